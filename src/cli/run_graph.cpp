@@ -152,14 +152,17 @@ int run(Session& session, const GraphRunArguments& arguments)
     config.compare = !has_manual_regions(graph);
     config.gather = !arguments.outputs.empty();
     Comparison result;
-    if (as_threads)
+    if (as_threads) {
+        const Graph foreseen = foreseen_graph(graph);
+        config.foreseen = &foreseen;
         run_on_threads(static_cast<int>(graph.mesh.ranks()), [&](Comm& comm) {
             Comparison own = compare_with_one_rank(graph, comm, source, config);
             if (comm.rank() == 0)
                 result = std::move(own);
         });
-    else
+    } else {
         result = compare_with_one_rank(graph, world, source, config);
+    }
     succeed_together(world, [&] {
         if (session.rank() > 0)
             return;

@@ -1,6 +1,7 @@
 #include "passes/moves.hpp"
 
 #include "base/check.hpp"
+#include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/move_search.hpp"
 
 #include <algorithm>
@@ -9,11 +10,31 @@ namespace trivium {
 
 namespace {
 
+/// What is still partial after a reduction over `axis`, which may be several of the axes, or a part of one.
+void reduce(std::vector<Partial>& partial, const std::string& axis, const Mesh& mesh)
+{
+    std::vector<Partial> rest;
+    for (Partial& p : partial) {
+        if (p.axis == axis)
+            continue;
+        if (!mesh.size_of(axis) || !mesh.size_of(p.axis) || !mesh.overlap(p.axis, axis)) {
+            rest.push_back(std::move(p));
+            continue;
+        }
+        const AxisParts parts(mesh, {p.axis, axis}, false);
+        PartList left = parts.parts_of(p.axis);
+        std::erase_if(left, [&](PartId part) { return holds(parts.parts_of(axis), part); });
+        for (const std::string& name : parts.names_of(left))
+            rest.push_back({name, p.combine});
+    }
+    partial = std::move(rest);
+}
+
 /// The layout after a move.
-void apply(Layout& layout, const Move& move)
+void apply(Layout& layout, const Move& move, const Mesh& mesh)
 {
     if (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter)
-        std::erase_if(layout.partial, [&](const Partial& p) { return p.axis == move.axis; });
+        reduce(layout.partial, move.axis, mesh);
     if (!move.to.empty())
         layout.axes = move.to;
     else if (move.kind == MoveKind::all_gather)
@@ -98,7 +119,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
     std::vector<Move> moves;
     Layout now = from;
     const auto make = [&](Move move) {
-        apply(now, move);
+        apply(now, move, mesh);
         moves.push_back(std::move(move));
     };
     std::vector<Partial> partial = from.partial;
@@ -148,7 +169,7 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
     for (const Move& move : moves) {
         const double before = elements(), n = static_cast<double>(mesh.ranks_along(move.axis));
         const DimAxes old = from.axes;
-        apply(from, move);
+        apply(from, move, mesh);
         switch (move.kind) {
         case MoveKind::all_gather: moved += elements() * (n - 1) / n; break;
         case MoveKind::reduce_scatter: moved += before * (n - 1) / n; break;
@@ -189,7 +210,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
     const Mesh mesh = b.graph().mesh;
     for (const Move& move : moves) {
         const DimAxes before = now.axes;
-        apply(now, move);
+        apply(now, move, mesh);
         const TensorType type = local_type(whole, now.axes, mesh, at);
         switch (move.kind) {
         case MoveKind::all_gather: x = b.all_gather(x, move.axis, move.dim, type.shape[move.dim]); break;

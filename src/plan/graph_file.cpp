@@ -46,22 +46,38 @@ Graph sharded_graph(Graph graph)
     return graph;
 }
 
-Graph local_graph(const Graph& sharded, i64 rank)
+namespace {
+
+PartitionConfig partition_config(const Graph& sharded, Coordinates at)
 {
-    const Mesh& mesh = sharded.mesh;
+    return {std::move(at), pipeline_axis, sharded.carries.empty()};
+}
+
+} // namespace
+
+Graph foreseen_graph(const Graph& sharded)
+{
+    return sharded.mesh.ranks() == 1 ? sharded : look_ahead(sharded, partition_config(sharded, {}));
+}
+
+Graph local_graph(const Graph& sharded, i64 rank) { return rank_graph(foreseen_graph(sharded), rank); }
+
+Graph rank_graph(const Graph& foreseen, i64 rank)
+{
+    const Mesh& mesh = foreseen.mesh;
     if (mesh.ranks() == 1)
-        return sharded;
-    const Coordinates at = mesh.coordinates(rank);
-    const PartitionConfig config{at, pipeline_axis, sharded.carries.empty()};
-    Graph graph = look_ahead(sharded, config);
-    if (const i64 ranks = mesh.size(pipeline_axis); ranks > 1) {
+        return foreseen;
+    const PartitionConfig config = partition_config(foreseen, mesh.coordinates(rank));
+    Graph stages;
+    const i64 ranks = mesh.size(pipeline_axis);
+    if (ranks > 1) {
         std::vector<int> each(static_cast<std::size_t>(ranks));
         std::iota(each.begin(), each.end(), 0);
-        graph =
-            extract_stages(graph, {balance_stages(graph, each), each,
-                                   static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
+        const auto axis = static_cast<std::size_t>(mesh.find(pipeline_axis));
+        stages = extract_stages(foreseen,
+                                {balance_stages(foreseen, each), each, static_cast<int>(config.at[axis])});
     }
-    graph = bucket(simplify(partition(graph, config)), {});
+    Graph graph = bucket(simplify(partition(ranks > 1 ? stages : foreseen, config)), {});
     verify(graph, Level::local);
     return graph;
 }

@@ -17,9 +17,13 @@ struct GraphProgram {
 Graph read_graph(std::string_view text, const std::string& file);
 
 /// The passes on a graph of all ranks: sharded_graph propagates its shardings, local_graph makes of the
-/// result the graph of one rank: stages, partition, simplify, bucket. A graph on one rank stays as it is.
+/// result the graph of one rank: lookahead, stages, partition, simplify, bucket. A graph on one rank stays as
+/// it is.
 Graph sharded_graph(Graph graph);
 Graph local_graph(const Graph& sharded, i64 rank);
+/// local_graph in two halves, for a process with several ranks: what is the same for all, and the rest.
+Graph foreseen_graph(const Graph& sharded);
+Graph rank_graph(const Graph& foreseen, i64 rank);
 
 /// `text` is the graph of all ranks, or of one rank (it has a line `at`). In the first case the graph of
 /// `rank` is made. Throws UserError as read_graph, or if there is no such rank.

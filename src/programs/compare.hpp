@@ -33,6 +33,8 @@ struct CompareConfig {
     bool compare =
         true; ///< also run the unpartitioned program, on rank 0; otherwise there are no differences
     bool gather = false; ///< the whole outputs on rank 0
+    /// foreseen_graph of the graph, if several ranks of a process share it; null: each rank makes it.
+    const Graph* foreseen = nullptr;
 };
 
 /// Runs a graph that sharded_graph returned, on as many ranks as its mesh has; all call it. Only rank 0 holds

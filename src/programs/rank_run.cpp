@@ -261,9 +261,11 @@ Graph unpartitioned(Graph graph)
     return graph;
 }
 
-RankProgram program_of_rank(const Graph& sharded, i64 rank)
+RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* foreseen)
 {
-    return {sharded, sharded.mesh.ranks() == 1 ? unpartitioned(sharded) : local_graph(sharded, rank)};
+    if (sharded.mesh.ranks() == 1)
+        return {sharded, unpartitioned(sharded)};
+    return {sharded, foreseen ? rank_graph(*foreseen, rank) : local_graph(sharded, rank)};
 }
 
 } // namespace trivium

@@ -36,7 +36,14 @@ Sharding sharded(const DimAxes& dims)
 DimAxes random_axes(Draw& draw, const Mesh& mesh, const Shape& whole, std::vector<Partial>* partial)
 {
     DimAxes dims(whole.size());
-    std::vector<MeshAxis> axes = mesh.axes;
+    std::vector<MeshAxis> axes;
+    for (const MeshAxis& axis : mesh.axes)
+        if (axis.size == 4 && below(draw, 2)) { // in parts, as a reshape leaves it
+            axes.push_back({axis.name + ":(1)2", 2});
+            axes.push_back({axis.name + ":(2)2", 2});
+        } else {
+            axes.push_back(axis);
+        }
     std::shuffle(axes.begin(), axes.end(), draw);
     const Combine combine = below(draw, 4) == 0 ? Combine::lse : Combine::sum;
     for (const MeshAxis& axis : axes) {
@@ -46,7 +53,9 @@ DimAxes random_axes(Draw& draw, const Mesh& mesh, const Shape& whole, std::vecto
             i64 parts = axis.size;
             for (const std::string& other : dims[d])
                 parts *= mesh.size(other);
-            if (parts <= whole[d])
+            const bool whole_axis = !dims[d].empty() && dims[d].back().ends_with(":(1)2") &&
+                                    axis.name.ends_with(":(2)2"); // which has a shorter name
+            if (parts <= whole[d] && !whole_axis)
                 dims[d].push_back(axis.name);
         } else if (partial && choice == static_cast<i64>(whole.size())) {
             partial->push_back({axis.name, combine});
@@ -59,7 +68,7 @@ Problem random_problem(u64 seed)
 {
     Draw draw(seed);
     Problem p;
-    p.mesh.axes = {{"data", 2}, {"tensor", 3}};
+    p.mesh.axes = {{"data", 2}, {"tensor", seed % 2 ? 3 : 4}};
     if (seed % 3 == 0)
         p.mesh.axes.push_back({"expert", 2});
     for (i64 d = 1 + below(draw, 3); d > 0; --d)

@@ -1,111 +1,288 @@
-// Every general op, whatever the shardings of its operands and results, computes what one rank computes.
+// Every general op, whatever the shardings of its operands and results, computes what one rank computes. A
+// failing case prints its seed and its text.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "ir/op_table.hpp"
 #include "ir/text.hpp"
-#include "mpi/comm.hpp"
-#include "op_cases.hpp"
+#include "op_batches.hpp"
 #include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
-#include "programs/compare.hpp"
 #include "runs.hpp"
+#include "soak_settings.hpp"
 
+#include <cstdio>
 #include <map>
-#include <random>
+#include <set>
 
 using namespace trivium;
 
 namespace {
 
-using Draw = std::mt19937_64;
+const std::vector<Mesh> one_axis{{{{"x", 2}}}, {{{"x", 4}}}, {{{"x", 6}}}, {{{"x", 8}}}};
+const Mesh two_axes{{{"x", 2}, {"y", 2}}};
+const std::vector<Mesh> drawn_meshes{
+    {{{"x", 2}}},          {{{"x", 4}}},           {{{"x", 2}, {"y", 2}}},           {{{"x", 3}, {"y", 2}}},
+    {{{"x", 6}}},          {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}},
+    {{{"x", 1}, {"y", 3}}}};
+constexpr std::size_t batch_size = 32;
 
-std::size_t below(Draw& draw, std::size_t n) { return static_cast<std::size_t>(draw() % n); }
-
-/// A sharding of a tensor of this type as text; empty now and then.
-std::string drawn_sharding(Draw& draw, const std::string& type, const Mesh& mesh, bool open)
+/// Empty, or what is wrong with some outputs of the program.
+std::string problem_of(const OpProgram& program, const double* differences)
 {
-    const Value v = parse_graph("graph t\ninput %x : " + type + "\n", "t").values[0];
-    const Shape& shape = v.type.shape;
-    std::vector<MeshAxis> left = mesh.axes;
-    std::shuffle(left.begin(), left.end(), draw);
-    Sharding sharding;
-    for (const i64 extent : shape) {
-        DimSharding dim;
-        i64 parts = 1;
-        while (!left.empty() && below(draw, 2) == 0) {
-            if (parts * left.back().size <= extent) {
-                dim.axes.push_back(left.back().name);
-                parts *= left.back().size;
-            }
-            left.pop_back();
-        }
-        dim.open = open && below(draw, 3) == 0;
-        sharding.dims.push_back(dim);
-    }
-    std::shuffle(sharding.dims.begin(), sharding.dims.end(), draw);
-    for (std::size_t d = 0; d < shape.size(); ++d) { // after the shuffle an extent may be too small
-        i64 parts = 1;
-        for (const std::string& axis : sharding.dims[d].axes)
-            parts *= mesh.size(axis);
-        if (parts > shape[d])
-            sharding.dims[d].axes.clear();
-    }
-    return shape.empty() ? "" : " " + to_text(sharding);
-}
-
-std::string program(Draw& draw, const OpCase& op, const Mesh& mesh)
-{
-    std::string text = "graph t\nmesh";
-    for (const MeshAxis& axis : mesh.axes)
-        text += str(" ", axis.name, "=", axis.size);
-    text += "\n";
-    for (const std::string& input : op.inputs)
-        text += "input " + input + drawn_sharding(draw, input.substr(input.find(':') + 2), mesh, true) + "\n";
-    std::string body = op.body;
-    if (below(draw, 2) == 0) { // also a sharding of the last result
-        const std::size_t type = body.rfind(" : ");
-        const std::string last = body.substr(type + 3, body.size() - type - 4);
-        if (last.find("], ") == std::string::npos)
-            body = body.substr(0, body.size() - 1) + drawn_sharding(draw, last, mesh, true) + "\n";
-    }
-    text += body;
-    for (const std::string& output : op.outputs)
-        text += "output %" + output + "\n";
+    std::string text;
+    for (std::size_t r = 0; r < program.op->outputs.size(); ++r)
+        if (!(differences[r] <= program.op->tolerance))
+            text += str("%", program.op->outputs[r], " differs by ", differences[r], "; ");
     return text;
 }
 
-const std::vector<Mesh> meshes{
-    {{{"x", 2}}}, {{{"x", 4}}},           {{{"x", 2}, {"y", 2}}},           {{{"x", 3}, {"y", 2}}},
-    {{{"x", 6}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}}};
+std::string problem_alone(const OpProgram& program, const Mesh& mesh, std::size_t number, u64 seed)
+{
+    try {
+        return problem_of(program, runs::differences_on_threads(text_of(program, mesh, number), seed).data());
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
 
-} // namespace
+/// What fails in the batch is run again alone, so that its text is short.
+void check_batch(const std::vector<OpProgram>& batch, const Mesh& mesh, u64 seed)
+{
+    std::vector<std::string> problems(batch.size());
+    std::string all;
+    try {
+        const std::vector<double> differences = runs::differences_on_threads(text_of(batch, mesh), seed);
+        std::size_t output = 0;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            problems[i] = problem_of(batch[i], differences.data() + output);
+            output += batch[i].op->outputs.size();
+            all += problems[i];
+        }
+    } catch (const Error& error) {
+        all = error.what();
+        problems.assign(batch.size(), all);
+    }
+    if (all.empty())
+        return;
+    bool found = false;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        const std::string alone = problems[i].empty() ? "" : problem_alone(batch[i], mesh, i, seed);
+        if (alone.empty())
+            continue;
+        found = true;
+        FAIL_CHECK("seed " << seed << ", " << batch[i].op->name << ": " << alone << "\n"
+                           << text_of(batch[i], mesh, i));
+    }
+    if (!found)
+        FAIL_CHECK("seed " << seed << ", together only: " << all << "\n" << text_of(batch, mesh));
+}
 
-TEST_CASE("every op, with any shardings of its operands, equals the op on one rank")
+/// Collects programs and checks them in batches.
+class Batches {
+public:
+    Batches(const Mesh& mesh, u64 seed) : mesh_(mesh), seed_(seed) {}
+    ~Batches() { flush(); }
+    Batches(const Batches&) = delete;
+    Batches& operator=(const Batches&) = delete;
+
+    void add(OpProgram program)
+    {
+        batch_.push_back(std::move(program));
+        ++count_;
+        if (batch_.size() == batch_size)
+            flush();
+    }
+    void flush()
+    {
+        if (!batch_.empty())
+            check_batch(batch_, mesh_, seed_);
+        batch_.clear();
+    }
+    u64 count() const { return count_; }
+
+private:
+    const Mesh& mesh_;
+    u64 seed_, count_ = 0;
+    std::vector<OpProgram> batch_;
+};
+
+bool of_two_dims(const OpCase& op)
+{
+    const std::vector<TensorType> types = types_of(op);
+    return std::all_of(types.begin(), types.end(), [](const TensorType& t) { return t.shape.size() <= 2; });
+}
+
+/// The cases in f64, or in i32 only.
+bool main_type(const OpCase& op) { return op.name.find(", ") == std::string::npos; }
+
+u64 check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
+{
+    Batches batches(mesh, 7);
+    for (const OpCase& op : cases) {
+        const AllPairs pairs(op, mesh);
+        for (u64 i = 0; i < pairs.count(); ++i)
+            batches.add(pairs.at(i));
+    }
+    batches.flush();
+    return batches.count();
+}
+
+const char* const only_case = std::getenv("TRIVIUM_CASE");
+
+std::vector<OpCase> selected_cases()
+{
+    std::vector<OpCase> all = op_cases();
+    if (only_case)
+        std::erase_if(all, [&](const OpCase& op) { return op.name.find(only_case) == std::string::npos; });
+    return all;
+}
+
+/// Each case once on each mesh, those of the given quarters. Counts the collectives in `kinds`.
+u64 check_drawn(u64 round, const std::vector<std::size_t>& quarters, std::map<std::string, int>* kinds)
 {
     runs::start_runtime();
-    int run = 0;
-    std::map<std::string, int> kinds;
-    const char* only = std::getenv("TRIVIUM_CASE");
-    for (const OpCase& op : op_cases()) {
-        if (only && op.name != only)
-            continue;
-        for (std::size_t m = 0; m < meshes.size(); ++m) {
-            const int times = m == 0 ? 6 : 4;
-            for (int n = 0; n < times; ++n) {
-                Draw draw(std::hash<std::string>{}(op.name) + 1000 * m + static_cast<u64>(n));
-                const std::string text = program(draw, op, meshes[m]);
-                INFO(op.name << ", mesh " << m << ", draw " << n << "\n" << text);
-                const double difference = runs::difference_on_threads(text, 7);
-                CHECK(difference <= 1e-12);
-                ++run;
-                for (const CollectiveEntry& entry :
-                     collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
-                    ++kinds[entry.kind];
+    const std::vector<OpCase> cases = selected_cases();
+    u64 count = 0;
+    for (std::size_t m = 0; m < drawn_meshes.size(); ++m) {
+        const Mesh& mesh = drawn_meshes[m];
+        for (const std::size_t quarter : quarters) {
+            Draw draw(1'000'003 * soak::seed() + 1000 * round + 10 * m + quarter);
+            std::vector<const OpCase*> mine;
+            for (std::size_t c = 0; c < cases.size(); ++c)
+                if ((c + m) % 4 == quarter)
+                    mine.push_back(&cases[c]);
+            std::shuffle(mine.begin(), mine.end(), draw);
+            for (std::size_t first = 0; first < mine.size(); first += batch_size) {
+                const AxisPieces pieces = drawn_pieces(draw, mesh, below(draw, 2) == 0);
+                std::vector<OpProgram> batch;
+                for (std::size_t i = first; i < std::min(first + batch_size, mine.size()); ++i)
+                    batch.push_back(drawn_program(draw, *mine[i], mesh, pieces));
+                check_batch(batch, mesh, soak::seed());
+                count += batch.size();
+                if (kinds)
+                    for (const CollectiveEntry& entry :
+                         collectives_of(local_graph(sharded_graph(read_graph(text_of(batch, mesh), "t")), 0)))
+                        ++(*kinds)[entry.kind];
             }
         }
     }
-    for (const char* kind : {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "permute", "halo"})
-        CHECK((only || kinds[kind] >= 20));
-    for (const auto& [kind, times] : kinds)
-        WARN(kind << " " << times);
-    WARN(run << " programs");
+    return count;
+}
+
+} // namespace
+
+TEST_CASE("every sharding of operands and results over two ranks", "[release]")
+{
+    runs::start_runtime();
+    std::vector<OpCase> cases = selected_cases();
+    std::erase_if(cases, [](const OpCase& op) { return !main_type(op); });
+    const u64 count = check_all_pairs(cases, one_axis[0]);
+    std::printf("%llu programs of %zu cases\n", static_cast<unsigned long long>(count), cases.size());
+}
+
+TEST_CASE("drawn shardings of every form, on up to eight ranks")
+{
+    std::map<std::string, int> kinds;
+    const soak::Budget budget;
+    u64 count = check_drawn(0, {0}, &kinds);
+    for (u64 round = 1; budget.left(); ++round)
+        count += check_drawn(round, {0, 1, 2, 3}, nullptr);
+    if (!only_case)
+        for (const char* kind :
+             {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "permute", "halo"}) {
+            INFO(kind);
+            CHECK(kinds[kind] >= 20);
+        }
+    std::printf("%llu programs\n", static_cast<unsigned long long>(count));
+}
+
+TEST_CASE("drawn shardings of every form, the other quarters", "[release]")
+{
+    const u64 count = check_drawn(0, {1, 2, 3}, nullptr);
+    std::printf("%llu programs\n", static_cast<unsigned long long>(count));
+}
+
+TEST_CASE("the whole product of shardings")
+{
+    if (soak::number("TRIVIUM_SOAK_WHOLE", 0) == 0)
+        return;
+    runs::start_runtime();
+    const std::vector<OpCase> cases = selected_cases();
+    for (const Mesh& mesh : one_axis) {
+        const u64 count = check_all_pairs(cases, mesh);
+        std::printf("x=%lld: %llu programs of %zu cases\n", static_cast<long long>(mesh.ranks()),
+                    static_cast<unsigned long long>(count), cases.size());
+        std::fflush(stdout);
+    }
+    std::vector<OpCase> small = cases;
+    std::erase_if(small, [](const OpCase& op) { return !main_type(op) || !of_two_dims(op); });
+    const u64 count = check_all_pairs(small, two_axes);
+    std::printf("x=2 y=2: %llu programs of %zu cases\n", static_cast<unsigned long long>(count),
+                small.size());
+}
+
+TEST_CASE("the cases have every general op, with every attribute, combiner and element type")
+{
+    const char* const general[] = {
+#define TRV_OP(op, ...) #op,
+#include "ir/general_ops.inc"
+#undef TRV_OP
+    };
+    struct Seen {
+        std::set<Attr> attrs;
+        std::set<DType> types;
+        std::set<std::string> combiners, directions;
+    };
+    std::map<std::string, Seen> seen;
+    std::set<std::size_t> spatial;
+    for (const OpCase& c : op_cases()) {
+        INFO(c.name << "\n" << c.body);
+        const std::vector<Sharding> none(c.inputs.size() + c.outputs.size());
+        const Graph graph = read_graph(text_of({&c, none}, {}, 0), c.name);
+        for (const Op& op : graph.ops) {
+            Seen& of = seen[info(op).name];
+            for (const NumberLists::Entry& entry : op.attrs.lists.entries())
+                of.attrs.insert(entry.attr);
+            of.types.insert(graph[op.operands.empty() ? op.results[0] : op.operands[0]].type.dtype);
+            if (op.kind == OpKind::select || op.kind == OpKind::sort)
+                of.types.insert(graph[op.operands[1 % op.operands.size()]].type.dtype);
+            if (info(op).needs.has(Attr::combine) || info(op).may_have.has(Attr::combine))
+                of.combiners.insert(op.attrs.combine ? std::string(name_of(*op.attrs.combine)) : "none");
+            of.directions.insert(op.attrs.direction.value_or(""));
+            if (op.kind == OpKind::convolution)
+                spatial.insert(graph[op.operands[0]].type.shape.size() - 2);
+        }
+    }
+    CHECK((spatial == std::set<std::size_t>{1, 2, 3}));
+    CHECK(seen["compare"].directions.size() == 6);
+    CHECK((seen["reduce"].combiners == std::set<std::string>{"sum", "max", "min", "product"}));
+    CHECK((seen["pool"].combiners == std::set<std::string>{"sum", "max", "min", "product"}));
+    CHECK((seen["scatter"].combiners == std::set<std::string>{"none", "sum", "max", "min", "product"}));
+    // The partitioner adds these to a rank's op.
+    const std::map<std::string, std::set<Attr>> local{
+        {"iota", {Attr::begin}},
+        {"pool_grad", {Attr::begin, Attr::whole, Attr::shape}},
+        {"dynamic_slice", {Attr::begin, Attr::whole, Attr::slice_sizes}},
+        {"dynamic_update_slice", {Attr::begin, Attr::whole, Attr::slice_sizes}},
+        {"gather", {Attr::begin, Attr::whole}},
+        {"scatter", {Attr::begin, Attr::whole, Attr::slice_sizes}}};
+    for (const std::string op : general) {
+        const OpInfo& row = *find_op(op);
+        if (row.manual)
+            continue; // manual regions: random_programs
+        INFO(op);
+        CHECK(seen.count(op) == 1);
+        for (const ListName& list : list_names)
+            if ((row.needs.has(list.attr) || row.may_have.has(list.attr)) &&
+                !(local.count(op) && local.at(op).count(list.attr))) {
+                INFO("attribute " << list.name);
+                CHECK(seen[op].attrs.count(list.attr) == 1);
+            }
+        const OperandType type = row.types.empty() ? OperandType::any : row.types.back();
+        for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32})
+            if (dtype != DType::i32 || type != OperandType::real) {
+                INFO("element type " << name_of(dtype));
+                CHECK(seen[op].types.count(dtype) == 1);
+            }
+    }
 }

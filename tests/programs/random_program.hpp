@@ -8,13 +8,17 @@ struct RandomConfig {
     Mesh mesh;
     int least_ops = 5, most_ops = 30; ///< of the forward pass, but for those of the loss
     bool backward = true;             ///< also the gradients of parameters, as outputs
+    bool regions = false;             ///< also manual regions, which have no gradient
     int annotated = 3;                ///< one in so many values
 };
 
 /// The program of this seed.
 Graph random_program(std::uint64_t seed, const RandomConfig& config);
+/// Mesh and kind of program by the seed: a quarter has no gradients, some of these have manual regions.
+RandomConfig random_config(std::uint64_t seed);
 
-/// A random closed or open sharding of a tensor of this shape.
-Sharding random_sharding(std::uint64_t seed, const Shape& shape, const Mesh& mesh);
+/// The program in which each manual region is an ordinary part, on whole tensors. \pre the ops in regions
+/// are element-wise
+Graph without_regions(Graph graph);
 
 } // namespace trivium

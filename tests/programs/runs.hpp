@@ -2,12 +2,17 @@
 // Programs of all ranks on threads of this process.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trivium::runs {
 
 /// Kokkos and OpenMP, once per program.
 void start_runtime();
-/// The largest difference of a program's outputs from those of the same program on one rank (compare.hpp).
+/// The largest difference of each output of a program from that of the same program on one rank
+/// (compare.hpp), in the order of its outputs.
+std::vector<double> differences_on_threads(const std::string& text, std::uint64_t seed);
 double difference_on_threads(const std::string& text, std::uint64_t seed);
+/// The same, compared with another program on one rank, which has the same values and outputs.
+double difference_from(const std::string& text, const std::string& alone, std::uint64_t seed);
 
 } // namespace trivium::runs

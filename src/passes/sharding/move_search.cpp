@@ -359,15 +359,16 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
 {
     std::vector<std::string> names;
     bool overlap = false;
+    const auto name = [&](const std::string& axis) {
+        for (const std::string& other : names)
+            overlap = overlap || (other != axis && same_axis(other, axis));
+        names.push_back(axis);
+    };
     for (const auto* dims : {&from.axes, &to})
         for (const auto& axes : *dims)
-            for (const std::string& axis : axes) {
-                for (const std::string& other : names)
-                    overlap = overlap || (other != axis && same_axis(other, axis));
-                names.push_back(axis);
-            }
+            std::for_each(axes.begin(), axes.end(), name);
     for (const Partial& p : from.partial)
-        names.push_back(p.axis);
+        name(p.axis);
     const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh) && worth_dividing(names, mesh);
     const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (nests || !overlap) {
