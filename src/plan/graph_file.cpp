@@ -4,6 +4,7 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/bucket.hpp"
+#include "passes/join.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -61,7 +62,7 @@ Graph local_graph(const Graph& sharded, i64 rank)
             extract_stages(graph, {balance_stages(graph, each), each,
                                    static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
     }
-    graph = bucket(simplify(partition(graph, config)), {});
+    graph = bucket(join_reductions(simplify(partition(graph, config))), {});
     verify(graph, Level::local);
     return graph;
 }

@@ -5,6 +5,7 @@
 #include "ir/builder.hpp"
 #include "ir/text.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/join.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/simplify.hpp"
@@ -94,7 +95,7 @@ Traffic traffic(const std::string& text)
     const auto ranks = static_cast<double>(sharded.mesh.ranks());
     for (i64 rank = 0; rank < sharded.mesh.ranks(); ++rank) {
         config.at = sharded.mesh.coordinates(rank);
-        for (CollectiveEntry& entry : collectives_of(simplify(partition(chosen, config)))) {
+        for (CollectiveEntry& entry : collectives_of(join_reductions(simplify(partition(chosen, config))))) {
             std::sort(entry.axes.begin(), entry.axes.end());
             std::string key = entry.kind;
             for (std::size_t i = 0; i < entry.axes.size(); ++i)
@@ -123,9 +124,18 @@ std::string text_of(const Traffic& traffic)
     return text;
 }
 
-double arena(const std::string& text)
+double activations(const std::string& text)
 {
-    return static_cast<double>(compile_graph(text, "example", {}, 0).memory.arena);
+    const Graph local = local_graph(sharded_graph(read_graph(text, "example")), 0);
+    std::vector<bool> kept(local.values.size(), false);
+    for (const Op& op : local.ops)
+        for (const ValueId v : op.operands)
+            kept[v.index()] = kept[v.index()] || (op.phase == Phase::backward && local[v].producer &&
+                                                  local[local[v].producer].phase == Phase::forward);
+    double bytes = 0;
+    for (std::size_t v = 0; v < kept.size(); ++v)
+        bytes += kept[v] ? static_cast<double>(local.values[v].type.bytes()) : 0;
+    return bytes;
 }
 
 std::string sharding_of(const std::string& text, const std::string& value)

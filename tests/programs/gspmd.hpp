@@ -32,8 +32,8 @@ Traffic traffic(const std::string& text);
 double total(const Traffic& traffic);
 std::string text_of(const Traffic& traffic);
 
-/// Bytes of a rank's arena, of the first rank.
-double arena(const std::string& text);
+/// Bytes that the first rank computes in the forward pass and keeps for the backward pass.
+double activations(const std::string& text);
 
 /// The sharding that propagation gives to a value, as text.
 std::string sharding_of(const std::string& text, const std::string& value);

