@@ -15,6 +15,8 @@ std::vector<std::string> joint_axes(const Graph& graph)
     return axes;
 }
 
+bool reduces_to_all(const Op& op) { return op.kind == OpKind::all_reduce; }
+
 bool gathers_parameters(const Graph& graph, const Op& op)
 {
     return op.region == Region::microbatch && info(op).communicates && !op.operands.empty() &&

@@ -9,6 +9,9 @@ namespace trivium {
 /// axes; sorted. Grid::open() makes their communicators.
 std::vector<std::string> joint_axes(const Graph& graph);
 
+/// Whether the op combines a tensor over its axis and leaves all of it on each rank.
+bool reduces_to_all(const Op& op);
+
 /// Whether the op collects, in a microbatch, what outlives the microbatch: a sharded parameter. Nothing but
 /// the order of the ops says when it begins.
 bool gathers_parameters(const Graph& graph, const Op& op);

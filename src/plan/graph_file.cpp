@@ -4,6 +4,7 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/bucket.hpp"
+#include "passes/join.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -77,7 +78,7 @@ Graph rank_graph(const Graph& foreseen, i64 rank)
         stages = extract_stages(foreseen,
                                 {balance_stages(foreseen, each), each, static_cast<int>(config.at[axis])});
     }
-    Graph graph = bucket(simplify(partition(ranks > 1 ? stages : foreseen, config)), {});
+    Graph graph = bucket(join_reductions(simplify(partition(ranks > 1 ? stages : foreseen, config))), {});
     verify(graph, Level::local);
     return graph;
 }

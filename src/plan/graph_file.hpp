@@ -17,8 +17,8 @@ struct GraphProgram {
 Graph read_graph(std::string_view text, const std::string& file);
 
 /// The passes on a graph of all ranks: sharded_graph propagates its shardings, local_graph makes of the
-/// result the graph of one rank: lookahead, stages, partition, simplify, bucket. A graph on one rank stays as
-/// it is.
+/// result the graph of one rank: lookahead, stages, partition, simplify, join reductions, bucket. A graph on
+/// one rank stays as it is.
 Graph sharded_graph(Graph graph);
 Graph local_graph(const Graph& sharded, i64 rank);
 /// local_graph in two halves, for a process with several ranks: what is the same for all, and the rest.

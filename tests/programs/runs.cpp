@@ -58,7 +58,7 @@ double difference_from(const std::string& text, const std::string& alone, std::u
             got = std::move(own);
     });
     const Graph whole = read_graph(alone, "alone");
-    const std::vector<Shard> expected =
+    const std::vector<TensorShard> expected =
         run_rank({whole, unpartitioned(whole)}, *make_self_comm(), source, small_scratch());
     double largest = 0;
     for (std::size_t i = 0; i < expected.size(); ++i)
