@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
+#include "ir/verify.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -29,19 +30,6 @@ Bytes sent(const std::vector<CollectiveEntry>& all)
     for (const CollectiveEntry& entry : all)
         bytes += entry.bytes;
     return bytes;
-}
-
-/// The value over all ranks of which a local value is a shard: "x" of "x.gathered.slice".
-ValueId global_of(const Graph& graph, std::string name)
-{
-    for (;;) {
-        if (const ValueId v = graph.find(name))
-            return v;
-        const std::size_t dot = name.rfind('.');
-        if (dot == std::string::npos)
-            return {};
-        name.resize(dot);
-    }
 }
 
 Sharding closed(const Sharding& sharding)
@@ -81,6 +69,7 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
 {
     graph[v].sharding = sharding;
     try {
+        verify(graph, Level::global);
         return sent(collectives_of(first_rank(propagate(std::move(graph)))));
     } catch (const UserError&) {
         return {};
@@ -97,19 +86,25 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
     for (const Value& v : local.values)
         tensors += static_cast<double>(v.type.bytes());
     const Bytes before = sent(all);
+    const ValueNames names = values_by_name(sharded);
     std::vector<Advice> list;
     std::set<std::pair<ValueId, std::vector<std::string>>> tried;
     for (const CollectiveEntry& entry : all) {
         if (static_cast<double>(entry.bytes) <= share * tensors)
             continue;
-        Advice advice{entry, static_cast<double>(entry.bytes) / tensors, "", "", 0};
-        const ValueId from = global_of(sharded, entry.value), made = global_of(sharded, entry.made);
+        Advice advice;
+        advice.collective = entry;
+        advice.share = static_cast<double>(entry.bytes) / tensors;
+        const ValueId from = global_value(names, entry.value), made = global_value(names, entry.made);
+        if (from)
+            advice.collective.value = sharded[from].name;
         const auto consider = [&](ValueId v, const Sharding& annotation) {
             if (--tries < 0)
                 return;
             const std::optional<Bytes> after = sent_with(graph, v, annotation);
             if (after && before - *after > advice.saved)
-                advice = {entry, advice.share, sharded[v].name, to_text(annotation), before - *after};
+                advice = {advice.collective, advice.share,        graph[v].name,  graph[v].type,
+                          graph[v].line,     to_text(annotation), before - *after};
         };
         const bool first = tried.emplace(from, entry.axes).second;
         if (from && first)

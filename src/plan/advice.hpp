@@ -8,6 +8,8 @@ struct Advice {
     CollectiveEntry collective;
     double share = 0;       ///< of the bytes of all tensors of a rank
     std::string value;      ///< to annotate; empty: no annotation that was tried moves less
+    TensorType type;        ///< of that value
+    int line = 0;           ///< on which the graph's file defines it
     std::string annotation; ///< "<data,->"
     Bytes saved = 0;        ///< of all that a rank sends
 };

@@ -1,5 +1,6 @@
 #include "plan/collective_list.hpp"
 
+#include "base/check.hpp"
 #include "ir/op_table.hpp"
 #include "plan/cost.hpp"
 
@@ -22,6 +23,32 @@ std::vector<std::string> names_of(const std::string& joint)
 
 } // namespace
 
+std::string op_and_line(const Op& op)
+{
+    return str(op.scope, op.scope.empty() ? "" : ".", info(op).name,
+               op.line > 0 ? str(", line ", op.line) : "");
+}
+
+ValueNames values_by_name(const Graph& graph)
+{
+    ValueNames names;
+    for (std::size_t i = 0; i < graph.values.size(); ++i)
+        names.emplace(graph.values[i].name, i);
+    return names;
+}
+
+ValueId global_value(const ValueNames& names, std::string_view local)
+{
+    for (;;) {
+        if (const auto at = names.find(local); at != names.end())
+            return at->second;
+        const std::size_t dot = local.rfind('.');
+        if (dot == std::string_view::npos)
+            return {};
+        local = local.substr(0, dot);
+    }
+}
+
 std::vector<CollectiveEntry> collectives_of(const Graph& local)
 {
     std::vector<const Op*> reader(local.values.size(), nullptr);
@@ -38,8 +65,11 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
             continue;
         const std::string kind = info(op).name;
         const bool more = !all.empty() && last && op.operands[0] == last && all.back().kind == kind;
-        if (!more)
+        if (!more) {
             all.push_back({kind, {}, 0, local[op.operands[0]].name, "", "", 0});
+            for (std::size_t i = 1; i < op.operands.size(); ++i)
+                all.back().more.push_back(local[op.operands[i]].name);
+        }
         CollectiveEntry& entry = all.back();
         // Along a dimension, a gather goes from the last axis to the first.
         const i64 dim = op.attrs.dim ? op.attrs.dim->front() : -1;
@@ -52,7 +82,7 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         last = op.results[0];
         entry.made = local[last].name;
         const Op* user = reader[last.index()];
-        entry.at = user ? place_of(local, *user) : "";
+        entry.at = user ? op_and_line(*user) : "";
         entry.line = user ? user->line : 0;
     }
     return all;
