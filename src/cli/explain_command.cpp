@@ -355,9 +355,13 @@ int explain(const ExplainArguments& a)
         for (const PassRecord& r : compiled.passes)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");
     }
-    if (selected("shardings"))
-        fmt::print("# shardings, over all ranks\n{}{}", sharding_legend,
-                   is_graph ? values_table(program->sharded) : sharding_table(program->sharded));
+    if (selected("shardings") && is_graph)
+        fmt::print(
+            "# shardings over all ranks: <x+y,-> lists the mesh axes of each dimension, major first, - for "
+            "none; |x:sum is still to be summed over x\n{}",
+            values_table(program->sharded));
+    if (selected("shardings") && !is_graph)
+        fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
     if (selected("communication") && is_graph && program->graph.mesh.ranks() > 1)
         fmt::print("# collectives of rank {}; bytes are what a rank sends, averaged over the ranks\n{}",
                    a.rank, collectives_table(collectives_to_report(program->sharded, program->graph)));

@@ -198,13 +198,15 @@ std::string collectives_table(const std::vector<CollectiveEntry>& all)
 {
     if (all.empty())
         return "  none\n";
-    std::vector<std::vector<std::string>> rows{{"kind", "axes", "bytes sent", "of", ""}}, sums;
+    std::vector<std::vector<std::string>> rows{{"kind", "axes", "bytes sent", "of", ""}};
     for (const CollectiveEntry& entry : all)
         rows.push_back(
             {entry.kind, joined(entry.axes), format_bytes(entry.bytes), moved_by(entry), reader_of(entry)});
-    for (const KindTotal& total : totals_of(all))
-        sums.push_back({"= " + total.kind, str(total.count), format_bytes(total.bytes)});
-    rows.insert(rows.end(), sums.begin(), sums.end());
+    const std::vector<KindTotal> totals = totals_of(all);
+    for (const KindTotal& total : totals)
+        if (total.kind != "all" || totals.size() > 2)
+            rows.push_back({str("= ", total.count, " ", total.kind == "all" ? "in all" : total.kind), "",
+                            format_bytes(total.bytes)});
     return aligned(rows, 2);
 }
 
@@ -217,7 +219,7 @@ std::string advice_text(const std::vector<Advice>& all)
                             moved.kind, moved.value, joined(moved.axes), reader_of(moved),
                             format_bytes(moved.bytes), 100 * advice.share);
         text += advice.value.empty() ? "    no other annotation of that value that was tried sends less\n"
-                                     : fmt::format("    line {}: write %{} : {}{} to send {} less in all\n",
+                                     : fmt::format("    line {}: write %{} : {} {} to send {} less in all\n",
                                                    advice.line, advice.value, to_string(advice.type),
                                                    advice.annotation, format_bytes(advice.saved));
     }

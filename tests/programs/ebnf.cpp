@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace trivium::ebnf {
 
@@ -18,13 +19,16 @@ public:
         Grammar grammar;
         std::string last;
         for (;;) {
-            if (skip() && !last.empty())
+            const std::string comment = skip();
+            if (comment.find("no blanks inside") != std::string::npos)
                 grammar[last].glued = true;
+            if (comment.find("as many") != std::string::npos)
+                grammar[last].paired = true;
             if (at_ == text_.size())
                 return grammar;
             last = word();
             want('=');
-            if (!grammar.emplace(last, Production{either(), false}).second)
+            if (!grammar.emplace(last, Production{either()}).second)
                 fail("a second production of " + last);
             want(';');
         }
@@ -36,20 +40,20 @@ private:
         throw std::runtime_error("grammar, at '" + text_.substr(at_, 20) + "': " + problem);
     }
 
-    /// Blanks and comments; whether a comment forbids blanks.
-    bool skip()
+    /// Skips blanks and comments. Returns the comments.
+    std::string skip()
     {
-        bool glued = false;
+        std::string comments;
         for (; at_ < text_.size(); ++at_) {
             if (text_.compare(at_, 2, "(*") == 0) {
                 const std::size_t end = text_.find("*)", at_);
-                glued = glued || text_.substr(at_, end - at_).find("no blanks inside") != std::string::npos;
+                comments += text_.substr(at_, end - at_);
                 at_ = end + 1;
             } else if (!std::isspace(static_cast<unsigned char>(text_[at_]))) {
                 break;
             }
         }
-        return glued;
+        return comments;
     }
 
     bool take(char c)
@@ -128,6 +132,8 @@ void collect(const Node& node, std::set<std::string>& names)
         collect(part, names);
 }
 
+constexpr std::size_t most_times = 4;
+
 class Writer {
 public:
     Writer(const Grammar& grammar, const std::function<std::string(const std::string&)>& token,
@@ -141,12 +147,14 @@ public:
         const auto production = grammar_.find(name);
         if (production == grammar_.end())
             return append(token_(name));
-        if (!production->second.glued)
-            return write(production->second.node);
-        append("");
-        ++glued_;
-        write(production->second.node);
-        --glued_;
+        const Production& made = production->second;
+        const std::size_t outer = std::exchange(times_, made.paired ? 1 + draw_(most_times) : 0);
+        if (made.glued)
+            append("");
+        glued_ += made.glued;
+        write(made.node);
+        glued_ -= made.glued;
+        times_ = outer;
     }
 
     const std::string& text() const { return text_; }
@@ -167,7 +175,7 @@ private:
                 write(node.parts[0]);
             return;
         case Node::Kind::repeated:
-            for (std::size_t n = draw_(4); n > 0; --n)
+            for (std::size_t n = times_ > 0 ? times_ - 1 : draw_(most_times); n > 0; --n)
                 write(node.parts[0]);
             return;
         }
@@ -185,6 +193,7 @@ private:
     const std::function<std::size_t(std::size_t)>& draw_;
     std::string text_;
     int glued_ = 0;
+    std::size_t times_ = 0; ///< of a paired production, how often its repetitions repeat, plus 1
 };
 
 } // namespace

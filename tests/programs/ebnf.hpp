@@ -18,7 +18,8 @@ struct Node {
 
 struct Production {
     Node node;
-    bool glued = false; ///< marked "(* no blanks inside *)"
+    bool glued = false;  ///< marked "(* no blanks inside *)"
+    bool paired = false; ///< marked "(* as many … as … *)": its repetitions repeat equally often
 };
 
 using Grammar = std::map<std::string, Production>;

@@ -6,6 +6,7 @@
 #include "ir/text.hpp"
 #include "page.hpp"
 #include "plan/graph_file.hpp"
+#include "soak_settings.hpp"
 #include "train/program.hpp"
 
 #include <nlohmann/json.hpp>
@@ -80,6 +81,9 @@ bool is_error_of_form(const std::string& error)
 std::string error_of(const std::string& statement, std::string& text)
 {
     std::string before = "graph g\n";
+    const std::size_t at = statement.find_first_not_of(" \t");
+    if (statement.substr(at).starts_with("at")) // names the axes of a mesh
+        before += "mesh" + statement.substr(at + 2) + "\n";
     for (int tries = 0;; ++tries) {
         text = before + statement + "\n";
         try {
@@ -167,13 +171,13 @@ TEST_CASE("the parser accepts what the grammar of docs/graphs.md allows")
     const ebnf::Grammar grammar = ebnf::parse(text);
     CHECK((ebnf::tokens_of(grammar) ==
            std::vector<std::string>{"digits", "integer", "name", "newline", "real", "string", "word"}));
-    const auto seed = static_cast<unsigned>(std::random_device{}());
-    std::mt19937 random(seed);
+    const auto seed = soak::seed();
+    std::mt19937_64 random(seed);
     const std::function<std::size_t(std::size_t)> draw = [&](std::size_t n) { return random() % n; };
     const auto one_of = [&](const std::vector<std::string>& words) { return words[draw(words.size())]; };
     const std::function<std::string(const std::string&)> token = [&](const std::string& name) -> std::string {
         if (name == "word")
-            return draw(3) == 0 ? one_of({"a-b", "x'", "l.0<w>", "f32", "@1", "|", "+?"}) + str(draw(100))
+            return draw(3) == 0 ? one_of({"a-b", "x'", "l.0<w>", "f32", "~@1", "|", "+?"}) + str(draw(100))
                                 : one_of({"gelu", "add", "normal", "dims", "eps", "v", "host", "output"});
         if (name == "name")
             return one_of({"x", "data_2", "Y", "9", "_"});
