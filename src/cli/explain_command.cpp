@@ -362,7 +362,7 @@ int explain(const ExplainArguments& a)
             values_table(program->sharded));
     if (selected("shardings") && !is_graph)
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
-    if (selected("communication") && is_graph && program->graph.mesh.ranks() > 1)
+    if (selected("communication") && is_graph)
         fmt::print("# collectives of rank {}; bytes are what a rank sends, averaged over the ranks\n{}",
                    a.rank, collectives_table(collectives_to_report(program->sharded, program->graph)));
     if (selected("communication") && program->graph.mesh.ranks() > 1 &&

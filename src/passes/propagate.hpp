@@ -5,9 +5,9 @@
 namespace trivium {
 
 /// Carries axes along the factors of each op, in both directions, until nothing changes (Shardy; GSPMD,
-/// arXiv:2105.04663, section 3.5), in nested loops: user priorities; levels of ops; first what no tensor of an
-/// op contradicts, then, where tensors or factors disagree, what the larger tensor has. docs/graphs.md states
-/// the order and the rules. Only open dimensions change, and only to finer shardings, so propagation
+/// arXiv:2105.04663, section 3.5), in nested loops: user priorities; levels of ops; first what no tensor of
+/// an op contradicts, then, where tensors or factors disagree, what the larger tensor has. docs/graphs.md
+/// states the order and the rules. Only open dimensions change, and only to finer shardings, so propagation
 /// terminates. Afterwards every dimension is closed, and knows the op that set it.
 Graph propagate(Graph graph);
 

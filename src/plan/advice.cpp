@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace trivium {
 
@@ -40,7 +41,23 @@ Sharding closed(const Sharding& sharding)
     return made;
 }
 
-/// The sharding with the axes left out, and with each of them at the end of each dimension.
+i64 parts_of(const DimSharding& dim, const Mesh& mesh)
+{
+    i64 parts = 1;
+    for (const std::string& name : dim.axes)
+        parts *= mesh.size(name);
+    return parts;
+}
+
+i64 parts_of(const Sharding& sharding, const Mesh& mesh)
+{
+    i64 parts = 1;
+    for (const DimSharding& dim : sharding.dims)
+        parts *= parts_of(dim, mesh);
+    return parts;
+}
+
+/// The sharding with the axes left out, and with each of them, and all, at the end of each dimension.
 std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, const Mesh& mesh,
                                const std::vector<std::string>& axes)
 {
@@ -50,15 +67,17 @@ std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, con
             return std::any_of(axes.begin(), axes.end(),
                                [&](const auto& axis) { return mesh.overlap(axis, name); });
         });
-    std::vector<Sharding> all{without};
+    std::vector<std::vector<std::string>> added;
     for (const std::string& axis : axes)
+        added.push_back({axis});
+    if (axes.size() > 1)
+        added.push_back(axes);
+    std::vector<Sharding> all{without};
+    for (const std::vector<std::string>& some : added)
         for (std::size_t d = 0; d < shape.size(); ++d) {
             Sharding one = without;
-            one.dims[d].axes.push_back(axis);
-            i64 parts = 1;
-            for (const std::string& name : one.dims[d].axes)
-                parts *= mesh.size(name);
-            if (parts <= shape[d] && one.dims != sharding.dims)
+            one.dims[d].axes.insert(one.dims[d].axes.end(), some.begin(), some.end());
+            if (parts_of(one.dims[d], mesh) <= shape[d] && one.dims != sharding.dims)
                 all.push_back(std::move(one));
         }
     return all;
@@ -98,13 +117,19 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
         const ValueId from = global_value(names, entry.value), made = global_value(names, entry.made);
         if (from)
             advice.collective.value = sharded[from].name;
+        i64 parts = 0; // among equals, the one with the smallest shards
         const auto consider = [&](ValueId v, const Sharding& annotation) {
             if (--tries < 0)
                 return;
             const std::optional<Bytes> after = sent_with(graph, v, annotation);
-            if (after && before - *after > advice.saved)
+            if (!after || before - *after <= 0)
+                return;
+            const i64 these = parts_of(annotation, graph.mesh);
+            if (std::pair(before - *after, these) > std::pair(advice.saved, parts)) {
                 advice = {advice.collective, advice.share,        graph[v].name,  graph[v].type,
                           graph[v].line,     to_text(annotation), before - *after};
+                parts = these;
+            }
         };
         const bool first = tried.emplace(from, entry.axes).second;
         if (from && first)

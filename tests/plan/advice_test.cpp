@@ -97,6 +97,21 @@ TEST_CASE("only collectives above the share are named")
     CHECK(advise(graph, 0, 0).at(0).value.empty()); // nothing tried, nothing proposed
 }
 
+TEST_CASE("among annotations that save as much, the advice has the smallest shards, also over several axes")
+{
+    for (const auto& [mesh, rows, columns] :
+         {std::tuple("x=4", "<x,->", "<-,x>"), {"x=2 y=2", "<x+y,->", "<-,x+y>"}}) {
+        const std::string text =
+            str("graph g\nmesh ", mesh, "\ninput %a : f32[8,6] ", rows, "\ninput %s : f32[8,6] ", columns,
+                "\n%n = add(%s, %a) : f32[8,6] ", columns, "\noutput %n\n");
+        INFO(text);
+        const std::vector<Advice> all = advise(read_graph(text, "t"), 0);
+        REQUIRE(all.size() == 1);
+        CHECK(all[0].value == "a");
+        CHECK(all[0].annotation == columns);
+    }
+}
+
 TEST_CASE("a bucket names all that it moves")
 {
     const std::string text = "graph two\nmesh x=4\n"
