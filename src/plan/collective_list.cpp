@@ -23,6 +23,20 @@ std::vector<std::string> names_of(const std::string& joint)
     return names;
 }
 
+/// The first op that reads v, or what other moves make of it; null: none.
+const Op* final_reader(const Graph& local, ValueId v, const std::vector<const Op*>& reader)
+{
+    const Op* op = reader[v.index()];
+    // What the partitioner inserts into the graph of a file has no line.
+    while (op && (info(*op).communicates || (op->line == 0 && !local.file.empty())) && !op->results.empty()) {
+        const auto at = static_cast<std::size_t>(std::find(op->operands.begin(), op->operands.end(), v) -
+                                                 op->operands.begin());
+        v = op->results[std::min(at, op->results.size() - 1)];
+        op = reader[v.index()];
+    }
+    return op;
+}
+
 } // namespace
 
 std::string op_and_line(const Op& op)
@@ -85,7 +99,7 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
                            : bytes_sent(local, op);
         last = op.results[0];
         entry.made = local[last].name;
-        const Op* user = reader[last.index()];
+        const Op* user = final_reader(local, last, reader);
         entry.at = user ? op_and_line(*user) : "";
         entry.line = user ? user->line : 0;
     }

@@ -148,3 +148,21 @@ TEST_CASE("a collective has the same bytes in the list of every rank: their aver
         CHECK(all[0].bytes == 6 * 2 * 3 * 8 * 4 / 4);
     }
 }
+
+TEST_CASE("a collective names the op that needs it, also behind other moves")
+{
+    const std::string text = "graph g\nmesh x=2 y=4\n"
+                             "input %a : f32[8,16] <y+x,->\n"
+                             "input %b : f32[8,16] <x,-|y:sum>\n"
+                             "%c = add(%a, %b) : f32[8,16]\n"
+                             "%d = negate(%c) : f32[8,16] <-,->\n"
+                             "output %d\n";
+    const std::vector<CollectiveEntry> all =
+        collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0));
+    REQUIRE(all.size() >= 3);
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+        INFO(all[i].kind << " of " << all[i].value);
+        CHECK((all[i].at == "add, line 5" || all[i].at == "negate, line 6"));
+        CHECK(all[i].at.ends_with(str(all[i].line)));
+    }
+}
