@@ -118,6 +118,13 @@ std::vector<Advice> advice(const ExplainArguments& a)
     return advise(graph, a.costly);
 }
 
+/// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
+bool sends_messages(const Graph& graph)
+{
+    return std::any_of(graph.ops.begin(), graph.ops.end(),
+                       [](const Op& op) { return op.attrs.to || op.attrs.from; });
+}
+
 /// Refuses a file that is neither a graph by its name nor a config by its contents.
 RunConfig config_to_explain(const ConfigArguments& arguments)
 {
@@ -324,7 +331,9 @@ int explain(const ExplainArguments& a)
         if (selected("shardings") && is_graph)
             out["values"] = values_json(program->sharded);
         if (selected("communication") && is_graph) {
-            out["collectives"] = collectives_json(collectives_of(program->graph));
+            const std::vector<CollectiveEntry> all = collectives_to_report(program->sharded, program->graph);
+            out["collectives"] = collectives_json(all);
+            out["collective_totals"] = collective_totals_json(all);
             out["warnings"] = advice_json(advice(a));
         }
         if (selected("communication")) {
@@ -341,18 +350,23 @@ int explain(const ExplainArguments& a)
         fmt::print("{}\n", out.dump(2));
         return 0;
     }
-    if (selected("passes")) {
+    if (selected("passes") && !is_graph) {
         fmt::print("# passes\n");
         for (const PassRecord& r : compiled.passes)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");
     }
-    if (selected("shardings"))
+    if (selected("shardings") && is_graph)
+        fmt::print(
+            "# shardings over all ranks: <x+y,-> lists the mesh axes of each dimension, major first, - for "
+            "none; |x:sum is still to be summed over x\n{}",
+            values_table(program->sharded));
+    if (selected("shardings") && !is_graph)
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
-    if (selected("communication") && is_graph && program->graph.mesh.ranks() > 1)
-        fmt::print("# collectives of rank {}: what, along which axes, bytes sent, of which value, for which "
-                   "op\n{}{}",
-                   a.rank, collectives_table(collectives_of(program->graph)), advice_text(advice(a)));
-    if (selected("communication") && program->graph.mesh.ranks() > 1) {
+    if (selected("communication") && is_graph)
+        fmt::print("# collectives of rank {}; bytes are what a rank sends, averaged over the ranks\n{}",
+                   a.rank, collectives_table(collectives_to_report(program->sharded, program->graph)));
+    if (selected("communication") && program->graph.mesh.ranks() > 1 &&
+        (!is_graph || sends_messages(program->graph))) {
         fmt::print(
             "# communication of rank {}: where, what, along which axis, tensors, bytes sent each time, "
             "times per microbatch or step\n{}",
@@ -375,6 +389,9 @@ int explain(const ExplainArguments& a)
         print_memory(compiled, *program);
     if (draws_schedule)
         fmt::print("# schedule, simulated\n{}", schedule_text(chart, terminal_columns()));
+    if (selected("communication") && is_graph)
+        if (const std::string warnings = advice_text(advice(a)); !warnings.empty())
+            fmt::print("# warnings: costly collectives, and the annotation that avoids them\n{}", warnings);
     return 0;
 }
 

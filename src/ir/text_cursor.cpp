@@ -37,6 +37,8 @@ std::string Cursor::axis()
 Sharding Cursor::sharding()
 {
     Sharding made;
+    if (starts_with('[') || starts_with('{'))
+        fail("expected '<', which begins a sharding", form);
     if (!take("<"))
         return made;
     while (!take(">")) {

@@ -105,7 +105,8 @@ public:
     }
     std::string name()
     {
-        want("%");
+        if (!take("%"))
+            fail("expected '%'", "begin the name of a value with %");
         return word();
     }
 

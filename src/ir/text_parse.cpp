@@ -135,6 +135,8 @@ private:
         once(c, graph_.mesh.axes.empty(), "a mesh", "mesh");
         while (!c.done()) {
             const std::string axis = c.axis();
+            if (axis.find(':') != std::string::npos)
+                c.fail(str("mesh axis '", axis, "' has the name of a part of an axis"), "rename it");
             c.want("=");
             graph_.mesh.axes.push_back({axis, c.whole()});
             check_mesh(graph_.mesh, str(file_, ":", c.number(), ": "));
@@ -274,8 +276,8 @@ private:
         made.phase = phase_;
         made.block = block_;
         made.scope = scope_;
-        if (!results.empty())
-            c.want(":");
+        if (!results.empty() && !c.take(":"))
+            c.fail("expected ':'", "state the type of each result after a colon, like `: f32[8,16]`");
         for (std::size_t i = 0; i < results.size(); ++i) {
             if (i)
                 c.want(",");

@@ -128,9 +128,6 @@ private:
             TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
                      "use an axis once");
         }
-        if (level_ != Level::local)
-            for (const Partial& p : v.sharding.partial)
-                used.push_back(p.axis);
         for (std::size_t d = 0; d < dims.size(); ++d) {
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
@@ -139,17 +136,24 @@ private:
                          str("is sharded over '", axis, "', which is not an axis of the mesh"),
                          "name an axis of the line `mesh`");
                 require_unused(used, axis, here, "is sharded over");
+                for (const Partial& p : v.sharding.partial)
+                    TRV_RULE(level_ == Level::local || !g_.mesh.overlap(p.axis, axis), here,
+                             str("is sharded over '", axis, "', over which it is also partial"),
+                             "keep one of the two");
                 parts *= *size;
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
                      str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
         }
+        if (level_ != Level::local)
+            for (const Partial& p : v.sharding.partial)
+                used.push_back(p.axis);
         for (const std::string& axis : v.sharding.replicated) {
             TRV_RULE(g_.mesh.size_of(axis).has_value(), here,
                      str("is replicated over '", axis, "', which is not an axis of the mesh"),
                      "name an axis of the line `mesh`");
-            require_unused(used, axis, here, "is replicated over");
+            require_unused(used, axis, here, "names");
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
             const Shape& whole = whole_shape(v);

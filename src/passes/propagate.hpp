@@ -5,10 +5,10 @@
 namespace trivium {
 
 /// Carries axes along the factors of each op, in both directions, until nothing changes (Shardy; GSPMD,
-/// arXiv:2105.04663, section 3.5): first through ops that map every dimension to itself, then through all
-/// ops. If tensors disagree on a factor, or two factors of an op could use the same axis, that op does not
-/// propagate it. Only open dimensions change, and only to finer shardings, so propagation terminates.
-/// Afterwards every dimension is closed.
+/// arXiv:2105.04663, section 3.5), in nested loops: user priorities; levels of ops; first what no tensor of
+/// an op contradicts, then, where tensors or factors disagree, what the larger tensor has. docs/graphs.md
+/// states the order and the rules. Only open dimensions change, and only to finer shardings, so propagation
+/// terminates. Afterwards every dimension is closed, and knows the op that set it.
 Graph propagate(Graph graph);
 
 } // namespace trivium

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
+#include "ir/verify.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace trivium {
 
@@ -31,19 +33,6 @@ Bytes sent(const std::vector<CollectiveEntry>& all)
     return bytes;
 }
 
-/// The value over all ranks of which a local value is a shard: "x" of "x.gathered.slice".
-ValueId global_of(const Graph& graph, std::string name)
-{
-    for (;;) {
-        if (const ValueId v = graph.find(name))
-            return v;
-        const std::size_t dot = name.rfind('.');
-        if (dot == std::string::npos)
-            return {};
-        name.resize(dot);
-    }
-}
-
 Sharding closed(const Sharding& sharding)
 {
     Sharding made;
@@ -52,7 +41,23 @@ Sharding closed(const Sharding& sharding)
     return made;
 }
 
-/// The sharding with the axes left out, and with each of them at the end of each dimension.
+i64 parts_of(const DimSharding& dim, const Mesh& mesh)
+{
+    i64 parts = 1;
+    for (const std::string& name : dim.axes)
+        parts *= mesh.size(name);
+    return parts;
+}
+
+i64 parts_of(const Sharding& sharding, const Mesh& mesh)
+{
+    i64 parts = 1;
+    for (const DimSharding& dim : sharding.dims)
+        parts *= parts_of(dim, mesh);
+    return parts;
+}
+
+/// The sharding with the axes left out, and with each of them, and all, at the end of each dimension.
 std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, const Mesh& mesh,
                                const std::vector<std::string>& axes)
 {
@@ -62,15 +67,17 @@ std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, con
             return std::any_of(axes.begin(), axes.end(),
                                [&](const auto& axis) { return mesh.overlap(axis, name); });
         });
-    std::vector<Sharding> all{without};
+    std::vector<std::vector<std::string>> added;
     for (const std::string& axis : axes)
+        added.push_back({axis});
+    if (axes.size() > 1)
+        added.push_back(axes);
+    std::vector<Sharding> all{without};
+    for (const std::vector<std::string>& some : added)
         for (std::size_t d = 0; d < shape.size(); ++d) {
             Sharding one = without;
-            one.dims[d].axes.push_back(axis);
-            i64 parts = 1;
-            for (const std::string& name : one.dims[d].axes)
-                parts *= mesh.size(name);
-            if (parts <= shape[d] && one.dims != sharding.dims)
+            one.dims[d].axes.insert(one.dims[d].axes.end(), some.begin(), some.end());
+            if (parts_of(one.dims[d], mesh) <= shape[d] && one.dims != sharding.dims)
                 all.push_back(std::move(one));
         }
     return all;
@@ -81,6 +88,7 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
 {
     graph[v].sharding = sharding;
     try {
+        verify(graph, Level::global);
         return sent(collectives_of(first_rank(propagate(std::move(graph)))));
     } catch (const UserError&) {
         return {};
@@ -97,19 +105,31 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
     for (const Value& v : local.values)
         tensors += static_cast<double>(v.type.bytes());
     const Bytes before = sent(all);
+    const ValueNames names = values_by_name(sharded);
     std::vector<Advice> list;
     std::set<std::pair<ValueId, std::vector<std::string>>> tried;
     for (const CollectiveEntry& entry : all) {
         if (static_cast<double>(entry.bytes) <= share * tensors)
             continue;
-        Advice advice{entry, static_cast<double>(entry.bytes) / tensors, "", "", 0};
-        const ValueId from = global_of(sharded, entry.value), made = global_of(sharded, entry.made);
+        Advice advice;
+        advice.collective = entry;
+        advice.share = static_cast<double>(entry.bytes) / tensors;
+        const ValueId from = global_value(names, entry.value), made = global_value(names, entry.made);
+        if (from)
+            advice.collective.value = sharded[from].name;
+        i64 parts = 0; // among equals, the one with the smallest shards
         const auto consider = [&](ValueId v, const Sharding& annotation) {
             if (--tries < 0)
                 return;
             const std::optional<Bytes> after = sent_with(graph, v, annotation);
-            if (after && before - *after > advice.saved)
-                advice = {entry, advice.share, sharded[v].name, to_text(annotation), before - *after};
+            if (!after || before - *after <= 0)
+                return;
+            const i64 these = parts_of(annotation, graph.mesh);
+            if (std::pair(before - *after, these) > std::pair(advice.saved, parts)) {
+                advice = {advice.collective, advice.share,        graph[v].name,  graph[v].type,
+                          graph[v].line,     to_text(annotation), before - *after};
+                parts = these;
+            }
         };
         const bool first = tried.emplace(from, entry.axes).second;
         if (from && first)

@@ -87,8 +87,9 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
 {
     GraphProgram program;
     Graph graph = read_graph(text, file);
-    if (graph.at.empty() && graph.mesh.ranks() > 1) {
+    if (graph.at.empty())
         require_rank(rank, graph.mesh.ranks());
+    if (graph.at.empty() && graph.mesh.ranks() > 1) {
         program.sharded = sharded_graph(std::move(graph));
         program.graph = local_graph(program.sharded, rank);
     } else {

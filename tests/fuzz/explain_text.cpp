@@ -2,6 +2,7 @@
 
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "plan/advice.hpp"
 #include "plan/cost.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/report.hpp"
@@ -63,8 +64,12 @@ void explain_text(const std::string& text)
     print_and_parse(program.graph,
                     whole.at.empty() && whole.mesh.ranks() == 1 ? Level::global : Level::local);
     report(program);
-    if (whole.at.empty() && whole.mesh.ranks() > 1)
+    if (whole.at.empty() && whole.mesh.ranks() > 1) {
         report(compile_graph(text, "input.graph", machine, whole.mesh.ranks() - 1));
+        if (whole.mesh.size(pipeline_axis) == 1)
+            for (const Advice& advice : advise(whole, 0.1, 2))
+                require(advice.value.empty() == (advice.saved == 0), "advice that saves nothing");
+    }
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // Cases of Shardy's public tests (openxla/shardy), restated: *.cases has programs with the shardings and
-// collectives that propagation and partitioner shall give. docs/graphs.md names the deliberate differences.
+// collectives that propagation and partitioner shall give. differences.md lists the deliberate differences.
 #include "base/check.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
