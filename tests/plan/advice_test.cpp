@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <tuple>
 
 using namespace trivium;
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace trivium::ebnf {
