@@ -356,4 +356,17 @@ Graph propagate(Graph graph)
     return graph;
 }
 
+Graph complete_annotations(Graph graph)
+{
+    Graph done = propagate(graph);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+        Sharding& sharding = graph.values[i].sharding = std::move(done.values[i].sharding);
+        for (DimSharding& dim : sharding.dims) {
+            dim.by = -1;
+            dim.open = graph.values[i].role == Role::parameter;
+        }
+    }
+    return graph;
+}
+
 } // namespace trivium
