@@ -360,10 +360,14 @@ Graph complete_annotations(Graph graph)
 {
     Graph done = propagate(graph);
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
-        Sharding& sharding = graph.values[i].sharding = std::move(done.values[i].sharding);
-        for (DimSharding& dim : sharding.dims) {
+        Value& v = graph.values[i];
+        v.sharding = std::move(done.values[i].sharding);
+        const bool at_rest =
+            v.role == Role::parameter || (v.producer && graph[v.producer].region == Region::prologue &&
+                                          !info(graph[v.producer]).placement);
+        for (DimSharding& dim : v.sharding.dims) {
             dim.by = -1;
-            dim.open = graph.values[i].role == Role::parameter;
+            dim.open = at_rest;
         }
     }
     return graph;

@@ -12,7 +12,8 @@ namespace trivium {
 Graph propagate(Graph graph);
 
 /// Propagates, and leaves what it found as annotations of the given graph, for passes that derive gradients
-/// and states from its values: closed, but those of parameters stay open. Global graph in and out.
+/// and states from its values: closed, but those of parameters and their casts stay open, because ZeRO shards
+/// them further. Global graph in and out.
 Graph complete_annotations(Graph graph);
 
 } // namespace trivium

@@ -28,7 +28,7 @@ Graph loss_of(const ModelConfig& m, bool sequence)
     return g;
 }
 
-double annotated(const Graph& g)
+double annotations_of(const Graph& g)
 {
     return static_cast<double>(std::count_if(g.values.begin(), g.values.end(), [](const Value& v) {
         return !v.sharding.dims.empty() || !v.sharding.partial.empty();
@@ -49,9 +49,9 @@ TEST_CASE("the models annotate less than 3 % of the values of a training step")
         optimizer.shard_axis = "data";
         const Graph step =
             simplify(add_optimizer(autodiff(complete_annotations(Graph(loss)), {}), optimizer));
-        const double share = annotated(loss) / static_cast<double>(step.values.size());
-        INFO(name << " annotates " << annotated(loss) << " of " << step.values.size() << " values");
-        CHECK(annotated(loss) > 0);
+        const double share = annotations_of(loss) / static_cast<double>(step.values.size());
+        INFO(name << " annotates " << annotations_of(loss) << " of " << step.values.size() << " values");
+        CHECK(annotations_of(loss) > 0);
         CHECK(share < 0.03);
         most = std::max(most, share);
     }
@@ -96,4 +96,21 @@ TEST_CASE("few annotations suffice for Megatron's shardings, with and without se
                 check("layers.1.ffn.gate.weight", "<-?,tensor?>");
             }
         }
+}
+
+TEST_CASE("the cast of a parameter stays as finely sharded as ZeRO shards it, so that the gather moves bf16")
+{
+    OptimizerConfig optimizer{1, 0.1};
+    optimizer.shard_axis = "data";
+    const Graph g = propagate(
+        add_optimizer(autodiff(complete_annotations(loss_of(annotated_preset("toy"), true)), {}), optimizer));
+    for (const char* name : {"layers.1.attn.q.weight", "layers.1.ffn.down.weight", "embed.weight"}) {
+        INFO(name);
+        const ValueId parameter = g.find(name), cast = g.find(name + std::string(".bf16")),
+                      used = g.find(name + std::string(".used"));
+        REQUIRE((parameter && cast && used));
+        CHECK(g[cast].sharding.dims == g[parameter].sharding.dims);
+        CHECK(to_text(g[cast].sharding).find("data") != std::string::npos);
+        CHECK(to_text(g[used].sharding).find("data") == std::string::npos);
+    }
 }
