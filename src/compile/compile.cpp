@@ -120,7 +120,7 @@ Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
     if (!gradients.reduce_axis.empty()) // then once, in each microbatch
         std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
-    g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
+    g = runner.run("model", Level::global, std::move(g), complete_annotations);
     g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
@@ -142,11 +142,12 @@ Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
 Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph* kept = nullptr)
 {
     Graph g = build_loss_graph(config.model, graph_config(config));
+    g.mesh = mesh_of(config.parallel);
+    g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
         if (kept)
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
-    g.mesh = mesh_of(config.parallel);
     g = gathered(std::move(g), config.parallel, "-eval", runner);
     return sharded(stack_outputs(std::move(g)), "-eval", runner);
 }

@@ -27,7 +27,7 @@ void ModelBuilder::enter(int block, const std::string& scope)
     b_.where.scope = scope;
 }
 
-Sharding ModelBuilder::sharding_of(const Dims& dims, bool open) const
+Sharding ModelBuilder::sharding_of(const Dims& dims) const
 {
     const ModelAxes& axes = c_.axes;
     const auto wide = [&](const std::string& dim) {
@@ -38,7 +38,7 @@ Sharding ModelBuilder::sharding_of(const Dims& dims, bool open) const
     Sharding sharding;
     sharding.origin = "the model";
     for (const std::string& dim : dims) {
-        sharding.dims.push_back({{}, open});
+        sharding.dims.push_back({{}, false});
         if (dim == "b")
             sharding.dims.back().axes = axes.batch;
         else if (!axes.tensor.empty() && (wide(dim) || (dim == "s" && along_sequence)))
@@ -53,32 +53,30 @@ ValueId ModelBuilder::annotate(ValueId x, const Dims& dims)
     return x;
 }
 
-ValueId ModelBuilder::compute_copy(ValueId parameter, const Dims& dims)
+ValueId ModelBuilder::compute_copy(ValueId parameter)
 {
-    b_.graph()[parameter].sharding = sharding_of(dims, true);
     const std::string name = b_.graph()[parameter].name;
     b_.where.region = Region::prologue;
     if (b_.graph()[parameter].type.dtype != c_.compute)
         parameter = b_.cast_to(parameter, c_.compute, name + "." + std::string(name_of(c_.compute)));
-    const ValueId here = b_.reshard_to(parameter, sharding_of(dims), name + ".used");
+    const ValueId here = b_.reshard_to(parameter, {}, name + ".used");
     b_.where.region = Region::microbatch;
     return here;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, const Dims& dims, Shape shape, double std, int rows)
+ValueId ModelBuilder::weight(const std::string& name, Shape shape, double std, int rows)
 {
     const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name,
                                 {c_.master, std::move(shape)}, Role::parameter, NormalInit{std});
     b_.graph()[id].decay = true;
     b_.graph()[id].rows = rows;
-    return compute_copy(id, dims);
+    return compute_copy(id);
 }
 
-ValueId ModelBuilder::vector(const std::string& name, const Dims& dims, Shape shape, double fill)
+ValueId ModelBuilder::vector(const std::string& name, Shape shape, double fill)
 {
-    return compute_copy(
-        b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, FillInit{fill}),
-        dims);
+    return compute_copy(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter,
+                                 FillInit{fill}));
 }
 
 void ModelBuilder::inputs(i64 batch, i64 seq)
@@ -93,18 +91,21 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 {
-    return annotate(b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    return b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input);
 }
 
 ValueId ModelBuilder::embed()
 {
     enter(0, "embed");
-    embed_ = weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std);
+    embed_ = weight("weight", {m_.vocab, m_.dim}, init_std);
+    annotate(embed_, {"v", "d"});
     ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
+    if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
+        b_.graph()[x].sharding.dims[1].priority = 1;
     if (m_.family == Family::gpt2) {
         enter(0, "positions");
-        const ValueId table = weight("weight", {"p", "d"}, {m_.seq, m_.dim}, init_std);
-        x = annotate(b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_})), {"b", "s", "d"});
+        const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std);
+        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
     }
     return x;
 }
@@ -113,13 +114,13 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer.empty() ? name : outer + "." + name;
-    const ValueId w = vector("weight", {"d"}, {m_.dim}, 1);
+    const ValueId w = vector("weight", {m_.dim}, 1);
     const Attributes eps{.eps = m_.norm_eps};
     ValueId y;
     if (m_.family == Family::llama)
         y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
     else
-        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {"d"}, {m_.dim}, 0)}, eps,
+        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {m_.dim}, 0)}, eps,
                   {b_.where.scope + ".out", b_.where.scope + ".mean", b_.where.scope + ".rstd"})[0];
     b_.where.scope = outer;
     return y;
@@ -137,17 +138,14 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
         const Dims& in = rule->operands[0].dims;
         return std::find(in.begin(), in.end(), dim) != in.end();
     });
-    ValueId y = b_.op1(OpKind::matmul,
-                       {x, weight("weight", weight_dims, std::move(shape), std, static_cast<int>(rows))},
+    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", std::move(shape), std, static_cast<int>(rows))},
                        attrs, b_.where.scope + ".out");
-    annotate(y, out);
     if (m_.family == Family::gpt2) {
         const Shape& y_shape = b_.graph()[y].type.shape;
         const Dims bias_dims(out.begin() + 2, out.end()); // all but b and s
-        const ValueId bias = vector("bias", bias_dims, Shape(y_shape.begin() + 2, y_shape.end()), 0);
+        const ValueId bias = vector("bias", Shape(y_shape.begin() + 2, y_shape.end()), 0);
         y = b_.op1(OpKind::bias_add, {y, bias}, {.rule = Rule({{{out}, {bias_dims}}, {{out}}})},
                    b_.where.scope + ".biased");
-        annotate(y, out);
     }
     b_.where.scope = outer;
     return y;
@@ -193,6 +191,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         v = cached("v_cache", v);
         o = b_.op(OpKind::attention_cached, {q, k, v, start}, scale);
     }
+    annotate(o[0], {"b", "s", "g", "r", "e"});
     return linear("o", o[0], "b s g r e, g r e d -> b s d", {g, r, e, d}, residual_std);
 }
 
@@ -208,6 +207,7 @@ ValueId ModelBuilder::feed_forward(ValueId x)
     } else {
         h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f", {d, f}, init_std)});
     }
+    annotate(h, {"b", "s", "f"});
     return linear("down", h, "b s f, f d -> b s d", {f, d}, residual_std);
 }
 
@@ -218,11 +218,11 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     enter(unit, scope);
     ValueId h = norm("attn_norm", x);
     enter(unit, scope + ".attn");
-    x = annotate(b_.sum_of(x, attention(layer, h)), {"b", "s", "d"});
+    x = b_.sum_of(x, attention(layer, h));
     enter(unit, scope);
     h = norm("ffn_norm", x);
     enter(unit, scope + ".ffn");
-    return annotate(b_.sum_of(x, feed_forward(h)), {"b", "s", "d"});
+    return b_.sum_of(x, feed_forward(h));
 }
 
 ValueId ModelBuilder::final_norm(ValueId x)
@@ -234,8 +234,7 @@ ValueId ModelBuilder::final_norm(ValueId x)
 ValueId ModelBuilder::head(ValueId x, const Rule& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
-    const ValueId table =
-        m_.tied_embeddings ? embed_ : weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std);
+    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", {m_.vocab, m_.dim}, init_std);
     return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, value_name::logits),
                     rule->results[0].dims);
 }

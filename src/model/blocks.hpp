@@ -29,13 +29,14 @@ private:
     void enter(int block, const std::string& scope);
     /// The parameter `scope.name`, in the compute type. The first `rows` dimensions are a matrix's rows; 0:
     /// a table.
-    ValueId weight(const std::string& name, const Dims& dims, Shape shape, double std, int rows = 0);
-    ValueId vector(const std::string& name, const Dims& dims, Shape shape, double fill);
-    /// The parameter as the microbatches read it: in the compute type, sharded over the tensor axis only.
-    ValueId compute_copy(ValueId parameter, const Dims& dims);
-    /// How a tensor of these dimensions is sharded. `open`: propagation may add axes.
-    Sharding sharding_of(const Dims& dims, bool open = false) const;
-    /// Annotates x with that sharding.
+    ValueId weight(const std::string& name, Shape shape, double std, int rows = 0);
+    ValueId vector(const std::string& name, Shape shape, double fill);
+    /// The parameter as the microbatches read it: in the compute type.
+    ValueId compute_copy(ValueId parameter);
+    /// How a tensor of these dimensions is sharded.
+    Sharding sharding_of(const Dims& dims) const;
+    /// Annotates x with that sharding. Few values are: the tokens, what embedding and head compute, and of
+    /// each layer what its last products read. Propagation completes the others.
     ValueId annotate(ValueId x, const Dims& dims);
     ValueId norm(const std::string& name, ValueId x);
     /// x W (+ bias where the family has biases).

@@ -33,6 +33,7 @@ struct GraphConfig {
 };
 
 /// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.
+/// Few values are annotated; passes/propagate.hpp completes them (complete_annotations).
 /// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
 /// carried).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);

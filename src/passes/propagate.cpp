@@ -356,4 +356,21 @@ Graph propagate(Graph graph)
     return graph;
 }
 
+Graph complete_annotations(Graph graph)
+{
+    Graph done = propagate(graph);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+        Value& v = graph.values[i];
+        v.sharding = std::move(done.values[i].sharding);
+        const bool at_rest =
+            v.role == Role::parameter || (v.producer && graph[v.producer].region == Region::prologue &&
+                                          !info(graph[v.producer]).placement);
+        for (DimSharding& dim : v.sharding.dims) {
+            dim.by = -1;
+            dim.open = at_rest;
+        }
+    }
+    return graph;
+}
+
 } // namespace trivium

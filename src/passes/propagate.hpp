@@ -11,4 +11,9 @@ namespace trivium {
 /// terminates. Afterwards every dimension is closed, and knows the op that set it.
 Graph propagate(Graph graph);
 
+/// Propagates, and leaves what it found as annotations of the given graph, for passes that derive gradients
+/// and states from its values: closed, but those of parameters and their casts stay open, because ZeRO shards
+/// them further. Global graph in and out.
+Graph complete_annotations(Graph graph);
+
 } // namespace trivium

@@ -5,6 +5,7 @@
 #include "ir/op_table.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
+#include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
 #include "passes/tile.hpp"
 
@@ -34,7 +35,7 @@ Graph tiled(const ModelConfig& m, const Mesh& mesh, Bytes bytes)
     config.axes.tensor = tensor_axis;
     Graph g = build_loss_graph(m, config);
     g.mesh = mesh;
-    g = simplify(tile(std::move(g), {bytes, data_axis}));
+    g = simplify(tile(complete_annotations(std::move(g)), {bytes, data_axis}));
     verify(g, Level::global);
     return g;
 }

@@ -6,6 +6,7 @@
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/propagate.hpp"
 #include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
 #include "passes/zero.hpp"
@@ -45,7 +46,7 @@ Graph loss_graph(DType compute, bool tied)
     m.tied_embeddings = tied;
     Graph g = build_loss_graph(m, {4, compute, DType::f32});
     g.mesh = mesh;
-    return g;
+    return complete_annotations(std::move(g));
 }
 
 /// Whether the op reshards a parameter, or a copy of it in another type.

@@ -240,6 +240,7 @@ Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool
     resolve(m);
     Graph g = build_loss_graph(m, {4, DType::f32, DType::f32, {{"data"}, "tensor", true, false}});
     g.mesh = mesh;
+    g = complete_annotations(std::move(g));
     OptimizerConfig optimizer{1, 0.1};
     optimizer.shard_axis = zero ? "data" : "";
     g = propagate(simplify(add_optimizer(autodiff(std::move(g), {}), optimizer)));

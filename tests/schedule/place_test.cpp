@@ -39,7 +39,7 @@ Graph sharded_model(bool merged)
     config.axes.batch = {data_axis};
     Graph g = build_loss_graph(m, config);
     g.mesh = {{{data_axis, 2}}};
-    g = autodiff(gather_in_microbatches(std::move(g)), {.reduce_axis = data_axis});
+    g = autodiff(gather_in_microbatches(complete_annotations(std::move(g))), {.reduce_axis = data_axis});
     g = recompute(std::move(g), {.gathers = true});
     OptimizerConfig optimizer;
     optimizer.shard_axis = data_axis;
