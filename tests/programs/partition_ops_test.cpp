@@ -178,7 +178,7 @@ TEST_CASE("every sharding of operands and results over two ranks", "[release]")
     std::printf("%llu programs of %zu cases\n", static_cast<unsigned long long>(count), cases.size());
 }
 
-TEST_CASE("drawn shardings of every form, on up to eight ranks")
+TEST_CASE("drawn shardings of every form on up to eight ranks")
 {
     std::map<std::string, int> kinds;
     const soak::Budget budget;
@@ -194,7 +194,7 @@ TEST_CASE("drawn shardings of every form, on up to eight ranks")
     std::printf("%llu programs\n", static_cast<unsigned long long>(count));
 }
 
-TEST_CASE("drawn shardings of every form, the other quarters", "[release]")
+TEST_CASE("the other quarters of drawn shardings", "[release]")
 {
     const u64 count = check_drawn(0, {1, 2, 3}, nullptr);
     std::printf("%llu programs\n", static_cast<unsigned long long>(count));
