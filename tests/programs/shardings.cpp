@@ -96,12 +96,11 @@ Sharding drawn_sharding(Draw& draw, const TensorType& type, const Mesh& mesh, co
     std::vector<i64> parts(shape.size(), 1);
     for (const AxisPieces::Piece& piece : all) {
         if (forms.partial && below(draw, 8) == 0) {
-            constexpr Combine combine[] = {Combine::sum, Combine::sum, Combine::max, Combine::min,
-                                           Combine::product};
-            if (made.partial.empty()) // several with different combiners are not one tensor
-                made.partial.push_back({piece.name, combine[below(draw, 5)]});
-            else
-                made.partial.push_back({piece.name, made.partial[0].combine});
+            constexpr Combine combiners[] = {Combine::sum, Combine::sum,     Combine::max,
+                                             Combine::min, Combine::product, Combine::lse};
+            const Combine combine = combiners[below(draw, is_floating(type.dtype) ? 6 : 5)];
+            // Several with different combiners are not one tensor.
+            made.partial.push_back({piece.name, made.partial.empty() ? combine : made.partial[0].combine});
             continue;
         }
         if (forms.replicated && below(draw, 10) == 0) {
