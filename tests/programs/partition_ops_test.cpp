@@ -25,6 +25,7 @@ const std::vector<Mesh> drawn_meshes{
     {{{"x", 6}}},          {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}},
     {{{"x", 1}, {"y", 3}}}};
 constexpr std::size_t batch_size = 32;
+const char* const only_case = std::getenv("TRIVIUM_CASE"); // part of a name
 
 /// Empty, or what is wrong with some outputs of the program.
 std::string problem_of(const OpProgram& program, const double* differences)
@@ -128,6 +129,7 @@ void check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
         drawn += pairs.count() <= most_pairs ? 0 : 1;
     }
     batches.flush();
+    CHECK((only_case || batches.count() >= cases.size()));
     std::printf("mesh of %lld: %llu programs of %zu cases, %zu of these drawn\n",
                 static_cast<long long>(mesh.ranks()), static_cast<unsigned long long>(batches.count()),
                 cases.size(), drawn);
@@ -135,7 +137,6 @@ void check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
 }
 
 const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
-const char* const only_case = std::getenv("TRIVIUM_CASE");
 
 std::vector<OpCase> selected_cases()
 {
