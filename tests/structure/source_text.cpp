@@ -146,7 +146,7 @@ Findings types_defined_twice(const std::vector<SourceFile>& files)
                 continue;
             const std::string name = in + "::" + match[1].str();
             const auto [first, fresh] = places.emplace(name, file.path);
-            if (!fresh)
+            if (!fresh && first->second != file.path) // not a specialization
                 findings.push_back(file.path + ":" + std::to_string(i + 1) + ": " + first->second +
                                    " has a type " + name + ", too");
         }
