@@ -85,7 +85,25 @@ std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors
     for (std::size_t f = 0; f < made.size(); ++f)
         if (!rule_.factors[f].pinned.empty())
             made[f] = parts_.parts_of(rule_.factors[f].pinned);
-    return possible(made) ? std::optional(std::move(made)) : std::nullopt;
+    return possible(made) && leaves_partial(made) ? std::optional(std::move(made)) : std::nullopt;
+}
+
+bool OpSharding::leaves_partial(const Assignment& assignment) const
+{
+    for (std::size_t r = 0; r < rule_.results.size(); ++r)
+        if (!g_[op_.results[r]].sharding.partial.empty() &&
+            !lacking_partial(g_, op_.results[r], result_layout(r, assignment)).empty())
+            return false;
+    return true;
+}
+
+std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
+{
+    for (const Partial& p : graph[v].sharding.partial)
+        if (graph.mesh.ranks_along(p.axis) > 1 &&
+            std::find(layout.partial.begin(), layout.partial.end(), p) == layout.partial.end())
+            return p.axis;
+    return "";
 }
 
 std::vector<Assignment> OpSharding::assignments() const

@@ -9,6 +9,9 @@ namespace trivium {
 /// The axes that shard each factor of an op, major first.
 using Assignment = std::vector<PartList>;
 
+/// The axis over which `v` is annotated as partial, but not in `layout`; "" if there is none.
+std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout);
+
 class OpSharding {
 public:
     /// All must outlive it.
@@ -22,7 +25,8 @@ public:
     /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
     /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
     std::optional<Assignment> assignment(const std::vector<int>& factors) const;
-    /// All assignments, each way to choose from options(): at least one; of an op with very many, those that
+    /// All assignments, each way to choose from options(): at least one, unless a result is annotated as
+    /// partial; of an op with very many, those that
     /// shard no more than the first axes.
     std::vector<Assignment> assignments() const;
     /// The assignment by which operand 0 has these axes. Nothing if it cannot.
@@ -52,6 +56,7 @@ private:
             const Coordinates& at) const;
     bool irregular(int dim, i64 extent, const Assignment& assignment) const;
     bool possible(const Assignment& assignment) const;
+    bool leaves_partial(const Assignment& assignment) const;
     void order(Assignment& assignment) const;
 
     const Graph& g_;
