@@ -93,7 +93,8 @@ Sharding sharding_of(const Layout& layout)
     return sharding;
 }
 
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                                int* layouts)
 {
     std::vector<Move> moves;
     Layout now = from;
@@ -119,7 +120,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
             make({MoveKind::all_reduce, p.axis, 0, p.combine});
     }
     if (changes_places(now.axes, to, mesh))
-        return search_moves(from, to, whole, mesh);
+        return search_moves(from, to, whole, mesh, layouts);
     const auto common = [&](std::size_t d) {
         std::size_t n = 0;
         while (n < now.axes[d].size() && n < to[d].size() && now.axes[d][n] == to[d][n])

@@ -36,7 +36,10 @@ struct Move {
 /// reductions, the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then
 /// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of
 /// at most `search_limit` layouts; beyond, the same simple sequence.
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh);
+/// With `layouts`, the search visits at most so many, and reduces the number by what it visited: for one of very
+/// many prices.
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                                int* layouts = nullptr);
 inline constexpr int search_limit = 20'000;
 
 /// Elements that a rank receives, on average, for the moves; for a reduction, the elements that it sends.

@@ -4,7 +4,13 @@
 #include "passes/moves.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
+#include <map>
+#include <tuple>
+
 namespace trivium {
+
+/// The most ranks along which an op's boxes may differ from shards: each is computed, and named in an exchange.
+inline constexpr i64 max_box_ranks = 16'384;
 
 /// The axes that shard each factor of an op, major first.
 using Assignment = std::vector<PartList>;
@@ -65,6 +71,9 @@ private:
     std::string stage_axis_;
     FactorRule rule_;
     bool composed_ = false; ///< some dimension is made of factors
+    bool pinned_ = false;   ///< some factor has given axes
+    /// Whether a dimension of an extent is irregular, by the axes of the factors that it is made of.
+    mutable std::map<std::tuple<int, i64, Assignment>, bool> irregular_;
     /// The axes of each factor by the sharding of each operand, then of each result.
     std::vector<Assignment> by_tensor_;
     std::vector<std::pair<PartId, std::vector<int>>> options_;

@@ -36,7 +36,7 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     const Shape& shape = value.type.shape;
     auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape, sums_wait}, 0.0);
     if (added) {
-        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh);
+        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
         if (sums_wait)
             put_off_sums(moves, to, g_.mesh);
         at->second = elements_moved(moves, from, shape, g_.mesh);

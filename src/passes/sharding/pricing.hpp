@@ -39,6 +39,7 @@ private:
                          const Assignment& assignment, const Value& value) const;
 
     const Graph& g_;
+    int layouts_ = 200'000; ///< that searches may still visit
     std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape, bool>, double> elements_;
 };
 
