@@ -54,10 +54,12 @@ Sharding manual_sharding(const Graph& graph, const Op& op)
     for (const DimSharding& dim : made.dims)
         for (const std::string& axis : dim.axes) {
             if (!graph.mesh.size_of(axis))
-                refuse("names " + unknown_axis(graph.mesh, axis).which, unknown_axis(graph.mesh, axis).remedy);
+                refuse("names " + unknown_axis(graph.mesh, axis).which,
+                       unknown_axis(graph.mesh, axis).remedy);
             if (const std::string* other = overlapping(graph.mesh, used, axis))
-                refuse(axis == *other ? str("names '", axis, "' twice")
-                                      : str("names '", *other, "' and '", axis, "', which have ranks in common"),
+                refuse(axis == *other
+                           ? str("names '", axis, "' twice")
+                           : str("names '", *other, "' and '", axis, "', which have ranks in common"),
                        "name an axis once");
             used.push_back(axis);
         }

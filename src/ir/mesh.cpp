@@ -198,8 +198,8 @@ UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name)
     if (const int at = mesh.find(axis); at >= 0 && axis.size() < name.size()) {
         const i64 size = mesh.axes[static_cast<std::size_t>(at)].size;
         return {str("'", name, "', which is not a part of axis '", axis, "' of ", size, " ranks"),
-                str("write ", axis, ":(M)S for the part of S ranks below a major part of M, where M times S divides ",
-                    size)};
+                str("write ", axis,
+                    ":(M)S for the part of S ranks below a major part of M, where M times S divides ", size)};
     }
     std::vector<std::string> names;
     std::string list;

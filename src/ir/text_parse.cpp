@@ -220,10 +220,9 @@ private:
                 define(c, std::move(v));
                 return;
             }
-        static const std::vector<std::string> keys{"graph",      "mesh",     "at",       "stages", "input",
-                                                   "hyper",      "kept",     "state",    "carry",  "parameter",
-                                                   "constant",   "prologue", "epilogue", "output", "microbatch",
-                                                   "carried"};
+        static const std::vector<std::string> keys{
+            "graph", "mesh",      "at",       "stages",   "input",    "hyper",  "kept",       "state",
+            "carry", "parameter", "constant", "prologue", "epilogue", "output", "microbatch", "carried"};
         c.fail(str("has the unknown keyword '", key, "'"),
                did_you_mean(key, keys,
                             "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, "

@@ -123,8 +123,8 @@ private:
             };
             throw UserError({here(),
                              use.how == other.how ? str("is ", use.how, " over '", use.axis, "' twice")
-                                                  : str("is ", use.how, " over '", use.axis, "', and ", other.how,
-                                                        " over '", other.axis, "'"),
+                                                  : str("is ", use.how, " over '", use.axis, "', and ",
+                                                        other.how, " over '", other.axis, "'"),
                              str(named(other), ", ", named(use)), "use an axis once in a sharding"});
         }
         used.push_back(use);

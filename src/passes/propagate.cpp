@@ -30,7 +30,8 @@ public:
         buffers_.reserve(values_.size());
         for (std::size_t i = 0; i < values_.size(); ++i) {
             const OpId producer = graph_.values[i].producer;
-            buffers_.push_back(producer && graph_[producer].accumulate && graph_[producer].results[0] == ValueId(i)
+            buffers_.push_back(producer && graph_[producer].accumulate &&
+                                       graph_[producer].results[0] == ValueId(i)
                                    ? buffers_[graph_[producer].operands.back().index()]
                                    : ValueId(i));
         }
@@ -117,6 +118,16 @@ private:
     void require_kept(ValueId v) const
     {
         const std::vector<ValueSharding::Dim>& made = values_[v.index()].dims;
+        for (const PartId part : parts_.parts_of(graph_[v].sharding.replicated))
+            for (const ValueSharding::Dim& dim : made)
+                if (holds(dim.axes, part))
+                    throw UserError(
+                        {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
+                         "has a sharding that contradicts that of the buffer in which it is",
+                         str("it is replicated over '", parts_.names_of({part})[0], "', the buffer of %",
+                             graph_[buffers_[v.index()]].name, " is sharded over it"),
+                         "annotate an accumulator and what is added into it in the same way, or "
+                         "one of them"});
         for (std::size_t d = 0; d < graph_[v].sharding.dims.size(); ++d) {
             const DimSharding& dim = graph_[v].sharding.dims[d];
             const PartList given = parts_.parts_of(dim.axes);
@@ -128,11 +139,12 @@ private:
             std::string list;
             for (const std::string& name : names)
                 list += (list.empty() ? "" : "+") + name;
-            throw UserError({str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
-                             str("has a sharding that contradicts that of the buffer in which it is"),
-                             str("dimension ", d, " of the buffer of %", graph_[buffers_[v.index()]].name,
-                                 " is sharded over ", list.empty() ? "nothing" : list),
-                             "annotate an accumulator and what is added into it in the same way, or one of them"});
+            throw UserError(
+                {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
+                 str("has a sharding that contradicts that of the buffer in which it is"),
+                 str("dimension ", d, " of the buffer of %", graph_[buffers_[v.index()]].name,
+                     " is sharded over ", list.empty() ? "nothing" : list),
+                 "annotate an accumulator and what is added into it in the same way, or one of them"});
         }
     }
 

@@ -1,8 +1,8 @@
 #include "explain_text.hpp"
 
+#include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
-#include "ir/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "plan/advice.hpp"
 #include "plan/check_steps.hpp"
@@ -73,16 +73,18 @@ void require_annotations(const Graph& given, const Graph& sharded)
     const AxisParts parts(given, true);
     for (std::size_t i = 0; i < given.values.size(); ++i) {
         const Sharding &before = given.values[i].sharding, &after = sharded.values[i].sharding;
-        require(before.dims.empty() || before.dims.size() == after.dims.size(), "a sharding has other dimensions");
+        require(before.dims.empty() || before.dims.size() == after.dims.size(),
+                "a sharding has other dimensions");
         require(before.partial == after.partial, "an annotated partial value is no longer partial");
         for (std::size_t d = 0; d < before.dims.size(); ++d)
             if (!kept(parts, before.dims[d], after.dims[d]))
-                throw std::logic_error(str("the annotation of %", given.values[i].name, " became ",
-                                           to_text(after)));
+                throw std::logic_error(
+                    str("the annotation of %", given.values[i].name, " became ", to_text(after)));
         for (const std::string& axis : before.replicated)
             for (const DimSharding& dim : after.dims)
                 for (const std::string& used : dim.axes)
-                    require(!given.mesh.overlap(axis, used), "a value is sharded over an axis that it excludes");
+                    require(!given.mesh.overlap(axis, used),
+                            "a value is sharded over an axis that it excludes");
     }
 }
 

@@ -69,13 +69,35 @@ const T& pick(const std::vector<T>& from, Random& random)
     return from[random() % from.size()];
 }
 
-std::string text_at(const std::string& text, const Piece& piece) { return text.substr(piece.at, piece.length); }
+std::string text_at(const std::string& text, const Piece& piece)
+{
+    return text.substr(piece.at, piece.length);
+}
 
-constexpr const char* numbers[] = {
-    "0",     "1",       "2",          "3",               "4",  "6",  "8",
-    "12",    "-1",      "64",         "65536",           "-3", "24", "9223372036854775807",
-    "0.5",   "1048576", "4294967296", "281474976710656", "5",  "16", "-9223372036854775808",
-    "1e999", "nan",     "7"};
+constexpr const char* numbers[] = {"0",
+                                   "1",
+                                   "2",
+                                   "3",
+                                   "4",
+                                   "6",
+                                   "8",
+                                   "12",
+                                   "-1",
+                                   "64",
+                                   "65536",
+                                   "-3",
+                                   "24",
+                                   "9223372036854775807",
+                                   "0.5",
+                                   "1048576",
+                                   "4294967296",
+                                   "281474976710656",
+                                   "5",
+                                   "16",
+                                   "-9223372036854775808",
+                                   "1e999",
+                                   "nan",
+                                   "7"};
 
 /// A number that is likely to fit what it replaces, or one that fits nothing.
 std::string other_number(const std::string& old, const std::string& another, Random& random)
@@ -100,7 +122,8 @@ void change_number(std::string& text, Random& random)
     if (all.empty())
         return;
     const Piece one = pick(all, random);
-    const std::string old = text_at(text, one), next = other_number(old, text_at(text, pick(all, random)), random);
+    const std::string old = text_at(text, one),
+                      next = other_number(old, text_at(text, pick(all, random)), random);
     if (random() % 2 == 0) {
         text.replace(one.at, one.length, next);
         return;
@@ -134,7 +157,9 @@ std::string random_axis(const std::vector<std::pair<std::string, std::string>>& 
     if (random() % 4 != 0 || !is_number(size))
         return name;
     const i64 whole = std::max<i64>(std::stoll(size), 1), major = i64{1} << random() % 3,
-              part = random() % 8 == 0 ? 3 : std::max<i64>(whole / major / (1 + static_cast<i64>(random() % 2)), 1);
+              part = random() % 8 == 0
+                         ? 3
+                         : std::max<i64>(whole / major / (1 + static_cast<i64>(random() % 2)), 1);
     return name + ":(" + std::to_string(major) + ")" + std::to_string(part);
 }
 
@@ -164,7 +189,8 @@ std::string random_sharding_text(std::size_t dims, const std::string& text, Rand
     }
     constexpr const char* endings[] = {":sum", ":max", ":product", ":replicated", ":lse", ":min"};
     for (bool first = true; random() % 5 == 0 && !mesh.empty(); first = false)
-        made += (first ? "|" : " ") + axis() + (random() % 2 == 0 ? ":sum" : endings[random() % std::size(endings)]);
+        made += (first ? "|" : " ") + axis() +
+                (random() % 2 == 0 ? ":sum" : endings[random() % std::size(endings)]);
     return made + ">";
 }
 
@@ -193,17 +219,15 @@ void change_mesh(std::string& text, Random& random)
 {
     auto mesh = mesh_of(text);
     switch (random() % 4) {
-    case 0:
-        mesh.emplace_back(random() % 2 == 0 ? "n" : "pipeline", "2");
-        break;
+    case 0: mesh.emplace_back(random() % 2 == 0 ? "n" : "pipeline", "2"); break;
     case 1:
         if (!mesh.empty())
             mesh.erase(mesh.begin() + static_cast<std::ptrdiff_t>(random() % mesh.size()));
         break;
     default:
         if (!mesh.empty())
-            mesh[random() % mesh.size()].second = random() % 8 == 0 ? numbers[random() % std::size(numbers)]
-                                                                    : std::to_string(1 + random() % 6);
+            mesh[random() % mesh.size()].second =
+                random() % 8 == 0 ? numbers[random() % std::size(numbers)] : std::to_string(1 + random() % 6);
     }
     std::string line = "mesh";
     for (const auto& [name, size] : mesh)
@@ -240,7 +264,8 @@ void change_op(std::string& text, Random& random)
     if (ops.empty())
         return;
     const Piece op = pick(ops, random);
-    text.replace(op.at, op.length, random() % 2 == 0 ? pick(names, random) : text_at(text, pick(ops, random)));
+    text.replace(op.at, op.length,
+                 random() % 2 == 0 ? pick(names, random) : text_at(text, pick(ops, random)));
 }
 
 /// The attributes of two ops change places, or one attribute goes, or appears elsewhere.
@@ -361,7 +386,8 @@ std::string mutate_graph(std::string text, std::mt19937_64& random)
 
 std::string with_inferred_types(std::string text)
 {
-    static const std::regex message(":([0-9]+): .*: (%\\S+) is declared (\\S+\\]), but computed as (\\S+\\])");
+    static const std::regex message(
+        ":([0-9]+): .*: (%\\S+) is declared (\\S+\\]), but computed as (\\S+\\])");
     for (int tries = 0; tries < 32; ++tries) {
         try {
             const Graph graph = parse_graph(text, "t");

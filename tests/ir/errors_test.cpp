@@ -66,7 +66,8 @@ TEST_CASE("each file of tests/errors fails with the error of its first line")
         const std::string name = entry.path().filename(), group = entry.path().parent_path().filename();
         if (entry.path().extension() != ".graph" || group == "programs") // tests/plan
             continue;
-        const std::string text = read_text("errors/" + group + "/" + name), mark = "# expect: ", also = "# and: ";
+        const std::string text = read_text("errors/" + group + "/" + name),
+                          mark = "# expect: ", also = "# and: ";
         INFO(name);
         REQUIRE(text.rfind(mark, 0) == 0);
         const std::string want = text.substr(mark.size(), text.find('\n') - mark.size());

@@ -1,5 +1,5 @@
-// Every file in tests/errors/programs is a legal graph from which no program can be made: it must fail with the
-// message of its first line, and what lines `# and:` say.
+// Every file in tests/errors/programs is a legal graph from which no program can be made: it must fail with
+// the message of its first line, and what lines `# and:` say.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "golden/golden.hpp"

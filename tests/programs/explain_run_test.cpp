@@ -128,10 +128,11 @@ TEST_CASE("each wrong use has one clear error")
 namespace {
 
 /// A safetensors file with one tensor of f32.
-std::string safetensors(const std::string& name, const std::string& shape, std::size_t bytes, std::size_t stored)
+std::string safetensors(const std::string& name, const std::string& shape, std::size_t bytes,
+                        std::size_t stored)
 {
-    std::string header = "{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape +
-                         ",\"data_offsets\":[0," + std::to_string(bytes) + "]}}";
+    std::string header = "{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":[0," +
+                         std::to_string(bytes) + "]}}";
     header.resize((header.size() + 7) / 8 * 8, ' ');
     std::string text(8, '\0');
     for (int i = 0; i < 8; ++i)

@@ -38,8 +38,8 @@ i64 least_prime_factor(i64 n)
     return n;
 }
 
-/// Calls visit(place, name) for each axis, or part of one, that a sharding of the graph names; `place` makes the
-/// place of what names it.
+/// Calls visit(place, name) for each axis, or part of one, that a sharding of the graph names; `place` makes
+/// the place of what names it.
 template <class Visit>
 void each_axis_name(const Graph& graph, Visit&& visit)
 {
@@ -86,7 +86,8 @@ Boundaries boundaries_of(const Graph& graph)
             for (const i64 other : all[static_cast<std::size_t>(part.axis)])
                 if (at % other != 0 && other % at != 0)
                     throw UserError(
-                        {place(), str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
+                        {place(),
+                         str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
                          str("major parts of ", at, " and of ", other, " do not nest"),
                          "divide the axis in one way, or use a mesh with smaller axes"});
         add_boundaries(all, part);

@@ -9,7 +9,8 @@
 
 namespace trivium {
 
-/// The most ranks along which an op's boxes may differ from shards: each is computed, and named in an exchange.
+/// The most ranks along which an op's boxes may differ from shards: each is computed, and named in an
+/// exchange.
 inline constexpr i64 max_box_ranks = 16'384;
 
 /// The axes that shard each factor of an op, major first.
