@@ -230,8 +230,9 @@ void check_mesh(const Mesh& mesh, const std::string& place)
                 "rename one of the two");
         require(axis.name.find(axis_joint) == std::string::npos, what,
                 "has a '+' in its name, which joins axes", "rename it");
-        require(axis.name.find(':') == std::string::npos, what,
-                "has a ':' in its name, which names a part of an axis", "rename it");
+        const std::size_t colon = axis.name.find(':');
+        require(colon == std::string::npos || mesh.find(axis.name.substr(0, colon)) < 0, what,
+                "has the name of a part of another axis", "rename it");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "use one or more");
         require(axis.size <= max_ranks / ranks, what,
                 str("brings the mesh to more than ", max_ranks, " ranks: ", axis.size), "make it smaller");

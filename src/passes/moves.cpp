@@ -92,7 +92,7 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
 
 void require_few(const Graph& graph, ValueId x, i64 ranks)
 {
-    constexpr i64 most = 65'536;
+    constexpr i64 most = 16'384;
     if (ranks > most)
         throw UserError({str(source_place(graph, graph[x].line), "%", graph[x].name),
                          str("moves between ", ranks, " ranks, more than ", most),

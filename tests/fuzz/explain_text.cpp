@@ -116,6 +116,8 @@ void explain_text(const std::string& text)
         return;
     print_and_parse(first.sharded, Level::sharded);
     require_annotations(whole, first.sharded);
+    if (text.size() % 3 != 0) // the rest takes most of the time
+        return;
     const std::vector<i64> ranks = some_ranks(whole.mesh.ranks());
     std::vector<Graph> graphs;
     std::vector<Schedule> schedules;
