@@ -6,6 +6,8 @@
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
 // `names_of_enum`, or RopeScaling.
+#include "base/words.hpp"
+
 #include <array>
 #include <string>
 #include <string_view>
@@ -23,9 +25,6 @@ constexpr std::string_view name_of(Enum value)
 {
     return names_of_enum<Enum>[static_cast<std::size_t>(value)];
 }
-
-/// The word in `known` nearest to `word` by edit distance, or "" if none is near.
-std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
 
 /// "a, b or c".
 std::string one_of(const std::vector<std::string>& words);

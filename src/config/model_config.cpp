@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace trivium {
 
@@ -19,38 +18,7 @@ void require_model(bool holds, const char* key, const std::string& problem, cons
         throw UserError({str("model.", key), problem, "", remedy});
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b)
-{
-    std::vector<std::size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (std::size_t j = 0; j < b.size(); ++j) {
-            const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
-        }
-    }
-    return row[b.size()];
-}
-
 } // namespace
-
-std::string nearest_word(std::string_view word, const std::vector<std::string>& known)
-{
-    std::string best;
-    std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2 + 1);
-    for (const std::string& candidate : known) {
-        const std::size_t distance = edit_distance(word, candidate);
-        if (distance < best_distance &&
-            distance < std::max(word.size(), candidate.size())) { // they share at least one letter
-            best_distance = distance;
-            best = candidate;
-        }
-    }
-    return best;
-}
 
 std::string one_of(const std::vector<std::string>& words)
 {

@@ -1,6 +1,7 @@
 #include "ir/attribute_text.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -217,10 +218,16 @@ Attributes parse_attributes(const std::vector<AttrText>& fields)
         });
         if (known)
             continue;
-        if (field.quoted || !read_number<i64>(field.text))
-            throw UserError({field.place, str("there is no attribute '", field.name, "'"),
-                             "any other name is a factor, whose size is an integer",
-                             "see docs/ops.md for the attributes of each op"});
+        if (field.quoted || !read_number<i64>(field.text)) {
+            std::vector<std::string> names;
+            for (const ListName& list : list_names)
+                names.emplace_back(list.name);
+            each_attribute([&](Attr, const char* name, auto) { names.emplace_back(name); });
+            throw UserError(
+                {field.place, str("there is no attribute '", field.name, "'"),
+                 "any other name is a factor, whose size is an integer",
+                 did_you_mean(field.name, names, "see docs/ops.md for the attributes of each op")});
+        }
         constexpr std::string_view offset = "_offset";
         const bool is_offset = field.name.ends_with(offset) && field.name.size() > offset.size();
         (is_offset ? made.offsets : made.sizes)

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "base/words.hpp"
 #include "ir/attribute_text.hpp"
 #include "ir/exchange.hpp"
 #include "ir/limits.hpp"
@@ -13,6 +14,23 @@
 namespace trivium {
 
 namespace {
+
+/// Those that the row requires or allows.
+std::vector<std::string> attribute_names(const OpInfo& row)
+{
+    std::vector<std::string> names;
+    const auto add = [&](Attr attr, const char* name) {
+        if (row.needs.has(attr) || row.may_have.has(attr))
+            names.emplace_back(name);
+    };
+    for (const ListName& list : list_names)
+        add(list.attr, list.name);
+    each_attribute([&](Attr attr, const char* name, auto) {
+        if (attr != Attr::sizes && attr != Attr::offsets)
+            add(attr, name);
+    });
+    return names;
+}
 
 /// The checks of one op's attributes. Strings are built only for messages, because a large model has many
 /// ops.
@@ -69,6 +87,8 @@ private:
             const bool given = a_.lists.find(list.attr) != nullptr;
             if (given && !row.needs.has(list.attr) && !row.may_have.has(list.attr))
                 refuse_name(list.name);
+            if (given)
+                check_part(list.attr, list.name);
             if (!given && row.needs.has(list.attr))
                 refuse_lack(list.name);
         }
@@ -78,6 +98,8 @@ private:
                 const Member& value = a_.*member;
                 if (value && !row.needs.has(attr) && !row.may_have.has(attr))
                     refuse_name(name);
+                if (value)
+                    check_part(attr, name);
                 if (!value && row.needs.has(attr))
                     refuse_lack(name);
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
@@ -85,6 +107,15 @@ private:
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
             }
         });
+    }
+
+    /// What places a rank's part means nothing in a graph of all ranks.
+    void check_part(Attr attr, const char* name) const
+    {
+        if (info(op_).of_part.has(attr) && g_.at.empty())
+            throw UserError({place_of(g_, op_), str("has the attribute '", name, "'"),
+                             "it describes one rank's part, and the graph is that of all ranks",
+                             str("remove '", name, "', or write a line `at`")});
     }
 
     [[noreturn]] void refuse_lack(const char* name) const
@@ -95,8 +126,9 @@ private:
 
     [[noreturn]] void refuse_name(const std::string& name) const
     {
+        const std::vector<std::string> known = attribute_names(info(op_));
         throw UserError({place_of(g_, op_), str("does not take an attribute '", name, "'"), "",
-                         "remove it, or see docs/ops.md"});
+                         did_you_mean(name, known, "remove it, or see docs/ops.md")});
     }
 
     /// Factors that no operand has take their size from an attribute; indexed ones may have an offset.

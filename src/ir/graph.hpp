@@ -91,7 +91,8 @@ struct Graph {
     std::string name;
     std::string file; ///< from which it was parsed, for messages; empty: made by the program
     Mesh mesh;
-    Coordinates at; ///< of a local graph: the coordinates of its rank
+    int mesh_line = 0; ///< in the file
+    Coordinates at;    ///< of a local graph: the coordinates of its rank
     /// The pipeline stage of each block; empty: stage 0 for all. Of a rank's graph: also of blocks elsewhere.
     std::vector<int> stage_of_block;
     std::vector<Value> values;

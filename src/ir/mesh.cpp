@@ -1,6 +1,7 @@
 #include "ir/mesh.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/limits.hpp"
 
 #include <algorithm>
@@ -174,6 +175,43 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
     return members;
 }
 
+std::vector<std::string> axes_of_group(const Mesh& mesh, std::string_view group)
+{
+    std::vector<std::string> names;
+    if (group == world_axis) {
+        for (const MeshAxis& axis : mesh.axes)
+            names.push_back(axis.name);
+        return names;
+    }
+    for (;;) {
+        const std::size_t end = group.find(axis_joint);
+        names.emplace_back(group.substr(0, end));
+        if (end == std::string_view::npos)
+            return names;
+        group.remove_prefix(end + 1);
+    }
+}
+
+UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name)
+{
+    const std::string axis(name.substr(0, name.find(':')));
+    if (const int at = mesh.find(axis); at >= 0 && axis.size() < name.size()) {
+        const i64 size = mesh.axes[static_cast<std::size_t>(at)].size;
+        return {str("'", name, "', which is not a part of axis '", axis, "' of ", size, " ranks"),
+                str("write ", axis,
+                    ":(M)S for the part of S ranks below a major part of M, where M times S divides ", size)};
+    }
+    std::vector<std::string> names;
+    std::string list;
+    for (const MeshAxis& known : mesh.axes) {
+        names.push_back(known.name);
+        list += (list.empty() ? "" : ", ") + known.name;
+    }
+    return {str("'", name, "', which is not an axis of the mesh"),
+            names.empty() ? str("add a line `mesh ", axis, "=2`, with the number of ranks")
+                          : did_you_mean(name, names, "name an axis of the line `mesh`: " + list)};
+}
+
 void check_mesh(const Mesh& mesh, const std::string& place)
 {
     const auto require = [&](bool holds, const std::string& what, const std::string& problem,
@@ -192,6 +230,9 @@ void check_mesh(const Mesh& mesh, const std::string& place)
                 "rename one of the two");
         require(axis.name.find(axis_joint) == std::string::npos, what,
                 "has a '+' in its name, which joins axes", "rename it");
+        const std::size_t colon = axis.name.find(':');
+        require(colon == std::string::npos || mesh.find(axis.name.substr(0, colon)) < 0, what,
+                "has the name of a part of another axis", "rename it");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "use one or more");
         require(axis.size <= max_ranks / ranks, what,
                 str("brings the mesh to more than ", max_ranks, " ranks: ", axis.size), "make it smaller");

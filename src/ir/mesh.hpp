@@ -64,8 +64,16 @@ struct Mesh {
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
-/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+', or
-/// there are too many (limits.hpp).
+/// The axes that "x+y" joins, or all of the mesh for "world".
+std::vector<std::string> axes_of_group(const Mesh& mesh, std::string_view group);
+/// For messages about an axis, or a part of one, that the mesh does not have: "'z', which is not an axis of
+/// the mesh", and what to write instead.
+struct UnknownAxis {
+    std::string which, remedy;
+};
+UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name);
+/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+' or a
+/// ':', or there are too many (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// How one dimension is sharded.

@@ -78,6 +78,7 @@ struct OpInfo {
     std::vector<ResultType> results{};
     std::vector<OperandType> types{}; ///< of the operands; the last one repeats. Empty: not checked
     AttrSet needs{}, may_have{};
+    AttrSet of_part{}; ///< those of `may_have` that `localize` adds: a graph of all ranks has none
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model FLOPs; null: not counted.
     Flops (*flops)(const FactorRule&) = nullptr;

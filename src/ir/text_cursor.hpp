@@ -21,7 +21,11 @@ public:
     {
     }
 
-    std::string place() const { return str(file_, ":", number_, ":", at_ + 1); }
+    /// Of a text that is not a line of a file: the text.
+    std::string place() const
+    {
+        return number_ > 0 ? str(file_, ":", number_, ":", at_ + 1) : str(file_, ", '", line_, "'");
+    }
 
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
     {

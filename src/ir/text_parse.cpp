@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/attribute_text.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
@@ -133,6 +134,7 @@ private:
     void mesh(Cursor& c)
     {
         once(c, graph_.mesh.axes.empty(), "a mesh", "mesh");
+        graph_.mesh_line = c.number();
         while (!c.done()) {
             const std::string axis = c.axis();
             if (axis.find(':') != std::string::npos)
@@ -162,8 +164,13 @@ private:
     {
         const std::string name = c.name();
         const auto found = ids_.find(name);
-        if (found == ids_.end())
-            c.fail(str("%", name, " is not defined above"), "define a value before it is used");
+        if (found == ids_.end()) {
+            std::vector<std::string> names;
+            for (const Value& value : graph_.values)
+                names.push_back(value.name);
+            c.fail(str("%", name, " is not defined above"),
+                   did_you_mean(name, names, "define a value before it is used"));
+        }
         return found->second;
     }
 
@@ -215,9 +222,13 @@ private:
                 define(c, std::move(v));
                 return;
             }
+        static const std::vector<std::string> keys{
+            "graph", "mesh",      "at",       "stages",   "input",    "hyper",  "kept",       "state",
+            "carry", "parameter", "constant", "prologue", "epilogue", "output", "microbatch", "carried"};
         c.fail(str("has the unknown keyword '", key, "'"),
-               "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, carry, a "
-               "region, carried or output");
+               did_you_mean(key, keys,
+                            "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, "
+                            "carry, a region, carried or output"));
     }
 
     void carried(Cursor& c)
@@ -258,7 +269,8 @@ private:
         const std::string kind = c.word();
         const OpInfo* row = find_op(kind);
         if (!row)
-            c.fail(str("there is no op '", kind, "'"), "see docs/ops.md for the ops");
+            c.fail(str("there is no op '", kind, "'"),
+                   did_you_mean(kind, op_names(), "see docs/ops.md for the ops"));
         made.kind = row->kind;
         c.want("(");
         while (!c.take(")")) {

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/limits.hpp"
+#include "ir/manual.hpp"
 #include "ir/op_table.hpp"
 
 #include <algorithm>
@@ -32,6 +33,8 @@ public:
         check_carries();
         for (const ValueId id : g_.outputs)
             TRV_RULE(id.index() < g_.values.size(), place(0), "an output names no value", "name a value");
+        if (level_ != Level::local)
+            check_manual(g_);
     }
 
 private:
@@ -101,15 +104,30 @@ private:
         }
     }
 
-    /// Refuses an axis, or a part of one, of which another one in `used` has a part.
+    /// Where a sharding names an axis, or a part of one.
+    struct Use {
+        std::string_view axis, how; ///< how: "sharded"
+        int dim = -1;
+    };
+
+    /// Refuses an axis of which another use has a part.
     template <class Where>
-    void require_unused(std::vector<std::string_view>& used, std::string_view axis, const Where& here,
-                        const char* what) const
+    void require_unused(std::vector<Use>& used, const Use& use, const Where& here) const
     {
-        for (const std::string_view other : used)
-            TRV_RULE(!g_.mesh.overlap(axis, other), here, str(what, " '", axis, "' twice"),
-                     "use an axis once");
-        used.push_back(axis);
+        for (const Use& other : used) {
+            if (!g_.mesh.overlap(use.axis, other.axis))
+                continue;
+            const auto named = [](const Use& u) {
+                return u.dim < 0 ? str("it is ", u.how, " over '", u.axis, "'")
+                                 : str("dimension ", u.dim, " is ", u.how, " over '", u.axis, "'");
+            };
+            throw UserError({here(),
+                             use.how == other.how ? str("is ", use.how, " over '", use.axis, "' twice")
+                                                  : str("is ", use.how, " over '", use.axis, "', and ",
+                                                        other.how, " over '", other.axis, "'"),
+                             str(named(other), ", ", named(use)), "use an axis once in a sharding"});
+        }
+        used.push_back(use);
     }
 
     template <class Where>
@@ -119,41 +137,38 @@ private:
         TRV_RULE(dims.size() == v.type.shape.size() || (level_ != Level::sharded && dims.empty()), here,
                  str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()),
                  "shard each dimension, with - for none");
-        std::vector<std::string_view> used;
+        std::vector<Use> used;
         std::unordered_set<std::string_view> summed;
         for (const Partial& p : v.sharding.partial) {
             TRV_RULE(g_.mesh.has_group(p.axis), here,
-                     str("is partial over '", p.axis, "', which is not an axis of the mesh"),
-                     "name an axis of the line `mesh`, or world");
+                     str("is partial over ", unknown_axis(g_.mesh, p.axis).which),
+                     unknown_axis(g_.mesh, p.axis).remedy);
             TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
                      "use an axis once");
+            TRV_RULE(level_ != Level::global || g_.mesh.size_of(p.axis).has_value(), here,
+                     str("is partial over '", p.axis, "', which joins axes"),
+                     "name the axes one by one, like <-|x:sum y:sum>");
+            if (level_ != Level::local && g_.mesh.size_of(p.axis))
+                require_unused(used, {p.axis, "partial"}, here);
         }
         for (std::size_t d = 0; d < dims.size(); ++d) {
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
                 const std::optional<i64> size = g_.mesh.size_of(axis);
-                TRV_RULE(size.has_value(), here,
-                         str("is sharded over '", axis, "', which is not an axis of the mesh"),
-                         "name an axis of the line `mesh`");
-                require_unused(used, axis, here, "is sharded over");
-                for (const Partial& p : v.sharding.partial)
-                    TRV_RULE(level_ == Level::local || !g_.mesh.overlap(p.axis, axis), here,
-                             str("is sharded over '", axis, "', over which it is also partial"),
-                             "keep one of the two");
+                TRV_RULE(size.has_value(), here, str("is sharded over ", unknown_axis(g_.mesh, axis).which),
+                         unknown_axis(g_.mesh, axis).remedy);
+                require_unused(used, {axis, "sharded", static_cast<int>(d)}, here);
                 parts *= *size;
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
                      str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
         }
-        if (level_ != Level::local)
-            for (const Partial& p : v.sharding.partial)
-                used.push_back(p.axis);
         for (const std::string& axis : v.sharding.replicated) {
             TRV_RULE(g_.mesh.size_of(axis).has_value(), here,
-                     str("is replicated over '", axis, "', which is not an axis of the mesh"),
-                     "name an axis of the line `mesh`");
-            require_unused(used, axis, here, "names");
+                     str("is replicated over ", unknown_axis(g_.mesh, axis).which),
+                     unknown_axis(g_.mesh, axis).remedy);
+            require_unused(used, {axis, "replicated"}, here);
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
             const Shape& whole = whole_shape(v);

@@ -73,6 +73,8 @@ private:
         const OpInfo& row = info(op);
         return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
                op.region == Region::microbatch &&
+               std::all_of(op.results.begin(), op.results.end(),
+                           [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
                row.in_place.size() ==
                    static_cast<std::size_t>(std::count_if(row.in_place.begin(), row.in_place.end(),
                                                           [](const Alias& a) { return !a.must; }));

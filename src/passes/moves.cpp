@@ -79,7 +79,10 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     return moved;
 }
 
-/// The same per rank; of a large mesh over the ranks that differ along the axes that the exchange concerns.
+constexpr i64 max_priced_ranks = 64;
+
+/// The same per rank; of a large mesh over the ranks that differ along the axes that the exchange concerns,
+/// or over some of them.
 double received(const DimAxes& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
 {
     constexpr i64 few = 64;
@@ -91,11 +94,32 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     std::vector<std::string> all;
     for (const MeshAxis& axis : mesh.axes)
         all.push_back(axis.name);
-    const std::vector<i64> ranks = mesh.group(first, mesh.ranks() <= few ? all : along);
+    i64 most = 1; // that differ along these axes
+    for (const MeshAxis& axis : mesh.axes)
+        if (std::any_of(along.begin(), along.end(),
+                        [&](const std::string& name) { return mesh.overlap(name, axis.name); }))
+            most *= axis.size;
+    std::vector<i64> ranks;
+    if (most <= max_priced_ranks)
+        ranks = mesh.group(first, mesh.ranks() <= few ? all : along);
+    else // a sample: the same numbers on all ranks
+        for (i64 i = 0; i < max_priced_ranks; ++i)
+            ranks.push_back(
+                static_cast<i64>(static_cast<u64>(i) * 2'654'435'761U % static_cast<u64>(mesh.ranks())));
     return received(from, to, whole, mesh, ranks) / static_cast<double>(ranks.size());
 }
 
 } // namespace
+
+void require_few(const Graph& graph, ValueId x, i64 ranks)
+{
+    constexpr i64 most = 16'384;
+    if (ranks > most)
+        throw UserError({str(source_place(graph, graph[x].line), "%", graph[x].name),
+                         str("moves between ", ranks, " ranks, more than ", most),
+                         "an exchange names the part of each rank",
+                         "annotate the values before and after it in the same way, or use smaller axes"});
+}
 
 DimAxes dim_axes(const Sharding& sharding)
 {
@@ -114,7 +138,8 @@ Sharding sharding_of(const Layout& layout)
     return sharding;
 }
 
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                                int* layouts)
 {
     std::vector<Move> moves;
     Layout now = from;
@@ -140,7 +165,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
             make({MoveKind::all_reduce, p.axis, 0, p.combine});
     }
     if (changes_places(now.axes, to, mesh))
-        return search_moves(from, to, whole, mesh);
+        return search_moves(from, to, whole, mesh, layouts);
     const auto common = [&](std::size_t d) {
         std::size_t n = 0;
         while (n < now.axes[d].size() && n < to[d].size() && now.axes[d][n] == to[d][n])
@@ -225,6 +250,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
             break;
         case MoveKind::all_to_all:
         case MoveKind::permute: {
+            require_few(b.graph(), x, mesh.ranks_along(move.axis));
             std::vector<Box> owned, needed;
             for (const i64 member : mesh.group(at, {move.axis})) {
                 owned.push_back(

@@ -36,7 +36,10 @@ struct Move {
 /// reductions, the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then
 /// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of
 /// at most `search_limit` layouts; beyond, the same simple sequence.
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh);
+/// With `layouts`, the search visits at most so many, and reduces the number by what it visited: for one of
+/// very many prices.
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                                int* layouts = nullptr);
 inline constexpr int search_limit = 20'000;
 
 /// Elements that a rank receives, on average, for the moves; for a reduction, the elements that it sends.
@@ -45,6 +48,9 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
 /// Removes the sums that may wait from the moves to the shards `to`: those over axes that then shard nothing.
 /// Returns the axes over which the tensor stays partial.
 std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, const Mesh& mesh);
+
+/// Throws UserError at `x` if so many ranks cannot exchange parts of it.
+void require_few(const Graph& graph, ValueId x, i64 ranks);
 
 /// The type of the shard that the rank at `at` holds of a tensor of type `whole`.
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);

@@ -1,6 +1,7 @@
 #include "passes/partition.hpp"
 
 #include "base/check.hpp"
+#include "ir/text.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/moves.hpp"
 #include "passes/sharding/box_moves.hpp"
@@ -176,6 +177,7 @@ private:
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
             p.layout.partial = put_off_sums(moves, wanted(to), g_.mesh);
+        require_partial(to, p.layout);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
             p.settled = p.native;
@@ -240,6 +242,9 @@ private:
         const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
         if (!assignment)
             return false;
+        for (const ValueId v : op.results)
+            if (!lacking_partial(g_, v, first).empty())
+                return false;
         emit(op, sharding, *assignment, first.partial);
         return true;
     }
@@ -309,6 +314,34 @@ private:
         layout.partial = all;
     }
 
+    /// The sums that the annotation of a result leaves open are open.
+    void require_partial(ValueId v, const Layout& layout) const
+    {
+        if (const std::string axis = lacking_partial(g_, v, layout); !axis.empty())
+            throw UserError({str(source_place(g_, g_[v].line), "%", g_[v].name),
+                             str("is annotated as partial over '", axis, "'"),
+                             str(info(g_[g_[v].producer]).name, " does not leave it partial over that axis"),
+                             str("remove the annotation, or shard over '", axis,
+                                 "' a dimension of the operands that the op reduces with this combiner")});
+    }
+
+    [[noreturn]] void refuse(const Op& op)
+    {
+        for (const ValueId v : op.results)
+            require_partial(v, {});
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            if (const ValueId into = aliased_operand(op, r))
+                throw UserError(
+                    {place_of(g_, op),
+                     str("cannot be sharded such that %", g_[op.results[r]].name, " stays in the buffer of %",
+                         g_[into].name),
+                     str("%", g_[into].name, " is sharded as ", to_text(sharding_of(of(into).layout)), ", %",
+                         g_[op.results[r]].name, " as ", to_text(g_[op.results[r]].sharding),
+                         ", and the op cannot compute the one in the other"),
+                     "shard both in the same way, along dimensions that the op can shard"});
+        throw InternalError(__FILE__, __LINE__, place_of(g_, op) + " has no sharding");
+    }
+
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
@@ -326,9 +359,7 @@ private:
                 best = assignment;
             }
         if (!best)
-            throw UserError(
-                {place_of(g_, op), "cannot be sharded such that its result stays in its operand's buffer",
-                 "the two are sharded, or still partial, over different axes", "shard both in the same way"});
+            refuse(op);
         emit(op, sharding, *best, {});
     }
 
@@ -411,6 +442,7 @@ private:
     void cross(const Op& op, ValueId x, const Layout& layout)
     {
         Placed& p = of(op.results[0]);
+        require_partial(op.results[0], layout);
         p.layout = layout;
         p.native = b_.reshard_to(x, sharding_of(layout));
         out_[p.native].name = g_[op.results[0]].name;
@@ -423,6 +455,7 @@ private:
         local.results.clear();
         const std::vector<TensorType> types = infer(out_, local);
         for (std::size_t r = 0; r < types.size(); ++r) {
+            require_partial(op.results[r], layouts[r]);
             Value v = g_[op.results[r]];
             v.type = types[r];
             v.sharding = sharding_of(layouts[r]);

@@ -1,8 +1,8 @@
 #include "passes/propagate.hpp"
 
 #include "base/check.hpp"
+#include "ir/manual.hpp"
 #include "ir/op_table.hpp"
-#include "ir/text.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/factor_shardings.hpp"
 
@@ -26,8 +26,17 @@ public:
         : graph_(graph), parts_(graph, any_composed(graph)), values_(graph.values.size()),
           users_(graph.values.size()), uses_(graph.values.size(), 0)
     {
+        // What is annotated on the results of accumulating ops goes for the buffer that they share.
+        buffers_.reserve(values_.size());
+        for (std::size_t i = 0; i < values_.size(); ++i) {
+            const OpId producer = graph_.values[i].producer;
+            buffers_.push_back(producer && graph_[producer].accumulate &&
+                                       graph_[producer].results[0] == ValueId(i)
+                                   ? buffers_[graph_[producer].operands.back().index()]
+                                   : ValueId(i));
+        }
         for (std::size_t i = 0; i < graph_.values.size(); ++i)
-            begin(graph_.values[i], values_[i]);
+            begin(graph_.values[i], values_[buffers_[i].index()], buffers_[i] != ValueId(i));
         for (std::size_t i = 0; i < graph_.ops.size(); ++i)
             add(static_cast<int>(i));
         for (const ValueId v : graph_.outputs)
@@ -54,6 +63,10 @@ public:
         for (const Op& op : graph_.ops) // by then a priority may have sharded the accumulator further
             if (op.accumulate)
                 values_[op.results[0].index()].dims = values_[op.operands.back().index()].dims;
+        for (const Op& op : graph_.ops)
+            if (op.accumulate)
+                for (const ValueId v : {op.results[0], op.operands.back()})
+                    require_kept(v);
         for (std::size_t i = 0; i < values_.size(); ++i)
             finish(graph_.values[i], values_[i]);
     }
@@ -75,21 +88,23 @@ private:
         bool open = false;
     };
 
-    void begin(Value& v, ValueSharding& state)
+    /// `again`: the state has what another value states that shares the buffer.
+    void begin(Value& v, ValueSharding& state, bool again)
     {
         v.sharding.pinned = !v.sharding.dims.empty() || !v.sharding.partial.empty();
         for (const Partial& p : v.sharding.partial)
-            for (const PartId part : parts_.parts_of(p.axis))
+            for (const PartId part : parts_.parts_of(axes_of_group(graph_.mesh, p.axis)))
                 state.blocked.push_back(part);
         state.dims.resize(v.type.shape.size());
         for (const PartId part : parts_.parts_of(v.sharding.replicated))
             state.blocked.push_back(part);
-        const ValueId id(static_cast<std::size_t>(&v - graph_.values.data()));
+        const ValueId id = buffers_[static_cast<std::size_t>(&v - graph_.values.data())];
         for (std::size_t d = 0; d < v.sharding.dims.size(); ++d) {
             const DimSharding& dim = v.sharding.dims[d];
             const PartList axes = parts_.parts_of(dim.axes);
             if (dim.priority == 0) {
-                state.dims[d] = {axes, dim.open};
+                const bool open = dim.open && (!again || state.dims[d].open);
+                state.dims[d] = {axes.size() < state.dims[d].axes.size() ? state.dims[d].axes : axes, open};
                 continue;
             }
             // Until its turn nothing may shard it, nor use its axes for another dimension.
@@ -99,10 +114,46 @@ private:
         }
     }
 
+    /// Values that share a buffer have one sharding.
+    void require_kept(ValueId v) const
+    {
+        const std::vector<ValueSharding::Dim>& made = values_[v.index()].dims;
+        for (const PartId part : parts_.parts_of(graph_[v].sharding.replicated))
+            for (const ValueSharding::Dim& dim : made)
+                if (holds(dim.axes, part))
+                    throw UserError(
+                        {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
+                         "has a sharding that contradicts that of the buffer in which it is",
+                         str("it is replicated over '", parts_.names_of({part})[0], "', the buffer of %",
+                             graph_[buffers_[v.index()]].name, " is sharded over it"),
+                         "annotate an accumulator and what is added into it in the same way, or "
+                         "one of them"});
+        for (std::size_t d = 0; d < graph_[v].sharding.dims.size(); ++d) {
+            const DimSharding& dim = graph_[v].sharding.dims[d];
+            const PartList given = parts_.parts_of(dim.axes);
+            if (made[d].axes.size() >= given.size() &&
+                std::equal(given.begin(), given.end(), made[d].axes.begin()) &&
+                (dim.open || made[d].axes.size() == given.size()))
+                continue;
+            const std::vector<std::string> names = parts_.names_of(made[d].axes);
+            std::string list;
+            for (const std::string& name : names)
+                list += (list.empty() ? "" : "+") + name;
+            throw UserError(
+                {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
+                 str("has a sharding that contradicts that of the buffer in which it is"),
+                 str("dimension ", d, " of the buffer of %", graph_[buffers_[v.index()]].name,
+                     " is sharded over ", list.empty() ? "nothing" : list),
+                 "annotate an accumulator and what is added into it in the same way, or one of them"});
+        }
+    }
+
     void admit(const Given& given)
     {
         ValueSharding& state = values_[given.value.index()];
-        state.dims[given.dim] = {given.axes, given.open};
+        if (given.axes.size() >= state.dims[given.dim].axes.size())
+            state.dims[given.dim].axes = given.axes;
+        state.dims[given.dim].open = given.open;
         std::erase_if(state.blocked, [&](PartId part) {
             return std::find(given.axes.begin(), given.axes.end(), part) != given.axes.end();
         });
@@ -141,30 +192,10 @@ private:
     /// Values of a manual region cannot be sharded over its axes.
     void mark_manual()
     {
-        std::vector<PartList> manual(values_.size());
-        bool any = false;
-        for (const Op& op : graph_.ops) {
-            PartList all;
-            for (const ValueId v : op.operands)
-                for (const PartId part : manual[v.index()])
-                    if (std::find(all.begin(), all.end(), part) == all.end())
-                        all.push_back(part);
-            if (info(op).manual) {
-                const bool enters = info(op).enters;
-                for (const DimSharding& dim : parse_sharding(*op.attrs.sharding, place_of(graph_, op)).dims)
-                    for (const PartId part : parts_.parts_of(dim.axes)) {
-                        if (enters)
-                            all.push_back(part);
-                        else
-                            std::erase(all, part);
-                        any = true;
-                    }
-            }
-            for (const ValueId v : op.results)
-                manual[v.index()] = all;
-        }
-        for (std::size_t i = 0; any && i < values_.size(); ++i)
-            values_[i].blocked.insert(values_[i].blocked.end(), manual[i].begin(), manual[i].end());
+        const auto manual = manual_axes(graph_);
+        for (std::size_t i = 0; i < manual.size(); ++i)
+            for (const PartId part : parts_.parts_of(manual[i]))
+                values_[i].blocked.push_back(part);
     }
 
     /// One level of op priorities, until nothing changes: first the outputs' shardings, then all ops from the
@@ -338,6 +369,7 @@ private:
 
     Graph& graph_;
     AxisParts parts_;
+    std::vector<ValueId> buffers_; ///< by value: that of which it accumulates, or itself
     std::vector<OpEntry> ops_;
     std::vector<ValueSharding> values_;
     std::vector<std::vector<int>> users_; ///< by value: the ops that read it

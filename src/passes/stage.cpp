@@ -149,9 +149,23 @@ private:
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (g_.ops[i].region == Region::microbatch && home(g_.ops[i]) == rank) {
                 runs_[i].insert(rank);
-                for (const ValueId v : g_.ops[i].operands)
+                for (const ValueId v : g_.ops[i].operands) {
+                    require_complete(g_.ops[i], v);
                     pull(v, rank);
+                }
             }
+    }
+
+    /// What another rank accumulates is complete only after the last microbatch.
+    void require_complete(const Op& op, ValueId v) const
+    {
+        const OpId producer = g_[v].producer;
+        if (producer && home_[producer.index()] && home(g_[producer]) != home(op) &&
+            g_[v].lifetime != Lifetime::microbatch)
+            throw UserError({place_of(g_, op),
+                             str("reads %", g_[v].name, ", which another pipeline stage accumulates"),
+                             "it is complete only after the last microbatch",
+                             "give each stage an accumulator of its own, and add them in the epilogue"});
     }
 
     /// Makes `wanted` available on a rank, with all ops that compute it there. Not recursive, because chains
@@ -393,7 +407,8 @@ std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank
     const auto blocks = static_cast<i64>(cost.size());
     if (stages > blocks)
         throw UserError(
-            {graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline",
+            {graph.file.empty() ? "parallel.pipeline"
+                                : source_place(graph, graph.mesh_line) + "mesh axis pipeline",
              str(stages, " stages for a model of ", blocks, " blocks"),
              str(std::max<i64>(blocks - 2, 0), " layers, plus one block before and one after them"),
              str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});

@@ -1,6 +1,7 @@
 #include "plan/graph_file.hpp"
 
 #include "base/check.hpp"
+#include "ir/manual.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/bucket.hpp"
@@ -16,6 +17,39 @@
 
 namespace trivium {
 
+namespace {
+
+/// Along the axis of pipeline stages ranks run different ops, so no value may be sharded over it.
+void require_no_stage_axis(const Graph& graph)
+{
+    if (graph.mesh.size(pipeline_axis) == 1)
+        return;
+    const auto refuse = [&](const std::string& place, const char* how) {
+        throw UserError({place, str("is ", how, " over '", pipeline_axis, "'"),
+                         "the ranks of that axis are the stages of a pipeline, which run different ops",
+                         "use another axis, or rename this one in the line `mesh` if it has no stages"});
+    };
+    const auto names_it = [&](const std::vector<DimSharding>& dims) {
+        return std::any_of(dims.begin(), dims.end(), [&](const DimSharding& dim) {
+            return std::any_of(dim.axes.begin(), dim.axes.end(),
+                               [&](const auto& axis) { return graph.mesh.overlap(axis, pipeline_axis); });
+        });
+    };
+    for (const Value& v : graph.values) {
+        const std::string place = source_place(graph, v.line) + "%" + v.name;
+        if (names_it(v.sharding.dims))
+            refuse(place, "sharded");
+        for (const Partial& p : v.sharding.partial)
+            if (graph.mesh.overlap(p.axis, pipeline_axis))
+                refuse(place, "partial");
+    }
+    for (const Op& op : graph.ops)
+        if (info(op).manual && names_it(manual_sharding(graph, op).dims))
+            refuse(place_of(graph, op), "manual");
+}
+
+} // namespace
+
 void require_rank(i64 rank, i64 ranks)
 {
     if (rank < 0 || rank >= ranks)
@@ -28,6 +62,8 @@ Graph read_graph(std::string_view text, const std::string& file)
     Graph graph = parse_graph(text, file);
     const bool local = !graph.at.empty();
     verify(graph, local ? Level::local : Level::global);
+    if (!local)
+        require_no_stage_axis(graph);
     const auto message =
         std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
     if (message != graph.ops.end() && !local)

@@ -1,14 +1,19 @@
 #include "explain_text.hpp"
 
+#include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/sharding/axis_parts.hpp"
 #include "plan/advice.hpp"
-#include "plan/cost.hpp"
+#include "plan/check_steps.hpp"
+#include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -53,85 +58,87 @@ void report(const GraphProgram& program)
     require(std::isfinite(timeline.length()) && timeline.length() >= 0, "a step takes no finite time");
 }
 
+/// The axes of `given` begin those of `made`; without `open` they are all.
+bool kept(const AxisParts& parts, const DimSharding& given, const DimSharding& made)
+{
+    const PartList before = parts.parts_of(given.axes), after = parts.parts_of(made.axes);
+    return after.size() >= before.size() && std::equal(before.begin(), before.end(), after.begin()) &&
+           (given.open || after.size() == before.size());
+}
+
+/// What the text states, propagation keeps.
+void require_annotations(const Graph& given, const Graph& sharded)
+{
+    require(given.values.size() == sharded.values.size(), "propagation changed the values");
+    const AxisParts parts(given, true);
+    for (std::size_t i = 0; i < given.values.size(); ++i) {
+        const Sharding &before = given.values[i].sharding, &after = sharded.values[i].sharding;
+        require(before.dims.empty() || before.dims.size() == after.dims.size(),
+                "a sharding has other dimensions");
+        require(before.partial == after.partial, "an annotated partial value is no longer partial");
+        for (std::size_t d = 0; d < before.dims.size(); ++d)
+            if (!kept(parts, before.dims[d], after.dims[d]))
+                throw std::logic_error(
+                    str("the annotation of %", given.values[i].name, " became ", to_text(after)));
+        for (const std::string& axis : before.replicated)
+            for (const DimSharding& dim : after.dims)
+                for (const std::string& used : dim.axes)
+                    require(!given.mesh.overlap(axis, used),
+                            "a value is sharded over an axis that it excludes");
+    }
+}
+
+/// Rank 0, the last and some in between; all of a small mesh.
+std::vector<i64> some_ranks(i64 ranks)
+{
+    std::set<i64> some{0, ranks - 1};
+    if (ranks <= 4)
+        some.insert({1 % ranks, ranks / 2});
+    else
+        some.insert(ranks / 3);
+    return {some.begin(), some.end()};
+}
+
 } // namespace
 
 void explain_text(const std::string& text)
 {
     const Machine machine;
-    const GraphProgram program = compile_graph(text, "input.graph", machine, 0);
+    const GraphProgram first = compile_graph(text, "input.graph", machine, 0);
     const Graph whole = parse_graph(text, "input.graph");
-    print_and_parse(whole, whole.at.empty() ? Level::global : Level::local);
-    print_and_parse(program.graph,
-                    whole.at.empty() && whole.mesh.ranks() == 1 ? Level::global : Level::local);
-    report(program);
-    if (whole.at.empty() && whole.mesh.ranks() > 1) {
-        report(compile_graph(text, "input.graph", machine, whole.mesh.ranks() - 1));
-        if (whole.mesh.size(pipeline_axis) == 1)
-            for (const Advice& advice : advise(whole, 0.1, 2))
-                require(advice.value.empty() == (advice.saved == 0), "advice that saves nothing");
+    const bool local = !whole.at.empty();
+    print_and_parse(whole, local ? Level::local : Level::global);
+    const bool divided = !local && whole.mesh.ranks() > 1;
+    print_and_parse(first.graph, local || divided ? Level::local : Level::global);
+    report(first);
+    collectives_of(first.graph);
+    if (!divided)
+        return;
+    print_and_parse(first.sharded, Level::sharded);
+    require_annotations(whole, first.sharded);
+    if (text.size() % 3 != 0) // the rest takes most of the time
+        return;
+    const std::vector<i64> ranks = some_ranks(whole.mesh.ranks());
+    std::vector<Graph> graphs;
+    std::vector<Schedule> schedules;
+    for (const i64 rank : ranks) {
+        graphs.push_back(rank == 0 ? first.graph : local_graph(first.sharded, rank));
+        schedules.push_back(build_schedule(graphs.back(), {}));
     }
-}
-
-namespace {
-
-struct Piece {
-    std::size_t at, length;
-};
-
-/// Words, or lines with their ends.
-std::vector<Piece> pieces_of(const std::string& text, const char* separators, bool with_end)
-{
-    std::vector<Piece> pieces;
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
-        const std::size_t length = end - at + (with_end && end < text.size() ? 1 : 0);
-        if (length > 0)
-            pieces.push_back({at, length});
-        at = end + 1;
+    if (whole.mesh.ranks() == static_cast<i64>(ranks.size())) {
+        std::vector<StageProgram> all;
+        for (std::size_t i = 0; i < graphs.size(); ++i)
+            all.push_back({&graphs[i], &schedules[i]});
+        if (const auto fault = find_fault(all, true))
+            throw std::logic_error("the ranks cannot run together: " + fault->problem);
     }
-    return pieces;
-}
-
-constexpr const char* numbers[] = {"0",
-                                   "1",
-                                   "2",
-                                   "3",
-                                   "-1",
-                                   "64",
-                                   "65536",
-                                   "1048576",
-                                   "4294967296",
-                                   "281474976710656",
-                                   "9223372036854775807",
-                                   "-9223372036854775808",
-                                   "1e999",
-                                   "nan",
-                                   "0.5"};
-
-} // namespace
-
-std::string mutate_graph(std::string text, std::mt19937_64& random)
-{
-    for (auto n = 1 + random() % 8 / 6; n > 0 && !text.empty(); --n) {
-        const auto choice = random() % 8;
-        const std::vector<Piece> pieces =
-            choice < 3 ? pieces_of(text, "\n", true) : pieces_of(text, " \n,()[]{}<>=\"%:|+", false);
-        if (pieces.empty())
-            break;
-        const Piece to = pieces[random() % pieces.size()], from = pieces[random() % pieces.size()];
-        const std::string other = text.substr(from.at, from.length);
-        switch (choice) {
-        case 0: text.erase(to.at, to.length); break;
-        case 1: text.insert(to.at, other); break;
-        case 2: text.replace(to.at, to.length, other); break;
-        case 3:
-        case 4: text.replace(to.at, to.length, other); break;
-        case 5:
-        case 6: text.replace(to.at, to.length, numbers[random() % std::size(numbers)]); break;
-        default: text[random() % text.size()] = static_cast<char>(random() % 256);
-        }
-    }
-    return text;
+    const GraphProgram last = compile_graph(text, "input.graph", machine, ranks.back());
+    report(last);
+    print_and_parse(last.graph, Level::local);
+    if (whole.mesh.size(pipeline_axis) == 1 && text.size() % 4 == 0) // slow: seldom
+        for (const Advice& advice : advise(whole, 0.1, 4))
+            require(advice.saved >= 0 && (advice.annotation.empty() || advice.saved > 0),
+                    "an annotation that saves nothing is proposed");
 }
 
 } // namespace trivium

@@ -1,16 +1,13 @@
 #pragma once
 // The steps of `trivium explain FILE.graph`, each checked.
-#include <random>
 #include <string>
 
 namespace trivium {
 
-/// Parses, verifies, prints, shards, schedules, plans and reports. Throws UserError if the text is refused,
-/// and std::logic_error if a guarantee is violated: a graph that prints as another one, a buffer outside the
-/// arena.
+/// Parses, verifies, prints, shards, partitions for several ranks, schedules, plans, reports and advises.
+/// Throws UserError if the text is refused, and std::logic_error if a guarantee is violated: a graph that
+/// prints as another one, an annotation that changes, a buffer outside the arena, ranks that do not fit
+/// together.
 void explain_text(const std::string& text);
-
-/// `text` with one or two changes: of bytes, or words and lines replaced by others.
-std::string mutate_graph(std::string text, std::mt19937_64& random);
 
 } // namespace trivium

@@ -2,6 +2,7 @@
 #include "catch.hpp"
 #include "train/program.hpp"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace {
@@ -122,6 +123,66 @@ TEST_CASE("each wrong use has one clear error")
     }
     write_text(folder / "p.graph", "graph g\ninput %a : f32[8]\noutput %a\n");
     refuses(run_program(arguments({"--outputs", "p.graph/b.safetensors"}), folder.path()), "p.graph", 1);
+}
+
+namespace {
+
+/// A safetensors file with one tensor of f32.
+std::string safetensors(const std::string& name, const std::string& shape, std::size_t bytes,
+                        std::size_t stored)
+{
+    std::string header = "{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":[0," +
+                         std::to_string(bytes) + "]}}";
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    std::string text(8, '\0');
+    for (int i = 0; i < 8; ++i)
+        text[static_cast<std::size_t>(i)] = static_cast<char>(header.size() >> 8 * i & 255);
+    return text + header + std::string(stored, '\0');
+}
+
+/// Refused alone, as threads, and under the launcher, with one message in all; no file is left.
+void refuses_everywhere(const Folder& folder, int ranks, const std::vector<std::string>& more,
+                        const std::string& words, int status)
+{
+    for (const bool launched : {false, true}) {
+        const Outcome outcome = launched ? run_ranks({{ranks, arguments(more)}}, folder.path())
+                                         : run_program(arguments(more), folder.path());
+        refuses(outcome, words, status);
+        INFO(outcome.err);
+        CHECK(outcome.err.find(words) == outcome.err.rfind(words));
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+            INFO(entry.path());
+            CHECK((entry.path().filename() == "p.graph" || entry.path().filename() == "in.safetensors"));
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("wrong inputs and outputs have one clear error on any number of ranks")
+{
+    const Folder folder;
+    for (const int ranks : {2, 4}) {
+        write_text(folder / "p.graph", "graph g\nmesh x=" + std::to_string(ranks) +
+                                           "\ninput %a : f32[8] <x>\n%b = exp(%a) : f32[8]\noutput %b\n");
+        const std::vector<std::string> in{"--inputs", "in.safetensors", "--outputs", "out.safetensors"};
+        write_text(folder / "in.safetensors", safetensors("b", "[8]", 32, 32));
+        refuses_everywhere(folder, ranks, in, "in.safetensors: has no tensor 'a'", 2);
+        write_text(folder / "in.safetensors", safetensors("a", "[4]", 16, 16));
+        refuses_everywhere(folder, ranks, in, "tensor 'a' is F32 [4], but p.graph:3: %a is F32 [8]", 2);
+        write_text(folder / "in.safetensors", safetensors("a", "[8]", 32, 20));
+        refuses_everywhere(folder, ranks, in, "in.safetensors", 2);
+        write_text(folder / "in.safetensors", "");
+        refuses_everywhere(folder, ranks, in, "in.safetensors", 2);
+        std::filesystem::remove(folder / "in.safetensors");
+        refuses_everywhere(folder, ranks, in, "in.safetensors", 1);
+        refuses_everywhere(folder, ranks, {"--outputs", "p.graph/out.safetensors"}, "p.graph", 1);
+        refuses_everywhere(folder, ranks, {"--outputs", "/dev/full"}, "/dev/full", 1);
+        refuses_everywhere(folder, ranks, {"--outputs", "/proc/out.safetensors"}, "/proc/out.safetensors", 1);
+        refuses(run_ranks({{ranks + 1, arguments({"--outputs", "out.safetensors"})}}, folder.path()),
+                "start it with mpirun -n " + std::to_string(ranks));
+        CHECK(!std::filesystem::exists(folder / "out.safetensors"));
+    }
 }
 
 TEST_CASE("a program with a manual region runs, but is not compared")

@@ -13,6 +13,8 @@ public:
     const Op& op() const { return op_; }
     std::string place() const { return place_of(graph_, op_); }
     const Shape& shape(std::size_t operand) const { return graph_[op_.operands[operand]].type.shape; }
+    /// Whether the graph is that of one rank, so that the op may compute a part.
+    bool is_part() const { return !graph_.at.empty(); }
     std::size_t operands() const { return op_.operands.size() - (op_.accumulate ? 1 : 0); }
 
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const

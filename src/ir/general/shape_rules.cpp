@@ -1,6 +1,6 @@
 #include "ir/general/general_rules.hpp"
 #include "ir/general/op_view.hpp"
-#include "ir/text.hpp"
+#include "ir/manual.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -252,23 +252,22 @@ FactorRule boundary(const Graph& graph, const Op& given, bool enters)
 {
     const OpView op(graph, given);
     op.require_operands(1);
-    const std::string& text = given.attrs.sharding ? *given.attrs.sharding : "";
-    const Sharding manual = parse_sharding(text, op.place());
+    const Sharding manual = manual_sharding(graph, given);
     const Shape& shape = op.shape(0);
     op.require(
-        manual.dims.size() == shape.size() && manual.partial.empty(),
+        manual.dims.size() == shape.size(),
         str("its attribute 'sharding' has ", manual.dims.size(), " dimensions, the operand ", shape.size()),
         "write, for example, sharding=\"<x,->\"");
     RuleMaker maker(op);
     FactorList whole, rest;
+    i64 elements = element_count(shape);
     for (std::size_t d = 0; d < shape.size(); ++d) {
         i64 parts = 1;
-        for (const std::string& axis : manual.dims[d].axes) {
-            op.require(graph.mesh.size_of(axis).has_value(),
-                       str("its attribute 'sharding' names '", axis, "', which is not an axis of the mesh"),
-                       "name an axis of the line `mesh`");
+        for (const std::string& axis : manual.dims[d].axes)
             parts *= *graph.mesh.size_of(axis);
-        }
+        op.require(enters || elements <= max_elements / parts,
+                   str("makes a tensor of more than 2^48 elements along dimension ", d), "make it smaller");
+        elements *= enters ? 1 : parts;
         op.require(!enters || shape[d] % parts == 0,
                    str("dimension ", d, " of ", shape[d], " does not divide into ", parts, " equal parts"),
                    "inside a manual region all ranks have the same shape: use another axis or dimension");

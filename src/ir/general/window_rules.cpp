@@ -7,7 +7,8 @@ namespace trivium::general {
 
 namespace {
 
-constexpr i64 far = i64{1} << 40; ///< beyond which offsets and strides make no sense
+constexpr i64 far = i64{1} << 40;       ///< beyond which offsets and strides make no sense
+constexpr i64 max_reach = i64{1} << 50; ///< of a window, and of a dimension with gaps
 
 void require_within(const OpView& op, const char* name, const std::vector<i64>& numbers, i64 least)
 {
@@ -19,6 +20,14 @@ void require_within(const OpView& op, const char* name, const std::vector<i64>& 
 
 /// Extent of a tensor with `base` - 1 gaps between its elements.
 i64 dilated(i64 extent, i64 base) { return extent > 0 ? (extent - 1) * base + 1 : 0; }
+
+/// That such an extent, or a window's, is a number that offsets can be added to.
+void require_reach(const OpView& op, std::size_t dim, i64 extent, i64 base)
+{
+    op.require(extent <= max_reach / base,
+               str("has a dimension ", dim, " of ", extent, " elements, ", base, " apart"),
+               "use a smaller extent, or smaller gaps");
+}
 
 /// The operand's dimension `d` is a window of a new factor of the result, or the same factor if nothing
 /// moves.
@@ -61,10 +70,22 @@ ConvolutionShape convolution_shape(const OpView& op, const Shape& x, const Shape
 
 i64 windows(const OpView& op, const WindowDim& w, i64 extent, std::size_t d)
 {
+    require_reach(op, d, extent, w.base);
     const i64 count = w.count(extent);
     op.require(count > 0 || extent == 0, str("has no window along dimension ", d),
                "use a smaller window, or pad");
     return count;
+}
+
+/// That the gradient `dy` has an element for each window. A rank's part has those that it needs.
+void require_windows(const OpView& op, const WindowDim& w, i64 extent, i64 dy, std::size_t d)
+{
+    if (op.is_part())
+        return;
+    const i64 count = windows(op, w, extent, d);
+    op.require(dy == count,
+               str("has a gradient of ", dy, " along dimension ", d, ", where there are ", count, " windows"),
+               "use the gradient of what the windows compute");
 }
 
 /// (groups, channels) of a dimension.
@@ -147,8 +168,10 @@ std::vector<WindowDim> window_dims(const OpView& op, const std::vector<i64>& siz
     require_within(op, "high", high, -far);
     require_within(op, "window", sizes, 1);
     std::vector<WindowDim> dims;
-    for (std::size_t d = 0; d < n; ++d)
+    for (std::size_t d = 0; d < n; ++d) {
+        require_reach(op, d, sizes[d], dilation[d]);
         dims.push_back({sizes[d], stride[d], low[d], high[d], dilation[d], base[d]});
+    }
     return dims;
 }
 
@@ -159,11 +182,12 @@ FactorRule slice(const Graph& graph, const Op& given)
     const Shape& shape = op.shape(0);
     const auto start = op.list(Attr::start, shape.size()), limit = op.list(Attr::limit, shape.size()),
                stride = op.list_or(Attr::stride, shape.size(), 1);
+    require_within(op, "stride", stride, 1);
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < shape.size(); ++d) {
         const bool empty = !graph.at.empty() && start[d] == limit[d];
-        op.require(start[d] >= 0 && (start[d] < limit[d] || empty) && limit[d] <= shape[d] && stride[d] >= 1,
+        op.require(start[d] >= 0 && (start[d] < limit[d] || empty) && limit[d] <= shape[d],
                    str("takes ", start[d], " to ", limit[d], " in steps of ", stride[d], " of dimension ", d,
                        ", which has ", shape[d]),
                    "take a slice within the operand");
@@ -204,6 +228,7 @@ FactorRule pad(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < shape.size(); ++d) {
+        require_reach(op, d, shape[d], interior[d] + 1);
         const i64 extent = dilated(shape[d], interior[d] + 1) + low[d] + high[d];
         op.require(extent > 0 || (!graph.at.empty() && extent == 0), str("leaves nothing of dimension ", d),
                    "remove less");
@@ -332,6 +357,7 @@ FactorRule convolution_grad_x(const Graph& graph, const Op& given)
     weights[1] = c.in;
     result = {c.batch, grouped(maker, c.group, c.in)};
     for (std::size_t s = 0; s < shape.spatial; ++s) {
+        require_windows(op, shape.dims[s], x[2 + s], dy[2 + s], 2 + s);
         result.push_back(windowed(maker, 0, 2 + s, dy[2 + s], x[2 + s], backward(shape.dims[s])));
         weights[2 + s] = maker.factor(w[2 + s], FactorKind::replicated, true);
     }
@@ -366,6 +392,7 @@ FactorRule convolution_grad_w(const Graph& graph, const Op& given)
     in[1] = grouped(maker, c.group, c.in);
     result = {out[1], c.in};
     for (std::size_t s = 0; s < shape.spatial; ++s) {
+        require_windows(op, shape.dims[s], x[2 + s], dy[2 + s], 2 + s);
         out[2 + s] = windowed(maker, 1, 2 + s, x[2 + s], dy[2 + s], forward(shape.dims[s]));
         reduced(maker, out[2 + s]);
         result.push_back(maker.factor(w[2 + s], FactorKind::replicated, true));
@@ -410,6 +437,8 @@ FactorRule pool_grad(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given);
     op.require_operands(2);
+    op.require(given.attrs.combine == Combine::max || given.attrs.combine == Combine::min,
+               "is not the gradient of max or min", "write combine=\"max\" or \"min\"");
     const Shape &dy = op.shape(0), &x = op.shape(1);
     const auto dims = window_dims(op, op.list(Attr::window, x.size()));
     op.require(dy.size() == x.size(), "has operands with different numbers of dimensions",
@@ -419,6 +448,7 @@ FactorRule pool_grad(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < x.size(); ++d) {
+        require_windows(op, dims[d], x[d], dy[d], d);
         result.push_back(windowed(maker, 0, d, dy[d], shape[d], backward(dims[d])));
         const i64 reach = dims[d].reach();
         // All that is in a window together with an element.

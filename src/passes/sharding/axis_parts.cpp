@@ -1,8 +1,8 @@
 #include "passes/sharding/axis_parts.hpp"
 
 #include "base/check.hpp"
+#include "ir/manual.hpp"
 #include "ir/op_table.hpp"
-#include "ir/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -38,23 +38,27 @@ i64 least_prime_factor(i64 n)
     return n;
 }
 
-/// Calls visit(name) for each axis, or part of one, that a sharding of the graph names.
+/// Calls visit(place, name) for each axis, or part of one, that a sharding of the graph names; `place` makes
+/// the place of what names it.
 template <class Visit>
 void each_axis_name(const Graph& graph, Visit&& visit)
 {
     for (const Value& v : graph.values) {
+        const auto place = [&] { return str(source_place(graph, v.line), "%", v.name); };
         for (const DimSharding& dim : v.sharding.dims)
             for (const std::string& axis : dim.axes)
-                visit(v, axis);
+                visit(place, axis);
+        for (const Partial& partial : v.sharding.partial)
+            for (const std::string& axis : axes_of_group(graph.mesh, partial.axis))
+                visit(place, axis);
         for (const std::string& axis : v.sharding.replicated)
-            visit(v, axis);
+            visit(place, axis);
     }
-    const Value none;
     for (const Op& op : graph.ops)
-        if (op.attrs.sharding)
-            for (const DimSharding& dim : parse_sharding(*op.attrs.sharding, "a manual region").dims)
+        if (info(op).manual)
+            for (const DimSharding& dim : manual_sharding(graph, op).dims)
                 for (const std::string& axis : dim.axes)
-                    visit(none, axis);
+                    visit([&] { return place_of(graph, op); }, axis);
 }
 
 using Boundaries =
@@ -76,13 +80,13 @@ void add_boundaries(Boundaries& all, const NamedPart& part)
 Boundaries boundaries_of(const Graph& graph)
 {
     Boundaries all = whole_axes(graph.mesh);
-    each_axis_name(graph, [&](const Value& v, const std::string& name) {
+    each_axis_name(graph, [&](const auto& place, const std::string& name) {
         const NamedPart part = named_part(graph.mesh, name);
         for (const i64 at : {part.major, part.major * part.size})
             for (const i64 other : all[static_cast<std::size_t>(part.axis)])
                 if (at % other != 0 && other % at != 0)
                     throw UserError(
-                        {str(source_place(graph, v.line), "%", v.name),
+                        {place(),
                          str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
                          str("major parts of ", at, " and of ", other, " do not nest"),
                          "divide the axis in one way, or use a mesh with smaller axes"});

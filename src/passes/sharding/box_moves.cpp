@@ -43,6 +43,7 @@ ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimA
         for (const std::string& name : axes[d])
             joint += (joint.empty() ? "" : "+") + name;
     }
+    require_few(builder.graph(), x, mesh.ranks_along(joint));
     std::vector<Box> have, need;
     for (const i64 member : mesh.group(at, {joint})) {
         have.push_back(owned(mesh.coordinates(member)));

@@ -52,9 +52,10 @@ public:
     }
 
     /// Dijkstra's algorithm; nothing if it reaches its limit.
-    std::vector<Move> run()
+    std::vector<Move> run(int* layouts)
     {
         relax(0, first_, {}, -1);
+        const int limit = layouts ? std::min(search_limit, *layouts) : search_limit;
         int visited = 0;
         while (!queue_.empty()) {
             const int id = queue_.top().second;
@@ -65,8 +66,10 @@ public:
             const State state = nodes_[static_cast<std::size_t>(id)].state;
             if (state.dims == last_.dims && state.partial.empty())
                 return named(id);
-            if (++visited > search_limit)
+            if (++visited > limit)
                 break;
+            if (layouts)
+                --*layouts;
             expand(id, state);
         }
         return {};
@@ -355,7 +358,8 @@ std::vector<Move> direct(const Layout& from, const DimAxes& to)
 
 } // namespace
 
-std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
+std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                               int* layouts)
 {
     std::vector<std::string> names;
     bool overlap = false;
@@ -373,7 +377,7 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
     const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (nests || !overlap) {
         Search search(from, to, whole, AxisParts(mesh, names, divides), nests);
-        if (std::vector<Move> moves = search.run(); !moves.empty())
+        if (std::vector<Move> moves = search.run(layouts); !moves.empty())
             return moves;
     }
     return direct(from, to);

@@ -5,6 +5,7 @@
 namespace trivium {
 
 /// See moves_between().
-std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh);
+std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                               int* layouts);
 
 } // namespace trivium

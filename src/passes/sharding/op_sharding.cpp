@@ -10,8 +10,10 @@ namespace trivium {
 OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts, std::string stage_axis)
     : g_(graph), op_(op), parts_(parts), stage_axis_(std::move(stage_axis)), rule_(rule_of(graph, op))
 {
-    for (const Factor& factor : rule_.factors)
+    for (const Factor& factor : rule_.factors) {
         composed_ = composed_ || factor.composed();
+        pinned_ = pinned_ || !factor.pinned.empty();
+    }
     std::vector<bool> listed(parts.count(), false);
     const auto project = [&](ValueId v, const FactorList& dims) {
         Assignment& mine = by_tensor_.emplace_back(rule_.factors.size());
@@ -85,12 +87,30 @@ std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors
     for (std::size_t f = 0; f < made.size(); ++f)
         if (!rule_.factors[f].pinned.empty())
             made[f] = parts_.parts_of(rule_.factors[f].pinned);
-    return possible(made) ? std::optional(std::move(made)) : std::nullopt;
+    return possible(made) && leaves_partial(made) ? std::optional(std::move(made)) : std::nullopt;
+}
+
+bool OpSharding::leaves_partial(const Assignment& assignment) const
+{
+    for (std::size_t r = 0; r < rule_.results.size(); ++r)
+        if (!g_[op_.results[r]].sharding.partial.empty() &&
+            !lacking_partial(g_, op_.results[r], result_layout(r, assignment)).empty())
+            return false;
+    return true;
+}
+
+std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
+{
+    for (const Partial& p : graph[v].sharding.partial)
+        if (graph.mesh.ranks_along(p.axis) > 1 &&
+            std::find(layout.partial.begin(), layout.partial.end(), p) == layout.partial.end())
+            return p.axis;
+    return "";
 }
 
 std::vector<Assignment> OpSharding::assignments() const
 {
-    constexpr std::size_t most = 4096;
+    const auto most = static_cast<std::size_t>(std::clamp<i64>((i64{1} << 22) / g_.mesh.ranks(), 64, 4096));
     std::vector<Assignment> all;
     std::vector<std::size_t> choice(options_.size(), 0);
     std::vector<int> factors(options_.size(), -1);
@@ -169,6 +189,11 @@ bool OpSharding::possible(const Assignment& assignment) const
         return true;
     const auto contiguous = [&](const FactorList& dims) {
         return std::all_of(dims.begin(), dims.end(), [&](int dim) {
+            i64 ranks = 1;
+            for (const int f : rule_.parts_of(dim))
+                ranks *= count(f);
+            if (rule_[dim].composed() && !pinned_ && ranks > max_box_ranks)
+                return false;
             bool single = true; // of all factors so far, a rank has one index
             for (const int f : rule_[dim].parts) {
                 if (!single && count(f) > 1)
@@ -283,6 +308,12 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
                     assignment[static_cast<std::size_t>(f)].end());
     if (list.empty())
         return false;
+    Assignment mine;
+    for (const int f : rule_.parts_of(dim))
+        mine.push_back(assignment[static_cast<std::size_t>(f)]);
+    const auto [known, added] = irregular_.try_emplace({dim, extent, std::move(mine)}, false);
+    if (!added)
+        return known->second;
     Sharding regular;
     regular.dims = {{parts_.names_of(list), false}};
     const Coordinates first(g_.mesh.axes.size(), 0);
@@ -290,7 +321,7 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
         const Coordinates at = g_.mesh.coordinates(rank);
         const Box shard = box_of({extent}, regular, g_.mesh, at);
         if (dim_stretch(dim, extent, assignment, at) != Stretch{shard.offset[0], shard.shape[0]})
-            return true;
+            return known->second = true;
     }
     return false;
 }

@@ -4,10 +4,20 @@
 #include "passes/moves.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
+#include <map>
+#include <tuple>
+
 namespace trivium {
+
+/// The most ranks along which an op's boxes may differ from shards: each is computed, and named in an
+/// exchange.
+inline constexpr i64 max_box_ranks = 16'384;
 
 /// The axes that shard each factor of an op, major first.
 using Assignment = std::vector<PartList>;
+
+/// The axis over which `v` is annotated as partial, but not in `layout`; "" if there is none.
+std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout);
 
 class OpSharding {
 public:
@@ -22,7 +32,8 @@ public:
     /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
     /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
     std::optional<Assignment> assignment(const std::vector<int>& factors) const;
-    /// All assignments, each way to choose from options(): at least one; of an op with very many, those that
+    /// All assignments, each way to choose from options(): at least one, unless a result is annotated as
+    /// partial; of an op with very many, those that
     /// shard no more than the first axes.
     std::vector<Assignment> assignments() const;
     /// The assignment by which operand 0 has these axes. Nothing if it cannot.
@@ -52,6 +63,7 @@ private:
             const Coordinates& at) const;
     bool irregular(int dim, i64 extent, const Assignment& assignment) const;
     bool possible(const Assignment& assignment) const;
+    bool leaves_partial(const Assignment& assignment) const;
     void order(Assignment& assignment) const;
 
     const Graph& g_;
@@ -60,6 +72,9 @@ private:
     std::string stage_axis_;
     FactorRule rule_;
     bool composed_ = false; ///< some dimension is made of factors
+    bool pinned_ = false;   ///< some factor has given axes
+    /// Whether a dimension of an extent is irregular, by the axes of the factors that it is made of.
+    mutable std::map<std::tuple<int, i64, Assignment>, bool> irregular_;
     /// The axes of each factor by the sharding of each operand, then of each result.
     std::vector<Assignment> by_tensor_;
     std::vector<std::pair<PartId, std::vector<int>>> options_;

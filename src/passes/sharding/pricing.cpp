@@ -36,7 +36,7 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     const Shape& shape = value.type.shape;
     auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape, sums_wait}, 0.0);
     if (added) {
-        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh);
+        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
         if (sums_wait)
             put_off_sums(moves, to, g_.mesh);
         at->second = elements_moved(moves, from, shape, g_.mesh);
@@ -49,7 +49,7 @@ double Pricing::bytes_lacking(const DimAxes& from, const OpSharding& sharding, s
 {
     const Coordinates first(g_.mesh.axes.size(), 0);
     double cells = 0, ranks = 0;
-    for (const i64 rank : g_.mesh.group(first, names_in(from))) {
+    for (const i64 rank : g_.mesh.group(first, names_in(from))) { // max_box_ranks at most
         const Coordinates at = g_.mesh.coordinates(rank);
         const Box need = sharding.operand_box(operand, assignment, at);
         const std::optional<Box> common = common_part(shard_of(g_, value, from, at), need);

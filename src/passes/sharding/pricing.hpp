@@ -25,7 +25,10 @@ struct Approach {
 /// Bytes that a rank sends, on average. Remembers what it has computed.
 class Pricing {
 public:
-    explicit Pricing(const Graph& graph) : g_(graph) {}
+    explicit Pricing(const Graph& graph)
+        : g_(graph), layouts_(30'000 + 100 * static_cast<int>(graph.ops.size()))
+    {
+    }
 
     /// `sums_wait`: without the sums that the value may keep open (put_off_sums).
     double bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait = false);
@@ -39,6 +42,7 @@ private:
                          const Assignment& assignment, const Value& value) const;
 
     const Graph& g_;
+    int layouts_; ///< that searches may still visit
     std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape, bool>, double> elements_;
 };
 

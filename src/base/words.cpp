@@ -1,0 +1,56 @@
+#include "base/words.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+constexpr std::size_t max_length = 64; ///< of a word that may be a typing error
+
+std::size_t edit_distance(std::string_view a, std::string_view b)
+{
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+        }
+    }
+    return row[b.size()];
+}
+
+} // namespace
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& known)
+{
+    std::string best;
+    if (word.size() > max_length)
+        return best;
+    std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2 + 1);
+    for (const std::string& candidate : known) {
+        if (candidate.size() > max_length)
+            continue;
+        const std::size_t distance = edit_distance(word, candidate);
+        if (distance < best_distance &&
+            distance < std::max(word.size(), candidate.size())) { // they share at least one letter
+            best_distance = distance;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
+                         const std::string& otherwise)
+{
+    const std::string near = nearest_word(word, known);
+    return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
+} // namespace trivium

@@ -1,0 +1,41 @@
+// Every file in tests/errors/programs is a legal graph from which no program can be made: it must fail with
+// the message of its first line, and what lines `# and:` say.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "golden/golden.hpp"
+#include "plan/graph_file.hpp"
+
+#include <filesystem>
+#include <sstream>
+
+using namespace trivium;
+
+TEST_CASE("each file of tests/errors/programs fails with the error of its first line")
+{
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(test_file("errors/programs"))) {
+        const std::string name = entry.path().filename(), text = read_text("errors/programs/" + name);
+        INFO(name);
+        std::istringstream lines(text);
+        std::vector<std::string> wanted{name + ":"};
+        for (std::string line; std::getline(lines, line);)
+            for (const std::string mark : {"# expect: ", "# and: "})
+                if (line.rfind(mark, 0) == 0)
+                    wanted.push_back(line.substr(mark.size()));
+        REQUIRE(wanted.size() > 1);
+        std::string got;
+        try {
+            compile_graph(text, name, Machine{}, 0);
+        } catch (const UserError& error) {
+            got = error.what();
+        }
+        INFO("got: " << got);
+        for (const std::string& part : wanted) {
+            INFO("want: " << part);
+            CHECK(got.find(part) != std::string::npos);
+        }
+        CHECK(got.find("remedy: ") != std::string::npos);
+        ++files;
+    }
+    CHECK(files >= 3);
+}
