@@ -10,9 +10,11 @@
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
+#include "plan/check_steps.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace trivium {
 
@@ -82,7 +84,9 @@ Graph sharded_graph(Graph graph)
     return graph;
 }
 
-Graph local_graph(const Graph& sharded, i64 rank)
+namespace {
+
+Graph graph_of_rank(const Graph& sharded, i64 rank)
 {
     const Mesh& mesh = sharded.mesh;
     if (mesh.ranks() == 1)
@@ -100,6 +104,42 @@ Graph local_graph(const Graph& sharded, i64 rank)
     graph = bucket(simplify(partition(graph, config)), {});
     verify(graph, Level::local);
     return graph;
+}
+
+/// The stages of a pipeline send each other values in the order of the text, which may make them wait for
+/// each other forever.
+void require_runnable(const Graph& sharded, i64 rank)
+{
+    const std::vector<i64> stages =
+        sharded.mesh.group(sharded.mesh.coordinates(rank), {std::string(pipeline_axis)});
+    std::vector<Graph> graphs;
+    std::vector<Schedule> schedules;
+    for (const i64 stage : stages) {
+        graphs.push_back(graph_of_rank(sharded, stage));
+        schedules.push_back(build_schedule(graphs.back(), {}));
+    }
+    std::vector<StageProgram> all;
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+        all.push_back({&graphs[i], &schedules[i]});
+    const std::optional<StepFault> fault = find_fault(all, true);
+    if (!fault)
+        return;
+    const Step& step = schedules[fault->rank].steps[fault->step.index()];
+    const Graph& graph = graphs[fault->rank];
+    throw UserError(
+        {step.op ? place_of(graph, graph[step.op]) : source_place(graph, graph.mesh_line) + "mesh",
+         "the stages of the pipeline cannot run together", fault->problem,
+         "compute values that another stage reads in the order in which it reads them, and let "
+         "values go to later stages in the forward phase and to earlier ones in the backward phase"});
+}
+
+} // namespace
+
+Graph local_graph(const Graph& sharded, i64 rank)
+{
+    if (sharded.mesh.size(pipeline_axis) > 1)
+        require_runnable(sharded, rank);
+    return graph_of_rank(sharded, rank);
 }
 
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
