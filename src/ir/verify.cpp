@@ -148,6 +148,9 @@ private:
             TRV_RULE(level_ != Level::global || g_.mesh.size_of(p.axis).has_value(), here,
                      str("is partial over '", p.axis, "', which joins axes"),
                      "name the axes one by one, like <-|x:sum y:sum>");
+            TRV_RULE(p.combine != Combine::lse || is_floating(v.type.dtype), here,
+                     str("is partial with the combiner lse, but has elements of ", name_of(v.type.dtype)),
+                     "use sum, max, min or product");
             if (level_ != Level::local && g_.mesh.size_of(p.axis))
                 require_unused(used, {p.axis, "partial"}, here);
         }

@@ -11,9 +11,11 @@
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
+#include "plan/check_steps.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace trivium {
 
@@ -90,11 +92,43 @@ PartitionConfig partition_config(const Graph& sharded, Coordinates at)
     return {std::move(at), pipeline_axis, sharded.carries.empty()};
 }
 
+/// The stages of a pipeline send each other values in the order of the text, which may make them wait for
+/// each other forever.
+void require_runnable(const Graph& foreseen)
+{
+    const std::vector<i64> stages =
+        foreseen.mesh.group(foreseen.mesh.coordinates(0), {std::string(pipeline_axis)});
+    std::vector<Graph> graphs;
+    std::vector<Schedule> schedules;
+    for (const i64 stage : stages) {
+        graphs.push_back(rank_graph(foreseen, stage));
+        schedules.push_back(build_schedule(graphs.back(), {}));
+    }
+    std::vector<StageProgram> all;
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+        all.push_back({&graphs[i], &schedules[i]});
+    const std::optional<StepFault> fault = find_fault(all, true);
+    if (!fault)
+        return;
+    const Step& step = schedules[fault->rank].steps[fault->step.index()];
+    const Graph& graph = graphs[fault->rank];
+    throw UserError(
+        {step.op ? place_of(graph, graph[step.op]) : source_place(graph, graph.mesh_line) + "mesh",
+         "the stages of the pipeline cannot run together", fault->problem,
+         "compute values that another stage reads in the order in which it reads them, and let "
+         "values go to later stages in the forward phase and to earlier ones in the backward phase"});
+}
+
 } // namespace
 
 Graph foreseen_graph(const Graph& sharded)
 {
-    return sharded.mesh.ranks() == 1 ? sharded : look_ahead(sharded, partition_config(sharded, {}));
+    if (sharded.mesh.ranks() == 1)
+        return sharded;
+    Graph foreseen = look_ahead(sharded, partition_config(sharded, {}));
+    if (foreseen.mesh.size(pipeline_axis) > 1)
+        require_runnable(foreseen);
+    return foreseen;
 }
 
 Graph local_graph(const Graph& sharded, i64 rank) { return rank_graph(foreseen_graph(sharded), rank); }

@@ -57,6 +57,10 @@ struct GatherDims {
                    str("has ", batch.size(), " batch dimensions of the operand, ", index_batch.size(),
                        " of the indices"),
                    "pair them");
+        for (const std::size_t d : batch)
+            op.require(!lists(index_map, d),
+                       str("its attribute 'index_map' names dimension ", d, ", which is in 'batch_dims'"),
+                       "name it in one of the two: along a batch dimension an index has its own place");
         for (std::size_t i = 0; i < batch.size(); ++i)
             op.require(operand[batch[i]] == indices[index_batch[i]] && !lists(collapsed, batch[i]) &&
                            index_batch[i] != index_dim,
