@@ -1,5 +1,6 @@
 #include "plan/collective_list.hpp"
 
+#include "ir/exchange.hpp"
 #include "ir/op_table.hpp"
 #include "plan/cost.hpp"
 
@@ -48,7 +49,9 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         last_dim = dim;
         const std::vector<std::string> axes = names_of(*op.attrs.axis);
         entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
-        entry.bytes += bytes_sent(local, op);
+        entry.bytes += info(op).exchanges
+                           ? static_cast<Bytes>(mean_box_exchange_sent(exchange_of(local, op)) + 0.5)
+                           : bytes_sent(local, op);
         last = op.results[0];
         entry.made = local[last].name;
         const Op* user = reader[last.index()];

@@ -55,7 +55,7 @@ private:
 
     ValueId keep(ValueId v, bool exact)
     {
-        if (graph_[v].type.elements() <= 4096)
+        if (graph_[v].type.elements() <= config_.most_elements)
             known_.push_back({v, exact});
         return v;
     }
@@ -64,7 +64,8 @@ private:
     {
         Shape shape;
         for (i64 d = 2 + below(draw_, 2); d > 0; --d)
-            shape.push_back(2 + below(draw_, 11));
+            shape.push_back(config_.least_extent +
+                            below(draw_, config_.most_extent - config_.least_extent + 1));
         keep(b_.value(str(parameter ? "w" : "a", graph_.values.size()), {DType::f64, shape},
                       parameter ? Role::parameter : Role::input),
              true);
@@ -326,6 +327,8 @@ private:
             if (read[i] || graph_[v].type.dtype != DType::f64 || !graph_[v].producer)
                 continue;
             graph_.outputs.push_back(v);
+            if (!config_.loss)
+                continue;
             Numbers dims(shape(v).size());
             for (std::size_t d = 0; d < dims.size(); ++d)
                 dims[d] = static_cast<i64>(d);
@@ -333,14 +336,16 @@ private:
                                        {.combine = Combine::sum, .lists = {{A::dims, dims}}});
             loss = loss ? b_.sum_of(loss, sum) : sum;
         }
-        graph_[loss].name = "loss";
-        graph_.outputs.push_back(loss);
+        if (loss) {
+            graph_[loss].name = "loss";
+            graph_.outputs.push_back(loss);
+        }
         for (std::size_t i = 0; i < graph_.values.size(); ++i) {
             Value& v = graph_.values[i];
             if (below(draw_, config_.annotated) == 0 && v.sharding.dims.empty() && !v.type.shape.empty())
                 v.sharding = random_sharding(draw_(), v.type.shape, config_.mesh);
         }
-        if (!config_.backward)
+        if (!loss || !config_.backward)
             return;
         graph_ = autodiff(std::move(graph_), {.loss = "loss"});
         for (const ValueId p : graph_.with_role(Role::parameter))
