@@ -282,25 +282,35 @@ private:
 
     const Option& chosen(std::size_t o) { return plan(o).options[plan(o).chosen]; }
 
-    /// Whether it moves by the choices of each op alone.
-    bool moves(ValueId v)
+    /// Whether the op alone would move any of its tensors.
+    bool moves(std::size_t o)
     {
-        if (bytes(chosen(g_[v].producer.index()).made[result_of(v)], home(v), v) > 0)
-            return true;
-        return std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& reader) {
-            const auto& [o, i] = reader;
-            return plain(g_.ops[o]) && i < chosen(o).needs.size() &&
-                   bytes(home(v), chosen(o).needs[i], v) > 0;
-        });
+        const Op& op = g_.ops[o];
+        const Option& option = chosen(o);
+        for (std::size_t i = 0; i < option.needs.size(); ++i)
+            if (bytes(home(op.operands[i]), option.needs[i], op.operands[i]) > 0)
+                return true;
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            if (bytes(option.made[r], home(op.results[r]), op.results[r]) > 0)
+                return true;
+        return false;
     }
 
-    /// The free values that move, those within reach of them, and the ops next to all of these.
+    /// The free values next to ops that move a tensor, those within reach of them, and the ops next to all of
+    /// these.
     void choose_zone()
     {
         std::vector<ValueId> now;
-        for (std::size_t i = 0; i < free_.size(); ++i)
-            if (free_[i] && moves(ValueId(i)))
-                now.emplace_back(i);
+        const auto look = [&](const std::vector<ValueId>& tensors, std::vector<ValueId>& into) {
+            for (const ValueId v : tensors)
+                if (free_[v.index()])
+                    into.push_back(v);
+        };
+        for (std::size_t o = 0; o < g_.ops.size(); ++o)
+            if (plain(g_.ops[o]) && moves(o)) {
+                look(g_.ops[o].operands, now);
+                look(g_.ops[o].results, now);
+            }
         std::set<std::size_t> zone;
         for (int step = 0; step <= reach && !now.empty(); ++step) {
             std::vector<ValueId> next;
@@ -310,10 +320,8 @@ private:
                 const auto add = [&](std::size_t o) {
                     if (!plain(g_.ops[o]) || !zone.insert(o).second)
                         return;
-                    for (const auto* tensors : {&g_.ops[o].operands, &g_.ops[o].results})
-                        for (const ValueId other : *tensors)
-                            if (free_[other.index()])
-                                next.push_back(other);
+                    look(g_.ops[o].operands, next);
+                    look(g_.ops[o].results, next);
                 };
                 add(g_[v].producer.index());
                 for (const auto& reader : readers_[v.index()])
