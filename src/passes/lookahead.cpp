@@ -93,7 +93,7 @@ public:
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
-            free_[i] = v.producer && !v.sharding.pinned && v.lifetime == Lifetime::microbatch &&
+            free_[i] = v.producer && open(v.sharding) && v.lifetime == Lifetime::microbatch &&
                        v.sharding.partial.empty() && plain(g_[v.producer]);
         }
         for (const ValueId v : g_.outputs) {
@@ -146,6 +146,7 @@ public:
                 continue;
             made[v].sharding = sharding_of(prices_.layout(chosen));
             made[v].sharding.origin = g_[v].sharding.origin;
+            made[v].sharding.pinned = g_[v].sharding.pinned;
         }
         return made;
     }
@@ -181,6 +182,26 @@ private:
         std::vector<int> candidates;
         std::size_t variable = none;
     };
+
+    static bool open(const Sharding& sharding)
+    {
+        return std::any_of(sharding.dims.begin(), sharding.dims.end(),
+                           [](const DimSharding& dim) { return dim.stated >= 0; });
+    }
+
+    /// Whether the value may have these axes: what an annotation states stays, more only where it is open.
+    bool allowed(ValueId v, const DimAxes& axes) const
+    {
+        for (std::size_t d = 0; d < axes.size(); ++d) {
+            const DimSharding& dim = g_[v].sharding.dims[d];
+            const std::size_t stated = dim.stated < 0 ? dim.axes.size() : static_cast<std::size_t>(dim.stated);
+            if (axes[d].size() < stated || (dim.stated < 0 && axes[d].size() > stated) ||
+                !std::equal(axes[d].begin(), axes[d].begin() + static_cast<std::ptrdiff_t>(stated),
+                            dim.axes.begin()))
+                return false;
+        }
+        return true;
+    }
 
     bool plain(const Op& op) const
     {
@@ -446,7 +467,8 @@ private:
     {
         Home all;
         const auto add = [&](int layout) {
-            if (std::find(all.candidates.begin(), all.candidates.end(), layout) == all.candidates.end())
+            if (allowed(v, prices_.layout(layout).axes) &&
+                std::find(all.candidates.begin(), all.candidates.end(), layout) == all.candidates.end())
                 all.candidates.push_back(layout);
         };
         add(home(v));
