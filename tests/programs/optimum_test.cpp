@@ -163,7 +163,8 @@ TEST_CASE("small programs move at most 1.1 of the bytes of the exhaustive optimu
     int graphs = 0, optimal = 0, moving = 0;
     u64 worst_seed = 0;
     for (u64 seed = only ? std::strtoull(only, nullptr, 10) : first; graphs < 100 || budget.left(); ++seed) {
-        const Graph graph = small_program({seed, seed % 8 == 7, soak::number("TRIVIUM_SOAK_SECONDS", 0) ? 4000. : 400.});
+        const Graph graph =
+            small_program({seed, seed % 8 == 7, soak::number("TRIVIUM_SOAK_SECONDS", 0) ? 4000. : 400.});
         if (graph.ops.empty() && !only)
             continue;
         INFO("seed " << seed << "\n" << to_text(graph));

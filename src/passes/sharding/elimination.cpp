@@ -33,8 +33,7 @@ public:
     /// `kept`: how often a variable kept its value in earlier rounds.
     Elimination(const CostProblem& problem, Values start, std::size_t limit, std::vector<int>& kept)
         : sizes_(problem.sizes), values_(std::move(start)), limit_(limit), kept_(kept),
-          tables_(problem.tables), of_(sizes_.size()), done_(sizes_.size(), false),
-          scratch_(sizes_.size(), 0)
+          tables_(problem.tables), of_(sizes_.size()), done_(sizes_.size(), false), scratch_(sizes_.size(), 0)
     {
         for (std::size_t t = 0; t < tables_.size(); ++t)
             for (const std::size_t v : tables_[t].variables)
@@ -53,8 +52,8 @@ public:
                 eliminate(v);
         }
         for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
-            values_[step->first] = static_cast<std::size_t>(
-                step->second.costs[position(step->second, sizes_, values_)]);
+            values_[step->first] =
+                static_cast<std::size_t>(step->second.costs[position(step->second, sizes_, values_)]);
         return values_;
     }
 
@@ -190,8 +189,8 @@ private:
     std::vector<CostTable> tables_;
     std::vector<std::set<std::size_t>> of_; ///< by variable: its tables
     std::vector<bool> done_;
-    Values scratch_; ///< all 0 but while a table is made
-    std::set<std::pair<std::size_t, std::size_t>> queue_; ///< entries of its next table, variable
+    Values scratch_;                                       ///< all 0 but while a table is made
+    std::set<std::pair<std::size_t, std::size_t>> queue_;  ///< entries of its next table, variable
     std::vector<std::pair<std::size_t, CostTable>> steps_; ///< the best value, by those eliminated later
 };
 
