@@ -69,8 +69,8 @@ public:
 private:
     double with_latency(double bytes, ValueId v) const
     {
-        // As much as an element-wise op that reads and writes all of it.
-        return bytes > 0 ? bytes + 2 * touching * static_cast<double>(g_[v].type.bytes()) : 0;
+        // As much as four element-wise ops that read and write all of it.
+        return bytes > 0 ? bytes + 8 * touching * static_cast<double>(g_[v].type.bytes()) : 0;
     }
     OpOption option_of(std::size_t op, Assignment assignment);
     double alone(std::size_t op, const OpOption& option);
