@@ -11,9 +11,10 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_options = 256; ///< of an op, or only those of the op alone
-constexpr std::size_t most_shared = 8;    ///< needs of one value that several readers share
-constexpr int reach = 6;                  ///< from the values that move, in ops
+constexpr std::size_t most_options = 256;   ///< of an op, or only those of the op alone
+constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
+constexpr std::size_t small_work = 1 << 21; ///< entries of all tables: a small problem may have larger ones
+constexpr int reach = 6;                    ///< from the values that move, in ops
 
 class Lookahead {
 public:
@@ -62,7 +63,8 @@ public:
                 own.costs.push_back(option.own);
             problem_.tables.push_back(std::move(own));
         }
-        const std::vector<std::size_t> best = cheapest(problem_, start_);
+        const std::vector<std::size_t> best =
+            cheapest(problem_, start_, std::max(elimination_limit, small_work / start_.size()));
         const auto option_of = [&](std::size_t o) -> const OpOption& {
             return ops_.of(o).options[best[variables_[o]]];
         };

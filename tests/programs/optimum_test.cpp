@@ -2,10 +2,11 @@
 // search finds. The search knows nothing of the lookahead: it annotates every value that nobody annotated
 // with each possible closed sharding, and runs all passes on each combination. A failing case prints its
 // seed and its text.
+#include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
-#include "passes/partition.hpp"
+#include "passes/lookahead.hpp"
 #include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
 #include "random_program.hpp"
@@ -103,7 +104,7 @@ public:
     explicit Exhaustive(const Graph& graph) : graph_(graph)
     {
         const Graph sharded = sharded_graph(graph);
-        for (std::size_t i = 0; i < graph.values.size() && !std::getenv("TRIVIUM_OPEN"); ++i)
+        for (std::size_t i = 0; i < graph.values.size(); ++i)
             if (!graph.values[i].producer ||
                 std::find(graph.outputs.begin(), graph.outputs.end(), ValueId(i)) != graph.outputs.end())
                 graph_.values[i].sharding.dims = sharded.values[i].sharding.dims;
@@ -157,40 +158,68 @@ TEST_CASE("small programs move at most 1.1 of the bytes of the exhaustive optimu
 {
     soak::Budget budget;
     const u64 first = soak::seed() * 1'000'000;
-    const char* only = std::getenv("TRIVIUM_SEED");
-    const bool talk = std::getenv("TRIVIUM_SEEDS");
+    const double most = soak::number("TRIVIUM_SOAK_SECONDS", 0) ? 4000 : 400;
+    const char* only = std::getenv("TRIVIUM_SEED"); // and prints this one
     double sum = 0, worst = 0;
-    int graphs = 0, optimal = 0, moving = 0;
-    u64 worst_seed = 0;
-    for (u64 seed = only ? std::strtoull(only, nullptr, 10) : first; graphs < 100 || budget.left(); ++seed) {
-        const Graph graph =
-            small_program({seed, seed % 8 == 7, soak::number("TRIVIUM_SOAK_SECONDS", 0) ? 4000. : 400.});
+    int graphs = 0, optimal = 0;
+    std::string report;
+    for (u64 seed = only ? std::strtoull(only, nullptr, 10) : first; graphs < 60 || budget.left(); ++seed) {
+        const Graph graph = small_program({seed, seed % 8 == 7, most});
         if (graph.ops.empty() && !only)
             continue;
-        INFO("seed " << seed << "\n" << to_text(graph));
-        Graph best;
+        Graph best = graph;
         const double bytes = bytes_moved(graph), optimum = Exhaustive(graph).least(&best),
                      ratio = ratio_of(bytes, optimum);
-        CHECK(ratio < 10);
-        if (talk && ratio > 1)
-            std::printf("seed %llu: %.0f bytes, optimum %.0f, ratio %.2f\n",
-                        static_cast<unsigned long long>(seed), bytes, optimum, ratio);
-        if (only)
-            std::printf("%s\n%s\n%s\n%s\n", to_text(graph).c_str(), to_text(sharded_graph(graph)).c_str(),
-                        to_text(local_graph(sharded_graph(graph), 0)).c_str(),
-                        to_text(local_graph(sharded_graph(best), 0)).c_str());
-        sum += ratio;
-        ++graphs;
-        optimal += ratio == 1;
-        moving += bytes > 0 || optimum > 0;
-        if (ratio > worst) {
+        if (bytes > 0 || optimum > 0) { // the others would only flatter the mean
+            sum += ratio;
+            ++graphs;
+            optimal += ratio == 1;
+        }
+        if (only || ratio > worst) {
             worst = ratio;
-            worst_seed = seed;
+            report = str("seed ", seed, ": ", bytes, " bytes, optimum ", optimum, "\n", to_text(graph),
+                         "\nrank 0:\n", to_text(local_graph(sharded_graph(graph), 0)), "\nthe optimum:\n",
+                         to_text(local_graph(sharded_graph(best), 0)));
         }
         if (only)
             break;
     }
-    WARN(graphs << " graphs, " << moving << " of which move data: mean " << sum / graphs << ", worst "
-                << worst << " (seed " << worst_seed << "), at the optimum " << optimal);
-    CHECK(sum / graphs <= 1.1);
+    if (only)
+        std::printf("%s", report.c_str());
+    INFO("the worst: " << report);
+    WARN(graphs << " graphs that move data: mean " << sum / graphs << ", worst " << worst
+                << ", at the optimum " << optimal);
+    CHECK(graphs > 0);
+    CHECK(sum <= 1.1 * graphs);
+}
+
+TEST_CASE("the lookahead changes no annotation, no input and no output")
+{
+    int changed = 0;
+    for (u64 seed = 0; seed < 200; ++seed) {
+        RandomConfig config;
+        config.mesh = small_meshes[seed % small_meshes.size()];
+        config.backward = seed % 2 == 0;
+        const Graph given = random_program(seed, config), sharded = sharded_graph(given);
+        INFO("seed " << seed << "\n" << to_text(given));
+        const Graph chosen =
+            look_ahead(sharded, {Coordinates(given.mesh.axes.size(), 0), pipeline_axis, true});
+        for (std::size_t i = 0; i < given.values.size(); ++i) {
+            const std::vector<DimSharding>&annotated = given.values[i].sharding.dims,
+                  &before = sharded.values[i].sharding.dims, &after = chosen.values[i].sharding.dims;
+            INFO("%" << given.values[i].name);
+            for (std::size_t d = 0; d < annotated.size(); ++d) {
+                const std::vector<std::string>& axes = annotated[d].axes;
+                CHECK((after[d].axes.size() >= axes.size() &&
+                       std::equal(axes.begin(), axes.end(), after[d].axes.begin())));
+                if (!annotated[d].open)
+                    CHECK(after[d].axes == axes);
+            }
+            if (!given.values[i].producer ||
+                std::find(given.outputs.begin(), given.outputs.end(), ValueId(i)) != given.outputs.end())
+                CHECK(after == before);
+            changed += after != before;
+        }
+    }
+    CHECK(changed > 100); // it changes others
 }

@@ -9,6 +9,13 @@ OpPlans::OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> s
     : g_(graph), once_(once), prices_(graph), parts_(graph, any_composed(graph)),
       stage_axis_(std::move(stage_axis)), sums_(std::move(sums)), ops_(graph.ops.size())
 {
+    for (const Value& v : g_.values)
+        for (const DimSharding& dim : v.sharding.dims) {
+            const PartList axes = parts_.parts_of(dim.axes);
+            for (std::size_t i = 0; i < axes.size(); ++i)
+                for (std::size_t j = i + 1; j < axes.size(); ++j)
+                    orders_.emplace(axes[i], axes[j]);
+        }
 }
 
 bool OpPlans::plain(const Op& op) const
@@ -109,6 +116,7 @@ void OpPlans::widen(std::size_t o, std::size_t most)
     std::vector<OpOption> all;
     for (Assignment& assignment : p.sharding->all_assignments(most))
         all.push_back(option_of(o, std::move(assignment)));
+    add_orders(o, most, all);
     add_pending(o, all);
     p.options.clear();
     // Of those that differ in nothing that others see, the cheapest.
@@ -124,6 +132,29 @@ void OpPlans::widen(std::size_t o, std::size_t most)
         else if (option.own < p.options[at->second].own)
             p.options[at->second] = std::move(option);
     }
+}
+
+void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>& all)
+{
+    for (std::size_t a = 0; a < all.size() && all.size() < most; ++a)
+        for (std::size_t f = 0; f < all[a].assignment.size(); ++f) {
+            const PartList now = all[a].assignment[f];
+            PartList order = now;
+            std::sort(order.begin(), order.end());
+            do {
+                bool known = order != now;
+                for (std::size_t i = 0; i < order.size() && known; ++i)
+                    for (std::size_t j = i + 1; j < order.size(); ++j)
+                        known = known && orders_.count({order[i], order[j]}) > 0;
+                if (!known)
+                    continue;
+                Assignment other = all[a].assignment;
+                other[f] = order;
+                if (std::none_of(all.begin(), all.end(),
+                                 [&](const OpOption& option) { return option.assignment == other; }))
+                    all.push_back(option_of(o, std::move(other)));
+            } while (std::next_permutation(order.begin(), order.end()));
+        }
 }
 
 /// A linear op may run on partial sums: those that the first operand's producer may make.

@@ -4,6 +4,7 @@
 #include "passes/sharding/layout_prices.hpp"
 
 #include <memory>
+#include <set>
 
 namespace trivium {
 
@@ -46,9 +47,9 @@ public:
     /// The options of a plain op; at first those of the op alone (OpSharding::assignments).
     OpPlan& of(std::size_t op);
     const OpOption& chosen(std::size_t op) { return of(op).options[of(op).chosen]; }
-    /// Adds the options to shard any factor, if they are not more than `most`, and those to run on partial
-    /// sums that the options of its producers make. Of options that differ in nothing that others see, only
-    /// the cheapest stays.
+    /// Adds the options to shard any factor, if they are not more than `most`, with the axes of a factor in
+    /// every order that some dimension in the graph has; and those to run on partial sums that the options of
+    /// its producers make. Of options that differ in nothing that others see, only the cheapest stays.
     void widen(std::size_t op, std::size_t most);
 
     /// The layout of a value by its own sharding.
@@ -74,6 +75,7 @@ private:
     }
     OpOption option_of(std::size_t op, Assignment assignment);
     double alone(std::size_t op, const OpOption& option);
+    void add_orders(std::size_t op, std::size_t most, std::vector<OpOption>& all);
     void add_pending(std::size_t op, std::vector<OpOption>& all);
 
     /// An operand that is read in other boxes than shards.
@@ -90,6 +92,7 @@ private:
     std::vector<bool> sums_;
     std::vector<OpPlan> ops_;
     std::vector<Boxes> boxes_;
+    std::set<std::pair<PartId, PartId>> orders_;       ///< major and minor axes of dimensions
     std::map<std::pair<int, int>, double> approaches_; ///< by layout and boxes
 };
 
