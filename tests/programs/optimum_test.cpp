@@ -7,9 +7,11 @@
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "passes/lookahead.hpp"
+#include "passes/partition.hpp"
 #include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
 #include "random_program.hpp"
+#include "reshardings.hpp"
 #include "soak_settings.hpp"
 
 #include <algorithm>
@@ -222,4 +224,23 @@ TEST_CASE("the lookahead changes no annotation, no input and no output")
         }
     }
     CHECK(changed > 100); // it changes others
+}
+
+TEST_CASE("fewer than 5 % of the reshardings of random programs are full gathers")
+{
+    const std::vector<Mesh> meshes{{{{"x", 2}}}, {{{"x", 2}, {"y", 2}}}, {{{"x", 3}, {"y", 2}}},
+                                   {{{"x", 4}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}};
+    Reshardings reshardings;
+    const u64 first = soak::seed() * 1'000'000; // as in random_programs_test
+    for (u64 seed = first; seed < first + 200; ++seed) {
+        RandomConfig config;
+        config.mesh = meshes[seed % meshes.size()];
+        config.backward = seed % 4 != 0;
+        const Graph sharded = sharded_graph(random_program(seed, config));
+        const PartitionConfig rank{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, true};
+        count_reshardings(partition(look_ahead(sharded, rank), rank), reshardings);
+    }
+    WARN(reshardings.full_gathers << " of " << reshardings.all << " reshardings are full gathers");
+    CHECK(reshardings.all > 1000);
+    CHECK(reshardings.full_gathers * 20 < reshardings.all);
 }
