@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_options = 256;   ///< of an op, or only those of the op alone
 constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
-constexpr std::size_t small_work = 1 << 21; ///< entries of all tables: a small problem may have larger ones
+constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
 constexpr int reach = 6;                    ///< from the values that move, in ops
 
 class Lookahead {

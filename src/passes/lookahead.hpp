@@ -16,7 +16,7 @@ namespace trivium {
 /// open. Each value without an annotation chooses among the shardings in which these ops make and read it; of
 /// an annotation, open dimensions may get other axes than propagation gave them. Near is within 6 ops. The
 /// choices are variables and the costs tables over neighbours, which variable elimination minimises exactly
-/// wherever no table needs more than `elimination_limit` entries, or 2^21 / variables
+/// wherever no table needs more than `elimination_limit` entries, or 2^19 / variables
 /// (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables keep their
 /// value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is that of Alpa
 /// (arXiv:2201.12023, section 4), without memory and compute costs, and solved without an ILP.

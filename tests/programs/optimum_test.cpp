@@ -232,7 +232,7 @@ TEST_CASE("fewer than 5 % of the reshardings of random programs are full gathers
                                    {{{"x", 4}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}};
     Reshardings reshardings;
     const u64 first = soak::seed() * 1'000'000; // as in random_programs_test
-    for (u64 seed = first; seed < first + 200; ++seed) {
+    for (u64 seed = first; seed < first + 60; ++seed) {
         RandomConfig config;
         config.mesh = meshes[seed % meshes.size()];
         config.backward = seed % 4 != 0;
@@ -241,6 +241,6 @@ TEST_CASE("fewer than 5 % of the reshardings of random programs are full gathers
         count_reshardings(partition(look_ahead(sharded, rank), rank), reshardings);
     }
     WARN(reshardings.full_gathers << " of " << reshardings.all << " reshardings are full gathers");
-    CHECK(reshardings.all > 1000);
+    CHECK(reshardings.all > 300);
     CHECK(reshardings.full_gathers * 20 < reshardings.all);
 }
