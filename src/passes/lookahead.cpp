@@ -11,7 +11,9 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_options = 256;   ///< of an op, or only those of the op alone
+/// The most options of an op, beyond which it has only those of the op alone: in a zone of few ops, and of
+/// more. Each pair of layouts may need a search for its moves.
+constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 32;
 constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
 constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
 constexpr int reach = 6;                    ///< from the values that move, in ops
@@ -52,7 +54,7 @@ public:
         if (zone_.empty())
             return made;
         for (const std::size_t o : zone_) {
-            ops_.widen(o, most_options);
+            ops_.widen(o, zone_.size() <= few_ops ? most_of_few : most_options);
             variables_[o] = variable(ops_.of(o).options.size(), ops_.of(o).chosen);
         }
         for (std::size_t i = 0; i < g_.values.size(); ++i)

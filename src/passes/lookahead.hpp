@@ -12,14 +12,14 @@ namespace trivium {
 /// that read and write the whole tensor. A value that outlives the microbatch must not move in it.
 ///
 /// Each op near a value that moves chooses among its assignments of axes to factors (all of them, or if they
-/// are more than 256 those of the partitioner), and if it is linear among the partial sums that it may leave
-/// open. Each value without an annotation chooses among the shardings in which these ops make and read it; of
-/// an annotation, open dimensions may get other axes than propagation gave them. Near is within 6 ops. The
-/// choices are variables and the costs tables over neighbours, which variable elimination minimises exactly
-/// wherever no table needs more than `elimination_limit` entries, or 2^19 / variables
-/// (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables keep their
-/// value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is that of Alpa
-/// (arXiv:2201.12023, section 4), without memory and compute costs, and solved without an ILP.
+/// are more than 256, in large graphs 32, those of the partitioner), and if it is linear among the partial
+/// sums that it may leave open. Each value without an annotation chooses among the shardings in which these
+/// ops make and read it; of an annotation, open dimensions may get other axes than propagation gave them.
+/// Near is within 6 ops. The choices are variables and the costs tables over neighbours, which variable
+/// elimination minimises exactly wherever no table needs more than `elimination_limit` entries, or 2^19 /
+/// variables (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables
+/// keep their value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is
+/// that of Alpa (arXiv:2201.12023, section 4), without memory and compute costs, and solved without an ILP.
 ///
 /// What a user or the model annotated, inputs, outputs, carries, and sums that may wait stay as they are. A
 /// value that is kept for a later phase takes no more memory than propagation intended. All stages of a

@@ -44,8 +44,15 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
         Need need{prices_.number({sharding.operand_axes(i, made.assignment), {}}), false, -1};
         touched += prices_.size(need.layout, op.operands[i]);
         if (sharding.irregular_operand(i, made.assignment)) {
-            need.boxes = static_cast<int>(boxes_.size());
-            boxes_.push_back({o, i, made.assignment});
+            Assignment seen; // by the operand: other factors do not change its boxes
+            for (const int dim : sharding.rule().operands[i])
+                for (const int f : sharding.rule().parts_of(dim))
+                    seen.push_back(made.assignment[static_cast<std::size_t>(f)]);
+            const auto [at, added] =
+                box_numbers_.try_emplace({o, i, std::move(seen)}, static_cast<int>(boxes_.size()));
+            if (added)
+                boxes_.push_back({o, i, made.assignment});
+            need.boxes = at->second;
         }
         made.needs.push_back(need);
     }

@@ -92,6 +92,7 @@ private:
     std::vector<bool> sums_;
     std::vector<OpPlan> ops_;
     std::vector<Boxes> boxes_;
+    std::map<std::tuple<std::size_t, std::size_t, Assignment>, int> box_numbers_;
     std::set<std::pair<PartId, PartId>> orders_;       ///< major and minor axes of dimensions
     std::map<std::pair<int, int>, double> approaches_; ///< by layout and boxes
 };
