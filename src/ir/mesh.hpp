@@ -82,6 +82,7 @@ struct DimSharding {
     bool open = true;              ///< propagation may add axes
     int priority = 0;              ///< propagation begins with the lowest
     int by = -1;                   ///< the op along which propagation set it; -1: none, it was given
+    int stated = -1; ///< after propagation, if it was open: how many of its axes an annotation stated
 
     bool operator==(const DimSharding& other) const
     {

@@ -1,266 +1,347 @@
 #include "passes/lookahead.hpp"
 
-#include "passes/sharding/pricing.hpp"
+#include "passes/sharding/elimination.hpp"
+#include "passes/sharding/op_plans.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <map>
 #include <set>
 
 namespace trivium {
 
 namespace {
 
+/// The most options of an op, beyond which it has only those of the op alone: in a zone of few ops, and of
+/// more. Each pair of layouts may need a search for its moves.
+constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 32;
+constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
+constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
+constexpr int reach = 6;                    ///< from the values that move, in ops
+
 class Lookahead {
 public:
     Lookahead(const Graph& graph, const PartitionConfig& config)
-        : once_(config.once), pricing_(graph), g_(graph), parts_(graph, any_composed(graph)),
-          stage_axis_(config.stage_axis), sums_(sums_that_wait(graph)), ops_(graph.ops.size()),
-          free_(graph.values.size(), false), readers_(graph.values.size())
+        : g_(graph), ops_(graph, config.stage_axis, sums_that_wait(graph), config.once),
+          variables_(graph.ops.size(), none), free_(graph.values.size(), false),
+          held_(graph.values.size(), false), readers_(graph.values.size())
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
-            free_[i] = v.producer && !v.sharding.pinned && v.lifetime == Lifetime::microbatch &&
-                       v.sharding.partial.empty() && plain(g_[v.producer]);
+            free_[i] = v.producer && open(v.sharding) && v.lifetime == Lifetime::microbatch &&
+                       v.sharding.partial.empty() && ops_.plain(g_[v.producer]);
         }
-        for (const ValueId v : g_.outputs)
+        for (const ValueId v : g_.outputs) {
             free_[v.index()] = false;
+            held_[v.index()] = true;
+        }
         for (std::size_t o = 0; o < g_.ops.size(); ++o) {
             const Op& op = g_.ops[o];
             for (std::size_t i = 0; i < op.operands.size(); ++i) {
-                readers_[op.operands[i].index()].emplace_back(o, i);
-                if (!plain(op))
-                    free_[op.operands[i].index()] = false;
+                const std::size_t v = op.operands[i].index();
+                readers_[v].emplace_back(o, i);
+                if (!ops_.plain(op)) {
+                    free_[v] = false;
+                    held_[v] = true;
+                }
             }
         }
     }
 
     Graph run()
     {
-        for (std::size_t v = 0; v < free_.size(); ++v)
-            if (free_[v] && worth_a_look(ValueId(v)))
-                join(ValueId(v));
+        choose_zone();
         Graph made = g_;
-        bool changed = !zone_.empty();
-        for (int sweep = 0; changed && sweep < 4; ++sweep) {
-            changed = false;
-            for (const std::size_t o : zone_)
-                changed = improve(o) || changed;
+        if (zone_.empty())
+            return made;
+        for (const std::size_t o : zone_) {
+            ops_.widen(o, zone_.size() <= few_ops ? most_of_few : most_options);
+            variables_[o] = variable(ops_.of(o).options.size(), ops_.of(o).chosen);
         }
-        for (const std::size_t o : zone_)
-            for (const PartList& axes : plan(o).options[plan(o).chosen])
-                made.ops[o].division.push_back(parts_.names_of(axes));
-        for (std::size_t i = 0; i < free_.size(); ++i)
-            if (const ValueId v(i); free_[i] && known(v)) {
-                made[v].sharding = sharding_of({best_home(v).axes, {}});
-                made[v].sharding.origin = g_[v].sharding.origin;
-            }
+        for (std::size_t i = 0; i < g_.values.size(); ++i)
+            tabulate(ValueId(i));
+        for (const std::size_t o : zone_) {
+            CostTable own{{variables_[o]}, {}};
+            for (const OpOption& option : ops_.of(o).options)
+                own.costs.push_back(option.own);
+            problem_.tables.push_back(std::move(own));
+        }
+        const std::vector<std::size_t> best =
+            cheapest(problem_, start_, std::max(elimination_limit, small_work / start_.size()));
+        const auto option_of = [&](std::size_t o) -> const OpOption& {
+            return ops_.of(o).options[best[variables_[o]]];
+        };
+        for (const std::size_t o : zone_) {
+            for (const PartList& axes : option_of(o).assignment)
+                made.ops[o].division.push_back(ops_.parts().names_of(axes));
+            made.ops[o].stays_partial = option_of(o).pending;
+        }
+        for (const ValueId v : joined_) {
+            int chosen = homes_.at(v).candidates[best[homes_.at(v).variable]];
+            if (chosen == unsettled) // nothing reads it complete
+                chosen =
+                    ops_.prices().without_partial(option_of(g_[v].producer.index()).made[ops_.result_of(v)]);
+            const DimAxes axes = ops_.prices().layout(chosen).axes;
+            if (!allowed(v, axes))
+                continue;
+            Sharding& sharding = made[v].sharding;
+            for (std::size_t d = 0; d < axes.size(); ++d)
+                sharding.dims[d].axes = axes[d];
+        }
         return made;
     }
 
 private:
-    struct Plan {
-        std::unique_ptr<OpSharding> sharding;
-        std::vector<Assignment> options;
-        std::size_t chosen = 0;
-    };
+    static constexpr int unsettled = -1;
+    static constexpr std::size_t none = static_cast<std::size_t>(-1);
     struct Home {
-        DimAxes axes;
-        double bytes = 0, size = 0;
+        std::vector<int> candidates; ///< layouts; unsettled: it is complete nowhere
+        std::size_t variable = none;
     };
 
-    bool plain(const Op& op) const
+    static bool open(const Sharding& sharding)
     {
-        const OpInfo& row = info(op);
-        return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
-               op.region == Region::microbatch &&
-               std::all_of(op.results.begin(), op.results.end(),
-                           [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
-               row.in_place.size() ==
-                   static_cast<std::size_t>(std::count_if(row.in_place.begin(), row.in_place.end(),
-                                                          [](const Alias& a) { return !a.must; }));
+        return std::any_of(sharding.dims.begin(), sharding.dims.end(),
+                           [](const DimSharding& dim) { return dim.stated >= 0; });
     }
 
-    Plan& plan(std::size_t o)
+    /// Whether the value may have these axes: what an annotation states stays, more only where it is open.
+    bool allowed(ValueId v, const DimAxes& axes) const
     {
-        if (ops_[o].sharding)
-            return ops_[o];
-        Plan& made = ops_[o];
-        made.sharding = std::make_unique<OpSharding>(g_, g_.ops[o], parts_, stage_axis_);
-        made.options = made.sharding->assignments();
-        double least = 0;
-        for (std::size_t a = 0; a < made.options.size(); ++a) {
-            const double price = alone(o, a);
-            if (a == 0 || price < least) {
-                least = price;
-                made.chosen = a;
-            }
+        for (std::size_t d = 0; d < axes.size(); ++d) {
+            const DimSharding& dim = g_[v].sharding.dims[d];
+            const std::size_t stated =
+                dim.stated < 0 ? dim.axes.size() : static_cast<std::size_t>(dim.stated);
+            if (axes[d].size() < stated || (dim.stated < 0 && axes[d].size() > stated) ||
+                !std::equal(axes[d].begin(), axes[d].begin() + static_cast<std::ptrdiff_t>(stated),
+                            dim.axes.begin()))
+                return false;
         }
-        return made;
+        return true;
     }
 
-    DimAxes home(ValueId v) const { return dim_axes(g_[v].sharding); }
-
-    double bytes(const Layout& from, const DimAxes& to, ValueId v)
+    /// Whether the op alone would move any of its tensors.
+    bool moves(std::size_t o)
     {
-        return pricing_.bytes_moved(from, to, g_[v], sums_[v.index()]);
-    }
-
-    double size(const DimAxes& axes, ValueId v) const
-    {
-        return static_cast<double>(
-            local_type(g_[v].type, axes, g_.mesh, Coordinates(g_.mesh.axes.size(), 0)).bytes());
-    }
-
-    /// What an op moves if every tensor is at home: the choice of the op alone.
-    double alone(std::size_t o, std::size_t option)
-    {
-        Plan& p = ops_[o];
         const Op& op = g_.ops[o];
-        double all = 0, touched = 0;
-        for (std::size_t i = 0; i < p.sharding->rule().operands.size(); ++i) {
-            const DimAxes need = p.sharding->operand_axes(i, p.options[option]);
-            all += bytes({home(op.operands[i]), {}}, need, op.operands[i]);
-            touched += size(need, op.operands[i]);
-        }
-        for (std::size_t r = 0; r < op.results.size(); ++r) {
-            const Layout made = p.sharding->result_layout(r, p.options[option]);
-            all += bytes(made, home(op.results[r]), op.results[r]);
-            touched += size(made.axes, op.results[r]);
-        }
-        return all + 1e-3 * touched;
+        const OpOption& option = ops_.chosen(o);
+        for (std::size_t i = 0; i < option.needs.size(); ++i)
+            if (ops_.bytes(ops_.home(op.operands[i]), option.needs[i], op.operands[i]) > 0)
+                return true;
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            if (ops_.bytes(option.made[r], ops_.home(op.results[r]), op.results[r]) > 0)
+                return true;
+        return false;
     }
 
-    Layout made(ValueId v)
+    /// The free values next to ops that move a tensor, those within reach of them, and the ops next to all of
+    /// these.
+    void choose_zone()
     {
-        const Op& op = g_[g_[v].producer];
-        const auto r =
-            static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
-        Plan& p = plan(g_[v].producer.index());
-        return p.sharding->result_layout(r, p.options[p.chosen]);
+        std::vector<ValueId> now;
+        const auto look = [&](const std::vector<ValueId>& tensors, std::vector<ValueId>& into) {
+            for (const ValueId v : tensors)
+                if (free_[v.index()])
+                    into.push_back(v);
+        };
+        for (std::size_t o = 0; o < g_.ops.size(); ++o)
+            if (ops_.plain(g_.ops[o]) && moves(o)) {
+                look(g_.ops[o].operands, now);
+                look(g_.ops[o].results, now);
+            }
+        std::set<std::size_t> zone;
+        for (int step = 0; step <= reach && !now.empty(); ++step) {
+            std::vector<ValueId> next;
+            for (const ValueId v : now) {
+                if (!joined_.insert(v).second)
+                    continue;
+                const auto add = [&](std::size_t o) {
+                    if (!ops_.plain(g_.ops[o]) || !zone.insert(o).second)
+                        return;
+                    look(g_.ops[o].operands, next);
+                    look(g_.ops[o].results, next);
+                };
+                add(g_[v].producer.index());
+                for (const auto& reader : readers_[v.index()])
+                    add(reader.first);
+            }
+            now = std::move(next);
+        }
+        zone_.assign(zone.begin(), zone.end());
     }
 
-    /// The shardings in which ops read it, each phase once.
-    std::set<std::pair<Phase, DimAxes>> needs(ValueId v)
+    std::size_t variable(std::size_t size, std::size_t start)
     {
-        std::set<std::pair<Phase, DimAxes>> all;
+        problem_.sizes.push_back(size);
+        start_.push_back(start);
+        return start_.size() - 1;
+    }
+
+    /// Adds the costs of moving v from where it is computed over its home to all who read it.
+    void tabulate(ValueId v)
+    {
+        std::map<std::size_t, std::vector<std::size_t>> by_reader; ///< operands, of ops of the zone
+        std::set<std::pair<Phase, Need>> fixed;
         for (const auto& [o, i] : readers_[v.index()]) {
-            const Op& op = g_.ops[o];
-            if (!plain(op) || i >= plan(o).sharding->rule().operands.size())
+            if (!ops_.plain(g_.ops[o]) || i >= ops_.of(o).sharding->rule().operands.size())
                 continue;
-            all.emplace(op.phase, plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
+            if (variables_[o] != none)
+                by_reader[o].push_back(i);
+            else
+                fixed.emplace(g_.ops[o].phase, ops_.chosen(o).needs[i]);
         }
+        const bool made_here = g_[v].producer && variables_[g_[v].producer.index()] != none;
+        if (!made_here && by_reader.empty())
+            return;
+        Home own = candidates(v, by_reader, made_here);
+        own.variable = variable(own.candidates.size(), 0);
+        const auto& all = homes_.emplace(v, std::move(own)).first->second;
+        if (made_here)
+            settle(v, all);
+        CostTable alone{{all.variable}, {}};
+        for (const int from : all.candidates) {
+            double sum = 1e-6 * (from == unsettled ? 0 : ops_.prices().size(from, v));
+            for (const auto& need : fixed)
+                sum += ops_.bytes(from, need.second, v);
+            alone.costs.push_back(sum);
+        }
+        problem_.tables.push_back(std::move(alone));
+        read(v, all, by_reader, fixed);
+    }
+
+    Home candidates(ValueId v, const std::map<std::size_t, std::vector<std::size_t>>& by_reader,
+                    bool made_here)
+    {
+        Home all;
+        const auto add = [&](int layout) {
+            if (allowed(v, ops_.prices().layout(layout).axes) &&
+                std::find(all.candidates.begin(), all.candidates.end(), layout) == all.candidates.end())
+                all.candidates.push_back(layout);
+        };
+        add(ops_.home(v));
+        if (joined_.count(v)) {
+            for (const OpOption& option : ops_.of(g_[v].producer.index()).options)
+                add(ops_.prices().without_partial(option.made[ops_.result_of(v)]));
+            for (const auto& [o, operands] : by_reader)
+                for (const OpOption& option : ops_.of(o).options)
+                    for (const std::size_t i : operands)
+                        if (!option.needs[i].pending)
+                            add(option.needs[i].layout);
+            // What is kept until a later phase takes no more memory than propagation intended.
+            if (std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& reader) {
+                    return g_.ops[reader.first].phase != g_[g_[v].producer].phase;
+                }))
+                std::erase_if(all.candidates, [&](int layout) {
+                    return ops_.prices().size(layout, v) > ops_.prices().size(all.candidates[0], v);
+                });
+        }
+        if (made_here && !held_[v.index()])
+            all.candidates.push_back(unsettled);
         return all;
     }
 
-    double cost_with(ValueId v, const Layout& native, const DimAxes& axes,
-                     const std::set<std::pair<Phase, DimAxes>>& all)
+    void settle(ValueId v, const Home& home)
     {
-        double sum = bytes(native, axes, v);
-        for (const auto& need : all)
-            sum += bytes({axes, {}}, need.second, v);
-        return sum;
+        const OpPlan& p = ops_.of(g_[v].producer.index());
+        CostTable table{{variables_[g_[v].producer.index()], home.variable}, {}};
+        for (const int to : home.candidates)
+            for (const OpOption& option : p.options)
+                table.costs.push_back(to == unsettled ? 0
+                                                      : ops_.bytes(option.made[ops_.result_of(v)], to, v));
+        problem_.tables.push_back(std::move(table));
     }
 
-    Home best_home(ValueId v)
+    /// The needs of the ops of the zone. A need that several may have is met once: it has a variable.
+    void read(ValueId v, const Home& home, const std::map<std::size_t, std::vector<std::size_t>>& by_reader,
+              const std::set<std::pair<Phase, Need>>& fixed)
     {
-        const Layout native = made(v);
-        const auto all = needs(v);
-        std::vector<DimAxes> candidates{home(v), native.axes};
-        for (const auto& need : all)
-            candidates.push_back(need.second);
-        // What is kept until a later phase takes no more memory than propagation intended.
-        const bool kept = std::any_of(
-            all.begin(), all.end(), [&](const auto& need) { return need.first != g_[g_[v].producer].phase; });
-        Home best{};
-        for (std::size_t c = 0; c < candidates.size(); ++c) {
-            if (kept && size(candidates[c], v) > size(candidates[0], v))
+        std::map<std::pair<Phase, Need>, std::set<std::size_t>> who;
+        for (const auto& [o, operands] : by_reader)
+            for (const OpOption& option : ops_.of(o).options)
+                for (const std::size_t i : operands)
+                    if (!option.needs[i].pending)
+                        who[{g_.ops[o].phase, option.needs[i]}].insert(o);
+        std::map<std::pair<Phase, Need>, std::size_t> shared;
+        const auto several = static_cast<std::size_t>(
+            std::count_if(who.begin(), who.end(), [](const auto& one) { return one.second.size() > 1; }));
+        for (const auto& [need, ops] : who) {
+            if (ops.size() < 2 || several > most_shared || fixed.count(need))
                 continue;
-            const Home one{candidates[c], cost_with(v, native, candidates[c], all), size(candidates[c], v)};
-            if (c == 0 || one.bytes < best.bytes - 1e-9 ||
-                (one.bytes <= best.bytes + 1e-9 && one.size < best.size))
-                best = one;
+            const bool now = std::any_of(ops.begin(), ops.end(), [&](std::size_t o) {
+                return std::any_of(by_reader.at(o).begin(), by_reader.at(o).end(), [&](std::size_t i) {
+                    return ops_.of(o).options[ops_.of(o).chosen].needs[i] == need.second;
+                });
+            });
+            const std::size_t copy = variable(2, now ? 1 : 0);
+            shared[need] = copy;
+            CostTable table{{home.variable, copy}, std::vector<double>(2 * home.candidates.size(), 0)};
+            for (std::size_t h = 0; h < home.candidates.size(); ++h)
+                table.costs[home.candidates.size() + h] = ops_.bytes(home.candidates[h], need.second, v);
+            problem_.tables.push_back(std::move(table));
+            for (const std::size_t o : ops) {
+                CostTable needed{{variables_[o], copy},
+                                 std::vector<double>(2 * ops_.of(o).options.size(), 0)};
+                for (std::size_t a = 0; a < ops_.of(o).options.size(); ++a)
+                    for (const std::size_t i : by_reader.at(o))
+                        if (ops_.of(o).options[a].needs[i] == need.second)
+                            needed.costs[a] = impossible_cost;
+                problem_.tables.push_back(std::move(needed));
+            }
         }
-        return best;
+        for (const auto& [o, operands] : by_reader)
+            read_one(v, home, o, operands, [&](const std::pair<Phase, Need>& need) {
+                return shared.count(need) > 0 || fixed.count(need) > 0;
+            });
     }
 
-    double value_cost(ValueId v)
+    /// What one reader needs that is not `met` already.
+    template <class Met>
+    void read_one(ValueId v, const Home& home, std::size_t o, const std::vector<std::size_t>& operands,
+                  const Met& met)
     {
-        if (free_[v.index()])
-            return best_home(v).bytes;
-        Layout native{home(v), {}};
-        if (g_[v].producer && plain(g_[g_[v].producer]))
-            native = made(v);
-        double sum = bytes(native, home(v), v);
-        for (const auto& need : needs(v)) {
-            const double moved = bytes({home(v), {}}, need.second, v);
-            sum += moved * (outlives_microbatch(g_, v) && !once_ ? 1e9 : 1);
-        }
-        return sum;
+        const std::vector<OpOption>& options = ops_.of(o).options;
+        CostTable table{{variables_[o], home.variable}, {}};
+        bool any_pending = false;
+        for (const int from : home.candidates)
+            for (const OpOption& option : options) {
+                std::set<Need> mine;
+                for (const std::size_t i : operands)
+                    if (!met({g_.ops[o].phase, option.needs[i]}))
+                        mine.insert(option.needs[i]);
+                double sum = 0;
+                for (const Need& need : mine)
+                    sum += ops_.bytes(from, need, v);
+                table.costs.push_back(sum);
+                any_pending = any_pending || option.pending;
+            }
+        problem_.tables.push_back(std::move(table));
+        if (!any_pending)
+            return;
+        const OpPlan& p = ops_.of(g_[v].producer.index());
+        const std::size_t producer = variables_[g_[v].producer.index()];
+        const bool varies = producer != none;
+        CostTable same{varies ? std::vector<std::size_t>{producer, variables_[o]}
+                              : std::vector<std::size_t>{variables_[o]},
+                       {}};
+        for (const OpOption& option : options)
+            for (std::size_t a = varies ? 0 : p.chosen; a < (varies ? p.options.size() : p.chosen + 1); ++a)
+                same.costs.push_back(option.pending && p.options[a].made[ops_.result_of(v)] !=
+                                                           option.needs[operands[0]].layout
+                                         ? impossible_cost
+                                         : 0);
+        problem_.tables.push_back(std::move(same));
     }
 
-    /// Whether it moves by the choices of each op alone.
-    bool worth_a_look(ValueId v) { return cost_with(v, made(v), home(v), needs(v)) > 0; }
-
-    bool known(ValueId v) const { return ops_[g_[v].producer.index()].sharding != nullptr && in_zone(v); }
-    bool in_zone(ValueId v) const { return joined_.count(v) > 0; }
-
-    void join(ValueId v)
-    {
-        joined_.insert(v);
-        const auto add = [&](std::size_t o) {
-            if (plain(g_.ops[o]) && known_.insert(o).second)
-                zone_.push_back(o);
-        };
-        add(g_[v].producer.index());
-        for (const auto& reader : readers_[v.index()])
-            add(reader.first);
-        std::sort(zone_.begin(), zone_.end());
-    }
-
-    /// Gives the op its best choice among its neighbours' current ones; whether that is another one.
-    bool improve(std::size_t o)
-    {
-        Plan& p = plan(o);
-        const Op& op = g_.ops[o];
-        std::set<ValueId> around(op.operands.begin(), op.operands.end());
-        around.insert(op.results.begin(), op.results.end());
-        const std::size_t before = p.chosen;
-        std::size_t best = before;
-        double least = 0;
-        const auto price = [&](std::size_t option) {
-            p.chosen = option;
-            double sum = 0, touched = 0;
-            for (const ValueId v : around)
-                sum += value_cost(v);
-            for (std::size_t i = 0; i < p.sharding->rule().operands.size(); ++i)
-                touched += size(p.sharding->operand_axes(i, p.options[option]), op.operands[i]);
-            for (std::size_t r = 0; r < op.results.size(); ++r)
-                touched += size(p.sharding->result_layout(r, p.options[option]).axes, op.results[r]);
-            return sum + 1e-3 * touched;
-        };
-        least = price(before);
-        for (std::size_t a = 0; a < p.options.size(); ++a)
-            if (a != before)
-                if (const double cost = price(a); cost < least * (1 - 1e-9)) {
-                    least = cost;
-                    best = a;
-                }
-        p.chosen = best;
-        return best != before;
-    }
-
-    bool once_;
-    Pricing pricing_;
     const Graph& g_;
-    AxisParts parts_;
-    std::string stage_axis_;
-    std::vector<bool> sums_;
-    std::vector<Plan> ops_;
-    std::vector<bool> free_; ///< by value: its sharding may be chosen
+    OpPlans ops_;
+    std::vector<std::size_t> variables_; ///< by op: that of its choice, or none
+    std::vector<bool> free_;             ///< by value: its sharding may be chosen
+    std::vector<bool> held_;             ///< by value: it must be complete, for outputs and special readers
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> readers_; ///< by value: op and operand
     std::vector<std::size_t> zone_;                                         ///< ops that may change
-    std::set<std::size_t> known_;
-    std::set<ValueId> joined_;
+    std::set<ValueId> joined_;                                              ///< values that may change
+    std::map<ValueId, Home> homes_;
+    CostProblem problem_;
+    std::vector<std::size_t> start_;
 };
 
 } // namespace

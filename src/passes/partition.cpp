@@ -217,6 +217,8 @@ private:
     /// it could.
     bool run_pending(const Op& op)
     {
+        if (!op.division.empty() && !op.stays_partial)
+            return false;
         if (!info(op).linear || op.operands.empty() || (op.accumulate && !sums_[op.operands[0].index()]))
             return false;
         if (op.accumulate)
@@ -226,7 +228,7 @@ private:
             return false;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
-            if (p.layout.partial.empty() || p.layout != first || p.settled)
+            if (p.layout.partial.empty() || p.layout != first || (p.settled && !op.stays_partial))
                 return false;
         }
         // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
@@ -286,7 +288,7 @@ private:
             }
             bytes += pricing_.bytes_moved(made, wanted(op.results[r]), v, sums_[op.results[r].index()]);
             if (sharding.irregular_result(r, assignment))
-                bytes += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
+                bytes += pricing_.bytes_exchanged(sharding, r, assignment, v);
         }
         return bytes + 1e-3 * touched;
     }
@@ -405,6 +407,7 @@ private:
         const FactorRule& rule = sharding.rule();
         Op local = sharding.local_op(assignment, c_.at);
         local.division.clear();
+        local.stays_partial = false;
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
             local.operands[i] =
                 !pending.empty() ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);

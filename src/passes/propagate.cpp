@@ -349,6 +349,7 @@ private:
         v.sharding.dims.resize(state.dims.size());
         for (std::size_t d = 0; d < state.dims.size(); ++d) {
             DimSharding& dim = v.sharding.dims[d];
+            dim.stated = dim.open && v.sharding.replicated.empty() ? static_cast<int>(dim.axes.size()) : -1;
             dim.axes = parts_.names_of(state.dims[d].axes);
             dim.open = false;
             dim.priority = 0;

@@ -38,7 +38,7 @@ void annotate(Draw& draw, Graph& graph, const AxisPieces& pieces, std::size_t fr
 }
 
 /// What nothing reads is an output; the loss is a sum over all that is f64.
-void add_loss(Graph& graph)
+void add_results(Graph& graph, bool with_loss)
 {
     Builder build(graph);
     std::vector<bool> read(graph.values.size(), false);
@@ -63,9 +63,11 @@ void add_loss(Graph& graph)
     for (std::size_t i = 0; i < values; ++i)
         if (const ValueId v(i); !read[i] && graph[v].producer) {
             graph.outputs.push_back(v);
-            if (graph[v].type.dtype == DType::f64)
+            if (with_loss && graph[v].type.dtype == DType::f64)
                 add(v);
         }
+    if (!with_loss)
+        return;
     if (!loss)
         add(graph.with_role(Role::parameter)[0]);
     graph[loss].name = "loss";
@@ -81,13 +83,13 @@ Graph random_program(std::uint64_t seed, const RandomConfig& config)
     graph.name = "random";
     graph.mesh = config.mesh;
     const i64 ops = config.least_ops + below(draw, config.most_ops - config.least_ops + 1);
-    RandomSteps steps(draw, graph, config.backward, config.regions && !config.backward);
+    RandomSteps steps(draw, graph, config);
     while (static_cast<i64>(graph.ops.size()) < ops)
         steps.step();
-    add_loss(graph);
+    add_results(graph, config.loss);
     const AxisPieces pieces = drawn_pieces(draw, config.mesh, below(draw, 2) == 0);
     annotate(draw, graph, pieces, 0, config.annotated);
-    if (!config.backward)
+    if (!config.backward || !config.loss)
         return graph;
     const std::size_t forward = graph.values.size();
     graph = autodiff(std::move(graph), {.loss = "loss"});

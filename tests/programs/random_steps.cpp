@@ -12,17 +12,16 @@ namespace {
 using A = Attr;
 using K = OpKind;
 
-constexpr i64 most_elements = 4096;
-
 } // namespace
 
-RandomSteps::RandomSteps(Draw& draw, Graph& graph, bool backward, bool regions)
-    : draw_(draw), graph_(graph), b_(graph), backward_(backward), regions_(regions)
+RandomSteps::RandomSteps(Draw& draw, Graph& graph, const RandomConfig& config)
+    : draw_(draw), graph_(graph), b_(graph), backward_(config.backward),
+      regions_(config.regions && !config.backward), most_elements_(config.most_elements)
 {
     for (int i = 0; i < 5; ++i) {
         Shape shape;
         for (i64 d = upto(2, 3); d > 0; --d)
-            shape.push_back(one_in(12) ? 1 : upto(2, 12));
+            shape.push_back(one_in(12) ? 1 : upto(config.least_extent, config.most_extent));
         const bool parameter = i % 2 == 0, whole = i == 3;
         keep(given(parameter ? "w" : "a", whole ? DType::i32 : DType::f64, shape,
                    parameter ? Role::parameter : Role::input),
@@ -71,7 +70,7 @@ RandomSteps::Known RandomSteps::exact(DType type, std::size_t least)
 
 ValueId RandomSteps::keep(ValueId v, bool exact)
 {
-    if (graph_[v].type.elements() <= most_elements && shape(v).size() <= 5)
+    if (graph_[v].type.elements() <= most_elements_ && shape(v).size() <= 5)
         known_.push_back({v, exact || graph_[v].type.dtype == DType::i32});
     return v;
 }
@@ -274,7 +273,7 @@ void RandomSteps::broadcast()
 {
     const Known x = either();
     Shape to = shape(x.id);
-    if (to.size() > 3 || element_count(to) > most_elements / 7)
+    if (to.size() > 3 || element_count(to) > most_elements_ / 7)
         return;
     Numbers dims(to.size());
     std::iota(dims.begin(), dims.end(), 0);
@@ -350,7 +349,7 @@ void RandomSteps::pad()
         interior.push_back(below(draw_, 3) / 2);
         elements *= std::max<i64>(0, (extent - 1) * (interior.back() + 1) + 1 + low.back() + high.back());
     }
-    if (elements < 1 || elements > most_elements)
+    if (elements < 1 || elements > most_elements_)
         return;
     const double value = graph_[x.id].type.dtype == DType::i32 ? 3 : 0.25;
     keep(op(K::pad, {x.id},

@@ -1,14 +1,15 @@
 #pragma once
 // The steps of random programs: each appends a few ops to a graph.
 #include "ir/builder.hpp"
+#include "random_program.hpp"
 #include "shardings.hpp"
 
 namespace trivium {
 
 class RandomSteps {
 public:
-    /// All must outlive it. `backward`: only ops with gradients. `regions`: also manual regions.
-    RandomSteps(Draw& draw, Graph& graph, bool backward, bool regions);
+    /// All must outlive it.
+    RandomSteps(Draw& draw, Graph& graph, const RandomConfig& config);
 
     void step();
 
@@ -74,7 +75,8 @@ private:
     Draw& draw_;
     Graph& graph_;
     Builder b_;
-    bool backward_, regions_;
+    bool backward_, regions_; ///< only ops with gradients; also manual regions
+    i64 most_elements_;
     std::vector<Known> known_;
 };
 

@@ -10,6 +10,7 @@
 #include "plan/collective_list.hpp"
 
 #include "catch.hpp"
+#include "reshardings.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -94,7 +95,7 @@ std::vector<std::string> merged(const std::vector<std::string>& all)
     return out;
 }
 
-std::string collectives_wrong(const Case& test, const Graph& sharded)
+std::string collectives_wrong(const Case& test, const Graph& sharded, Reshardings& reshardings)
 {
     for (const std::string& line : test.expected) {
         if (!line.starts_with("collectives "))
@@ -116,6 +117,7 @@ std::string collectives_wrong(const Case& test, const Graph& sharded)
                                      sharded.carries.empty()};
         const Graph local = simplify(partition(look_ahead(sharded, config), config));
         verify(local, Level::local);
+        count_reshardings(local, reshardings);
         for (const CollectiveEntry& entry : collectives_of(local)) {
             got.push_back(text_of(entry.kind, entry.axes));
             bytes += entry.bytes;
@@ -139,6 +141,7 @@ std::string collectives_wrong(const Case& test, const Graph& sharded)
 TEST_CASE("Shardy's cases")
 {
     int passed = 0;
+    Reshardings reshardings;
     const char* only = std::getenv("TRIVIUM_CASE");
     for (const Case& test : read_cases()) {
         if (only && test.name != only)
@@ -150,7 +153,7 @@ TEST_CASE("Shardy's cases")
             verify(graph, Level::global);
             const Graph sharded = propagate(std::move(graph));
             verify(sharded, Level::sharded);
-            wrong = shardings_wrong(test, sharded) + collectives_wrong(test, sharded);
+            wrong = shardings_wrong(test, sharded) + collectives_wrong(test, sharded, reshardings);
         } catch (const Error& error) {
             wrong = error.what();
         }
@@ -159,5 +162,7 @@ TEST_CASE("Shardy's cases")
         passed += wrong.empty();
     }
     CHECK(passed >= (only ? 1 : 150));
-    WARN(passed << " passed");
+    WARN(passed << " passed; " << reshardings.full_gathers << " of " << reshardings.all
+                << " reshardings are full gathers");
+    CHECK(reshardings.full_gathers * 20 <= reshardings.all);
 }

@@ -79,10 +79,16 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
 
 std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors) const
 {
+    return assignment(options_, factors);
+}
+
+std::optional<Assignment> OpSharding::assignment(const Options& options,
+                                                 const std::vector<int>& factors) const
+{
     Assignment made(rule_.factors.size());
-    for (std::size_t o = 0; o < options_.size(); ++o)
+    for (std::size_t o = 0; o < options.size(); ++o)
         if (factors[o] >= 0)
-            made[static_cast<std::size_t>(factors[o])].push_back(options_[o].first);
+            made[static_cast<std::size_t>(factors[o])].push_back(options[o].first);
     order(made);
     for (std::size_t f = 0; f < made.size(); ++f)
         if (!rule_.factors[f].pinned.empty())
@@ -108,20 +114,49 @@ std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
     return "";
 }
 
-std::vector<Assignment> OpSharding::assignments() const
+std::vector<Assignment> OpSharding::assignments() const { return assignments(options_); }
+
+std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
+{
+    std::vector<int> shardable;
+    const auto look = [&](const std::vector<FactorList>& tensors) {
+        for (const FactorList& dims : tensors)
+            for (const int dim : dims)
+                for (const int f : rule_.parts_of(dim))
+                    if (rule_[f].kind != FactorKind::replicated && rule_[f].pinned.empty() &&
+                        std::find(shardable.begin(), shardable.end(), f) == shardable.end())
+                        shardable.push_back(f);
+    };
+    look(rule_.operands);
+    look(rule_.results);
+    Options options = options_;
+    std::size_t all = 1;
+    for (auto& [part, factors] : options) {
+        for (const int f : shardable)
+            if (rule_[f].size >= parts_[part].size &&
+                std::find(factors.begin(), factors.end(), f) == factors.end())
+                factors.push_back(f);
+        all *= factors.size();
+        if (all > most)
+            return assignments();
+    }
+    return assignments(options);
+}
+
+std::vector<Assignment> OpSharding::assignments(const Options& options) const
 {
     const auto most = static_cast<std::size_t>(std::clamp<i64>((i64{1} << 22) / g_.mesh.ranks(), 64, 4096));
     std::vector<Assignment> all;
-    std::vector<std::size_t> choice(options_.size(), 0);
-    std::vector<int> factors(options_.size(), -1);
+    std::vector<std::size_t> choice(options.size(), 0);
+    std::vector<int> factors(options.size(), -1);
     for (bool more = true; more && all.size() < most;) {
-        for (std::size_t o = 0; o < options_.size(); ++o)
-            factors[o] = options_[o].second[choice[o]];
-        if (std::optional<Assignment> one = assignment(factors))
+        for (std::size_t o = 0; o < options.size(); ++o)
+            factors[o] = options[o].second[choice[o]];
+        if (std::optional<Assignment> one = assignment(options, factors))
             all.push_back(*std::move(one));
         more = false;
-        for (std::size_t o = 0; o < options_.size() && !more; ++o) {
-            more = ++choice[o] < options_[o].second.size();
+        for (std::size_t o = 0; o < options.size() && !more; ++o) {
+            more = ++choice[o] < options[o].second.size();
             if (!more)
                 choice[o] = 0;
         }

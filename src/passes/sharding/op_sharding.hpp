@@ -36,6 +36,9 @@ public:
     /// partial; of an op with very many, those that
     /// shard no more than the first axes.
     std::vector<Assignment> assignments() const;
+    /// The same with each axis on any factor that may be sharded, also where it shards no tensor of the op
+    /// yet. Just assignments() if these would be more than `most`.
+    std::vector<Assignment> all_assignments(std::size_t most) const;
     /// The assignment by which operand 0 has these axes. Nothing if it cannot.
     std::optional<Assignment> assignment_like(const DimAxes& operand) const;
 
@@ -57,6 +60,9 @@ public:
     Op local_op(const Assignment& assignment, const Coordinates& at) const;
 
 private:
+    using Options = std::vector<std::pair<PartId, std::vector<int>>>;
+    std::optional<Assignment> assignment(const Options& options, const std::vector<int>& factors) const;
+    std::vector<Assignment> assignments(const Options& options) const;
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
     Stretch dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
     Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
@@ -77,7 +83,7 @@ private:
     mutable std::map<std::tuple<int, i64, Assignment>, bool> irregular_;
     /// The axes of each factor by the sharding of each operand, then of each result.
     std::vector<Assignment> by_tensor_;
-    std::vector<std::pair<PartId, std::vector<int>>> options_;
+    Options options_;
 };
 
 } // namespace trivium

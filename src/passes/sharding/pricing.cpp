@@ -59,6 +59,22 @@ double Pricing::bytes_lacking(const DimAxes& from, const OpSharding& sharding, s
     return cells / ranks * static_cast<double>(size_of(value.type.dtype));
 }
 
+double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
+                                const Value& value) const
+{
+    const DimAxes to = sharding.result_layout(r, assignment).axes;
+    const Coordinates first(g_.mesh.axes.size(), 0);
+    double cells = 0, ranks = 0;
+    for (const i64 rank : g_.mesh.group(first, names_in(to))) {
+        const Coordinates at = g_.mesh.coordinates(rank);
+        const Box need = shard_of(g_, value, to, at);
+        const std::optional<Box> common = common_part(sharding.result_box(r, assignment, at), need);
+        cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
+        ++ranks;
+    }
+    return cells / ranks * static_cast<double>(size_of(value.type.dtype));
+}
+
 Approach Pricing::approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                            const Layout& from, const Value& value)
 {

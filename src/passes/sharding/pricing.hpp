@@ -35,6 +35,9 @@ public:
     /// The cheaper way to operand i of an op.
     Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                       const Layout& from, const Value& value);
+    /// Bytes that ranks exchange to bring result r from the boxes that they compute into its shards.
+    double bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
+                           const Value& value) const;
 
 private:
     /// The bytes of a rank's box that its shard lacks.

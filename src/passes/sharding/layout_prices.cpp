@@ -1,0 +1,55 @@
+#include "passes/sharding/layout_prices.hpp"
+
+#include "base/check.hpp"
+
+namespace trivium {
+
+int LayoutPrices::number(const Layout& layout)
+{
+    std::vector<std::string> names;
+    for (const auto& dim : layout.axes) {
+        names.insert(names.end(), dim.begin(), dim.end());
+        names.emplace_back("|");
+    }
+    for (const Partial& p : layout.partial) {
+        names.push_back(p.axis);
+        names.emplace_back(name_of(p.combine));
+    }
+    const auto [at, added] = numbers_.try_emplace(std::move(names), static_cast<int>(layouts_.size()));
+    if (added)
+        layouts_.push_back(layout);
+    return at->second;
+}
+
+std::uint64_t LayoutPrices::key(ValueId v, int from, int to)
+{
+    const TensorType& type = g_[v].type;
+    const int shape =
+        shapes_.try_emplace({type.dtype, type.shape}, static_cast<int>(shapes_.size())).first->second;
+    constexpr int bits = 21;
+    TRV_CHECK(std::max({shape, from, to}) < 1 << bits, "too many layouts");
+    return (static_cast<std::uint64_t>(shape) << bits | static_cast<std::uint64_t>(from)) << bits |
+           static_cast<std::uint64_t>(to);
+}
+
+double LayoutPrices::bytes(int from, int to, ValueId v, bool sums_wait)
+{
+    if (from == to)
+        return 0;
+    const auto [at, added] = bytes_.try_emplace(key(v, from, to) << 1 | (sums_wait ? 1 : 0), 0.0);
+    if (added)
+        at->second = pricing_.bytes_moved(layout(from), layout(to).axes, g_[v], sums_wait);
+    return at->second;
+}
+
+double LayoutPrices::size(int number, ValueId v)
+{
+    const auto [at, added] = sizes_.try_emplace(key(v, number, 0), 0.0);
+    if (added) {
+        const Coordinates first(g_.mesh.axes.size(), 0);
+        at->second = static_cast<double>(local_type(g_[v].type, layout(number).axes, g_.mesh, first).bytes());
+    }
+    return at->second;
+}
+
+} // namespace trivium

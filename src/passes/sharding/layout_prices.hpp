@@ -1,0 +1,36 @@
+#pragma once
+// Layouts by number, and what it costs to bring a value from one to another: for passes that compare many.
+#include "passes/sharding/pricing.hpp"
+
+#include <map>
+#include <unordered_map>
+
+namespace trivium {
+
+class LayoutPrices {
+public:
+    explicit LayoutPrices(const Graph& graph) : g_(graph), pricing_(graph) {}
+
+    /// The number of a layout; equal layouts have the same.
+    int number(const Layout& layout);
+    const Layout& layout(int number) const { return layouts_[static_cast<std::size_t>(number)]; }
+    /// The number of the layout without its partial sums.
+    int without_partial(int number) { return this->number({layout(number).axes, {}}); }
+    /// Bytes that a rank sends to bring v from one layout to the axes of another (Pricing::bytes_moved).
+    double bytes(int from, int to, ValueId v, bool sums_wait);
+    /// Bytes of the largest shard.
+    double size(int number, ValueId v);
+    Pricing& pricing() { return pricing_; }
+
+private:
+    std::uint64_t key(ValueId v, int from, int to);
+
+    const Graph& g_;
+    Pricing pricing_;
+    std::map<std::vector<std::string>, int> numbers_;
+    std::vector<Layout> layouts_;
+    std::map<std::pair<DType, Shape>, int> shapes_;
+    std::unordered_map<std::uint64_t, double> bytes_, sizes_;
+};
+
+} // namespace trivium

@@ -1,0 +1,213 @@
+#include "passes/sharding/op_plans.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace trivium {
+
+OpPlans::OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> sums, bool once)
+    : g_(graph), once_(once), prices_(graph), parts_(graph, any_composed(graph)),
+      stage_axis_(std::move(stage_axis)), sums_(std::move(sums)), ops_(graph.ops.size())
+{
+    for (const Value& v : g_.values)
+        for (const DimSharding& dim : v.sharding.dims) {
+            const PartList axes = parts_.parts_of(dim.axes);
+            for (std::size_t i = 0; i < axes.size(); ++i)
+                for (std::size_t j = i + 1; j < axes.size(); ++j)
+                    orders_.emplace(axes[i], axes[j]);
+        }
+}
+
+bool OpPlans::plain(const Op& op) const
+{
+    const OpInfo& row = info(op);
+    return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
+           op.region == Region::microbatch &&
+           std::all_of(op.results.begin(), op.results.end(),
+                       [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
+           row.in_place.size() ==
+               static_cast<std::size_t>(std::count_if(row.in_place.begin(), row.in_place.end(),
+                                                      [](const Alias& a) { return !a.must; }));
+}
+
+std::size_t OpPlans::result_of(ValueId v) const
+{
+    const Op& op = g_[g_[v].producer];
+    return static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
+}
+
+OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
+{
+    const OpSharding& sharding = *ops_[o].sharding;
+    const Op& op = g_.ops[o];
+    OpOption made{std::move(assignment), {}, {}, 0, false};
+    double touched = 0;
+    for (std::size_t i = 0; i < sharding.rule().operands.size(); ++i) {
+        Need need{prices_.number({sharding.operand_axes(i, made.assignment), {}}), false, -1};
+        touched += prices_.size(need.layout, op.operands[i]);
+        if (sharding.irregular_operand(i, made.assignment)) {
+            Assignment seen; // by the operand: other factors do not change its boxes
+            for (const int dim : sharding.rule().operands[i])
+                for (const int f : sharding.rule().parts_of(dim))
+                    seen.push_back(made.assignment[static_cast<std::size_t>(f)]);
+            const auto [at, added] =
+                box_numbers_.try_emplace({o, i, std::move(seen)}, static_cast<int>(boxes_.size()));
+            if (added)
+                boxes_.push_back({o, i, made.assignment});
+            need.boxes = at->second;
+        }
+        made.needs.push_back(need);
+    }
+    for (std::size_t r = 0; r < op.results.size(); ++r) {
+        made.made.push_back(prices_.number(sharding.result_layout(r, made.assignment)));
+        touched += prices_.size(made.made[r], op.results[r]);
+        if (sharding.irregular_result(r, made.assignment))
+            made.own += prices_.pricing().bytes_exchanged(sharding, r, made.assignment, g_[op.results[r]]);
+    }
+    made.own += touching * touched;
+    return made;
+}
+
+OpPlan& OpPlans::of(std::size_t o)
+{
+    OpPlan& made = ops_[o];
+    if (made.sharding)
+        return made;
+    made.sharding = std::make_unique<OpSharding>(g_, g_.ops[o], parts_, stage_axis_);
+    double least = 0;
+    for (Assignment& assignment : made.sharding->assignments()) {
+        made.options.push_back(option_of(o, std::move(assignment)));
+        const double price = alone(o, made.options.back());
+        if (made.options.size() == 1 || price < least) {
+            least = price;
+            made.chosen = made.options.size() - 1;
+        }
+    }
+    return made;
+}
+
+double OpPlans::bytes(int from, const Need& need, ValueId v)
+{
+    if (need.pending)
+        return 0;
+    if (from < 0)
+        return impossible_cost;
+    const double rate = outlives_microbatch(g_, v) && !once_ ? 1e9 : 1; // it would move in every microbatch
+    if (need.boxes < 0)
+        return rate * bytes(from, need.layout, v);
+    const auto [at, added] = approaches_.try_emplace({from, need.boxes}, 0.0);
+    if (added) {
+        const Boxes& special = boxes_[static_cast<std::size_t>(need.boxes)];
+        at->second = prices_.pricing()
+                         .approach(*ops_[special.op].sharding, special.operand, special.assignment,
+                                   prices_.layout(from), g_[v])
+                         .bytes;
+    }
+    return rate * with_latency(at->second, v);
+}
+
+/// What an op moves if every tensor is at home: the choice of the op alone.
+double OpPlans::alone(std::size_t o, const OpOption& option)
+{
+    const Op& op = g_.ops[o];
+    double all = option.own;
+    for (std::size_t i = 0; i < option.needs.size(); ++i)
+        all += bytes(home(op.operands[i]), option.needs[i], op.operands[i]);
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+        all += bytes(option.made[r], home(op.results[r]), op.results[r]);
+    return all;
+}
+
+void OpPlans::widen(std::size_t o, std::size_t most)
+{
+    OpPlan& p = of(o);
+    const Assignment before = p.options[p.chosen].assignment;
+    std::vector<OpOption> all;
+    for (Assignment& assignment : p.sharding->all_assignments(most))
+        all.push_back(option_of(o, std::move(assignment)));
+    add_orders(o, most, all);
+    add_pending(o, all);
+    p.options.clear();
+    // Of those that differ in nothing that others see, the cheapest.
+    std::map<std::pair<std::vector<Need>, std::vector<int>>, std::size_t> known;
+    p.chosen = 0;
+    for (OpOption& option : all) {
+        const bool start = option.assignment == before && !option.pending;
+        const auto [at, added] = known.try_emplace({option.needs, option.made}, p.options.size());
+        if (start)
+            p.chosen = at->second;
+        if (added)
+            p.options.push_back(std::move(option));
+        else if (option.own < p.options[at->second].own)
+            p.options[at->second] = std::move(option);
+    }
+}
+
+void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>& all)
+{
+    for (std::size_t a = 0; a < all.size() && all.size() < most; ++a)
+        for (std::size_t f = 0; f < all[a].assignment.size(); ++f) {
+            const PartList now = all[a].assignment[f];
+            PartList order = now;
+            std::sort(order.begin(), order.end());
+            do {
+                bool known = order != now;
+                for (std::size_t i = 0; i < order.size() && known; ++i)
+                    for (std::size_t j = i + 1; j < order.size(); ++j)
+                        known = known && orders_.count({order[i], order[j]}) > 0;
+                if (!known)
+                    continue;
+                Assignment other = all[a].assignment;
+                other[f] = order;
+                if (std::none_of(all.begin(), all.end(),
+                                 [&](const OpOption& option) { return option.assignment == other; }))
+                    all.push_back(option_of(o, std::move(other)));
+            } while (std::next_permutation(order.begin(), order.end()));
+        }
+}
+
+/// A linear op may run on partial sums: those that the first operand's producer may make.
+void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
+{
+    const Op& op = g_.ops[o];
+    const OpPlan& p = ops_[o];
+    if (!info(op).linear || op.operands.empty())
+        return;
+    i64 before = 0, after = 0;
+    for (const ValueId v : op.operands) {
+        before += g_[v].type.elements();
+        const OpId producer = g_[v].producer;
+        if (!producer || !plain(g_[producer]) || g_[producer].block != op.block ||
+            g_[producer].phase != op.phase)
+            return;
+    }
+    for (const ValueId v : op.results)
+        after += g_[v].type.elements();
+    if (after > before) // that would make the partial tensor larger
+        return;
+    std::set<int> layouts;
+    for (const OpOption& option : of(g_[op.operands[0]].producer.index()).options)
+        layouts.insert(option.made[result_of(op.operands[0])]);
+    for (const int number : layouts) {
+        const Layout layout = prices_.layout(number);
+        if (layout.partial.empty() ||
+            std::any_of(layout.partial.begin(), layout.partial.end(),
+                        [](const Partial& partial) { return partial.combine != Combine::sum; }))
+            continue;
+        const std::optional<Assignment> like = p.sharding->assignment_like(layout.axes);
+        if (!like)
+            continue;
+        OpOption one = option_of(o, *like);
+        one.pending = true;
+        for (Need& need : one.needs)
+            need = {number, true, -1};
+        for (std::size_t r = 0; r < op.results.size(); ++r) {
+            Layout made = p.sharding->result_layout(r, *like);
+            made.partial = layout.partial;
+            one.made[r] = prices_.number(made);
+        }
+        all.push_back(std::move(one));
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,100 @@
+#pragma once
+// The ways in which each op may run, by what its neighbours see of them, and what its operands and results
+// cost: the vocabulary of the lookahead.
+#include "passes/sharding/layout_prices.hpp"
+
+#include <memory>
+#include <set>
+
+namespace trivium {
+
+/// How an op reads a value: in a layout, as the partial sums that it has, or in boxes of its own.
+struct Need {
+    int layout = -1; ///< by number (LayoutPrices)
+    bool pending = false;
+    int boxes = -1; ///< by number
+    auto operator<=>(const Need&) const = default;
+};
+
+/// A need that cannot be met: from a value that is nowhere complete (from < 0).
+inline constexpr double impossible_cost = 1e30;
+
+/// What an op costs per byte that it reads or writes, where a byte that moves costs 1.
+inline constexpr double touching = 1e-3;
+
+struct OpOption {
+    Assignment assignment;
+    std::vector<Need> needs; ///< by operand
+    std::vector<int> made;   ///< by result: the layout
+    double own = 0;          ///< the cost that depends on no other op: exchanges of results, and a little for
+                             ///< the bytes that it reads and writes
+    bool pending = false;    ///< its operands stay partial
+};
+
+struct OpPlan {
+    std::unique_ptr<OpSharding> sharding;
+    std::vector<OpOption> options;
+    std::size_t chosen = 0; ///< what the op alone would choose, with every tensor in its own sharding
+};
+
+class OpPlans {
+public:
+    /// All must outlive it. `sums`: by value (sums_that_wait). `once`: PartitionConfig::once.
+    OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> sums, bool once);
+
+    /// Whether the rules of the lookahead hold for the op: it only computes, within a microbatch.
+    bool plain(const Op& op) const;
+    /// The options of a plain op; at first those of the op alone (OpSharding::assignments).
+    OpPlan& of(std::size_t op);
+    const OpOption& chosen(std::size_t op) { return of(op).options[of(op).chosen]; }
+    /// Adds the options to shard any factor, if they are not more than `most`, with the axes of a factor in
+    /// every order that some dimension in the graph has; and those to run on partial sums that the options of
+    /// its producers make. Of options that differ in nothing that others see, only the cheapest stays.
+    void widen(std::size_t op, std::size_t most);
+
+    /// The layout of a value by its own sharding.
+    int home(ValueId v) { return prices_.number({dim_axes(g_[v].sharding), {}}); }
+    /// Bytes that a rank sends, and where that is not 0 a little for the collective: of equals the fewest.
+    double bytes(int from, int to, ValueId v)
+    {
+        return with_latency(prices_.bytes(from, to, v, sums_[v.index()]), v);
+    }
+    /// What an op's need costs. A value that outlives the microbatch would move in every microbatch, which
+    /// is never worth it.
+    double bytes(int from, const Need& need, ValueId v);
+    LayoutPrices& prices() { return prices_; }
+    const AxisParts& parts() const { return parts_; }
+    /// Which result of its producer the value is.
+    std::size_t result_of(ValueId v) const;
+
+private:
+    double with_latency(double bytes, ValueId v) const
+    {
+        // As much as four element-wise ops that read and write all of it.
+        return bytes > 0 ? bytes + 8 * touching * static_cast<double>(g_[v].type.bytes()) : 0;
+    }
+    OpOption option_of(std::size_t op, Assignment assignment);
+    double alone(std::size_t op, const OpOption& option);
+    void add_orders(std::size_t op, std::size_t most, std::vector<OpOption>& all);
+    void add_pending(std::size_t op, std::vector<OpOption>& all);
+
+    /// An operand that is read in other boxes than shards.
+    struct Boxes {
+        std::size_t op = 0, operand = 0;
+        Assignment assignment;
+    };
+
+    const Graph& g_;
+    bool once_;
+    LayoutPrices prices_;
+    AxisParts parts_;
+    std::string stage_axis_;
+    std::vector<bool> sums_;
+    std::vector<OpPlan> ops_;
+    std::vector<Boxes> boxes_;
+    std::map<std::tuple<std::size_t, std::size_t, Assignment>, int> box_numbers_;
+    std::set<std::pair<PartId, PartId>> orders_;       ///< major and minor axes of dimensions
+    std::map<std::pair<int, int>, double> approaches_; ///< by layout and boxes
+};
+
+} // namespace trivium
