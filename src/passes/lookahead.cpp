@@ -193,7 +193,11 @@ private:
         if (!made_here && by_reader.empty())
             return;
         Home own = candidates(v, by_reader, made_here);
-        own.variable = variable(own.candidates.size(), 0);
+        const bool nobody = own.candidates.back() == unsettled && fixed.empty() && !by_reader.empty() &&
+                            std::all_of(by_reader.begin(), by_reader.end(), [&](const auto& reader) {
+                                return ops_.chosen(reader.first).pending;
+                            });
+        own.variable = variable(own.candidates.size(), nobody ? own.candidates.size() - 1 : 0);
         const auto& all = homes_.emplace(v, std::move(own)).first->second;
         if (made_here)
             settle(v, all);

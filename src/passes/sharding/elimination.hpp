@@ -18,7 +18,7 @@ struct CostProblem {
 };
 
 /// The largest table that elimination makes.
-inline constexpr std::size_t elimination_limit = 1 << 12;
+inline constexpr std::size_t elimination_limit = 1 << 14;
 
 /// A value for each variable that costs no more than `start`, and less where the tables allow. Eliminates the
 /// variable next to the smallest table first: a chain, a tree, or what is nearly one is solved exactly.

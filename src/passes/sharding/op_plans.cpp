@@ -141,6 +141,17 @@ void OpPlans::widen(std::size_t o, std::size_t most)
         else if (option.own < p.options[at->second].own)
             p.options[at->second] = std::move(option);
     }
+    // The partitioner leaves sums open where it can.
+    const Op& op = g_.ops[o];
+    for (std::size_t a = 0; a < p.options.size(); ++a) {
+        bool open = p.options[a].pending;
+        for (std::size_t i = 0; i < op.operands.size() && open; ++i) {
+            const ValueId v = op.operands[i];
+            open = chosen(g_[v].producer.index()).made[result_of(v)] == p.options[a].needs[i].layout;
+        }
+        if (open)
+            p.chosen = a;
+    }
 }
 
 void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>& all)
