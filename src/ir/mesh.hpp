@@ -72,8 +72,8 @@ struct UnknownAxis {
     std::string which, remedy;
 };
 UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name);
-/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+' or a
-/// ':', or there are too many (limits.hpp).
+/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+' or is
+/// that of a part of another, or there are too many (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// How one dimension is sharded.

@@ -1,8 +1,8 @@
 #include "ir/verify.hpp"
 
 #include "base/check.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/limits.hpp"
-#include "ir/manual.hpp"
 #include "ir/op_table.hpp"
 
 #include <algorithm>

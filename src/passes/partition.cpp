@@ -228,7 +228,9 @@ private:
             return false;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
-            if (p.layout.partial.empty() || p.layout != first || (p.settled && !op.stays_partial))
+            const bool stays =
+                op.stays_partial || (p.settled == p.native && !g_[op.results[0]].sharding.partial.empty());
+            if (p.layout.partial.empty() || p.layout != first || (p.settled && !stays))
                 return false;
         }
         // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.

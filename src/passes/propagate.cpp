@@ -1,7 +1,7 @@
 #include "passes/propagate.hpp"
 
 #include "base/check.hpp"
-#include "ir/manual.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/factor_shardings.hpp"

@@ -1,7 +1,7 @@
 #include "plan/graph_file.hpp"
 
 #include "base/check.hpp"
-#include "ir/manual.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/bucket.hpp"
@@ -110,10 +110,8 @@ void require_runnable(const Graph& foreseen)
     const std::optional<StepFault> fault = find_fault(all, true);
     if (!fault)
         return;
-    const Step& step = schedules[fault->rank].steps[fault->step.index()];
-    const Graph& graph = graphs[fault->rank];
     throw UserError(
-        {step.op ? place_of(graph, graph[step.op]) : source_place(graph, graph.mesh_line) + "mesh",
+        {source_place(sharded, sharded.mesh_line) + "mesh axis " + pipeline_axis,
          "the stages of the pipeline cannot run together", fault->problem,
          "compute values that another stage reads in the order in which it reads them, and let "
          "values go to later stages in the forward phase and to earlier ones in the backward phase"});

@@ -184,6 +184,9 @@ TEST_CASE("wrong inputs and outputs have one clear error on any number of ranks"
     writes(2);
     refuses_once(folder, 2, true, in, "in.safetensors: there is no such safetensors file", 2);
     refuses_once(folder, 2, true, {"--outputs", "/dev/full"}, "/dev/full: cannot write", 1);
+    write_text(folder / "p.graph", "graph g\nmesh x=2\ninput %a : f32[8] <-|x:sum>\n"
+                                   "%b = negate(%a) : f32[8] <-|x:sum>\noutput %b\n");
+    refuses_once(folder, 2, false, {}, "p.graph:4: %b: is an output, and partial over 'x'", 2);
     refuses_once(folder, 3, true, {"--outputs", "out.safetensors"}, "start it with mpirun -n 2", 2);
 }
 

@@ -1,6 +1,6 @@
 #include "ir/general/general_rules.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/general/op_view.hpp"
-#include "ir/manual.hpp"
 
 #include <algorithm>
 #include <numeric>

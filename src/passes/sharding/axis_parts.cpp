@@ -1,7 +1,7 @@
 #include "passes/sharding/axis_parts.hpp"
 
 #include "base/check.hpp"
-#include "ir/manual.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/op_table.hpp"
 
 #include <algorithm>

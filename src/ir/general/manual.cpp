@@ -1,4 +1,4 @@
-#include "ir/manual.hpp"
+#include "ir/general/manual.hpp"
 
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
