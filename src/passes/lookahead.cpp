@@ -13,7 +13,7 @@ namespace {
 
 /// The most options of an op, beyond which it has only those of the op alone: in a zone of few ops, and of
 /// more. Each pair of layouts may need a search for its moves.
-constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 32;
+constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 16;
 constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
 constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
 constexpr int reach = 6;                    ///< from the values that move, in ops
@@ -223,13 +223,30 @@ private:
         };
         add(ops_.home(v));
         if (joined_.count(v)) {
-            for (const OpOption& option : ops_.of(g_[v].producer.index()).options)
-                add(ops_.prices().without_partial(option.made[ops_.result_of(v)]));
+            std::set<int> made, needed;
+            const OpPlan& producer = ops_.of(g_[v].producer.index());
+            const auto made_by = [&](const OpOption& option) {
+                return ops_.prices().without_partial(option.made[ops_.result_of(v)]);
+            };
+            for (const OpOption& option : producer.options)
+                made.insert(made_by(option));
+            add(made_by(producer.options[producer.chosen]));
             for (const auto& [o, operands] : by_reader)
                 for (const OpOption& option : ops_.of(o).options)
                     for (const std::size_t i : operands)
-                        if (!option.needs[i].pending)
-                            add(option.needs[i].layout);
+                        if (!option.needs[i].pending) {
+                            needed.insert(option.needs[i].layout);
+                            if (&option == &ops_.chosen(o))
+                                add(option.needs[i].layout);
+                        }
+            // In large zones, beyond the start, only those that save a move.
+            const bool few = zone_.size() <= few_ops;
+            for (const int layout : made)
+                if (few || needed.count(layout))
+                    add(layout);
+            for (const int layout : needed)
+                if (few || made.count(layout))
+                    add(layout);
             // What is kept until a later phase takes no more memory than propagation intended.
             if (std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& reader) {
                     return g_.ops[reader.first].phase != g_[g_[v].producer].phase;
