@@ -111,7 +111,7 @@ void require_runnable(const Graph& foreseen)
     if (!fault)
         return;
     throw UserError(
-        {source_place(sharded, sharded.mesh_line) + "mesh axis " + pipeline_axis,
+        {source_place(foreseen, foreseen.mesh_line) + "mesh axis " + pipeline_axis,
          "the stages of the pipeline cannot run together", fault->problem,
          "compute values that another stage reads in the order in which it reads them, and let "
          "values go to later stages in the forward phase and to earlier ones in the backward phase"});
