@@ -22,8 +22,8 @@ Sent reduced(int count, double elements, double n) { return gathered(count, 2 * 
 /// `elements` of a rank of n go to another dimension.
 Sent exchanged(int count, double elements, double n) { return gathered(count, elements, n); }
 
-/// No other collective than these, no more of each, and no more bytes. Nor fewer, but for the rounding of the
-/// smallest: then a formula would not be the paper's.
+/// No other collective than these, no more of each, and no more bytes. Nor many fewer, of uneven parts:
+/// then a formula would not be the paper's.
 void check_traffic(const std::string& text, const Traffic& expected)
 {
     const Traffic got = traffic(text);
@@ -35,7 +35,7 @@ void check_traffic(const std::string& text, const Traffic& expected)
         CHECK(sent.count <= want->second.count);
         CHECK(sent.bytes <= want->second.bytes * (1 + 1e-9) + sent.count); // each is rounded up
     }
-    CHECK(total(got) >= 0.99 * total(expected));
+    CHECK(total(got) >= 0.95 * total(expected));
 }
 
 void check_shardings(const std::string& text, const std::map<std::string, std::string>& expected)
