@@ -366,8 +366,11 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
                     overlap = overlap || (other != axis && same_axis(other, axis));
                 names.push_back(axis);
             }
-    for (const Partial& p : from.partial)
+    for (const Partial& p : from.partial) {
+        for (const std::string& other : names)
+            overlap = overlap || (other != p.axis && same_axis(other, p.axis));
         names.push_back(p.axis);
+    }
     const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh) && worth_dividing(names, mesh);
     const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (nests || !overlap) {
