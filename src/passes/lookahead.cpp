@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 16;
 constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
 constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
-constexpr int reach = 6;                    ///< from the values that move, in ops
+constexpr int reach = 3;                    ///< from the values that move, in ops
 
 class Lookahead {
 public:

@@ -15,7 +15,7 @@ namespace trivium {
 /// are more than 256, in large graphs 16, those of the partitioner), and if it is linear among the partial
 /// sums that it may leave open. Each value without an annotation chooses among the shardings in which these
 /// ops make and read it; of an annotation, open dimensions may get other axes than propagation gave them.
-/// Near is within 6 ops. The choices are variables and the costs tables over neighbours, which variable
+/// Near is within 3 ops. The choices are variables and the costs tables over neighbours, which variable
 /// elimination minimises exactly wherever no table needs more than `elimination_limit` entries, or 2^19 /
 /// variables (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables
 /// keep their value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is

@@ -108,8 +108,7 @@ private:
     {
         Layout layout{wanted(v), {}};
         for (const Partial& p : of(v).layout.partial)
-            if (std::find(g_[v].sharding.partial.begin(), g_[v].sharding.partial.end(), p) !=
-                g_[v].sharding.partial.end())
+            if (within({p}, g_[v].sharding.partial))
                 layout.partial.push_back(p);
         return layout;
     }
@@ -119,9 +118,7 @@ private:
     {
         Layout from = of(v).layout;
         const Layout to = kept(v);
-        std::erase_if(from.partial, [&](const Partial& p) {
-            return std::find(to.partial.begin(), to.partial.end(), p) != to.partial.end();
-        });
+        std::erase_if(from.partial, [&](const Partial& p) { return within({p}, to.partial); });
         return moves_between(from, to.axes, g_[v].type.shape, g_.mesh);
     }
 

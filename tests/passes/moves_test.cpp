@@ -219,3 +219,16 @@ TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
     CHECK(names({{{"data"}, {}}, {}}, {{}, {"data"}}) == Names{"all_to_all data"});
     CHECK(names({{{"tensor", "data"}}, {}}, {{"tensor"}}) == Names{"all_gather data"});
 }
+
+TEST_CASE("shards of an uneven dimension are not made of parts of its axis")
+{
+    // 6 rows on 4 ranks are 2, 2, 1, 1; halves of halves would be 2, 1, 2, 1.
+    const Mesh mesh{{{"x", 2}, {"y", 4}}};
+    const std::vector<Move> moves =
+        moves_between({{{"x"}, {}, {}}, {{"y:(2)2"}}}, {{}, {"y"}, {"x"}}, {5, 6, 9}, mesh);
+    REQUIRE(!moves.empty());
+    for (const Move& move : moves)
+        for (const auto& axes : move.to)
+            for (const std::string& axis : axes)
+                CHECK(axis.find(':') == std::string::npos);
+}

@@ -33,13 +33,14 @@ public:
     /// `kept`: how often a variable kept its value in earlier rounds.
     Elimination(const CostProblem& problem, Values start, std::size_t limit, std::vector<int>& kept)
         : sizes_(problem.sizes), values_(std::move(start)), limit_(limit), kept_(kept),
-          tables_(problem.tables), of_(sizes_.size()), done_(sizes_.size(), false), scratch_(sizes_.size(), 0)
+          tables_(problem.tables), of_(sizes_.size()), done_(sizes_.size(), false),
+          entries_(sizes_.size(), 0), scratch_(sizes_.size(), 0)
     {
         for (std::size_t t = 0; t < tables_.size(); ++t)
             for (const std::size_t v : tables_[t].variables)
-                of_[v].insert(t);
+                of_[v].push_back(t);
         for (std::size_t v = 0; v < sizes_.size(); ++v)
-            queue_.emplace(next_to(v), v);
+            queue_.emplace(entries_[v] = next_to(v), v);
     }
 
     Values run()
@@ -58,13 +59,15 @@ public:
     }
 
 private:
-    /// All variables that share a table with v, and v.
+    /// All variables that share a table with v, and v; ascending.
     std::vector<std::size_t> around(std::size_t v) const
     {
-        std::set<std::size_t> all{v};
+        std::vector<std::size_t> all{v};
         for (const std::size_t t : of_[v])
-            all.insert(tables_[t].variables.begin(), tables_[t].variables.end());
-        return {all.begin(), all.end()};
+            all.insert(all.end(), tables_[t].variables.begin(), tables_[t].variables.end());
+        std::sort(all.begin(), all.end());
+        all.erase(std::unique(all.begin(), all.end()), all.end());
+        return all;
     }
 
     /// The entries of the table of all of them, at most a little above the limit.
@@ -159,13 +162,13 @@ private:
     void add(CostTable table)
     {
         for (const std::size_t u : table.variables)
-            of_[u].insert(tables_.size());
+            of_[u].push_back(tables_.size());
         tables_.push_back(std::move(table));
     }
     void remove(std::size_t t)
     {
         for (const std::size_t u : tables_[t].variables)
-            of_[u].erase(t);
+            std::erase(of_[u], t);
         tables_[t] = {};
     }
 
@@ -175,11 +178,11 @@ private:
     {
         for (const std::size_t u : variables)
             if (!done_[u])
-                queue_.erase({next_to(u), u});
+                queue_.erase({entries_[u], u});
         change();
         for (const std::size_t u : variables)
             if (!done_[u])
-                queue_.emplace(next_to(u), u);
+                queue_.emplace(entries_[u] = next_to(u), u);
     }
 
     const Values& sizes_;
@@ -187,8 +190,9 @@ private:
     std::size_t limit_;
     std::vector<int>& kept_;
     std::vector<CostTable> tables_;
-    std::vector<std::set<std::size_t>> of_; ///< by variable: its tables
+    std::vector<std::vector<std::size_t>> of_; ///< by variable: its tables
     std::vector<bool> done_;
+    std::vector<std::size_t> entries_;                     ///< by variable: next_to()
     Values scratch_;                                       ///< all 0 but while a table is made
     std::set<std::pair<std::size_t, std::size_t>> queue_;  ///< entries of its next table, variable
     std::vector<std::pair<std::size_t, CostTable>> steps_; ///< the best value, by those eliminated later
