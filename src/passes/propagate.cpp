@@ -27,16 +27,15 @@ public:
           users_(graph.values.size()), uses_(graph.values.size(), 0)
     {
         // What is annotated on the results of accumulating ops goes for the buffer that they share.
-        buffers_.reserve(values_.size());
-        for (std::size_t i = 0; i < values_.size(); ++i) {
-            const OpId producer = graph_.values[i].producer;
-            buffers_.push_back(producer && graph_[producer].accumulate &&
-                                       graph_[producer].results[0] == ValueId(i)
-                                   ? buffers_[graph_[producer].operands.back().index()]
-                                   : ValueId(i));
-        }
-        for (std::size_t i = 0; i < graph_.values.size(); ++i)
-            begin(graph_.values[i], values_[buffers_[i].index()], buffers_[i] != ValueId(i));
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            buffers_.emplace_back(i);
+        for (const Op& op : graph_.ops)
+            if (op.accumulate)
+                buffers_[op.results[0].index()] = buffers_[op.operands.back().index()];
+        for (const bool shares : {false, true}) // first what owns a buffer
+            for (std::size_t i = 0; i < graph_.values.size(); ++i)
+                if ((buffers_[i] != ValueId(i)) == shares)
+                    begin(graph_.values[i], values_[buffers_[i].index()], shares);
         for (std::size_t i = 0; i < graph_.ops.size(); ++i)
             add(static_cast<int>(i));
         for (const ValueId v : graph_.outputs)
@@ -349,8 +348,14 @@ private:
         v.sharding.dims.resize(state.dims.size());
         for (std::size_t d = 0; d < state.dims.size(); ++d) {
             DimSharding& dim = v.sharding.dims[d];
-            dim.stated = dim.open && v.sharding.replicated.empty() ? static_cast<int>(dim.axes.size()) : -1;
+            const std::size_t given = parts_.parts_of(dim.axes).size();
             dim.axes = parts_.names_of(state.dims[d].axes);
+            dim.stated = -1;
+            if (dim.open && v.sharding.replicated.empty()) {
+                dim.stated = 0;
+                for (std::size_t parts = 0; parts < given; ++dim.stated)
+                    parts += parts_.parts_of(dim.axes[static_cast<std::size_t>(dim.stated)]).size();
+            }
             dim.open = false;
             dim.priority = 0;
             dim.by = state.dims[d].by;
