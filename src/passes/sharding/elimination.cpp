@@ -79,6 +79,18 @@ private:
         return entries;
     }
 
+    /// How far the entries of table t for neighbouring values of v are apart.
+    std::size_t step_of(std::size_t t, std::size_t v) const
+    {
+        std::size_t step = 1;
+        for (const std::size_t u : tables_[t].variables) {
+            if (u == v)
+                break;
+            step *= sizes_[u];
+        }
+        return step;
+    }
+
     /// Replaces the tables of v by one without it.
     void eliminate(std::size_t v)
     {
@@ -92,21 +104,20 @@ private:
                 entries *= sizes_[u];
             const std::vector<std::size_t> mine(of_[v].begin(), of_[v].end());
             Values& values = scratch_;
+            std::vector<double> sums(sizes_[v]);
             for (std::size_t e = 0; e < entries; ++e) {
-                double least = 0;
-                std::size_t arg = 0;
-                for (values[v] = 0; values[v] < sizes_[v]; ++values[v]) {
-                    double sum = 0;
-                    for (const std::size_t t : mine)
-                        sum += tables_[t].costs[position(tables_[t], sizes_, values)];
-                    // Of equals, the current value.
-                    if (values[v] == 0 || sum < least || (sum == least && values[v] == values_[v])) {
-                        least = sum;
-                        arg = values[v];
-                    }
+                std::fill(sums.begin(), sums.end(), 0);
+                for (const std::size_t t : mine) {
+                    const std::size_t first = position(tables_[t], sizes_, values), step = step_of(t, v);
+                    for (std::size_t a = 0; a < sums.size(); ++a)
+                        sums[a] += tables_[t].costs[first + a * step];
                 }
-                rest.costs.push_back(least);
-                values[v] = 0;
+                // Of equals, the current value, otherwise the first.
+                auto arg =
+                    static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
+                if (sums[values_[v]] == sums[arg])
+                    arg = values_[v];
+                rest.costs.push_back(sums[arg]);
                 best.costs.push_back(static_cast<double>(arg));
                 for (const std::size_t u : rest.variables) {
                     if (++values[u] < sizes_[u])
