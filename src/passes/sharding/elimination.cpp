@@ -79,16 +79,17 @@ private:
         return entries;
     }
 
-    /// How far the entries of table t for neighbouring values of v are apart.
+    /// How far the entries of table t for neighbouring values of v are apart; 0 if v is none of its
+    /// variables.
     std::size_t step_of(std::size_t t, std::size_t v) const
     {
         std::size_t step = 1;
         for (const std::size_t u : tables_[t].variables) {
             if (u == v)
-                break;
+                return step;
             step *= sizes_[u];
         }
-        return step;
+        return 0;
     }
 
     /// Replaces the tables of v by one without it.
@@ -103,14 +104,24 @@ private:
             for (const std::size_t u : rest.variables)
                 entries *= sizes_[u];
             const std::vector<std::size_t> mine(of_[v].begin(), of_[v].end());
+            // By table: its entry for the current values of the others and the first of v, and by variable
+            // how far that moves with the next value.
+            Values first(mine.size(), 0), own(mine.size()), steps(rest.variables.size() * mine.size());
+            for (std::size_t t = 0; t < mine.size(); ++t) {
+                own[t] = step_of(mine[t], v);
+                for (std::size_t i = 0; i < rest.variables.size(); ++i)
+                    steps[i * mine.size() + t] = step_of(mine[t], rest.variables[i]);
+            }
             Values& values = scratch_;
             std::vector<double> sums(sizes_[v]);
+            rest.costs.reserve(entries);
+            best.costs.reserve(entries);
             for (std::size_t e = 0; e < entries; ++e) {
                 std::fill(sums.begin(), sums.end(), 0);
-                for (const std::size_t t : mine) {
-                    const std::size_t first = position(tables_[t], sizes_, values), step = step_of(t, v);
+                for (std::size_t t = 0; t < mine.size(); ++t) {
+                    const double* costs = tables_[mine[t]].costs.data() + first[t];
                     for (std::size_t a = 0; a < sums.size(); ++a)
-                        sums[a] += tables_[t].costs[first + a * step];
+                        sums[a] += costs[a * own[t]];
                 }
                 // Of equals, the current value, otherwise the first.
                 auto arg =
@@ -119,8 +130,14 @@ private:
                     arg = values_[v];
                 rest.costs.push_back(sums[arg]);
                 best.costs.push_back(static_cast<double>(arg));
-                for (const std::size_t u : rest.variables) {
-                    if (++values[u] < sizes_[u])
+                for (std::size_t i = 0; i < rest.variables.size(); ++i) {
+                    const std::size_t u = rest.variables[i], n = sizes_[u];
+                    const bool more = ++values[u] < n;
+                    for (std::size_t t = 0; t < mine.size(); ++t) {
+                        const std::size_t step = steps[i * mine.size() + t];
+                        first[t] += more ? step : step - n * step;
+                    }
+                    if (more)
                         break;
                     values[u] = 0;
                 }
