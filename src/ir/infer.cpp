@@ -120,6 +120,11 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
                          "write a rule with as many results"});
+    if (row.rejects)
+        if (const char* why = row.rejects(*op.attrs.rule))
+            throw UserError({place_of(graph, op),
+                             str("cannot have the rule \"", to_text(*op.attrs.rule), "\""), why,
+                             "transpose an operand, or use ops with dims (docs/ops.md)"});
     check_types(graph, op);
     if (row.bucket)
         check_bucket(graph, op);

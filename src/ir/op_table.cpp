@@ -16,6 +16,13 @@ i64 size_of(const FactorRule& rule, const char* name)
     return rule.factors[static_cast<std::size_t>(rule.find(name))].size;
 }
 
+/// Whether the dimensions of `last` are the last ones of `all`.
+bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
+{
+    return all.dims.size() >= last.dims.size() &&
+           std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
+}
+
 Flops all_factors(const FactorRule& rule) // a product: one multiply-add per combination of factor indices
 {
     Flops product = 2;

@@ -75,6 +75,7 @@ struct OpInfo {
     /// Changes the attributes to those of one rank's part; null: they stay.
     void (*localize)(Attributes&, const LocalPart&) = nullptr;
     std::optional<int> operands{}; ///< if the rule is an attribute: number of operands; none: one or more
+    const char* (*rejects)(const Rule&) = nullptr; ///< what such a rule must be and is not; null: it fits
     std::vector<ResultType> results{};
     std::vector<OperandType> types{}; ///< of the operands; the last one repeats. Empty: not checked
     AttrSet needs{}, may_have{};

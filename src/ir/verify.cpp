@@ -204,7 +204,7 @@ private:
         TRV_RULE(op.region >= region_, place, "follows an op of a later region",
                  "the order is prologue, microbatch, epilogue");
         region_ = op.region;
-        for (const ValueId v : op.operands) {
+        for (const ValueId& v : op.operands) {
             TRV_RULE(v.index() < g_.values.size() && defined_[v.index()], place,
                      v.index() < g_.values.size() ? name(v) + " is used before it is computed"
                                                   : "an operand names no value",
@@ -214,6 +214,10 @@ private:
                      "read the update's result instead");
             TRV_RULE(op.region == Region::microbatch || g_[v].lifetime != Lifetime::microbatch, place,
                      name(v) + " has the lifetime of a microbatch", "add it into a carry");
+            TRV_RULE(op.region != Region::microbatch || g_[v].role != Role::carry ||
+                         (op.accumulate && &v == &op.operands.back()),
+                     place, name(v) + " is read in a microbatch, which can only add to it",
+                     "read the sum in the epilogue");
             const OpId producer = g_[v].producer;
             TRV_RULE(op.region != Region::microbatch || !producer ||
                          g_[producer].region != Region::microbatch || g_[producer].phase <= op.phase,
