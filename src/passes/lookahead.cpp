@@ -53,8 +53,13 @@ public:
         Graph made = g_;
         if (zone_.empty())
             return made;
+        // Prices on large meshes take longer, and many axes have very many options.
+        const std::size_t most =
+            zone_.size() > few_ops
+                ? most_options
+                : std::clamp(4096 / static_cast<std::size_t>(g_.mesh.ranks()), most_options, most_of_few);
         for (const std::size_t o : zone_) {
-            ops_.widen(o, zone_.size() <= few_ops ? most_of_few : most_options);
+            ops_.widen(o, most);
             variables_[o] = variable(ops_.of(o).options.size(), ops_.of(o).chosen);
         }
         for (std::size_t i = 0; i < g_.values.size(); ++i)

@@ -99,6 +99,8 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
 
 std::vector<Advice> advise(const Graph& graph, double share, int tries)
 {
+    // On a large mesh one takes seconds.
+    tries = static_cast<int>(std::min<i64>(tries, std::max<i64>(1024 / graph.mesh.ranks(), 2)));
     const Graph sharded = propagate(graph), local = first_rank(sharded);
     const std::vector<CollectiveEntry> all = collectives_of(local);
     double tensors = 0;

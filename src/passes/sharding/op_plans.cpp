@@ -125,6 +125,16 @@ void OpPlans::widen(std::size_t o, std::size_t most)
     std::vector<OpOption> all;
     for (Assignment& assignment : p.sharding->all_assignments(most))
         all.push_back(option_of(o, std::move(assignment)));
+    if (all.size() > most) { // the cheapest for the op alone
+        std::vector<std::pair<double, std::size_t>> price;
+        for (std::size_t a = 0; a < all.size(); ++a)
+            price.emplace_back(all[a].assignment == before ? -1 : alone(o, all[a]), a);
+        std::sort(price.begin(), price.end());
+        std::vector<OpOption> best;
+        for (std::size_t a = 0; a < most; ++a)
+            best.push_back(std::move(all[price[a].second]));
+        all = std::move(best);
+    }
     add_orders(o, most, all);
     add_pending(o, all);
     p.options.clear();

@@ -143,13 +143,21 @@ std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
     return assignments(options);
 }
 
-std::vector<Assignment> OpSharding::assignments(const Options& options) const
+std::vector<Assignment> OpSharding::assignments(Options options) const
 {
-    const auto most = static_cast<std::size_t>(std::clamp<i64>((i64{1} << 22) / g_.mesh.ranks(), 64, 4096));
+    // Each is priced with work for each rank.
+    const auto most = static_cast<std::size_t>(std::clamp<i64>((i64{1} << 15) / g_.mesh.ranks(), 64, 4096));
+    double ways = 1;
+    for (const auto& [part, factors] : options)
+        ways *= static_cast<double>(factors.size());
+    if (ways > static_cast<double>(most)) // then those with most axes as some tensor has them
+        for (auto& [part, factors] : options)
+            std::rotate(factors.begin(), factors.begin() + 1, factors.end());
     std::vector<Assignment> all;
     std::vector<std::size_t> choice(options.size(), 0);
     std::vector<int> factors(options.size(), -1);
-    for (bool more = true; more && all.size() < most;) {
+    std::size_t looked = 0;
+    for (bool more = true; more && all.size() < most && looked < 16 * most; ++looked) {
         for (std::size_t o = 0; o < options.size(); ++o)
             factors[o] = options[o].second[choice[o]];
         if (std::optional<Assignment> one = assignment(options, factors))
@@ -160,6 +168,12 @@ std::vector<Assignment> OpSharding::assignments(const Options& options) const
             if (!more)
                 choice[o] = 0;
         }
+    }
+    if (ways > static_cast<double>(most)) {
+        factors.assign(options.size(), -1);
+        if (std::optional<Assignment> none = assignment(options, factors);
+            none && std::find(all.begin(), all.end(), *none) == all.end())
+            all.push_back(*std::move(none));
     }
     return all;
 }

@@ -33,8 +33,8 @@ public:
     /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
     std::optional<Assignment> assignment(const std::vector<int>& factors) const;
     /// All assignments, each way to choose from options(): at least one, unless a result is annotated as
-    /// partial; of an op with very many, those that
-    /// shard no more than the first axes.
+    /// partial. Of an op with very many, those in which most axes shard what they shard in some tensor, and
+    /// the one without axes.
     std::vector<Assignment> assignments() const;
     /// The same with each axis on any factor that may be sharded, also where it shards no tensor of the op
     /// yet. Just assignments() if these would be more than `most`.
@@ -62,7 +62,7 @@ public:
 private:
     using Options = std::vector<std::pair<PartId, std::vector<int>>>;
     std::optional<Assignment> assignment(const Options& options, const std::vector<int>& factors) const;
-    std::vector<Assignment> assignments(const Options& options) const;
+    std::vector<Assignment> assignments(Options options) const;
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
     Stretch dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
     Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
