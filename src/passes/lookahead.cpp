@@ -13,7 +13,7 @@ namespace {
 
 /// The most options of an op, beyond which it has only those of the op alone: in a zone of few ops, and of
 /// more. Each pair of layouts may need a search for its moves.
-constexpr std::size_t few_ops = 8, most_of_few = 256, most_options = 16;
+constexpr std::size_t few_ops = 8, most_of_few = 64, most_options = 16;
 constexpr std::size_t most_shared = 8;      ///< needs of one value that several readers share
 constexpr std::size_t small_work = 1 << 19; ///< entries of all tables: a small problem may have larger ones
 constexpr int reach = 3;                    ///< from the values that move, in ops

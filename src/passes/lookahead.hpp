@@ -12,7 +12,7 @@ namespace trivium {
 /// that read and write the whole tensor. A value that outlives the microbatch must not move in it.
 ///
 /// Each op near a value that moves chooses among its assignments of axes to factors (all of them, or the
-/// cheapest of those of the partitioner if they are more than 256, in large graphs 16, on large meshes
+/// cheapest of those of the partitioner if they are more than 64, in large graphs 16, on large meshes
 /// 4096 / ranks), and if it is linear among the partial
 /// sums that it may leave open. Each value without an annotation chooses among the shardings in which these
 /// ops make and read it; of an annotation, open dimensions may get other axes than propagation gave them.

@@ -14,7 +14,7 @@
 #include "soak_settings.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 
 using namespace trivium;
@@ -82,7 +82,7 @@ TEST_CASE("explain refuses a damaged graph, or makes a correct program from it")
     for (const soak::Budget budget(3); tried < least || budget.left(); ++tried) {
         const std::string damaged = mutate_graph(graphs[random() % graphs.size()], random);
         INFO("seed " << soak::seed() << ", text " << tried << ":\n" << damaged);
-        const auto begin = std::chrono::steady_clock::now();
+        const std::clock_t begin = std::clock(); // others may use the cores
         try {
             explain_text(damaged);
             ++explained;
@@ -94,9 +94,9 @@ TEST_CASE("explain refuses a damaged graph, or makes a correct program from it")
         } catch (const std::exception& error) {
             FAIL(error.what());
         }
-        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-        if (seconds.count() > (contracts_on ? 50 : 5))
-            FAIL("takes " << seconds.count() << " s");
+        const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+        if (seconds > (contracts_on ? 50 : 5))
+            FAIL("takes " << seconds << " s");
     }
     INFO(explained << " of " << tried << " explained");
     CHECK(explained > tried / 20);
