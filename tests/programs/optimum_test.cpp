@@ -35,29 +35,6 @@ double bytes_moved(const Graph& graph)
     return static_cast<double>(bytes);
 }
 
-/// Every way to shard a tensor of this shape over axes of the mesh, in every order.
-std::vector<Sharding> all_shardings(const Shape& shape, const Mesh& mesh)
-{
-    std::vector<std::vector<DimSharding>> all{std::vector<DimSharding>(shape.size(), {{}, false})};
-    for (const MeshAxis& axis : mesh.axes)
-        for (std::size_t known = all.size(), i = 0; i < known; ++i)
-            for (std::size_t d = 0; d < shape.size(); ++d)
-                for (std::size_t at = 0; at <= all[i][d].axes.size(); ++at) {
-                    std::vector<DimSharding> more = all[i];
-                    i64 parts = axis.size;
-                    for (const std::string& other : more[d].axes)
-                        parts *= mesh.size(other);
-                    if (parts > shape[d])
-                        continue;
-                    more[d].axes.insert(more[d].axes.begin() + static_cast<std::ptrdiff_t>(at), axis.name);
-                    all.push_back(std::move(more));
-                }
-    std::vector<Sharding> shardings(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i)
-        shardings[i].dims = std::move(all[i]);
-    return shardings;
-}
-
 struct SmallConfig {
     std::uint64_t seed = 0;
     bool backward = false;
@@ -94,7 +71,7 @@ Graph small_program(const SmallConfig& config)
             draw() % 100 < (boundary ? 80U : 15U))
             v.sharding = drawn_sharding(draw, v.type, graph.mesh, pieces, {});
         if (!boundary && v.sharding.dims.empty())
-            combinations *= static_cast<double>(all_shardings(v.type.shape, graph.mesh).size());
+            combinations *= static_cast<double>(all_closed_shardings(v.type.shape, graph.mesh).size());
     }
     if (graph.ops.size() > (config.backward ? 16 : 6) || combinations > config.most_combinations)
         graph.ops.clear();
@@ -117,7 +94,7 @@ public:
             if (v.producer && v.sharding.dims.empty() &&
                 std::find(graph.outputs.begin(), graph.outputs.end(), ValueId(i)) == graph.outputs.end()) {
                 free_.push_back(i);
-                choices_.push_back(all_shardings(v.type.shape, graph.mesh));
+                choices_.push_back(all_closed_shardings(v.type.shape, graph.mesh));
             }
         }
     }

@@ -51,6 +51,17 @@ void RandomSteps::scatter_like(ValueId x, ValueId ids, ValueId updates, Attribut
     keep(tame(op(K::scatter, {x, ids, updates}, attrs)), false);
 }
 
+/// Gathers slices of these sizes; often scatters them, too. `attrs`: what the two ops share.
+void RandomSteps::gather(Known x, ValueId ids, const Attributes& attrs, const Numbers& sizes)
+{
+    Attributes taking = attrs;
+    taking.lists.set(A::slice_sizes, sizes);
+    const ValueId y = op(K::gather, {x.id, ids}, taking);
+    keep(y, x.exact);
+    if (one_in(2))
+        scatter_like(x.id, ids, y, attrs, x.exact);
+}
+
 void RandomSteps::gather_rows()
 {
     const Known x = any(one_in(4) ? DType::i32 : DType::f64, 2);
@@ -67,12 +78,7 @@ void RandomSteps::gather_rows()
     Attributes attrs{.lists = {{A::offset_dims, offsets}, {A::index_map, {0}}, {A::index_dim, {1}}}};
     if (collapses)
         attrs.lists.set(A::collapsed_dims, {0});
-    Attributes taking = attrs;
-    taking.lists.set(A::slice_sizes, sizes);
-    const ValueId y = op(K::gather, {x.id, ids}, taking);
-    keep(y, x.exact);
-    if (one_in(2))
-        scatter_like(x.id, ids, y, attrs, x.exact);
+    gather(x, ids, attrs, sizes);
 }
 
 void RandomSteps::gather_batch()
@@ -93,12 +99,7 @@ void RandomSteps::gather_batch()
                                      {A::index_batch_dims, {0}},
                                      {A::index_map, {1}},
                                      {A::index_dim, {2}}}};
-    Attributes taking = attrs;
-    taking.lists.set(A::slice_sizes, sizes);
-    const ValueId y = op(K::gather, {x.id, ids}, taking);
-    keep(y, x.exact);
-    if (one_in(2))
-        scatter_like(x.id, ids, y, attrs, x.exact);
+    gather(x, ids, attrs, sizes);
 }
 
 ValueId RandomSteps::start()

@@ -70,6 +70,7 @@ private:
     void region();
 
     ValueId start(); ///< i32[]
+    void gather(Known x, ValueId ids, const Attributes& attrs, const Numbers& sizes);
     void scatter_like(ValueId x, ValueId ids, ValueId updates, Attributes attrs, bool exact);
 
     Draw& draw_;
