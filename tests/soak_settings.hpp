@@ -13,6 +13,9 @@ inline std::uint64_t number(const char* variable, std::uint64_t otherwise)
     return text && *text ? std::stoull(text) : otherwise;
 }
 
+/// Under tests/soak --whole: all of a finite list.
+inline bool whole() { return number("TRIVIUM_SOAK_WHOLE", 0) > 0; }
+
 inline std::uint64_t seed() { return number("TRIVIUM_SOAK_SEED", 1); }
 
 /// Counts down a share of TRIVIUM_SOAK_SECONDS (default 1): `parts` cases of one program share it.

@@ -386,6 +386,12 @@ std::vector<bool> sums_that_wait(const Graph& graph)
     return sums;
 }
 
-Graph look_ahead(const Graph& graph, const PartitionConfig& config) { return Lookahead(graph, config).run(); }
+Graph look_ahead(const Graph& graph, const PartitionConfig& config)
+{
+    const bool alone = std::all_of(graph.mesh.axes.begin(), graph.mesh.axes.end(), [&](const MeshAxis& axis) {
+        return axis.size == 1 || axis.name == config.stage_axis;
+    });
+    return alone ? graph : Lookahead(graph, config).run();
+}
 
 } // namespace trivium

@@ -23,7 +23,7 @@ using namespace trivium::crash;
 
 namespace {
 
-const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+const bool whole = soak::whole();
 
 struct Variant {
     int ranks;

@@ -110,7 +110,7 @@ void try_damages(int ranks, std::size_t every)
 {
     const FallBackFixture fixture(ranks);
     const std::vector<damage::Damage> all = fixture.damages();
-    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    const bool whole = soak::whole();
     for (std::size_t i = 0; i < all.size(); ++i)
         if (whole || i % every == soak::seed() % every)
             fixture.check(all[i]);

@@ -76,7 +76,7 @@ TEST_CASE("explain refuses a damaged graph, or makes a correct program from it")
     REQUIRE(graphs.size() >= 9);
     for (const std::string& graph : graphs)
         explain_text(graph);
-    const i64 least = contracts_on ? 500 : 10'000;
+    const i64 least = soak::whole() ? 10'000 : contracts_on ? 200 : 2'000;
     i64 tried = 0, explained = 0;
     std::mt19937_64 random(soak::seed());
     for (const soak::Budget budget(3); tried < least || budget.left(); ++tried) {

@@ -92,7 +92,7 @@ TEST_CASE("the cases to be mutated have every kind of collective")
 TEST_CASE("no mutant survives")
 {
     std::vector<std::pair<Case, Mutant>> all;
-    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    const bool whole = soak::whole();
     const std::size_t least = contracts_on ? 3 : 12; // sanitizers take their time
     for (const Case& c : mutated_cases()) {
         if (contracts_on && !whole && !all.empty())

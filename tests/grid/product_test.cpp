@@ -15,7 +15,7 @@ using namespace trivium::grids;
 TEST_CASE("the same result, the full product")
 {
     std::vector<Case> all = product_cases();
-    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    const bool whole = soak::whole();
     std::mt19937_64 random(soak::seed());
     if (!whole)
         std::shuffle(all.begin(), all.end(), random);

@@ -136,7 +136,7 @@ void check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
     std::fflush(stdout);
 }
 
-const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+const bool whole = soak::whole();
 
 std::vector<OpCase> selected_cases()
 {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+const bool whole_campaign = soak::whole();
 
 /// A folder with two good checkpoints, of steps 1 and 2, and next to it a checkpoint of the same tensors with
 /// other values.

@@ -52,7 +52,7 @@ std::vector<Pair> all_pairs()
 std::vector<Pair> chosen(std::size_t& required)
 {
     std::vector<Pair> rest = all_pairs();
-    if (soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0) {
+    if (soak::whole()) {
         required = rest.size();
         return rest;
     }

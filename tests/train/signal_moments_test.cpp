@@ -17,7 +17,7 @@ using namespace trivium;
 
 TEST_CASE("a signal at a random moment ends in a checkpoint, from which the next launch resumes")
 {
-    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    const bool whole = soak::whole();
     const Folder folder;
     write_text(folder / "text.txt", some_text(3000));
     write_text(folder / "long.txt", some_text(20000));

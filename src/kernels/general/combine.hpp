@@ -88,17 +88,26 @@ struct Combiner {
     }
 };
 
-/// f(Combiner<how>()).
+/// f(Combiner<how>()), of a reduction: not `set`.
 template <class F>
-void with_combiner(Combine how, F f)
+void with_reduction(Combine how, F f)
 {
     switch (how) {
     case Combine::sum: return f(Combiner<Combine::sum>());
     case Combine::max: return f(Combiner<Combine::max>());
     case Combine::min: return f(Combiner<Combine::min>());
     case Combine::product: return f(Combiner<Combine::product>());
-    case Combine::set: return f(Combiner<Combine::set>());
+    case Combine::set: return;
     }
+}
+
+/// f(Combiner<how>()).
+template <class F>
+void with_combiner(Combine how, F f)
+{
+    if (how == Combine::set)
+        return f(Combiner<Combine::set>());
+    with_reduction(how, f);
 }
 
 } // namespace trivium::kernels

@@ -170,7 +170,7 @@ void pool(const Exec& exec, const PoolShape& shape, Combine how, const T* x, T* 
 {
     TRV_CHECK(shape.rank <= most_dims && how != Combine::set, "pool: ", shape.rank, " dimensions, combine ",
               static_cast<int>(how));
-    with_combiner(how, [&](auto join) { pool_windows(exec, shape, join, x, y); });
+    with_reduction(how, [&](auto join) { pool_windows(exec, shape, join, x, y); });
 }
 
 template <class T>

@@ -142,7 +142,7 @@ void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x,
     const ReduceGroups groups = groups_of(shape);
     const i64 results = groups.kept.total();
     constexpr i64 least_run = 64;
-    with_combiner(how, [&](auto join) {
+    with_reduction(how, [&](auto join) {
         if (results == 0)
             return;
         if (groups.last_reduced && groups.reduced.extent[groups.reduced.count - 1] >= least_run)

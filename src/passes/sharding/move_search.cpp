@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <queue>
 #include <set>
 
@@ -34,6 +35,8 @@ struct Step {
 
 bool is_exchange(MoveKind kind) { return kind == MoveKind::all_to_all || kind == MoveKind::permute; }
 
+constexpr int few_layouts = 200; ///< that a search without leaps visits
+
 class Search {
 public:
     /// `divides`: all dimensions divide evenly, so axes may be divided.
@@ -51,14 +54,20 @@ public:
             }
     }
 
-    /// Dijkstra's algorithm; nothing if it reaches its limit.
-    std::vector<Move> run(int* layouts)
+    /// A* (Hart, Nilsson & Raphael 1968); nothing if it reaches its limit. With `leaps`, one exchange may
+    /// bring all parts into place, so that it need not be composed of smaller ones, whose combinations are
+    /// very many, but which keep more where it is.
+    std::vector<Move> run(int* layouts, int most, bool leaps)
     {
-        relax(0, first_, {}, -1);
-        const int limit = layouts ? std::min(search_limit, *layouts) : search_limit;
+        leaps_ = leaps;
+        nodes_.clear();
+        known_.clear();
+        queue_ = {};
+        relax(Cost{}, first_, {}, -1);
+        const int limit = layouts ? std::min(most, *layouts) : most;
         int visited = 0;
         while (!queue_.empty()) {
-            const int id = queue_.top().second;
+            const int id = queue_.top().node;
             queue_.pop();
             if (nodes_[static_cast<std::size_t>(id)].done)
                 continue;
@@ -89,13 +98,13 @@ private:
         bool done = false;
     };
 
-    double local(const State& state) const
+    i64 shards(const State& state) const
     {
-        auto n = static_cast<double>(element_count(whole_));
+        i64 count = 1;
         for (const PartList& dim : state.dims)
             for (const PartId part : dim)
-                n /= static_cast<double>(parts_[part].size);
-        return n;
+                count *= parts_[part].size;
+        return count;
     }
 
     bool fits(const PartList& dim, std::size_t d) const
@@ -109,7 +118,7 @@ private:
 
     void expand(int id, const State& state)
     {
-        const double mine = local(state);
+        const double mine = static_cast<double>(element_count(whole_)) / static_cast<double>(shards(state));
         const auto go = [&](State next, MoveKind kind, PartId part, std::size_t dim, double moved) {
             next.exchanges = is_exchange(kind);
             // Neighbours become one move, so only the first counts; one exchange takes every element once.
@@ -128,8 +137,10 @@ private:
                 if (!state.uses(part)) {
                     State next = state;
                     next.dims[d].push_back(part);
-                    if (fits(next.dims[d], d))
+                    if (fits(next.dims[d], d)) {
                         go(std::move(next), MoveKind::slice, part, d, 0);
+                        break; // the others after it: slices cost nothing in any order
+                    }
                 }
         for (const PartId part : state.partial) {
             const auto n = static_cast<double>(parts_[part].size);
@@ -172,6 +183,58 @@ private:
             }
         }
         permute(state, mine, go);
+        for (const bool substitutes : {false, true})
+            if (std::optional<State> placed = leaps_ ? in_place(state, substitutes) : std::nullopt)
+                go(std::move(*placed), MoveKind::permute, -1, 0, mine);
+    }
+
+    /// The state with every part where `to` has it, as far as slices can add the missing ones behind them;
+    /// with `substitutes`, parts that `to` does not have give their place to missing ones of their size.
+    /// Other parts stay, behind those, or go where they fit.
+    std::optional<State> in_place(const State& state, bool substitutes) const
+    {
+        PartList rest;
+        for (const PartList& dim : state.dims)
+            rest.insert(rest.end(), dim.begin(), dim.end());
+        State placed{std::vector<PartList>(state.dims.size()), state.partial};
+        bool substituted = false;
+        for (std::size_t d = 0; d < last_.dims.size(); ++d)
+            for (const PartId part : last_.dims[d]) {
+                auto from = std::find(rest.begin(), rest.end(), part);
+                if (from == rest.end() && substitutes && !state.uses(part)) {
+                    from = std::find_if(rest.begin(), rest.end(), [&](PartId other) {
+                        return !last_.uses(other) && parts_[other].size == parts_[part].size;
+                    });
+                    substituted = substituted || from != rest.end();
+                }
+                if (from == rest.end())
+                    break;
+                rest.erase(from);
+                placed.dims[d].push_back(part);
+            }
+        if (substitutes && !substituted)
+            return std::nullopt;
+        for (std::size_t d = 0; d < state.dims.size(); ++d)
+            for (const PartId part : state.dims[d]) {
+                if (!holds(rest, part))
+                    continue;
+                std::size_t to = d;
+                const auto fits_in = [&](std::size_t e) {
+                    placed.dims[e].push_back(part);
+                    const bool good = fits(placed.dims[e], e);
+                    placed.dims[e].pop_back();
+                    return good;
+                };
+                if (!fits_in(to))
+                    for (to = 0; to < placed.dims.size() && !fits_in(to);)
+                        ++to;
+                if (to == placed.dims.size())
+                    return std::nullopt;
+                placed.dims[to].push_back(part);
+            }
+        if (placed.dims == state.dims)
+            return std::nullopt;
+        return placed;
     }
 
     /// Parts of one size change places, or one takes the place of another that shards nothing; neighbours in
@@ -212,7 +275,6 @@ private:
         cost.moves += moves;
         relax(cost, std::move(next), step, id);
     }
-    void relax(int, State state, Step step, int before) { relax(Cost{}, std::move(state), step, before); }
     void relax(const Cost& cost, State state, Step step, int before)
     {
         const auto [at, added] = known_.try_emplace(state, static_cast<int>(nodes_.size()));
@@ -225,7 +287,47 @@ private:
         node.cost = cost;
         node.step = step;
         node.before = before;
-        queue_.emplace(cost, id);
+        const Cost rest = at_least(node);
+        queue_.push({{cost.elements + rest.elements, cost.moves + rest.moves},
+                     rest.elements,
+                     misplaced(node.state),
+                     id});
+    }
+
+    /// Parts that are not where `to` has them, and those that belong there.
+    std::size_t misplaced(const State& state) const
+    {
+        std::size_t count = state.partial.size();
+        for (std::size_t d = 0; d < state.dims.size(); ++d) {
+            const auto [mine, other] = std::mismatch(state.dims[d].begin(), state.dims[d].end(),
+                                                     last_.dims[d].begin(), last_.dims[d].end());
+            count += static_cast<std::size_t>((state.dims[d].end() - mine) + (last_.dims[d].end() - other));
+        }
+        return count;
+    }
+
+    /// What the way from a node to the end costs at least: a reduction of the shard that is left when all
+    /// missing parts are sliced off, and the elements that the last shard has more than this one.
+    Cost at_least(const Node& node) const
+    {
+        const State& state = node.state;
+        const auto all = static_cast<double>(element_count(whole_));
+        const i64 now = shards(state), end = shards(last_);
+        Cost least;
+        if (!state.partial.empty()) {
+            double summands = 1, local = all / static_cast<double>(now);
+            for (const PartId part : state.partial)
+                summands *= static_cast<double>(parts_[part].size);
+            for (const PartList& dim : last_.dims)
+                for (const PartId part : dim)
+                    local /= state.uses(part) ? 1.0 : static_cast<double>(parts_[part].size);
+            least = {local * (summands - 1) / summands, 1};
+        }
+        if (now > end) {
+            least.elements += all / static_cast<double>(end) - all / static_cast<double>(now);
+            least.moves += node.before >= 0 && node.step.kind == MoveKind::all_gather ? 0 : 1;
+        }
+        return least;
     }
 
     DimAxes names(const State& state) const
@@ -294,13 +396,19 @@ private:
     }
 
     const Shape& whole_;
-    bool divides_;
+    bool divides_, leaps_ = false;
     AxisParts parts_;
     State first_, last_;
     std::map<PartId, Combine> combine_;
     std::vector<Node> nodes_;
     std::map<State, int> known_;
-    using Entry = std::pair<Cost, int>;
+    struct Entry { ///< a node by the least cost of a whole way over it; of equals the one nearest to the end
+        Cost whole;
+        double rest;
+        std::size_t misplaced;
+        int node;
+        auto operator<=>(const Entry&) const = default;
+    };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
@@ -373,12 +481,13 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
             std::for_each(axes.begin(), axes.end(), name);
     for (const Partial& p : from.partial)
         name(p.axis);
-    const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh) && worth_dividing(names, mesh);
     const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (nests || !overlap) {
-        Search search(from, to, whole, AxisParts(mesh, names, divides), nests);
-        if (std::vector<Move> moves = search.run(layouts); !moves.empty())
-            return moves;
+        Search search(from, to, whole, AxisParts(mesh, names, nests && worth_dividing(names, mesh)), nests);
+        for (const bool leaps : {false, true})
+            if (std::vector<Move> moves = search.run(layouts, leaps ? search_limit : few_layouts, leaps);
+                !moves.empty())
+                return moves;
     }
     return direct(from, to);
 }

@@ -7,7 +7,8 @@ namespace trivium {
 
 OpPlans::OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> sums, bool once)
     : g_(graph), once_(once), prices_(graph), parts_(graph, any_composed(graph)),
-      stage_axis_(std::move(stage_axis)), sums_(std::move(sums)), ops_(graph.ops.size())
+      stage_axis_(std::move(stage_axis)), sums_(std::move(sums)), homes_(graph.values.size(), -1),
+      ops_(graph.ops.size())
 {
     for (const Value& v : g_.values)
         for (const DimSharding& dim : v.sharding.dims) {

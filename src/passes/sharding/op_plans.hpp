@@ -53,7 +53,13 @@ public:
     void widen(std::size_t op, std::size_t most);
 
     /// The layout of a value by its own sharding.
-    int home(ValueId v) { return prices_.number({dim_axes(g_[v].sharding), {}}); }
+    int home(ValueId v)
+    {
+        int& known = homes_[v.index()];
+        if (known < 0)
+            known = prices_.number({dim_axes(g_[v].sharding), {}});
+        return known;
+    }
     /// Bytes that a rank sends, and where that is not 0 a little for the collective: of equals the fewest.
     double bytes(int from, int to, ValueId v)
     {
@@ -90,6 +96,7 @@ private:
     AxisParts parts_;
     std::string stage_axis_;
     std::vector<bool> sums_;
+    std::vector<int> homes_; ///< by value; -1: not asked yet
     std::vector<OpPlan> ops_;
     std::vector<Boxes> boxes_;
     std::map<std::tuple<std::size_t, std::size_t, Assignment>, int> box_numbers_;

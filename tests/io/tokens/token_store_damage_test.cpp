@@ -15,7 +15,7 @@ using namespace trivium;
 
 namespace {
 
-const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+const bool whole_campaign = soak::whole();
 
 /// All content of a store, through the functions that `train` (read) and `data show` (verify) use.
 std::string everything(const std::string& path, bool verify)
