@@ -34,10 +34,10 @@ struct Move {
 /// The moves from `from` to the combined shards `to` of a tensor of shape `whole` that send the fewest
 /// elements; among equals, the fewest moves, slices first. Where no axis changes its place that is:
 /// reductions, the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then
-/// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of
-/// at most `search_limit` layouts; beyond, the same simple sequence.
-/// With `layouts`, the search visits at most so many, and reduces the number by what it visited: for one of
-/// very many prices.
+/// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided.
+/// After a few layouts it starts again with exchanges that bring all axes into place at once, which may move
+/// more; beyond `search_limit` layouts it takes all sums, then one exchange. With `layouts`, the search
+/// visits at most so many, and reduces the number by what it visited: for one of very many prices.
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                                 int* layouts = nullptr);
 inline constexpr int search_limit = 20'000;

@@ -60,7 +60,7 @@ TEST_CASE("random programs with random annotations compute the one-rank result, 
         return;
     }
     const soak::Budget budget;
-    check_seeds(1'000'000 * soak::seed(), 60, &budget);
+    check_seeds(1'000'000 * soak::seed(), contracts_on ? 30 : 60, &budget);
 }
 
 /// Of a thousand programs in all, tests/run takes two hundred.

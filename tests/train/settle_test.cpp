@@ -159,7 +159,7 @@ TEST_CASE("full recomputation keeps one value of each layer")
     CHECK(kept == (c.model.layers - 1) * 2 * c.model.seq * c.model.dim * size_of(DType::bf16));
 }
 
-TEST_CASE("auto becomes the first setting that fits the limit")
+TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
 {
     RunConfig c = config_of(4, 3);
     c.model.layers = 4;
@@ -218,7 +218,8 @@ TEST_CASE("auto becomes the first setting that fits the limit")
     CHECK_THROWS_AS(compile_training(c, options()), UserError);
 }
 
-TEST_CASE("a limit that cannot be met names settings that meet it, and by how much it is exceeded")
+TEST_CASE("a limit that cannot be met names settings that meet it, and by how much it is exceeded",
+          "[release]")
 {
     RunConfig c = config_of(4, 0);
     const Bytes whole = arena_of(c);
