@@ -35,12 +35,12 @@ struct Move {
 /// elements; among equals, the fewest moves, slices first. Where no axis changes its place that is:
 /// reductions, the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then
 /// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided.
-/// After a few layouts it starts again with exchanges that bring all axes into place at once, which may move
+/// After `few_layouts` it starts again with exchanges that bring all axes into place at once, which may move
 /// more; beyond `search_limit` layouts it takes all sums, then one exchange. With `layouts`, the search
 /// visits at most so many, and reduces the number by what it visited: for one of very many prices.
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                                 int* layouts = nullptr);
-inline constexpr int search_limit = 20'000;
+inline constexpr int few_layouts = 200, search_limit = 20'000;
 
 /// Elements that a rank receives, on average, for the moves; for a reduction, the elements that it sends.
 double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);

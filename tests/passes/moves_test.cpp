@@ -218,7 +218,7 @@ TEST_CASE("axes that divide into many parts of one size are moved after a short 
                 int left = search_limit;
                 moves_between(p.from, p.to, p.whole, p.mesh, &left);
                 most = std::max(most, search_limit - left);
-                if (search_limit - left > 200) { // with exchanges that bring all into place
+                if (search_limit - left > few_layouts) { // with exchanges that bring all into place
                     ++long_ones;
                     check_moves(p, with_each);
                 }

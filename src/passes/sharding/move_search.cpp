@@ -35,13 +35,14 @@ struct Step {
 
 bool is_exchange(MoveKind kind) { return kind == MoveKind::all_to_all || kind == MoveKind::permute; }
 
-constexpr int few_layouts = 200; ///< that a search without leaps visits
-
 class Search {
 public:
-    /// `divides`: all dimensions divide evenly, so axes may be divided.
-    Search(const Layout& from, const DimAxes& to, const Shape& whole, AxisParts parts, bool divides)
-        : whole_(whole), divides_(divides), parts_(std::move(parts))
+    /// `divides`: all dimensions divide evenly, so axes may be divided. With `leaps`, one exchange may bring
+    /// all parts into place, so that it need not be composed of smaller ones, whose combinations are very
+    /// many, but which keep more where it is.
+    Search(const Layout& from, const DimAxes& to, const Shape& whole, AxisParts parts, bool divides,
+           bool leaps)
+        : whole_(whole), divides_(divides), leaps_(leaps), parts_(std::move(parts))
     {
         for (std::size_t d = 0; d < to.size(); ++d) {
             first_.dims.push_back(parts_.parts_of(from.axes[d]));
@@ -54,15 +55,10 @@ public:
             }
     }
 
-    /// A* (Hart, Nilsson & Raphael 1968); nothing if it reaches its limit. With `leaps`, one exchange may
-    /// bring all parts into place, so that it need not be composed of smaller ones, whose combinations are
-    /// very many, but which keep more where it is.
-    std::vector<Move> run(int* layouts, int most, bool leaps)
+    /// A* (Hart, Nilsson & Raphael 1968); nothing if it reaches its limit.
+    std::vector<Move> run(int* layouts)
     {
-        leaps_ = leaps;
-        nodes_.clear();
-        known_.clear();
-        queue_ = {};
+        const int most = leaps_ ? search_limit : few_layouts;
         relax(Cost{}, first_, {}, -1);
         const int limit = layouts ? std::min(most, *layouts) : most;
         int visited = 0;
@@ -396,7 +392,7 @@ private:
     }
 
     const Shape& whole_;
-    bool divides_, leaps_ = false;
+    bool divides_, leaps_;
     AxisParts parts_;
     State first_, last_;
     std::map<PartId, Combine> combine_;
@@ -483,9 +479,9 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
         name(p.axis);
     const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (nests || !overlap) {
-        Search search(from, to, whole, AxisParts(mesh, names, nests && worth_dividing(names, mesh)), nests);
+        const AxisParts parts(mesh, names, nests && worth_dividing(names, mesh));
         for (const bool leaps : {false, true})
-            if (std::vector<Move> moves = search.run(layouts, leaps ? search_limit : few_layouts, leaps);
+            if (std::vector<Move> moves = Search(from, to, whole, parts, nests, leaps).run(layouts);
                 !moves.empty())
                 return moves;
     }
