@@ -11,7 +11,7 @@ namespace trivium {
 namespace {
 
 template <class T>
-ConstPiece bytes_of(const T& value)
+ConstPiece piece_of(const T& value)
 {
     return {reinterpret_cast<const std::byte*>(&value), static_cast<Bytes>(sizeof value)};
 }
@@ -73,7 +73,7 @@ namespace {
 std::unique_ptr<Request> start_gathering(Comm& comm, const u64& number, std::vector<u64>& numbers)
 {
     numbers.resize(static_cast<std::size_t>(comm.size()));
-    const std::vector<ConstPiece> sends(numbers.size(), bytes_of(number));
+    const std::vector<ConstPiece> sends(numbers.size(), piece_of(number));
     std::vector<Piece> receives;
     for (u64& each : numbers)
         receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});

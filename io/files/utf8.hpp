@@ -6,6 +6,9 @@
 
 namespace trivium {
 
+/// U+FFFD, for what is not a character.
+constexpr std::string_view replacement_character = "\xef\xbf\xbd";
+
 /// Offset of the first byte that is not UTF-8 (overlong forms and surrogates included), or -1.
 i64 first_invalid_utf8(std::string_view text);
 

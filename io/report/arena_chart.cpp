@@ -22,13 +22,13 @@ constexpr const char* kind_colours[arena_colours] = {"#1f6fb4", "#5aa9e0", "#7d8
                                                      "#8a6fc9", "#d9622b", "#4a5563", "#2f9e6e",
                                                      "#d77fae", "#e0a526", "#3fa3ad", "#a0a8b2"};
 
-std::string themed(const ChartPalette& p)
+std::string arena_theme(const ChartPalette& p)
 {
     return str(".edge{stroke:", p.ground, "}.peak{stroke:", p.warning, "}.peaktext{fill:", p.warning,
                "}.part{fill:", p.axis, "}.limit{stroke:", p.text, "}");
 }
 
-std::string rules()
+std::string arena_rules()
 {
     std::string css = ".peaktext{font-size:12px;font-weight:600}.edge{stroke-width:.6}"
                       ".buffer{shape-rendering:crispEdges}.peak{stroke-width:1.4;stroke-dasharray:5 3}"
@@ -70,9 +70,9 @@ std::vector<Rectangle> merged(std::vector<Rectangle> all, std::int64_t near)
     return made;
 }
 
-class Picture {
+class ArenaPicture {
 public:
-    explicit Picture(const ArenaChart& chart) : chart_(chart), canvas_(chart.width, chart.height)
+    explicit ArenaPicture(const ArenaChart& chart) : chart_(chart), canvas_(chart.width, chart.height)
     {
         unit_ = chart.arena >= (std::int64_t{1} << 30)   ? 30
                 : chart.arena >= (std::int64_t{1} << 20) ? 20
@@ -88,7 +88,7 @@ public:
         parts();
         peak();
         legend();
-        return canvas_.svg(chart_.title, rules(), themed);
+        return canvas_.svg(chart_.title, arena_rules(), arena_theme);
     }
 
 private:
@@ -209,7 +209,7 @@ std::string arena_svg(const ArenaChart& chart)
 {
     TRV_CHECK(chart.length > 0 && chart.arena > 0, "an empty arena");
     TRV_CHECK(chart.kinds.size() <= arena_colours, "a colour for each kind");
-    return Picture(chart).svg();
+    return ArenaPicture(chart).svg();
 }
 
 } // namespace trivium

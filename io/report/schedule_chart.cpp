@@ -19,7 +19,7 @@ constexpr const char* mark_names[schedule_marks] = {
     "F: forward",       "B: backward", "I: input gradient",       "W: weight gradient",
     "rest of the step", "collective",  "blank or pale grey: idle"};
 
-std::string rules()
+std::string schedule_rules()
 {
     std::string css = ".number{font-size:11px;fill:#fff;pointer-events:none}.odd{opacity:.68}"
                       ".task{stroke-width:.5}.task:hover{opacity:.5}";
@@ -28,7 +28,7 @@ std::string rules()
     return css;
 }
 
-std::string themed(const ChartPalette& p)
+std::string schedule_theme(const ChartPalette& p)
 {
     return str(".task{stroke:", p.ground, "}.m5,.m6{stroke:none}.m6{fill:", p.ground, ";opacity:.8}");
 }
@@ -36,9 +36,9 @@ std::string themed(const ChartPalette& p)
 /// "12.345 ms".
 std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3) + " ms"; }
 
-class Picture {
+class SchedulePicture {
 public:
-    explicit Picture(const ScheduleChart& chart)
+    explicit SchedulePicture(const ScheduleChart& chart)
         : chart_(chart), right_(chart.width - 210.0),
           bottom_(top_ + row_height * static_cast<double>(chart.rows.size())),
           canvas_(chart.width, static_cast<int>(bottom_) + 84)
@@ -54,7 +54,7 @@ public:
         for (std::size_t r = 0; r < chart_.rows.size(); ++r)
             row(chart_.rows[r], top_ + row_height * static_cast<double>(r));
         legend();
-        return canvas_.svg(chart_.title, rules(), themed);
+        return canvas_.svg(chart_.title, schedule_rules(), schedule_theme);
     }
 
 private:
@@ -165,7 +165,7 @@ std::string ScheduleChart::summary() const
 std::string schedule_svg(const ScheduleChart& chart)
 {
     TRV_CHECK(chart.length > 0, "a schedule that takes no time");
-    return Picture(chart).svg();
+    return SchedulePicture(chart).svg();
 }
 
 } // namespace trivium

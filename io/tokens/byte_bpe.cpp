@@ -13,7 +13,6 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
 constexpr std::size_t longest_cached = 64;
 constexpr std::size_t max_cached = std::size_t{1} << 18;
 
@@ -64,7 +63,8 @@ public:
             const bool known =
                 id >= 0 && id < vocab_size() &&
                 tokens_[static_cast<std::size_t>(id)].kind != TokenizerJson::Token::Kind::absent;
-            text += known ? std::string_view(tokens_[static_cast<std::size_t>(id)].text) : replacement;
+            text +=
+                known ? std::string_view(tokens_[static_cast<std::size_t>(id)].text) : replacement_character;
         }
         return text;
     }

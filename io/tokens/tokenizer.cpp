@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
+#include "io/files/utf8.hpp"
 #include "io/tokens/byte_bpe.hpp"
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/tokenizer_json.hpp"
@@ -14,8 +15,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, which SentencePiece uses for a space
-constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
+constexpr std::string_view space_mark = "\xe2\x96\x81"; // U+2581, which SentencePiece uses for a space
 constexpr std::size_t long_text = std::size_t{64} << 10;
 
 class ByteTokenizer final : public Tokenizer {
@@ -44,7 +44,7 @@ public:
             if (id >= 0 && id < 256)
                 text += static_cast<char>(id);
             else if (id != bos() && id != eos())
-                text += replacement;
+                text += replacement_character;
         }
         return text;
     }
@@ -114,7 +114,7 @@ public:
         std::string text;
         for (const i32 id : ids)
             text += id >= 0 && id < vocab_size() ? std::string_view(pieces_[static_cast<std::size_t>(id)])
-                                                 : replacement;
+                                                 : replacement_character;
         if (dummy_prefix_ && text.starts_with(' '))
             text.erase(0, 1);
         return text;
@@ -135,7 +135,7 @@ private:
         if (processor_.IsControl(id))
             return "";
         if (processor_.IsUnknown(id))
-            return std::string(replacement);
+            return std::string(replacement_character);
         if (processor_.IsByte(id))
             return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};
         std::string text;

@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files/files.hpp"
+#include "io/files/utf8.hpp"
 #include "io/tokens/hold_out.hpp"
 #include "io/tokens/text_source.hpp"
 #include "io/tokens/token_store.hpp"
@@ -266,7 +267,7 @@ std::string printable(const std::string& text)
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
         if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
-            clean += "\xef\xbf\xbd";
+            clean += replacement_character;
         else
             clean += c;
     }

@@ -27,7 +27,7 @@ constexpr Seconds query_timeout = 5;   ///< of one query
 constexpr Seconds recent = 20;         ///< a reply counts as recent for this long
 constexpr Seconds query_ahead = 15;    ///< query this long before the reply matters
 constexpr Seconds tick = 0.5;
-constexpr Seconds gap = 3; ///< longer gaps: this process was suspended
+constexpr Seconds suspension_gap = 3; ///< longer gaps: this process was suspended
 constexpr std::size_t max_times = 64;
 
 } // namespace
@@ -183,7 +183,7 @@ Seconds JobTime::paused() const
         return 0;
     const std::lock_guard lock(mutex_);
     const Seconds since = now() - last_run_; // the thread may not yet have seen that it was suspended
-    return paused_ + (since > (requested_ ? query_timeout + gap + 1 : gap) ? since : 0);
+    return paused_ + (since > (requested_ ? query_timeout + suspension_gap + 1 : suspension_gap) ? since : 0);
 }
 
 void JobTime::run()
@@ -191,12 +191,12 @@ void JobTime::run()
     std::unique_lock lock(mutex_);
     while (!over_) {
         const Seconds time = now();
-        if (time - last_run_ > gap)
+        if (time - last_run_ > suspension_gap)
             suspended(time);
         last_run_ = time;
         if (requested_ || time - asked_at_ > query_interval) {
             ask(lock);
-            if (now() - time > query_timeout + gap + 1)
+            if (now() - time > query_timeout + suspension_gap + 1)
                 suspended(now());
             last_run_ = now();
         } else

@@ -24,7 +24,7 @@ namespace {
 
 constexpr Seconds heartbeat_interval = 0.5; ///< between two heartbeats
 constexpr Seconds listen_interval = 0.1;    ///< timeout of one receive
-constexpr Seconds gap = 3; ///< longer gaps: this process was stopped (a debugger, a suspended job)
+constexpr Seconds stop_gap = 3; ///< longer gaps: this process was stopped (a debugger, a suspended job)
 constexpr Seconds monitor_interval = 3; ///< between two heartbeats of a monitor to all ranks
 constexpr Seconds report_timeout = 5;   ///< timeout for the report of a hang, as the file system may hang
 // The first byte of a message.
@@ -92,7 +92,7 @@ void Watchdog::run()
     Seconds turn = begin;
     while (!over_) {
         const Seconds time = now();
-        if (time - turn > gap) {
+        if (time - turn > stop_gap) {
             progressed_ = time;
             if (monitor_heard_ >= 0)
                 monitor_heard_ = time;

@@ -28,7 +28,7 @@ std::vector<std::vector<std::string>> axes_of(const Sharding& sharding)
     return axes;
 }
 
-std::vector<std::vector<std::string>> sharded(const Shape& shape, const Sharding& before = {})
+std::vector<std::vector<std::string>> sharded_state(const Shape& shape, const Sharding& before = {})
 {
     return axes_of(shard_further(before, shape, mesh, data_axis));
 }
@@ -60,17 +60,17 @@ bool is_gather(const Graph& g, const Op& op)
 TEST_CASE("a tensor is cut along the first dimension that divides, otherwise along the longest")
 {
     using Axes = std::vector<std::vector<std::string>>;
-    CHECK(sharded({8, 16}) == Axes{{"data"}, {}});
-    CHECK(sharded({6, 16}) == Axes{{}, {"data"}});
-    CHECK(sharded({6, 9, 5}) == Axes{{}, {"data"}, {}});
-    CHECK(sharded({3, 2}) == Axes{{}, {}}); // fewer rows than ranks
-    CHECK(sharded({}).empty());
+    CHECK(sharded_state({8, 16}) == Axes{{"data"}, {}});
+    CHECK(sharded_state({6, 16}) == Axes{{}, {"data"}});
+    CHECK(sharded_state({6, 9, 5}) == Axes{{}, {"data"}, {}});
+    CHECK(sharded_state({3, 2}) == Axes{{}, {}}); // fewer rows than ranks
+    CHECK(sharded_state({}).empty());
     Sharding over_tensor;
     over_tensor.dims = {{{"tensor"}}, {}};
-    CHECK(sharded({8, 3}, over_tensor) == Axes{{"tensor", "data"}, {}}); // shards of 4 rows
-    CHECK(sharded({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
+    CHECK(sharded_state({8, 3}, over_tensor) == Axes{{"tensor", "data"}, {}}); // shards of 4 rows
+    CHECK(sharded_state({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
     over_tensor.dims[0].open = false;
-    CHECK(sharded({8, 3}, over_tensor) == Axes{{"tensor"}, {}});
+    CHECK(sharded_state({8, 3}, over_tensor) == Axes{{"tensor"}, {}});
 }
 
 TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 using namespace trivium;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
@@ -37,7 +37,7 @@ TEST_CASE("a printed manifest parses to the same values, and any changed byte is
     const Manifest m = some_manifest();
     const std::string text = print_manifest(m);
     CHECK(parse_manifest(text, "place") == m);
-    CHECK(Json::parse(text)["state"]["config"] == m.state.config); // plain JSON for other programs
+    CHECK(OrderedJson::parse(text)["state"]["config"] == m.state.config); // plain JSON for other programs
     for (std::size_t at = 0; at < text.size(); ++at)
         for (int bit = 0; bit < 8; ++bit) {
             std::string damaged = text;

@@ -45,7 +45,7 @@ std::vector<ModelConfig> models()
 }
 
 /// All values differ.
-float value_of(const std::string& name, i64 index)
+float weight_of(const std::string& name, i64 index)
 {
     return std::sin(static_cast<float>(index) * 0.37f +
                     static_cast<float>(std::hash<std::string>()(name) % 1000));
@@ -55,7 +55,7 @@ std::vector<float> values_of(const std::string& name, const Shape& shape)
 {
     std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
     for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = value_of(name, static_cast<i64>(i));
+        values[i] = weight_of(name, static_cast<i64>(i));
     return values;
 }
 
@@ -171,12 +171,13 @@ TEST_CASE("values have the layout that transformers expects")
             for (i64 x = 0; x < e; ++x) {
                 const i64 group = head / r, query = head % r;
                 CHECK(q[static_cast<std::size_t>((head * e + x) * d + in)] ==
-                      value_of("param/layers.1.attn.q.weight", ((in * g + group) * r + query) * e + x));
+                      weight_of("param/layers.1.attn.q.weight", ((in * g + group) * r + query) * e + x));
                 CHECK(o[static_cast<std::size_t>(in * d + head * e + x)] ==
-                      value_of("param/layers.1.attn.o.weight", ((group * r + query) * e + x) * d + in));
+                      weight_of("param/layers.1.attn.o.weight", ((group * r + query) * e + x) * d + in));
             }
     const std::vector<float> gate = read_all(llama, "model.layers.0.mlp.gate_proj.weight");
-    CHECK(gate[static_cast<std::size_t>(7 * d + 3)] == value_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
+    CHECK(gate[static_cast<std::size_t>(7 * d + 3)] ==
+          weight_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
     CHECK(read_all(llama, "lm_head.weight") == values_of("param/head.weight", {m.vocab, d}));
 
     const ModelConfig n = gpt2_model();
@@ -188,13 +189,13 @@ TEST_CASE("values have the layout that transformers expects")
     for (i64 in = 0; in < d; ++in)
         for (i64 out = 0; out < d; ++out) {
             CHECK(qkv[static_cast<std::size_t>(in * 3 * d + out)] ==
-                  value_of("param/layers.1.attn.q.weight", in * d + out));
+                  weight_of("param/layers.1.attn.q.weight", in * d + out));
             CHECK(qkv[static_cast<std::size_t>(in * 3 * d + d + out)] ==
-                  value_of("param/layers.1.attn.k.weight", in * d + out));
+                  weight_of("param/layers.1.attn.k.weight", in * d + out));
             CHECK(qkv[static_cast<std::size_t>(in * 3 * d + 2 * d + out)] ==
-                  value_of("param/layers.1.attn.v.weight", in * d + out));
+                  weight_of("param/layers.1.attn.v.weight", in * d + out));
         }
-    CHECK(bias[static_cast<std::size_t>(2 * d + 5)] == value_of("param/layers.1.attn.v.bias", 5));
+    CHECK(bias[static_cast<std::size_t>(2 * d + 5)] == weight_of("param/layers.1.attn.v.bias", 5));
     CHECK(read_all(gpt2, "transformer.wpe.weight") == values_of("param/positions.weight", {n.seq, d}));
     CHECK(gpt2.find("lm_head.weight") == nullptr);
 }

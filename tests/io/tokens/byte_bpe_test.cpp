@@ -19,16 +19,16 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string data = std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/";
+const std::string bpe_data = std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/";
 
-std::string file_text(const std::string& name) { return read_file(data + name, "test data"); }
+std::string file_text(const std::string& name) { return read_file(bpe_data + name, "test data"); }
 Json file_json(const std::string& name) { return Json::parse(file_text(name)); }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Json& file)
 {
     return tokenizer_from_model(file.dump(), "tokenizer.json");
 }
-std::unique_ptr<Tokenizer> gpt2() { return make_tokenizer(data + "gpt2.json"); }
+std::unique_ptr<Tokenizer> gpt2() { return make_tokenizer(bpe_data + "gpt2.json"); }
 
 std::string message_for(const Json& file)
 {
@@ -94,7 +94,7 @@ TEST_CASE("a tokenizer.json is recognised by its content, and model() returns it
     const auto again = tokenizer_from_model(t->model(), "");
     CHECK(again->fingerprint() == t->fingerprint());
     CHECK(again->encode("the king") == t->encode("the king"));
-    CHECK(make_tokenizer(data + "llama3.json")->fingerprint() != t->fingerprint());
+    CHECK(make_tokenizer(bpe_data + "llama3.json")->fingerprint() != t->fingerprint());
     // A token store contains it and restores the same tokenizer.
     {
         TokenStoreWriter store(folder / "store.h5", *t);
@@ -111,7 +111,7 @@ TEST_CASE("special tokens: bos and eos are found, and no text encodes to one")
     const auto one = gpt2();
     CHECK(one->eos() == 700);
     CHECK(one->bos() == 700);
-    const auto two = make_tokenizer(data + "llama3.json");
+    const auto two = make_tokenizer(bpe_data + "llama3.json");
     CHECK(two->bos() == 800);
     CHECK(two->eos() == 801);
     CHECK(two->vocab_size() == 804);
@@ -140,7 +140,7 @@ TEST_CASE("any bytes survive encoding and decoding, and any ids decode to text")
 {
     std::mt19937_64 random(3);
     for (const char* name : {"gpt2.json", "llama3.json"}) {
-        const auto t = make_tokenizer(data + name);
+        const auto t = make_tokenizer(bpe_data + name);
         for (int n = 0; n < 300; ++n) {
             std::string bytes;
             for (auto size = random() % 40; size > 0; --size)
