@@ -1,5 +1,7 @@
 #include "io/report/markup.hpp"
 
+#include "io/files/utf8.hpp"
+
 #include <cstddef>
 
 namespace trivium {
@@ -36,7 +38,7 @@ std::string markup_text(std::string_view text)
     while (!text.empty()) {
         const std::size_t length = character_length(text);
         if (length == 0)
-            safe += "\xef\xbf\xbd"; // U+FFFD
+            safe += replacement_character;
         else if (text[0] == '<')
             safe += "&lt;";
         else if (text[0] == '>')

@@ -27,7 +27,6 @@ constexpr Seconds query_timeout = 5;   ///< of one query
 constexpr Seconds recent = 20;         ///< a reply counts as recent for this long
 constexpr Seconds query_ahead = 15;    ///< query this long before the reply matters
 constexpr Seconds tick = 0.5;
-constexpr Seconds suspension_gap = 3; ///< longer gaps: this process was suspended
 constexpr std::size_t max_times = 64;
 
 } // namespace

@@ -24,9 +24,8 @@ namespace {
 
 constexpr Seconds heartbeat_interval = 0.5; ///< between two heartbeats
 constexpr Seconds listen_interval = 0.1;    ///< timeout of one receive
-constexpr Seconds stop_gap = 3; ///< longer gaps: this process was stopped (a debugger, a suspended job)
-constexpr Seconds monitor_interval = 3; ///< between two heartbeats of a monitor to all ranks
-constexpr Seconds report_timeout = 5;   ///< timeout for the report of a hang, as the file system may hang
+constexpr Seconds monitor_interval = 3;     ///< between two heartbeats of a monitor to all ranks
+constexpr Seconds report_timeout = 5;       ///< timeout for the report of a hang, as the file system may hang
 // The first byte of a message.
 constexpr char state_message = 'n', farewell_message = 'f', end_message = 'e', alive_message = 'h';
 
@@ -92,7 +91,7 @@ void Watchdog::run()
     Seconds turn = begin;
     while (!over_) {
         const Seconds time = now();
-        if (time - turn > stop_gap) {
+        if (time - turn > suspension_gap) {
             progressed_ = time;
             if (monitor_heard_ >= 0)
                 monitor_heard_ = time;

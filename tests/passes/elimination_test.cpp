@@ -1,16 +1,13 @@
 #include "passes/sharding/elimination.hpp"
 
 #include "catch.hpp"
+#include "draw.hpp"
 
 #include <algorithm>
-#include <random>
 
 using namespace trivium;
 
 namespace {
-
-using Draw = std::mt19937_64;
-std::size_t drawn_below(Draw& draw, std::size_t n) { return draw() % n; }
 
 void add_table(CostProblem& problem, Draw& draw, std::vector<std::size_t> variables)
 {
@@ -19,7 +16,7 @@ void add_table(CostProblem& problem, Draw& draw, std::vector<std::size_t> variab
     for (const std::size_t v : table.variables)
         entries *= problem.sizes[v];
     for (std::size_t e = 0; e < entries; ++e)
-        table.costs.push_back(static_cast<double>(drawn_below(draw, 100)));
+        table.costs.push_back(static_cast<double>(below(draw, 100)));
     problem.tables.push_back(std::move(table));
 }
 
@@ -28,10 +25,10 @@ CostProblem drawn_problem(Draw& draw, std::size_t variables, std::size_t width)
 {
     CostProblem problem;
     for (std::size_t v = 0; v < variables; ++v) {
-        problem.sizes.push_back(1 + drawn_below(draw, 4));
+        problem.sizes.push_back(1 + below(draw, 4));
         std::vector<std::size_t> around;
         for (std::size_t u = v > width + 1 ? v - width - 1 : 0; u < v && around.size() < width; ++u)
-            if (drawn_below(draw, 2))
+            if (below(draw, 2))
                 around.push_back(u);
         around.push_back(v);
         add_table(problem, draw, std::move(around));
@@ -75,7 +72,7 @@ TEST_CASE("elimination finds the cheapest choice where tables stay small")
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         INFO("seed " << seed);
         Draw draw(seed);
-        const CostProblem problem = drawn_problem(draw, 1 + drawn_below(draw, 8), 1 + drawn_below(draw, 3));
+        const CostProblem problem = drawn_problem(draw, 1 + below(draw, 8), 1 + below(draw, 3));
         const std::vector<std::size_t> start(problem.sizes.size(), 0);
         CHECK(cost_of_choice(problem, cheapest(problem, start)) == least_cost(problem));
     }
@@ -90,7 +87,7 @@ TEST_CASE("with a small limit elimination never makes a choice worse, and improv
         const CostProblem problem = drawn_problem(draw, 8, 3);
         std::vector<std::size_t> start;
         for (const std::size_t size : problem.sizes)
-            start.push_back(drawn_below(draw, size));
+            start.push_back(below(draw, size));
         const double before = cost_of_choice(problem, start),
                      after = cost_of_choice(problem, cheapest(problem, start, 8));
         CHECK(after <= before);

@@ -1,21 +1,17 @@
 // Moves from any layout to any other, simulated on all ranks with plain arrays.
 #include "catch.hpp"
+#include "draw.hpp"
 #include "ir/verify.hpp"
 #include "naive.hpp"
 #include "passes/moves.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 using namespace trivium;
 using namespace trivium::naive;
 
 namespace {
-
-using Draw = std::mt19937_64;
-
-i64 below(Draw& draw, i64 n) { return static_cast<i64>(draw() % static_cast<u64>(n)); }
 
 struct Problem {
     Mesh mesh;

@@ -53,8 +53,6 @@ private:
 
 } // namespace
 
-i64 below(Draw& draw, i64 n) { return static_cast<i64>(draw() % static_cast<u64>(n)); }
-
 std::vector<Sharding> all_closed_shardings(const Shape& shape, const Mesh& mesh)
 {
     return AllClosed(shape, mesh).take();

@@ -1,13 +1,9 @@
 #pragma once
 // Shardings of a tensor: all of them, or one at random in any form that the text has.
+#include "draw.hpp"
 #include "ir/mesh.hpp"
 
-#include <random>
-
 namespace trivium {
-
-using Draw = std::mt19937_64;
-i64 below(Draw& draw, i64 n);
 
 /// Each way to put each axis on one dimension or on none, in each order, such that no rank has nothing.
 std::vector<Sharding> all_closed_shardings(const Shape& shape, const Mesh& mesh);
