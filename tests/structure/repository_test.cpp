@@ -5,6 +5,7 @@
 #include "ir/op_table.hpp"
 #include "layers.hpp"
 #include "names.hpp"
+#include "vendor_syntax.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,21 @@ TEST_CASE("folders hold at most 40 files")
 TEST_CASE("back-ends are files, not conditionals of the preprocessor")
 {
     CHECK(conditionals_per_1000_lines(sources({"src", "mpi", "io"})) < 2);
+}
+
+TEST_CASE("syntax of CUDA, HIP and NCCL is in folders of these names")
+{
+    // Files elsewhere that need a few tokens. `src/base` includes nothing of Kokkos.
+    const std::vector<VendorExemption> exemptions{
+        {"src/base/bf16.hpp",
+         {"__CUDACC__", "__host__", "__device__"},
+         "defines TRV_HOST_DEVICE, without Kokkos"},
+        {"src/base/bf16.hpp", {"__CUDA_ARCH__", "asm"}, "rounds with one instruction, inline in each kernel"},
+    };
+    const std::vector<SourceFile> files =
+        sources({"src", "mpi", "io", "tests", "perf"}, {".hpp", ".cpp", ".inc", ".cu", ".h", ".hpp.in"});
+    REQUIRE(files.size() > 500);
+    none(check_vendor_syntax(files, exemptions));
 }
 
 TEST_CASE("no pass names an op or a model")

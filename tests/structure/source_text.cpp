@@ -41,6 +41,37 @@ std::size_t literal_end(std::string_view text, std::size_t at)
     return at + 1;
 }
 
+/// The text with comments blanked, and the insides of literals too if `literals`.
+std::string blanked(std::string_view text, bool literals)
+{
+    std::string out(text);
+    const auto blank = [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i)
+            if (out[i] != '\n')
+                out[i] = ' ';
+    };
+    for (std::size_t i = 0; i < text.size();) {
+        if (text.substr(i, 2) == "//") {
+            const std::size_t end = std::min(text.find('\n', i), text.size());
+            blank(i, end);
+            i = end;
+        } else if (text.substr(i, 2) == "/*") {
+            const std::size_t close = text.find("*/", i + 2);
+            const std::size_t end = close == std::string_view::npos ? text.size() : close + 2;
+            blank(i, end);
+            i = end;
+        } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !is_word_char(text[i - 1])))) {
+            const std::size_t end = literal_end(text, i); // a quote after a digit separates thousands
+            if (literals && end > i + 1)
+                blank(i + 1, end - 1);
+            i = end;
+        } else {
+            ++i;
+        }
+    }
+    return out;
+}
+
 } // namespace
 
 std::vector<SourceFile> read_sources(const std::string& root, const std::string& folder,
@@ -79,32 +110,9 @@ std::vector<std::string> lines_of(std::string_view text)
     return lines;
 }
 
-std::string without_comments(std::string_view text)
-{
-    std::string out(text);
-    const auto blank = [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i)
-            if (out[i] != '\n')
-                out[i] = ' ';
-    };
-    for (std::size_t i = 0; i < text.size();) {
-        if (text.substr(i, 2) == "//") {
-            const std::size_t end = std::min(text.find('\n', i), text.size());
-            blank(i, end);
-            i = end;
-        } else if (text.substr(i, 2) == "/*") {
-            const std::size_t close = text.find("*/", i + 2);
-            const std::size_t end = close == std::string_view::npos ? text.size() : close + 2;
-            blank(i, end);
-            i = end;
-        } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !is_word_char(text[i - 1])))) {
-            i = literal_end(text, i); // a quote after a digit separates thousands
-        } else {
-            ++i;
-        }
-    }
-    return out;
-}
+std::string without_comments(std::string_view text) { return blanked(text, false); }
+
+std::string without_literals(std::string_view text) { return blanked(text, true); }
 
 bool has_word(std::string_view line, std::string_view word)
 {

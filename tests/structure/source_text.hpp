@@ -24,6 +24,9 @@ std::vector<std::string> lines_of(std::string_view text);
 /// The text with comments blanked (newlines stay). String and character literals stay, raw strings too.
 std::string without_comments(std::string_view text);
 
+/// The same, with the insides of literals blanked too; their quotes stay.
+std::string without_literals(std::string_view text);
+
 /// Whether `line` contains `word`, not adjacent to a letter, digit or underscore.
 bool has_word(std::string_view line, std::string_view word);
 

@@ -23,6 +23,14 @@ TEST_CASE("comments go, literals and lines stay")
     CHECK(without_comments("\"a\\\" // text\"") == "\"a\\\" // text\"");
 }
 
+TEST_CASE("literals are blanked between their quotes, newlines stay")
+{
+    CHECK(without_literals("f(\"a // b\", 'c'); // d") == "f(\"      \", ' ');     ");
+    CHECK(without_literals("R\"(a\nb)\" c") == "R\"  \n  \" c");
+    CHECK(without_literals("1'000'000 \"\" \"a\\\"b\" c") == "1'000'000 \"\" \"    \" c");
+    CHECK(without_literals("#include <a.h>") == "#include <a.h>");
+}
+
 TEST_CASE("a word ends where no word character follows")
 {
     CHECK(has_word("b.rope(x)", "rope"));
