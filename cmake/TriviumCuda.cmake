@@ -3,9 +3,6 @@
 #
 # A Kokkos with CUDA brings its own compiler driver and, through find_package, sends every source of a target that
 # links Kokkos::kokkos through it. So these sources stay C++ for CMake, which may know less of nvcc than nvcc does.
-if(NOT TRIVIUM_RUNTIME)
-  message(FATAL_ERROR "TRIVIUM_CUDA needs the rooms that run a model: it does not go with TRIVIUM_RUNTIME=OFF.")
-endif()
 if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
   message(FATAL_ERROR "The preset 'cuda' needs a Kokkos with CUDA; ${Kokkos_DIR} has only ${Kokkos_DEVICES}.\n"
     "  Spack:      spack install kokkos +cuda +wrapper cuda_arch=90\n"
@@ -69,6 +66,10 @@ else()
     "  Spack:      spack install cudnn\n"
     "  elsewhere:  pass -DCMAKE_PREFIX_PATH=<where they are installed>; docs/cuda.md says more")
 endif()
+
+set(trivium_vendor_libs CUDA::cudart)
+set(trivium_collectives_libs "${NCCL_LIBRARY}")
+set(trivium_collectives_include "${NCCL_INCLUDE_DIR}")
 
 # Kokkos's driver is put in front of the compiler, and does not look behind a cache's name.
 if(CMAKE_CXX_COMPILER_LAUNCHER)

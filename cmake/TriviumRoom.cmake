@@ -11,7 +11,7 @@ add_library(trivium_flags INTERFACE)
 target_compile_features(trivium_flags INTERFACE cxx_std_20)
 target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wconversion
   -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-restrict;-Wno-stringop-overflow>>)
-if(NOT TRIVIUM_CUDA) # the compiler collects its garbage above 800 MB: a tenth of its time
+if(NOT TRIVIUM_DEVICE) # the compiler collects its garbage above 800 MB: a tenth of its time
   target_compile_options(trivium_flags INTERFACE
     $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=800000>>)
 endif()

@@ -3,7 +3,7 @@
 // returns when its work is enqueued; the host never waits for a peer. Back-ends: NCCL (mpi/nccl.hpp), and
 // threads in the tests.
 //
-// `stream` is the back-end's type (cudaStream_t). Memory is on the device and must not change until the work
+// `stream` is the back-end's type (Exec::stream). Memory is on the device and must not change until the work
 // is done. The transfers of one communicator use one stream at a time, in the same order on all members, and
 // run one after the other. Concurrent transfers, and messages of two directions, need separate communicators.
 // Pieces may be larger than 2 GiB. \throws IoError if the device or the network fails, at once or from a

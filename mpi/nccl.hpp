@@ -1,12 +1,13 @@
 #pragma once
-// Communicators between NVIDIA GPUs: mpi/nccl uses NCCL, mpi/no_nccl is for builds without.
+// Communicators between GPUs: mpi/nccl uses NCCL (NVIDIA) or RCCL (AMD), which has the same interface and reads the same
+// variables; mpi/no_nccl is for builds without.
 #include "mpi/device_comm.hpp"
 
 #include <string>
 
 namespace trivium {
 
-/// "NCCL 2.28.9" (the loaded library); "no NCCL" in builds without.
+/// "NCCL 2.28.9", "RCCL 2.20.5" (the loaded library); "no NCCL" in builds without.
 std::string nccl_description();
 
 class Grid;
@@ -17,9 +18,7 @@ std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid);
 
 // Environment variables, set unless the user has set them. No effect in builds without NCCL.
 
-/// Variables that CUDA reads at its start; call this before. A stream that waits for a peer must not block
-/// another: each stream gets a hardware queue. With peers, all kernels are loaded at the start, because
-/// loading one may wait for the device.
+/// Variables that the vendor's libraries read at their start; call this before.
 void prepare_device_environment(int ranks);
 /// Lets ranks share a device, which NCCL refuses within a host: each rank pretends to be a host of its own,
 /// so they communicate over the host's network (over `lo` if all are on this host). Slow; for tests.

@@ -2,13 +2,16 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "collectives.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/stream.hpp"
+#include "kernels/device/vendor.hpp"
 #include "mpi/device_grid.hpp"
 #include "mpi/nccl/moves.hpp"
 
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <nccl.h>
 
 namespace trivium {
 
@@ -18,7 +21,7 @@ namespace {
 void check_nccl(ncclResult_t result, const char* call)
 {
     if (result != ncclSuccess)
-        throw IoError({"NCCL", str(call, " failed"),
+        throw IoError({collectives_name, str(call, " failed"),
                        str(ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)),
                        "set NCCL_DEBUG=INFO to see which network and devices it uses"});
 }
@@ -55,33 +58,25 @@ private:
     bool open_ = true;
 };
 
+kernels::Exec exec_on(void* space) { return {.threads = 1, .stream = space}; }
+
+/// The library's stream of Exec::stream.
+VendorStream native(void* space) { return static_cast<VendorStream>(kernels::stream_of(exec_on(space))); }
+
 /// Memory and a stream for the transfers that make connections.
 class Trial {
 public:
-    explicit Trial(Bytes bytes)
-    {
-        check_cuda_call(cudaMalloc(&memory_, static_cast<std::size_t>(bytes)), "cudaMalloc");
-    }
-    Trial(const Trial&) = delete;
-    Trial& operator=(const Trial&) = delete;
-    ~Trial()
-    {
-        if (stream_)
-            cudaStreamDestroy(stream_);
-        cudaFree(memory_);
-    }
-    std::byte* memory() const { return static_cast<std::byte*>(memory_); }
-    cudaStream_t stream()
-    {
-        if (!stream_)
-            check_cuda_call(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-        return stream_;
-    }
-    void wait() { check_cuda_call(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+    explicit Trial(Bytes bytes) : memory_("connections", bytes) {}
+
+    std::byte* memory() const { return memory_.data(); }
+    /// As Exec::stream.
+    void* stream() const { return space_.exec().stream; }
+    void wait() const { stream_.wait(); }
 
 private:
-    void* memory_ = nullptr;
-    cudaStream_t stream_ = nullptr;
+    kernels::DeviceBlock memory_;
+    kernels::NativeStream stream_;
+    kernels::SpaceOnStream space_{stream_.handle()};
 };
 
 class NcclComm final : public DeviceComm {
@@ -181,11 +176,11 @@ public:
 
     void copy(std::span<const CopyBlock> blocks, void* stream) override
     {
-        copy_on_device(blocks, static_cast<cudaStream_t>(stream));
+        copy_on_device(blocks, exec_on(stream));
     }
     void combine(const Combination& combination, void* stream) override
     {
-        combine_on_device(combination, static_cast<cudaStream_t>(stream));
+        combine_on_device(combination, exec_on(stream));
     }
 
     void abandon() override
@@ -230,19 +225,19 @@ private:
     void post_send(int to, ConstPiece piece, void* stream)
     {
         check_nccl(ncclSend(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, to, comm_,
-                            static_cast<cudaStream_t>(stream)),
+                            native(stream)),
                    "ncclSend");
     }
     void post_receive(int from, Piece piece, void* stream)
     {
         check_nccl(ncclRecv(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, from, comm_,
-                            static_cast<cudaStream_t>(stream)),
+                            native(stream)),
                    "ncclRecv");
     }
-    void post(CollectiveKind kind, ncclDataType_t type, const DenseMove& move, void* native)
+    void post(CollectiveKind kind, ncclDataType_t type, const DenseMove& move, void* space)
     {
         const auto count = static_cast<std::size_t>(move.count);
-        const auto stream = static_cast<cudaStream_t>(native);
+        const VendorStream stream = native(space);
         if (kind == CollectiveKind::all_gather)
             check_nccl(ncclAllGather(move.in, move.out, count, type, comm_, stream), "ncclAllGather");
         else if (kind == CollectiveKind::reduce_scatter)
@@ -283,17 +278,12 @@ std::string nccl_description()
 {
     int version = 0;
     check_nccl(ncclGetVersion(&version), "ncclGetVersion");
-    return str("NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+    return str(collectives_name, " ", version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 
 std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid)
 {
-    int device = 0;
-    cudaDeviceProp properties{};
-    check_cuda_call(cudaGetDevice(&device), "cudaGetDevice");
-    check_cuda_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-    // Bus numbers may repeat on another node; the UUID is unique.
-    const std::string identity(properties.uuid.bytes, sizeof properties.uuid.bytes);
+    const std::string identity = kernels::facts_of(kernels::current_index()).identity;
     if (share_a_device(gather_texts(grid.world(), identity))) {
         prepare_shared_device(grid.world().rank(), grid.nodes() == 1);
         if (grid.world().rank() == 0)
@@ -303,12 +293,7 @@ std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid)
     return std::make_shared<Nccl>();
 }
 
-void prepare_device_environment(int ranks)
-{
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    if (ranks > 1)
-        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
+void prepare_device_environment(int ranks) { kernels::prepare_vendor(ranks); }
 
 void prepare_shared_device(int world_rank, bool one_node)
 {

@@ -1,59 +1,55 @@
 #include "mpi/nccl/moves.hpp"
 
 #include "base/check.hpp"
+#include "kernels/device/kokkos/team.hpp"
 #include "mpi/nccl/tiles.hpp"
 
 namespace trivium {
 
-void check_cuda_call(cudaError_t status, const char* call)
-{
-    if (status != cudaSuccess)
-        throw IoError({"CUDA", str(call, " failed"), cudaGetErrorString(status),
-                       "run `nvidia-smi` to see the state of the device and who uses it"});
-}
-
 namespace {
 
-__device__ tiles::Thread me() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
+using kernels::Team;
 
-__global__ void __launch_bounds__(tiles::threads)
-    copy_kernel(const __grid_constant__ tiles::Batch<tiles::DeviceCopy> all)
-{
-    tiles::copy_thread(all, me());
-}
+struct CopyTiles {
+    tiles::Batch<tiles::DeviceCopy> all;
+    i64 teams;
 
-template <class T, class Op>
-__global__ void __launch_bounds__(tiles::threads)
-    combine_kernel(const __grid_constant__ tiles::Batch<tiles::DeviceCombine> all,
-                   const __grid_constant__ tiles::Slots slots)
-{
-    tiles::combine_thread<T, Op>(all, slots, me());
-}
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
+    {
+        team.each_lane([&](int lane) { tiles::copy_thread(all, {index, teams, lane}); });
+    }
+};
 
 template <class T, class Op>
-void combine_of(const Combination& combination, cudaStream_t stream)
-{
-    tiles::combine<T>(
-        combination, [&](const tiles::Batch<tiles::DeviceCombine>& all, const tiles::Slots& slots, i64 grid) {
-            combine_kernel<T, Op><<<static_cast<unsigned>(grid), tiles::threads, 0, stream>>>(all, slots);
-            check_cuda_call(cudaGetLastError(), "the launch of a sum");
-        });
-}
+struct CombineTiles {
+    tiles::Batch<tiles::DeviceCombine> all;
+    tiles::Slots slots;
+    i64 teams;
+
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
+    {
+        team.each_lane([&](int lane) { tiles::combine_thread<T, Op>(all, slots, {index, teams, lane}); });
+    }
+};
 
 } // namespace
 
-void copy_on_device(std::span<const CopyBlock> blocks, cudaStream_t stream)
+void copy_on_device(std::span<const CopyBlock> blocks, const kernels::Exec& exec)
 {
-    tiles::copy(blocks, [&](const tiles::Batch<tiles::DeviceCopy>& all, i64 grid) {
-        copy_kernel<<<static_cast<unsigned>(grid), tiles::threads, 0, stream>>>(all);
-        check_cuda_call(cudaGetLastError(), "the launch of a copy");
+    tiles::copy(blocks, [&](const tiles::Batch<tiles::DeviceCopy>& all, i64 teams) {
+        kernels::launch_teams(exec, "collective_copy", teams, tiles::threads, CopyTiles{all, teams});
     });
 }
 
-void combine_on_device(const Combination& combination, cudaStream_t stream)
+void combine_on_device(const Combination& combination, const kernels::Exec& exec)
 {
     tiles::with_combination(combination, [&](auto element, auto op) {
-        combine_of<decltype(element), decltype(op)>(combination, stream);
+        using T = decltype(element);
+        tiles::combine<T>(combination, [&](const tiles::Batch<tiles::DeviceCombine>& all, const tiles::Slots& slots,
+                                           i64 teams) {
+            kernels::launch_teams(exec, "collective_combine", teams, tiles::threads,
+                                  CombineTiles<T, decltype(op)>{all, slots, teams});
+        });
     });
 }
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #define TRV_HOST_DEVICE __host__ __device__
 #else
 #define TRV_HOST_DEVICE

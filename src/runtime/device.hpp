@@ -1,5 +1,5 @@
 #pragma once
-// The accelerator of this process: runtime/cuda for NVIDIA GPUs, runtime/no_cuda for builds without devices.
+// The accelerator of this process: runtime/device for GPUs, runtime/no_device for builds without.
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
 #include "mpi/grid.hpp"
@@ -78,7 +78,7 @@ public:
 
     /// Runs kernels on this stream; valid during the lifetime of the stream.
     kernels::Exec exec() const;
-    /// The back-end's own stream (cudaStream_t), owned by this object.
+    /// The back-end's own stream (cudaStream_t, hipStream_t), owned by this object.
     void* native() const;
     /// Returns when all enqueued work is done.
     /// \throws IoError if that failed

@@ -1,6 +1,6 @@
 #pragma once
-// Streams and events: the interface to a device, which works concurrently with the host. runtime/cuda
-// implements them with CUDA; runtime/no_cuda has none; tests have streams that delay their work and run it in
+// Streams and events: the interface to a device, which works concurrently with the host. runtime/device
+// implements them for GPUs; runtime/no_device has none; tests have streams that delay their work and run it in
 // any legal order.
 #include "runtime/communication.hpp"
 

@@ -90,36 +90,3 @@ TEST_CASE("empty products")
     CHECK(c == std::vector<float>{0, 0, 0, 0});
     Product({0, 2, 3}).run({}, nullptr, nullptr, nullptr, true, {});
 }
-
-TEST_CASE("a product refuses too little scratch and types that do not fit")
-{
-    start_runtime();
-    const ProductShape shape{64, 64, 64, true, false};
-    const Product product(shape);
-    REQUIRE(product.scratch_bytes() > 0);
-    CHECK(product_scratch(shape, 1) == product.scratch_bytes());
-    std::vector<float> x(64 * 64);
-    CHECK_THROWS_AS(
-        product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
-        InternalError);
-    CHECK_THROWS_AS(Product({4, 4, 4, false, false, DType::f32, DType::bf16}), InternalError);
-    ProductShape batch{4, 4, 4, false, false, DType::f32, DType::f32, 2, 16, 16, 16};
-    batch.epilogue = Epilogue::bias;
-    CHECK_THROWS_AS(Product(batch), InternalError);
-    ProductShape biased{4, 4, 4};
-    biased.epilogue = Epilogue::bias;
-    CHECK_THROWS_AS(
-        Product(biased).run({}, x.data(), x.data() + 16, x.data() + 32, false, {}, {x.data(), nullptr}),
-        InternalError);
-}
-
-TEST_CASE("a product uses fewer threads if the scratch is too small for all")
-{
-    start_runtime();
-    const ProductShape shape{256, 256, 256, true, false};
-    const Bytes one = product_scratch(shape, 1), four = product_scratch(shape, 4);
-    REQUIRE(one < four);
-    CHECK(Product(shape, 4, four).scratch_bytes() == four);
-    CHECK(Product(shape, 4, four - 1).scratch_bytes() < four);
-    CHECK(Product(shape, 4, 0).scratch_bytes() == one); // the minimum
-}

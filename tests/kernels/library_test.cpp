@@ -1,7 +1,7 @@
-// What a library must compute on the host; the teams have only the plain kernels.
+// What the libraries of the host compute, and with which scratch; the teams have only plain kernels.
+#include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"
-
-#include "catch.hpp"
+#include "support.hpp"
 
 using namespace trivium;
 using namespace trivium::kernels;
@@ -23,4 +23,37 @@ TEST_CASE("oneDNN computes the usual convolutions in f32, and none in f64")
             CHECK(Convolution(kind, shape, DType::f32, 2).by_library());
             CHECK_FALSE(Convolution(kind, shape, DType::f64, 2).by_library());
         }
+}
+
+TEST_CASE("a product refuses too little scratch and types that do not fit")
+{
+    start_runtime();
+    const ProductShape shape{64, 64, 64, true, false};
+    const Product product(shape);
+    REQUIRE(product.scratch_bytes() > 0);
+    CHECK(product_scratch(shape, 1) == product.scratch_bytes());
+    std::vector<float> x(64 * 64);
+    CHECK_THROWS_AS(
+        product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
+        InternalError);
+    CHECK_THROWS_AS(Product({4, 4, 4, false, false, DType::f32, DType::bf16}), InternalError);
+    ProductShape batch{4, 4, 4, false, false, DType::f32, DType::f32, 2, 16, 16, 16};
+    batch.epilogue = Epilogue::bias;
+    CHECK_THROWS_AS(Product(batch), InternalError);
+    ProductShape biased{4, 4, 4};
+    biased.epilogue = Epilogue::bias;
+    CHECK_THROWS_AS(
+        Product(biased).run({}, x.data(), x.data() + 16, x.data() + 32, false, {}, {x.data(), nullptr}),
+        InternalError);
+}
+
+TEST_CASE("a product uses fewer threads if the scratch is too small for all")
+{
+    start_runtime();
+    const ProductShape shape{256, 256, 256, true, false};
+    const Bytes one = product_scratch(shape, 1), four = product_scratch(shape, 4);
+    REQUIRE(one < four);
+    CHECK(Product(shape, 4, four).scratch_bytes() == four);
+    CHECK(Product(shape, 4, four - 1).scratch_bytes() < four);
+    CHECK(Product(shape, 4, 0).scratch_bytes() == one); // the minimum
 }

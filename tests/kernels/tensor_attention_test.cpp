@@ -2,7 +2,7 @@
 // reference.
 #include "attention_support.hpp"
 #include "emulator/emulator.hpp"
-#include "kernels/device/tensor_attention_backward.hpp"
+#include "kernels/device/cuda/tensor_attention_backward.hpp"
 #include "reference.hpp"
 
 using namespace trivium;

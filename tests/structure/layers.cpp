@@ -34,7 +34,7 @@ const Rooms& designed_rooms()
         {"plan", {"src/plan", {"config", "ir", "model", "passes", "schedule"}}},
         {"compile", {"src/compile", {"plan"}}},
         {"kernels", {"src/kernels", {"base"}}},
-        {"mpi", {"mpi", {"base", "ir"}}},
+        {"mpi", {"mpi", {"base", "ir", "kernels"}}},
         {"runtime", {"src/runtime", {"ir", "schedule", "kernels", "mpi"}}},
         {"io_files", {"io/files", {"base", "config", "ir"}}},
         {"io_metrics", {"io/metrics", {"base", "io_files"}}},

@@ -1,9 +1,9 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its threads
-// form lanes; each lane adds every lanes-th row, and a tree adds the lanes. Teams do not share columns, so no
-// scratch is needed and the order is fixed. Narrow tiles give many teams.
+// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form groups;
+// each group adds every groups-th row, and a tree adds the groups. Teams do not share columns, so no scratch is needed
+// and the order is fixed. Narrow tiles give many teams.
 #include "kernels/device/row_parallel.hpp"
 
 namespace trivium::kernels {
@@ -14,13 +14,12 @@ namespace detail {
 template <class A, int width, class F, class Store, class... In>
 struct ColumnTile {
     static constexpr int ahead = 4;
-    struct Lanes;
 
     F f;
     Store store;
     Inputs<In...> in;
     i64 rows, columns;
-    int across; ///< threads that share a row of the tile, a power of two
+    int across; ///< lanes that share a row of the tile, a power of two
 
     KOKKOS_FUNCTION void operator()(const Team& team, i64 tile) const
     {
@@ -30,17 +29,19 @@ struct ColumnTile {
     template <std::size_t... k>
     KOKKOS_FUNCTION void run(const Team& team, i64 tile, std::index_sequence<k...>) const
     {
-        const int lanes = team.size() / across, lane = team.rank() / across,
-                  at = team.rank() % across * width;
-        const i64 first = tile * across * width, column = first + at;
-        A total[width] = {};
-        if (column < columns)
-            add_rows(total, lane, lanes, Input<In, width, ahead>{in.template get<k, In>() + column, {}}...);
-        const int tile_width = across * width;
-        A* const sums = team.template shared<Lanes, A, Team::most * width>();
-        for (int j = 0; j < width; ++j)
-            sums[lane * tile_width + at + j] = total[j];
-        for (int half = lanes / 2; half > 0; half /= 2) {
+        const int groups = team.lanes() / across, tile_width = across * width;
+        const i64 first = tile * tile_width;
+        A* const sums = reinterpret_cast<A*>(team.shared());
+        team.each_lane([&](int lane) {
+            const int group = lane / across, at = lane % across * width;
+            A total[width] = {};
+            if (first + at < columns)
+                add_rows(total, group, groups,
+                         Input<In, width, ahead>{in.template get<k, In>() + first + at, {}}...);
+            for (int j = 0; j < width; ++j)
+                sums[group * tile_width + at + j] = total[j];
+        });
+        for (int half = groups / 2; half > 0; half /= 2) {
             team.sync();
             TRV_ROLLED
             for (int i = team.rank(); i < half * tile_width; i += team.size())
@@ -54,9 +55,9 @@ struct ColumnTile {
     }
 
     template <class... Arrays>
-    KOKKOS_FUNCTION void add_rows(A (&total)[width], int lane, int lanes, Arrays... arrays) const
+    KOKKOS_FUNCTION void add_rows(A (&total)[width], int group, int groups, Arrays... arrays) const
     {
-        each_pack<ahead>(rows, lane, lanes, [&](i64 r, int slot, bool ready) {
+        each_pack<ahead>(rows, group, groups, [&](i64 r, int slot, bool ready) {
             if (!ready)
                 return (arrays.load(slot, r * columns), ...);
             TRV_UNROLL
@@ -72,19 +73,19 @@ template <class A, class F, class Store, class... In>
 void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
                  const In*... in)
 {
-    constexpr int width = pack_width<In...>(), threads = Team::most;
+    constexpr int width = pack_width<In...>(), lanes = Team::most;
     constexpr i64 enough = 96; // tiles: most multiprocessors have one
-    if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...)) {
-        const int across = columns / width / 4 >= enough ? 4 : 2;
-        launch_teams(exec, label, ceil_div(columns, across * width), threads,
-                     detail::ColumnTile<A, width, F, Store, In...>{
-                         f, store, {{in..., nullptr}}, rows, columns, across});
-    } else {
-        const int across = columns / 32 >= enough ? 32 : 16;
-        launch_teams(
-            exec, label, ceil_div(columns, across), threads,
-            detail::ColumnTile<A, 1, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
-    }
+    const auto launch = [&](auto wide, int across) {
+        constexpr int pack = decltype(wide)::value;
+        using Tile = detail::ColumnTile<A, pack, F, Store, In...>;
+        launch_teams(exec, label, ceil_div(columns, across * pack), lanes,
+                     Tile{f, store, {{in..., nullptr}}, rows, columns, across},
+                     lanes * pack * static_cast<Bytes>(sizeof(A)));
+    };
+    if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
+        launch(std::integral_constant<int, width>(), columns / width / 4 >= enough ? 4 : 2);
+    else
+        launch(std::integral_constant<int, 1>(), columns / 32 >= enough ? 32 : 16);
 }
 
 } // namespace on_teams

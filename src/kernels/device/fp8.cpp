@@ -2,149 +2,185 @@
 #include "kernels/device/fp8.hpp"
 
 #include "base/check.hpp"
-#include "kernels/device/cuda_check.hpp"
-#include "kernels/device/stream.hpp"
+#include "fp8_pair.hpp"
+#include "kernels/device/pack.hpp"
+#include "team.hpp"
 
 #include <algorithm>
-#include <cuda_fp8.h>
 
 namespace trivium::kernels {
+inline namespace on_teams {
 
 namespace {
 
-constexpr int threads = 256;
-constexpr int most_blocks = 1056; // 8 per multiprocessor of an H100
+constexpr int lanes_of_team = 256;
+constexpr i64 most_teams = 1056; // 8 per multiprocessor of an H100
 
-int blocks_for(i64 items)
-{
-    return static_cast<int>(std::clamp<i64>(ceil_div(items, threads), 1, most_blocks));
-}
+struct ClearFound {
+    Fp8Found* found;
+    KOKKOS_FUNCTION void operator()(i64) const { *found = {0, 1}; }
+};
 
 /// Magnitudes compare like their bits, with NaN as the largest; an integer maximum does not depend on the
 /// order.
-__global__ void find_amax(i64 n, const bf16* x, Fp8Found* found)
-{
-    const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x,
-              stride = static_cast<i64>(gridDim.x) * blockDim.x;
-    const i64 packs = n / 8;
-    const auto* packed = reinterpret_cast<const uint4*>(x);
-    std::uint32_t two = 0; // maxima of the even and of the odd elements
-    for (i64 i = first; i < packs; i += stride) {
-        const uint4 pack = packed[i];
-        const std::uint32_t left = __vmaxu2(pack.x & 0x7fff7fffu, pack.y & 0x7fff7fffu);
-        const std::uint32_t right = __vmaxu2(pack.z & 0x7fff7fffu, pack.w & 0x7fff7fffu);
-        two = __vmaxu2(two, __vmaxu2(left, right));
+template <int width>
+struct FindAmax {
+    i64 n, teams;
+    const bf16* x;
+    Fp8Found* found;
+
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
+    {
+        const auto larger = [](std::uint32_t a, std::uint32_t b) { return a > b ? a : b; };
+        const std::uint32_t amax = team.join(
+            std::uint32_t{0},
+            [&](int lane) {
+                std::uint32_t mine = 0;
+                TRV_ROLLED
+                for (i64 i = index * team.lanes() + lane; i < n / width; i += teams * team.lanes()) {
+                    const auto pack = Pack<bf16, width>::load(x + i * width);
+                    TRV_UNROLL
+                    for (int j = 0; j < width; ++j)
+                        mine = larger(mine, pack.at[j].bits & 0x7fffu);
+                }
+                if (const i64 rest = n / width * width + lane; index == 0 && rest < n)
+                    mine = larger(mine, x[rest].bits & 0x7fffu);
+                return mine;
+            },
+            larger);
+        if (team.rank() == 0 && amax > 0)
+            Kokkos::atomic_fetch_max(&found->amax, amax);
     }
-    std::uint32_t amax = max(two & 0xffffu, two >> 16);
-    if (packs * 8 + first < n)
-        amax = max(amax, static_cast<std::uint32_t>(x[packs * 8 + first].bits & 0x7fffu));
-    amax = __reduce_max_sync(0xffffffffu, amax);
-    if (threadIdx.x % 32 == 0 && amax > 0)
-        atomicMax(&found->amax, amax);
-}
+};
 
 struct Scale {
     float scale, back;
 };
 
-/// Every thread computes the scale; one of them stores it for the product.
-__device__ Scale scale_of(Fp8 format, Fp8Found* found)
+KOKKOS_FUNCTION Scale scale_of(Fp8 format, const Fp8Found* found)
 {
-    const float scale = fp8_scale(__uint_as_float(found->amax << 16), format), back = 1 / scale;
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
-        found->back = back;
-    return {scale, back};
+    const float scale = fp8_scale(__builtin_bit_cast(float, found->amax << 16), format);
+    return {scale, 1 / scale};
 }
 
-__device__ uint2 bytes_of(uint4 pack, float scale, __nv_fp8_interpretation_t kind)
+/// 8 numbers as 8 bytes.
+KOKKOS_FUNCTION PackWords<8> bytes_of(const Pack<bf16, 8>& pack, float scale, Fp8 format)
 {
-    const auto pair = [&](std::uint32_t two) -> std::uint32_t { // the even element is in the lower half
-        const float2 scaled{__uint_as_float(two << 16) * scale, __uint_as_float(two & 0xffff0000u) * scale};
-        return __nv_cvt_float2_to_fp8x2(scaled, __NV_SATFINITE, kind);
+    const auto four = [&](int j) {
+        return fp8_pair(pack.at[j] * scale, pack.at[j + 1] * scale, format) |
+               fp8_pair(pack.at[j + 2] * scale, pack.at[j + 3] * scale, format) << 16;
     };
-    return {pair(pack.x) | pair(pack.y) << 16, pair(pack.z) | pair(pack.w) << 16};
+    const std::uint32_t words[2] = {four(0), four(4)};
+    return __builtin_bit_cast(PackWords<8>, words);
 }
 
-__global__ void write_bytes(Fp8 format, __nv_fp8_interpretation_t kind, i64 packs, const uint4* x, uint2* y,
-                            Fp8Found* found)
-{
-    const float scale = scale_of(format, found).scale;
-    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
-         i += static_cast<i64>(gridDim.x) * blockDim.x)
-        y[i] = bytes_of(x[i], scale, kind);
-}
+struct WriteBytes {
+    Fp8 format;
+    const bf16* x;
+    std::uint8_t* y;
+    Fp8Found* found;
 
-constexpr int tile = 64, pitch = tile + 4;
-
-/// A block transposes 64 x 64 numbers in shared memory.
-__global__ void write_turned(Fp8 format, __nv_fp8_interpretation_t kind, i64 rows, i64 columns,
-                             const bf16* x_rc, std::uint8_t* y_cr, Fp8Found* found)
-{
-    __shared__ alignas(16) std::uint8_t turned[tile * pitch]; // [column][row]
-    const float scale = scale_of(format, found).scale;
-    const i64 row_0 = static_cast<i64>(blockIdx.y) * tile, column_0 = static_cast<i64>(blockIdx.x) * tile;
-    for (int item = threadIdx.x; item < tile * tile / 8; item += threads) {
-        const int row = item / (tile / 8), column = item % (tile / 8) * 8;
-        if (row_0 + row >= rows || column_0 + column >= columns)
-            continue;
-        const uint2 bytes = bytes_of(
-            *reinterpret_cast<const uint4*>(x_rc + (row_0 + row) * columns + column_0 + column), scale, kind);
-        for (int j = 0; j < 8; ++j)
-            turned[(column + j) * pitch + row] =
-                static_cast<std::uint8_t>((j < 4 ? bytes.x : bytes.y) >> (j % 4 * 8));
+    KOKKOS_FUNCTION void operator()(i64 i) const
+    {
+        const Scale by = scale_of(format, found);
+        if (i == 0)
+            found->back = by.back;
+        store_words(y + i * 8, bytes_of(Pack<bf16, 8>::load(x + i * 8), by.scale, format));
     }
-    __syncthreads();
-    const int column = threadIdx.x / 4, row = threadIdx.x % 4 * 16;
-    if (column_0 + column < columns && row_0 + row < rows) {
-        const auto* words = reinterpret_cast<const std::uint32_t*>(turned + column * pitch + row);
-        *reinterpret_cast<uint4*>(y_cr + (column_0 + column) * rows + row_0 + row) = {words[0], words[1],
-                                                                                      words[2], words[3]};
-    }
-}
+};
 
-__global__ void round_through(Fp8 format, i64 n, const bf16* x, bf16* y, Fp8Found* found)
-{
-    const Scale by = scale_of(format, found);
-    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += static_cast<i64>(gridDim.x) * blockDim.x)
+/// A team transposes 64 x 64 numbers in shared memory.
+struct WriteTurned {
+    static constexpr int tile = 64, pitch = tile + 4;
+
+    Fp8 format;
+    i64 rows, columns, across;
+    const bf16* x_rc;
+    std::uint8_t* y_cr;
+    Fp8Found* found;
+
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
+    {
+        auto* const turned = reinterpret_cast<std::uint8_t*>(team.shared()); // [column][row]
+        const Scale by = scale_of(format, found);
+        if (index == 0 && team.rank() == 0)
+            found->back = by.back;
+        const i64 row_0 = index / across * tile, column_0 = index % across * tile;
+        for (int item = team.rank(); item < tile * tile / 8; item += team.size()) {
+            const int row = item / (tile / 8), column = item % (tile / 8) * 8;
+            if (row_0 + row >= rows || column_0 + column >= columns)
+                continue;
+            const auto pack = Pack<bf16, 8>::load(x_rc + (row_0 + row) * columns + column_0 + column);
+            const auto bytes = __builtin_bit_cast(std::uint64_t, bytes_of(pack, by.scale, format));
+            for (int j = 0; j < 8; ++j)
+                turned[(column + j) * pitch + row] = static_cast<std::uint8_t>(bytes >> 8 * j);
+        }
+        team.sync();
+        for (int item = team.rank(); item < tile * tile / 16; item += team.size()) {
+            const int column = item / (tile / 16), row = item % (tile / 16) * 16;
+            if (column_0 + column >= columns || row_0 + row >= rows)
+                continue;
+            std::uint32_t words[4];
+            for (int w = 0; w < 4; ++w)
+                words[w] = *reinterpret_cast<const std::uint32_t*>(turned + column * pitch + row + 4 * w);
+            store_words(y_cr + (column_0 + column) * rows + row_0 + row,
+                        __builtin_bit_cast(PackWords<16>, words));
+        }
+    }
+};
+
+struct RoundThrough {
+    Fp8 format;
+    const bf16* x;
+    bf16* y;
+    const Fp8Found* found;
+
+    KOKKOS_FUNCTION void operator()(i64 i) const
+    {
+        const Scale by = scale_of(format, found);
         y[i] = bf16(fp8_decode(fp8_encode(x[i] * by.scale, format), format) * by.back);
-}
+    }
+};
 
-void find(cudaStream_t stream, i64 n, const bf16* x, Fp8Found* found)
+void find(const Exec& exec, i64 n, const bf16* x, Fp8Found* found)
 {
-    check_cuda(cudaMemsetAsync(found, 0, sizeof(Fp8Found), stream), "cudaMemsetAsync");
-    find_amax<<<blocks_for(n / 8), threads, 0, stream>>>(n, x, found);
-    check_cuda(cudaGetLastError(), "find_amax");
+    constexpr int width = 8;
+    launch_range(exec, "fp8_clear", 1, ClearFound{found});
+    const auto launch = [&](auto wide) {
+        constexpr int pack = decltype(wide)::value;
+        const i64 teams = std::clamp<i64>(ceil_div(n, lanes_of_team * pack), 1, most_teams);
+        launch_teams(exec, "fp8_amax", teams, lanes_of_team, FindAmax<pack>{n, teams, x, found});
+    };
+    if (reinterpret_cast<std::uintptr_t>(x) % 16 == 0)
+        launch(std::integral_constant<int, width>());
+    else
+        launch(std::integral_constant<int, 1>());
 }
 
 } // namespace
+} // namespace on_teams
 
-void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
+void fp8_bytes(const Exec& exec, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
                std::uint8_t* y, Fp8Found* found)
 {
     TRV_CHECK(rows % 16 == 0 && columns % 16 == 0, rows, " x ", columns, " numbers as bytes of FP8");
-    const __nv_fp8_interpretation_t kind = format == Fp8::e4m3 ? __NV_E4M3 : __NV_E5M2;
-    const i64 packs = rows * columns / 8;
-    find(stream, rows * columns, x_rc, found);
+    find(exec, rows * columns, x_rc, found);
     if (transposed) {
-        const i64 across = ceil_div(columns, tile), down = ceil_div(rows, tile);
-        TRV_CHECK(down < 65536, "a tensor of ", rows, " rows");
-        write_turned<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), threads, 0,
-                       stream>>>(format, kind, rows, columns, x_rc, y, found);
+        const i64 across = ceil_div(columns, WriteTurned::tile), down = ceil_div(rows, WriteTurned::tile);
+        launch_teams(exec, "fp8_transpose", across * down, lanes_of_team,
+                     WriteTurned{format, rows, columns, across, x_rc, y, found},
+                     WriteTurned::tile * WriteTurned::pitch);
     } else {
-        write_bytes<<<blocks_for(packs), threads, 0, stream>>>(
-            format, kind, packs, reinterpret_cast<const uint4*>(x_rc), reinterpret_cast<uint2*>(y), found);
+        launch_range(exec, "fp8_bytes", rows * columns / 8, WriteBytes{format, x_rc, y, found});
     }
-    check_cuda(cudaGetLastError(), "write_bytes");
 }
 
 void fp8_round(const Exec& exec, Fp8 format, i64 n, const bf16* x, bf16* y, Scratch scratch)
 {
     TRV_CHECK(scratch.size >= fp8_scratch, "rounding to FP8 needs ", fp8_scratch, " B of scratch");
     auto* const found = static_cast<Fp8Found*>(scratch.data);
-    find(stream_of(exec), n, x, found);
-    round_through<<<blocks_for(n), threads, 0, stream_of(exec)>>>(format, n, x, y, found);
-    check_cuda(cudaGetLastError(), "round_through");
+    find(exec, n, x, found);
+    launch_range(exec, "fp8_round", n, RoundThrough{format, x, y, found});
 }
 
 } // namespace trivium::kernels

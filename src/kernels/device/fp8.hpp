@@ -1,8 +1,6 @@
 #pragma once
-// Tensors in FP8 as bytes, for products on the tensor cores.
+// Tensors in FP8 as bytes, for products that take bytes.
 #include "kernels/fp8.hpp"
-
-#include <cuda_runtime_api.h>
 
 namespace trivium::kernels {
 
@@ -14,7 +12,7 @@ struct Fp8Found {
 
 /// y_rc = bytes of x_rc under its own scale, or y_cr = its transpose; also writes `found`.
 /// \pre rows and columns are multiples of 16, addresses aligned to 16 bytes
-void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
+void fp8_bytes(const Exec& exec, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
                std::uint8_t* y, Fp8Found* found);
 
 } // namespace trivium::kernels

@@ -4,9 +4,10 @@
 //
 // These kernels are bound by memory. So arrays move in packs of 16 bytes, neighbouring threads take
 // neighbouring packs, and a thread loads several packs before it uses the first. Data that a row needs twice
-// is read twice: row_threads() makes sure that the rows of a multiprocessor fit its L1 cache.
+// is read twice: row_lanes() makes sure that the rows of a multiprocessor fit its L1 cache.
 //
-// The order of every sum depends only on the sizes.
+// The order of every sum depends only on the sizes. A row's team may be one thread that works for all of its lanes, so
+// whatever a lane keeps beyond a barrier is in shared memory.
 #include "base/check.hpp"
 #include "kernels/device/pack.hpp"
 #include "kernels/values.hpp"
@@ -113,11 +114,7 @@ public:
     template <class A, class F>
     KOKKOS_FUNCTION A sum(i64 n, F f) const
     {
-        A total = 0;
-        TRV_ROLLED
-        for (i64 i = team_.rank(); i < n; i += team_.size())
-            total += f(i);
-        return joined_sum(total);
+        return fold(n, A(0), f, [](A a, A b) { return a + b; });
     }
 
     template <class A, class F, class First, class... In>
@@ -125,9 +122,14 @@ public:
     {
         constexpr int width = pack_width<First, In...>(), ahead = detail::packs_ahead(1 + sizeof...(In));
         const Split parts = split<width>(n, first, in...);
-        return joined_sum(sum_part<A, width, ahead>(n, parts, f,
-                                                    detail::Input<First, width, ahead>{first, {}},
-                                                    detail::Input<In, width, ahead>{in, {}}...));
+        return team_.join(
+            A(0),
+            [&](int lane) {
+                return sum_part<A, width, ahead>(n, parts, f, lane,
+                                                 detail::Input<First, width, ahead>{first, {}},
+                                                 detail::Input<In, width, ahead>{in, {}}...);
+            },
+            [](A a, A b) { return a + b; });
     }
 
     template <class A, class F>
@@ -139,23 +141,22 @@ public:
     template <class A, class F>
     KOKKOS_FUNCTION A max(i64 n, F f) const
     {
-        A top = -A(INFINITY);
-        TRV_ROLLED
-        for (i64 i = team_.rank(); i < n; i += team_.size()) {
-            const A value = f(i);
-            top = value > top ? value : top;
-        }
-        return joined_max(top);
+        return fold(n, -A(INFINITY), f, [](A a, A b) { return b > a ? b : a; });
     }
 
     template <class A, class F, class Join>
     KOKKOS_FUNCTION A fold(i64 n, A none, F f, Join join) const
     {
-        A mine = none;
-        TRV_ROLLED
-        for (i64 i = team_.rank(); i < n; i += team_.size())
-            mine = join(mine, f(i));
-        return joined(mine, none, join);
+        return team_.join(
+            none,
+            [&](int lane) {
+                A mine = none;
+                TRV_ROLLED
+                for (i64 i = lane; i < n; i += team_.lanes())
+                    mine = join(mine, f(i));
+                return mine;
+            },
+            join);
     }
 
     template <class F>
@@ -167,44 +168,12 @@ public:
 
     KOKKOS_FUNCTION void sync() const { team_.sync(); }
 
-    /// Sum of `mine` over all threads; all threads call it and get the result.
-    template <class A>
-    KOKKOS_FUNCTION A joined_sum(A mine) const
-    {
-        return joined(mine, A(0), [](A a, A b) { return a + b; });
-    }
-    template <class A>
-    KOKKOS_FUNCTION A joined_max(A mine) const
-    {
-        return joined(mine, -A(INFINITY), [](A a, A b) { return b > a ? b : a; });
-    }
-
 private:
-    struct Joining;
-
-    template <class A, class F>
-    KOKKOS_FUNCTION A joined(A mine, A none, F join) const
-    {
-        for (int mask = 1; mask < Team::warp; mask *= 2)
-            mine = join(mine, team_.across(mine, mask));
-        // Two alternating buffers: a fast thread may write again while a slow one still reads.
-        constexpr int warps = Team::most / Team::warp;
-        A* const place = team_.template shared<Joining, A, 2 * warps>() + turn_ * warps;
-        turn_ ^= 1;
-        if (team_.rank() % Team::warp == 0)
-            place[team_.rank() / Team::warp] = mine;
-        team_.sync();
-        A all = none;
-        for (int w = 0; w < team_.size() / Team::warp; ++w)
-            all = join(all, place[w]);
-        return all;
-    }
-
     template <class A, int width, int ahead, class F, class... In>
-    KOKKOS_FUNCTION A sum_part(i64 n, const Split& parts, F f, In... in) const
+    KOKKOS_FUNCTION A sum_part(i64 n, const Split& parts, F f, int lane, In... in) const
     {
         A part[ahead] = {};
-        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(),
+        detail::each_pack<ahead>(parts.packs, lane, team_.lanes(),
                                  [&](i64 p, [[maybe_unused]] int slot, bool ready) {
                                      if (!ready)
                                          return (in.load(slot, parts.head + p * width), ...);
@@ -212,7 +181,7 @@ private:
                                      for (int j = 0; j < width; ++j)
                                          part[slot] += f(in.get(slot, j)...);
                                  });
-        detail::each_single(n, width, parts, team_.rank(), team_.size(),
+        detail::each_single(n, width, parts, lane, team_.lanes(),
                             [&](i64 i) { part[0] += f(in.one(i)...); });
         TRV_UNROLL
         for (int u = 1; u < ahead; ++u)
@@ -261,41 +230,34 @@ private:
     }
 
     const Team& team_;
-    mutable int turn_ = 0;
 };
 
 inline constexpr int columns_at_once = 1; // so that neighbouring threads have neighbouring elements
 inline constexpr int loops_per_row = 64;
 
-/// Threads for a row of `width` elements of `size` bytes: two packs per thread, so that few rows are active
+/// Lanes for a row of `width` elements of `size` bytes: two packs per lane, so that few rows are active
 /// at a time.
-inline int row_threads(i64 width, std::size_t size)
+inline int row_lanes(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;
-    int threads = 2 * Team::warp;
-    while (threads < Team::most && threads * 2 < packs)
-        threads *= 2;
-    return threads;
+    int lanes = Team::fewest;
+    while (lanes < Team::most && lanes * 2 < packs)
+        lanes *= 2;
+    return lanes;
 }
 
 template <class T, class F>
 void for_rows(const Exec& exec, const char* label, i64 rows, i64 width, F f)
 {
     launch_teams(
-        exec, label, rows, row_threads(width, sizeof(T)),
+        exec, label, rows, row_lanes(width, sizeof(T)),
         KOKKOS_LAMBDA(const Team& team, i64 r) { f(Row(team), r); });
 }
 
 template <class F>
 void for_each_index(const Exec& exec, const char* label, i64 n, F f)
 {
-    constexpr int threads = 256;
-    launch_teams(
-        exec, label, ceil_div(n, threads), threads, KOKKOS_LAMBDA(const Team& team, i64 block) {
-            const i64 i = block * threads + team.rank();
-            if (i < n)
-                f(i);
-        });
+    launch_range(exec, label, n, f);
 }
 
 namespace detail {
@@ -337,10 +299,10 @@ struct MapSpan {
 template <class F, class To, class... In>
 void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
-    // Each thread moves its packs once: this determines the number of teams.
-    constexpr int threads = 256;
-    constexpr i64 span = i64{threads} * detail::packs_ahead(sizeof...(In)) * 16;
-    launch_teams(exec, label, ceil_div(n, span), threads,
+    // Each lane moves its packs once: this determines the number of teams.
+    constexpr int lanes = 256;
+    constexpr i64 span = i64{lanes} * detail::packs_ahead(sizeof...(In)) * 16;
+    launch_teams(exec, label, ceil_div(n, span), lanes,
                  detail::MapSpan<F, To, In...>{f, to, {{in..., nullptr}}, n, span});
 }
 

@@ -1,7 +1,7 @@
 #include "kernels/runtime.hpp"
 
 #include "base/check.hpp"
-#include "cuda_check.hpp"
+#include "kernels/device/vendor.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <omp.h>
@@ -16,9 +16,9 @@ Runtime::Runtime(int threads)
     omp_set_dynamic(0);
     omp_set_num_threads(threads); // for work on the host
     if (!Kokkos::is_initialized()) {
-        int device = 0; // Kokkos would choose a device from the launcher's environment
-        check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-        Kokkos::initialize(Kokkos::InitializationSettings().set_device_id(device).set_num_threads(1));
+        // Kokkos would choose a device from the launcher's environment.
+        Kokkos::initialize(
+            Kokkos::InitializationSettings().set_device_id(current_index()).set_num_threads(1));
         owner_ = true;
     }
 }

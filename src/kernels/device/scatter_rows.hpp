@@ -16,15 +16,17 @@ namespace detail {
 template <class T, int width>
 struct ScatterRows {
     using A = Acc<T>;
-    static constexpr int threads = Team::most, lanes = 128,
-                         groups = threads / lanes; ///< one group per row that is read
-    static constexpr int tile = lanes * width;     ///< columns of a team
-    static constexpr int looks = 8, round = looks * threads,
-                         words = round / 32; ///< bit masks of the positions per round
+    static constexpr int across = 128;                  ///< lanes that share a row that is read
+    static constexpr int groups = Team::most / across;  ///< of lanes, one per row that is read
+    static constexpr int tile = across * width;         ///< columns of a team
+    static constexpr int looks = 8;                     ///< neighbouring tokens that a lane compares at once
+    static constexpr int round = looks * Team::most;
     static constexpr int ahead = 4;
-    struct Votes;
-    struct Places;
-    struct Sums;
+
+    struct Shared {
+        A sums[groups * tile];
+        std::uint16_t places[round];
+    };
 
     const T* x_cd;
     const std::int32_t* token_c;
@@ -38,45 +40,60 @@ struct ScatterRows {
         const i64 v = token - offset;
         if (v < 0 || v >= rows || occurs_before(team, token, c))
             return;
-        const int group = team.rank() / lanes;
-        const i64 column = first + team.rank() % lanes * width;
-        const auto* const places = team.template shared<Places, std::uint16_t, round>();
-        A sum[width] = {};
+        auto& shared = *reinterpret_cast<Shared*>(team.shared());
+        team.each_lane([&](int lane) {
+            for (int j = 0; j < width; ++j)
+                shared.sums[lane * width + j] = 0;
+        });
         for (i64 begin = c; begin < count; begin += round) {
-            const int n = list_places(team, token, begin);
-            Input<T, width, ahead> in{x_cd + begin * dim + column, {}};
-            each_pack<ahead>(column < dim ? n : 0, group, groups, [&](i64 k, int slot, bool ready) {
-                if (!ready)
-                    return in.load(slot, places[k] * dim);
-                TRV_UNROLL
-                for (int j = 0; j < width; ++j)
-                    sum[j] += in.get(slot, j);
-            });
+            const int n = list_places(team, token, begin, shared.places);
+            if (n > 0)
+                team.each_lane([&](int lane) { add_rows(lane, first, begin, n, shared); });
         }
-        A* const sums = team.template shared<Sums, A, groups * tile>();
-        for (int j = 0; j < width; ++j)
-            sums[group * tile + team.rank() % lanes * width + j] = sum[j];
         team.sync();
         TRV_ROLLED
-        for (int i = team.rank(); i < tile && first + i < dim; i += threads) {
+        for (int i = team.rank(); i < tile && first + i < dim; i += team.size()) {
             A total = 0;
             for (int g = 0; g < groups; ++g)
-                total += sums[g * tile + i];
+                total += shared.sums[g * tile + i];
             table_vd[v * dim + first + i] += total;
         }
+    }
+
+    /// The lane's part of the rows at the n listed places, added to its sums.
+    KOKKOS_FUNCTION void add_rows(int lane, i64 first, i64 begin, int n, Shared& shared) const
+    {
+        const i64 column = first + lane % across * width;
+        A sum[width];
+        for (int j = 0; j < width; ++j)
+            sum[j] = shared.sums[lane * width + j];
+        Input<T, width, ahead> in{x_cd + begin * dim + column, {}};
+        each_pack<ahead>(column < dim ? n : 0, lane / across, groups, [&](i64 k, int slot, bool ready) {
+            if (!ready)
+                return in.load(slot, shared.places[k] * dim);
+            TRV_UNROLL
+            for (int j = 0; j < width; ++j)
+                sum[j] += in.get(slot, j);
+        });
+        for (int j = 0; j < width; ++j)
+            shared.sums[lane * width + j] = sum[j];
     }
 
     /// Whether `token` is among the first `end`. All threads call it.
     KOKKOS_FUNCTION bool occurs_before(const Team& team, std::int32_t token, i64 end) const
     {
         TRV_ROLLED
-        for (i64 last = end - 1 - team.rank(), done = 0; done < end; done += round, last -= round) {
-            bool here = false;
-            TRV_UNROLL
-            for (int look = 0; look < looks; ++look)
-                if (last - look * threads >= 0)
-                    here |= token_c[last - look * threads] == token;
-            if (team.any(here))
+        for (i64 done = 0; done < end; done += round) {
+            const bool here = team.any([&](int lane) {
+                bool found = false;
+                TRV_UNROLL
+                for (int look = 0; look < looks; ++look) {
+                    const i64 i = end - 1 - done - look * Team::most - lane;
+                    found |= i >= 0 && token_c[i] == token;
+                }
+                return found;
+            });
+            if (here)
                 return true;
         }
         return false;
@@ -84,36 +101,26 @@ struct ScatterRows {
 
     /// Lists the positions of `token` in the round at `begin`, in order and relative to it. Returns their
     /// number. All threads call it.
-    KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin) const
+    KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin, std::uint16_t* places) const
     {
-        auto* const votes = team.template shared<Votes, std::uint32_t, words>();
-        auto* const places = team.template shared<Places, std::uint16_t, round>();
-        bool here[looks], some = false;
-        TRV_UNROLL
-        for (int look = 0; look < looks; ++look) {
-            const i64 i = begin + look * threads + team.rank();
-            here[look] = i < count && token_c[i] == token;
-            some |= here[look];
-        }
-        if (!team.any(some)) // also a barrier: all threads are done with the last round's list
-            return 0;
-        TRV_UNROLL
-        for (int look = 0; look < looks; ++look) {
-            const std::uint32_t vote = team.votes(here[look]);
-            if (team.rank() % Team::warp == 0)
-                votes[(look * threads + team.rank()) / Team::warp] = vote;
-        }
-        team.sync();
-        int before = 0, all = 0;
-        for (int w = 0; w < words; ++w) {
-            if (w == team.rank())
-                before = all;
-            all += Team::bits(votes[w]);
-        }
-        if (team.rank() < words)
-            for (int bit = 0; bit < 32; ++bit)
-                if (votes[team.rank()] >> bit & 1u)
-                    places[before++] = static_cast<std::uint16_t>(team.rank() * 32 + bit);
+        const auto matches = [&](int lane, int look) {
+            const i64 i = begin + lane * looks + look;
+            return i < count && token_c[i] == token;
+        };
+        const int all = team.number(
+            [&](int lane) {
+                int n = 0;
+                TRV_UNROLL
+                for (int look = 0; look < looks; ++look)
+                    n += matches(lane, look) ? 1 : 0;
+                return n;
+            },
+            [&](int lane, int before) {
+                TRV_UNROLL
+                for (int look = 0; look < looks; ++look)
+                    if (matches(lane, look))
+                        places[before++] = static_cast<std::uint16_t>(lane * looks + look);
+            });
         team.sync();
         return all;
     }
@@ -126,8 +133,9 @@ void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const 
     using Kernel = ScatterRows<T, width>;
     const i64 tiles = ceil_div(shape.dim, Kernel::tile);
     launch_teams(
-        exec, "scatter_rows", shape.count * tiles, Kernel::threads,
-        Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles});
+        exec, "scatter_rows", shape.count * tiles, Team::most,
+        Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles},
+        static_cast<Bytes>(sizeof(typename Kernel::Shared)));
 }
 
 } // namespace detail

@@ -14,6 +14,13 @@ struct RunningSoftmax {
     /// Shift of the exponents: 0 if all values so far are -inf, because exp(-inf + inf) would be NaN.
     KOKKOS_FUNCTION static A shift(A row_max) { return row_max == -A(INFINITY) ? A(0) : row_max; }
 
+    /// The running softmax of both.
+    KOKKOS_FUNCTION static RunningSoftmax joined(const RunningSoftmax& a, const RunningSoftmax& b)
+    {
+        const A top = b.row_max > a.row_max ? b.row_max : a.row_max, drop = shift(top);
+        return {top, a.row_sum * fast_exp(a.row_max - drop) + b.row_sum * fast_exp(b.row_max - drop)};
+    }
+
     template <int n, class Get>
     KOKKOS_FUNCTION void add(Get get)
     {
@@ -38,19 +45,25 @@ KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
     using A = Acc<T>;
     constexpr int width = pack_width<T>(), ahead = 4;
     const Split parts = split<width>(n, x_n);
-    const int self = row.team().rank(), count = row.team().size();
-    RunningSoftmax<A> mine;
-    detail::Input<T, width, ahead> in{x_n, {}};
-    detail::each_pack<ahead>(parts.packs, self, count, [&](i64 p, int slot, bool ready) {
-        if (ready)
-            mine.template add<width>([&](int j) { return in.get(slot, j); });
-        else
-            in.load(slot, parts.head + p * width);
-    });
-    detail::each_single(n, width, parts, self, count,
-                        [&](i64 i) { mine.template add<1>([&](int) { return in.one(i); }); });
-    const A row_max = row.joined_max(mine.row_max), drop = RunningSoftmax<A>::shift(row_max);
-    return drop + logarithm(row.joined_sum(mine.row_sum * fast_exp(mine.row_max - drop)));
+    const Team& team = row.team();
+    const auto all = team.join(
+        RunningSoftmax<A>{},
+        [&](int lane) {
+            RunningSoftmax<A> mine;
+            detail::Input<T, width, ahead> in{x_n, {}};
+            detail::each_pack<ahead>(parts.packs, lane, team.lanes(), [&](i64 p, int slot, bool ready) {
+                if (ready)
+                    mine.template add<width>([&](int j) { return in.get(slot, j); });
+                else
+                    in.load(slot, parts.head + p * width);
+            });
+            detail::each_single(n, width, parts, lane, team.lanes(), [&](i64 i) {
+                mine.template add<1>([&](int) { return in.one(i); });
+            });
+            return mine;
+        },
+        [](const RunningSoftmax<A>& a, const RunningSoftmax<A>& b) { return RunningSoftmax<A>::joined(a, b); });
+    return RunningSoftmax<A>::shift(all.row_max) + logarithm(all.row_sum);
 }
 
 } // namespace on_teams

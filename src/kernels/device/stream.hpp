@@ -2,24 +2,23 @@
 // The object behind Exec::stream on a device.
 #include "kernels/exec.hpp"
 
-#include <cuda_runtime_api.h>
 #include <memory>
 
 namespace trivium::kernels {
 
-/// The stream of `exec`, for kernels and libraries other than Kokkos.
-cudaStream_t stream_of(const Exec& exec);
+/// The vendor's stream (as void*) of `exec`, for libraries other than Kokkos.
+void* stream_of(const Exec& exec);
 
-/// Kokkos' execution space on a CUDA stream, which must outlive it, as a Runtime must.
+/// Kokkos' execution space on a stream, which must outlive it, as a Runtime must.
 class SpaceOnStream {
 public:
-    explicit SpaceOnStream(cudaStream_t stream);
+    explicit SpaceOnStream(void* stream);
     SpaceOnStream(const SpaceOnStream&) = delete;
     SpaceOnStream& operator=(const SpaceOnStream&) = delete;
     ~SpaceOnStream();
 
-    /// For Exec::stream; valid during the lifetime of this object.
-    void* address() const;
+    /// Runs kernels on it; valid during the lifetime of this object.
+    Exec exec() const;
 
 private:
     struct Impl;

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "dnnl_calls.hpp"
 #include "kernels/epilogue.hpp"
+#include "kernels/host/kernel_scope.hpp"
 #include "tiled_product.hpp"
 
 #include <array>
@@ -96,6 +97,7 @@ struct Product::Impl {
         if (tiled)
             return tiled_product({.threads = threads}, shape, from_a, from_b, to, overwrite, lent);
         checked_dnnl("running a product", [&] {
+            const KernelScope shown("product");
             const ThreadScope scope(threads);
             dnnl::stream stream(dnnl_engine());
             const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {

@@ -1,17 +1,18 @@
 #pragma once
-// Parallel loops on the host: OpenMP threads over rows, plain vectorised loops inside a row. (Debian's Kokkos
-// has only the Serial space, but a rank uses several threads, so the host does not use Kokkos policies.)
+// Parallel loops on the host: threads over rows, plain vectorised loops inside a row. The threads are those of
+// Kokkos' parallel host space, or OpenMP's where Kokkos has none (threads.hpp).
 // device/row_parallel.hpp has the same names with Kokkos teams.
 //
 // The partition never changes a result: each row is computed by one thread, in a fixed order.
 #include "base/check.hpp"
 #include "kernels/exec.hpp"
 #include "kernels/values.hpp"
+#include "threads.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <atomic>
 #include <limits>
-#include <omp.h>
 
 // Kernel loops may write where they read, but only at the same index: iterations are independent.
 #ifdef __clang__
@@ -148,26 +149,6 @@ private:
     static constexpr int lanes = 32;
 };
 
-/// A region for Kokkos tools; costs one test if none is loaded.
-class Region {
-public:
-    explicit Region(const char* label) : on_(Kokkos::Profiling::profileLibraryLoaded())
-    {
-        if (on_)
-            Kokkos::Profiling::pushRegion(label);
-    }
-    Region(const Region&) = delete;
-    Region& operator=(const Region&) = delete;
-    ~Region()
-    {
-        if (on_)
-            Kokkos::Profiling::popRegion();
-    }
-
-private:
-    bool on_;
-};
-
 /// Calls f without inlining. Inlined into loops, the compiler makes several versions of a body (peeled,
 /// unrolled, one per thread count) and may contract and reassociate them differently: bits would depend on
 /// the partition.
@@ -179,23 +160,17 @@ template <class F, class... Args>
 
 /// f(begin, end) on each thread's part of [0, n), split at multiples of `grain`.
 template <class F>
-void for_parts(const Exec& exec, i64 n, i64 grain, F f)
+void for_parts(const Exec& exec, const char* label, i64 n, i64 grain, F f)
 {
-    const i64 grains = ceil_div(n, grain);
-    const int threads = static_cast<int>(std::min<i64>(exec.threads, grains));
-    if (threads <= 1) {
-        if (n > 0)
-            f(i64{0}, n);
+    if (n <= 0)
         return;
-    }
-#pragma omp parallel num_threads(threads)
-    {
-        const i64 count = omp_get_num_threads(), self = omp_get_thread_num();
+    const i64 grains = ceil_div(n, grain);
+    on_threads(label, static_cast<int>(std::min<i64>(exec.threads, grains)), [&](i64 self, i64 count) {
         const i64 begin = grains * self / count * grain,
                   end = std::min(grains * (self + 1) / count * grain, n);
         if (begin < end)
             f(begin, end);
-    }
+    });
 }
 
 /// Neighbouring elements that one iteration of each() should compute together, if each element takes a loop.
@@ -207,8 +182,7 @@ inline constexpr int loops_per_row = 4;
 template <class T, class F>
 void for_rows(const Exec& exec, const char* label, i64 rows, i64, F f)
 {
-    const Region region(label);
-    for_parts(exec, rows, 1, [&](i64 begin, i64 end) {
+    for_parts(exec, label, rows, 1, [&](i64 begin, i64 end) {
         for (i64 r = begin; r < end; ++r)
             call_apart(f, Row(), r);
     });
@@ -218,23 +192,21 @@ void for_rows(const Exec& exec, const char* label, i64 rows, i64, F f)
 template <class F>
 void for_each_index(const Exec& exec, const char* label, i64 n, F f)
 {
-    const Region region(label);
     const auto part = [&](i64 begin, i64 end) {
         const F local = f;
         TRV_INDEPENDENT
         for (i64 i = begin; i < end; ++i)
             local(i);
     };
-    for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
+    for_parts(exec, label, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
 /// Row::map over [0, n) by all threads.
 template <class F, class To, class... In>
 void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
-    const Region region(label);
     const auto part = [&](i64 begin, i64 end) { Row().map(end - begin, f, to + begin, (in + begin)...); };
-    for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
+    for_parts(exec, label, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
 /// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of
@@ -244,7 +216,6 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
                  const In*... in)
 {
     constexpr i64 width = 128, depth = 64;
-    const Region region(label);
     const auto sum_block = [&](i64 c0, i64 n) {
         A total[width] = {}, part[width];
         for (i64 r0 = 0; r0 < rows; r0 += depth) {
@@ -258,7 +229,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
         for (i64 c = 0; c < n; ++c)
             store(c0 + c, total[c]);
     };
-    for_parts(exec, ceil_div(columns, width), 1, [&](i64 begin, i64 end) {
+    for_parts(exec, label, ceil_div(columns, width), 1, [&](i64 begin, i64 end) {
         for (i64 block = begin; block < end; ++block)
             call_apart(sum_block, block * width, std::min(width, columns - block * width));
     });
@@ -271,15 +242,11 @@ inline i64 task_workers(int threads, i64 tasks) { return std::max<i64>(1, std::m
 template <class F>
 void for_tasks(const Exec&, const char* label, i64 tasks, i64 workers, F f)
 {
-    const Region region(label);
-    if (workers <= 1) {
-        for (i64 task = 0; task < tasks; ++task)
-            call_apart(f, Row(), task, i64{0});
-        return;
-    }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(workers))
-    for (i64 task = 0; task < tasks; ++task)
-        call_apart(f, Row(), task, static_cast<i64>(omp_get_thread_num()));
+    std::atomic<i64> next{0};
+    on_threads(label, static_cast<int>(workers), [&](i64 worker, i64) {
+        for (i64 task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+            call_apart(f, Row(), task, worker);
+    });
 }
 
 } // namespace on_host

@@ -1,8 +1,8 @@
 #include "kernels/runtime.hpp"
 
 #include "base/check.hpp"
+#include "threads.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <omp.h>
 
 namespace trivium::kernels {
@@ -15,7 +15,7 @@ Runtime::Runtime(int threads)
     omp_set_dynamic(0);
     omp_set_num_threads(threads); // oneDNN follows OpenMP
     if (!Kokkos::is_initialized()) {
-        Kokkos::initialize();
+        start_kokkos(threads);
         owner_ = true;
     }
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Emulates a GPU's block of threads on a CPU, for kernels that use the Block of
-// src/kernels/device/tensor_block.hpp.
+// src/kernels/device/cuda/tensor_block.hpp.
 //
 // Threads are fibers. A warp operation waits for all 32 lanes and then runs as the PTX ISA specifies.
 // Undefined behaviour that a device may tolerate is an error here, a std::runtime_error with its place:
@@ -10,7 +10,7 @@
 //   - accesses of two threads to the same word, one of them a write, that no barrier orders;
 //   - lanes of a warp that diverge, threads that miss a barrier, addresses that are not aligned;
 //   - two writes to the same element of device memory.
-#include "kernels/device/tensor_block.hpp"
+#include "kernels/device/cuda/tensor_block.hpp"
 
 #include "base/bf16.hpp"
 

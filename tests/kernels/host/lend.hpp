@@ -1,5 +1,5 @@
 #pragma once
-// Arrays that tests lend to a kernel, here without a copy. tests/cuda/lend.hpp has the same names for a
+// Arrays that tests lend to a kernel, here without a copy. tests/device/lend.hpp has the same names for a
 // device.
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
@@ -10,7 +10,8 @@
 
 namespace trivium::kernels {
 
-inline void start_runtime() { static const Runtime runtime(1); }
+/// With more threads than any test asks for: Kokkos' parallel spaces start once.
+inline void start_runtime() { static const Runtime runtime(4); }
 
 /// Whether kernels run on a device, where training sizes are cheap.
 inline constexpr bool on_device = false;

@@ -40,8 +40,6 @@ void Player::play(int threads, int order, Body body, const void* call)
         makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&Player::enter), 1, rank);
     }
     team_ = {threads, 0, 0};
-    for (Barrier& barrier : warps_)
-        barrier = {warp, 0, 0};
     for (int rank = 0; rank < threads; ++rank) {
         fibers_[static_cast<std::size_t>(rank)].done = false;
         fibers_[static_cast<std::size_t>(rank)].at = nullptr;

@@ -9,7 +9,7 @@ namespace trivium::kernels {
 
 class Player {
 public:
-    static constexpr int most = 256, warp = 32; ///< fewer than on a device, because every switch costs time
+    static constexpr int most = 256; ///< fewer than on a device, because every switch costs time
 
     static Player& get();
 
@@ -22,7 +22,6 @@ public:
             threads, order, [](const void* call, int rank) { (*static_cast<const F*>(call))(rank); }, &f);
     }
     void wait_for_team() { wait(team_); }
-    void wait_for_warp(int rank) { wait(warps_[rank / warp]); }
 
 private:
     struct Barrier {
@@ -50,7 +49,7 @@ private:
     static void enter(int rank);
 
     std::vector<Fiber> fibers_;
-    Barrier team_, warps_[most / warp];
+    Barrier team_;
     Body body_ = nullptr;
     const void* call_ = nullptr;
     Place main_{};

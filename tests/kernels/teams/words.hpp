@@ -1,11 +1,14 @@
 #pragma once
-// Memory to registers and back, as src/kernels/device/cuda/words.hpp; accesses that are invalid on a device
+// Memory to registers and back, as src/kernels/portable/words.hpp; accesses that are invalid on a device
 // end the program.
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#define TRV_UNROLL
+#define TRV_ROLLED
 
 namespace trivium::kernels {
 inline namespace on_teams {

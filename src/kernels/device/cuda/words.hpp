@@ -1,10 +1,18 @@
 #pragma once
-// Wide loads and stores, one instruction each. (The compiler does not merge stores of single elements.)
-// tests/kernels/teams/words.hpp has the same names.
+// Wide loads and stores, one instruction each (the compiler does not merge stores of single elements), and how loops
+// unroll. portable/words.hpp and tests/kernels/teams/words.hpp have the same names.
 #include "base/units.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <cstdlib>
+
+#ifdef __CUDA_ARCH__
+#define TRV_UNROLL _Pragma("unroll")
+#define TRV_ROLLED _Pragma("unroll 1") // otherwise a strided loop begins with a division for its trip count
+#else
+#define TRV_UNROLL
+#define TRV_ROLLED
+#endif
 
 namespace trivium::kernels {
 inline namespace on_teams {

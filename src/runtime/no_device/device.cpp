@@ -15,7 +15,7 @@ int device_count() { return 0; }
 Device::Device(int index) : index_(index)
 {
     throw UserError({"device", str("there is no device ", index), "this build computes on CPUs",
-                     "build with the preset 'cuda': docs/cuda.md"});
+                     "build with the preset 'cuda' (docs/cuda.md) or 'hip' (docs/amd.md)"});
 }
 
 Device current_device() { return Device(0); }

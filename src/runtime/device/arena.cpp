@@ -2,14 +2,14 @@
 #include "runtime/arena.hpp"
 
 #include "base/check.hpp"
-#include "kernels/device/cuda_check.hpp"
-#include "runtime/cuda/staging.hpp"
+#include "kernels/device/fill.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/vendor.hpp"
+#include "runtime/device/staging.hpp"
 
 #include <algorithm>
 
 namespace trivium {
-
-using kernels::check_cuda;
 
 namespace {
 
@@ -18,40 +18,32 @@ constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in hi
 
 } // namespace
 
-Bytes available_memory()
-{
-    std::size_t free = 0, total = 0;
-    check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    return static_cast<Bytes>(free);
-}
+Bytes available_memory() { return kernels::memory_state().free; }
 
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 {
     const Bytes available = available_memory();
-    void* memory = nullptr;
-    if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_));
-        status != cudaSuccess) {
-        cudaGetLastError(); // otherwise the next check would report it
+    std::string reason;
+    data_ = kernels::allocate_on_device("arena", mapped_, reason);
+    if (!data_)
         throw IoError(
             {"arena",
-             str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
-             cudaGetErrorString(status),
+             str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"), reason,
              "use a device with more memory, use more ranks, or lower train.micro_batch; `trivium plan` "
-             "shows "
-             "the need"});
+             "shows the need"});
+    if constexpr (contracts_on) {
+        kernels::fill({}, data_, untouched, mapped_);
+        kernels::wait_for_device();
     }
-    data_ = static_cast<std::byte*>(memory);
-    if constexpr (contracts_on)
-        check_cuda(cudaMemset(data_, untouched, static_cast<std::size_t>(mapped_)), "cudaMemset");
 }
 
-Arena::~Arena() { cudaFree(data_); }
+Arena::~Arena() { kernels::free_on_device("arena", data_, mapped_); }
 
 void Arena::clear(Bytes offset, Bytes bytes) const
 {
-    check_cuda(cudaDeviceSynchronize(), "the device's work");
-    check_cuda(cudaMemset(at(offset), 0, static_cast<std::size_t>(bytes)), "cudaMemset");
-    check_cuda(cudaDeviceSynchronize(), "cudaMemset"); // streams do not wait for the default stream
+    kernels::wait_for_device();
+    kernels::fill({}, at(offset), 0, bytes);
+    kernels::wait_for_device(); // streams do not wait for the default stream
 }
 
 Bytes Arena::high_water() const

@@ -1,11 +1,11 @@
 // Attention with cuDNN graphs, through NVIDIA's header-only frontend.
 #include "kernels/cudnn_attention.hpp"
 
-#include "aligned.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "cuda_check.hpp"
-#include "stream.hpp"
+#include "check.hpp"
+#include "kernels/device/aligned.hpp"
+#include "kernels/device/stream.hpp"
 
 #include <cmath>
 #include <cstring> // needed by the frontend
@@ -234,7 +234,7 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
     const Plan& plan = device.plan(shape, backward, scratch.size);
     if (!plan.graph)
         return false;
-    check(cudnnSetStream(device.handle(), stream_of(exec)), "cudnnSetStream");
+    check(cudnnSetStream(device.handle(), static_cast<cudaStream_t>(stream_of(exec))), "cudnnSetStream");
     for (i64 b = 0; b < shape.batch; b += plan.part.batch)
         for (i64 g = 0; g < shape.kv_heads; g += plan.part.kv_heads) {
             std::unordered_map<std::int64_t, void*> at;

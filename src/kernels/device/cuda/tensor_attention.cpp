@@ -1,10 +1,10 @@
 #include "kernels/tensor_attention.hpp"
 
-#include "aligned.hpp"
 #include "base/check.hpp"
-#include "cuda_check.hpp"
+#include "check.hpp"
+#include "kernels/device/aligned.hpp"
+#include "kernels/device/stream.hpp"
 #include "mma.hpp"
-#include "stream.hpp"
 #include "tensor_attention_backward.hpp"
 
 #include <type_traits>
@@ -12,6 +12,8 @@
 namespace trivium::kernels {
 
 namespace {
+
+cudaStream_t native_stream(const Exec& exec) { return static_cast<cudaStream_t>(stream_of(exec)); }
 
 template <class Form>
 __global__ void __launch_bounds__(Form::threads, Form::blocks) forward_kernel(const ForwardCall call)
@@ -118,7 +120,7 @@ bool tensor_attention(const Exec& exec, const AttentionShape& shape, const bf16*
         return true;
     return with_dim(shape.head_dim, [&](auto dim) {
         call.row_blocks = static_cast<u32>(ceil_div(call.shape.rows, ForwardForm<dim()>::rows));
-        run_forward<dim()>(stream_of(exec), call);
+        run_forward<dim()>(native_stream(exec), call);
     });
 }
 
@@ -141,7 +143,7 @@ bool tensor_attention_grad(const Exec& exec, const AttentionShape& shape, const 
     const BackwardCall call{TensorShape(shape), args, static_cast<float*>(scratch.data), 0, 0};
     if (call.shape.kv_len == 0 || call.shape.groups == 0)
         return true;
-    return with_dim(shape.head_dim, [&](auto dim) { run_backward<dim()>(stream_of(exec), call); });
+    return with_dim(shape.head_dim, [&](auto dim) { run_backward<dim()>(native_stream(exec), call); });
 }
 
 } // namespace trivium::kernels

@@ -2,7 +2,6 @@
 #include "runtime/communication.hpp"
 
 #include "base/check.hpp"
-#include "kernels/device/stream.hpp"
 #include "mpi/device_collective.hpp"
 #include "mpi/device_grid.hpp"
 #include "mpi/nccl.hpp"
@@ -15,7 +14,7 @@ namespace {
 class StreamMove : public Communication {
 public:
     explicit StreamMove(std::function<void(void*)> enqueue) : enqueue_(std::move(enqueue)) {}
-    void start(const kernels::Exec& exec) override { enqueue_(kernels::stream_of(exec)); }
+    void start(const kernels::Exec& exec) override { enqueue_(exec.stream); }
     bool progress() override { return true; }
     void finish() override {}
 

@@ -7,7 +7,4 @@ namespace trivium::kernels {
 /// \throws IoError with CUDA's message if `status` is not success
 void check_cuda(cudaError_t status, const char* call);
 
-/// Number of devices that this process can use. If 0, `reason` (unless null) gets the cause.
-int usable_devices(const char** reason = nullptr);
-
 } // namespace trivium::kernels

@@ -1,0 +1,21 @@
+#pragma once
+// The functions that math.hpp declares, by NVIDIA's instructions: they have exp2, so expf needs no branches, and a
+// reciprocal. Part of math.hpp. The host's forms are compiled, never run.
+#include "base/bf16.hpp"
+
+#include <math.h>
+
+namespace trivium::kernels {
+
+TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
+#ifdef __CUDA_ARCH__
+TRV_HOST_DEVICE inline float reciprocal(float x) { return __fdividef(1.0f, x); }
+TRV_HOST_DEVICE inline float add_rounded(float a, float b) { return __fadd_rn(a, b); }
+TRV_HOST_DEVICE inline double add_rounded(double a, double b) { return __dadd_rn(a, b); }
+#else
+TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
+TRV_HOST_DEVICE inline float add_rounded(float a, float b) { return a + b; }
+TRV_HOST_DEVICE inline double add_rounded(double a, double b) { return a + b; }
+#endif
+
+} // namespace trivium::kernels

@@ -1,0 +1,11 @@
+#pragma once
+#include "kernels/exec.hpp"
+
+#include <cstdint>
+
+namespace trivium::kernels {
+
+/// Every byte becomes `value`, as work on the stream of `exec`.
+void fill(const Exec& exec, void* to, std::uint8_t value, Bytes bytes);
+
+} // namespace trivium::kernels

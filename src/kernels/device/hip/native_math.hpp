@@ -1,0 +1,23 @@
+#pragma once
+// The functions that math.hpp declares, by AMD's instructions. Part of math.hpp.
+#include "base/bf16.hpp"
+
+#include <math.h>
+
+namespace trivium::kernels {
+
+TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
+TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
+// Clang contracts within an expression only.
+TRV_HOST_DEVICE inline float add_rounded(float a, float b)
+{
+#pragma clang fp contract(off)
+    return a + b;
+}
+TRV_HOST_DEVICE inline double add_rounded(double a, double b)
+{
+#pragma clang fp contract(off)
+    return a + b;
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,33 @@
+#pragma once
+// Internal: Kokkos' execution space behind an Exec.
+#include "kernels/exec.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <type_traits>
+
+namespace trivium::kernels {
+inline namespace on_teams {
+
+using DeviceSpace = Kokkos::DefaultExecutionSpace;
+
+/// Whether it is a device; in tests it is a space of the host.
+inline constexpr bool space_is_device = !std::is_same_v<DeviceSpace, Kokkos::DefaultHostExecutionSpace>;
+
+inline DeviceSpace space_of(const Exec& exec)
+{
+    return exec.stream ? *static_cast<const DeviceSpace*>(exec.stream) : DeviceSpace();
+}
+
+/// The policy of a kernel whose functor is an argument of its launch. Otherwise Kokkos sends functors of more than
+/// 512 bytes by a copy that waits for the device, which is not allowed during graph capture.
+template <class Policy>
+auto sent_with_launch(const Policy& policy)
+{
+    return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Size limit of such functors, in bytes: the arguments of a launch are 4 KB, and Kokkos adds its own.
+inline constexpr std::size_t largest_functor = 3840;
+
+} // namespace on_teams
+} // namespace trivium::kernels

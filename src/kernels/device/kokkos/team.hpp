@@ -1,0 +1,184 @@
+#pragma once
+// A team: lanes that share memory and barriers. The number of lanes depends on a kernel's sizes alone, and so do its
+// bits. On a device every thread is a lane; a host space has fewer threads, each of which works for several lanes.
+// tests/kernels/teams/team.hpp has the same names for lanes that take turns.
+#include "base/check.hpp"
+#include "kernels/device/kokkos/space.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace trivium::kernels {
+inline namespace on_teams {
+
+namespace detail {
+
+/// A reducer of Kokkos that keeps its value in `value`.
+template <class A, class Join>
+struct JoinReducer {
+    using reducer = JoinReducer;
+    using value_type = A;
+    using result_view_type = Kokkos::View<A, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+    A* value;
+    A none;
+    Join joined;
+
+    KOKKOS_FUNCTION void init(A& to) const { to = none; }
+    KOKKOS_FUNCTION void join(A& to, const A& from) const { to = joined(to, from); }
+    KOKKOS_FUNCTION A& reference() const { return *value; }
+    KOKKOS_FUNCTION result_view_type view() const { return result_view_type(value); }
+    KOKKOS_FUNCTION bool references_scalar() const { return true; }
+};
+
+} // namespace detail
+
+/// One thread's view of its team. "All": all threads of the team must call it.
+class Team {
+public:
+    static constexpr int most = 512;     ///< lanes; their number is a power of two, at least `fewest`
+    static constexpr int fewest = 64;    ///< lanes
+    static constexpr int at_tasks = 256; ///< lanes of a team that works on tasks
+    using Member = Kokkos::TeamPolicy<DeviceSpace>::member_type;
+
+    /// Shared memory that join() and number() need on a host.
+    static constexpr Bytes joining_bytes = space_is_device ? 0 : 2 * most * 16;
+    /// Of Kokkos' scratch; on a host both levels are the same memory, and the first one is only 32 KiB.
+    static constexpr int scratch_level = space_is_device ? 0 : 1;
+
+    KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
+        : member_(member), lanes_(lanes), shared_(static_cast<char*>(
+                                              member.team_scratch(scratch_level).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
+    {
+    }
+
+    KOKKOS_FUNCTION int rank() const { return member_.team_rank(); }
+    KOKKOS_FUNCTION int size() const { return member_.team_size(); }
+    KOKKOS_FUNCTION int lanes() const { return lanes_; }
+    /// All: barrier; makes earlier writes visible to all threads.
+    KOKKOS_FUNCTION void sync() const { member_.team_barrier(); }
+    /// The shared memory of the launch, aligned to 16 bytes.
+    KOKKOS_FUNCTION char* shared() const { return shared_ + joining_bytes; }
+
+    /// f(lane) for the lanes of this thread.
+    template <class F>
+    KOKKOS_FUNCTION void each_lane(F f) const
+    {
+        if constexpr (space_is_device)
+            f(rank());
+        else
+            for (int lane = rank(); lane < lanes_; lane += size())
+                f(lane);
+    }
+
+    /// All: of(lane) of every lane, joined in an order that depends on their number alone. All get the result.
+    /// `none` is neutral; A has at most 16 bytes.
+    template <class A, class F, class Join>
+    KOKKOS_FUNCTION A join(A none, F of, Join joined) const
+    {
+        static_assert(sizeof(A) <= 16);
+        A all = none;
+        if constexpr (space_is_device) {
+            all = of(rank());
+            member_.team_reduce(detail::JoinReducer<A, Join>{&all, none, joined});
+        } else {
+            const A* const parts = exchanged<A>(of);
+            for (int lane = 0; lane < lanes_; ++lane)
+                all = joined(all, parts[lane]);
+        }
+        return all;
+    }
+    /// All: whether of(lane) holds for any lane.
+    template <class F>
+    KOKKOS_FUNCTION bool any(F of) const
+    {
+        return join(0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
+    }
+    /// All: f(lane, before) for the lanes of this thread, `before` being the sum of count(l) over the lanes before;
+    /// after all threads have called this. Returns the sum over all lanes.
+    template <class Count, class F>
+    KOKKOS_FUNCTION int number(Count count, F f) const
+    {
+        int all = 0;
+        if constexpr (space_is_device) {
+            const int own = count(rank()), before = member_.team_scan(own);
+            f(rank(), before);
+            all = before + own;
+            member_.team_broadcast(all, lanes_ - 1);
+        } else {
+            const int* const counts = exchanged<int>(count);
+            for (int lane = 0; lane < lanes_; all += counts[lane++])
+                if (lane % size() == rank())
+                    f(lane, all);
+        }
+        return all;
+    }
+
+private:
+    /// of(lane) of every lane. Two arrays in turn: a fast thread may write again while a slow one still reads.
+    template <class A, class F>
+    KOKKOS_FUNCTION const A* exchanged(F of) const
+    {
+        A* const parts = reinterpret_cast<A*>(shared_ + (turn_ ^= 1) * (joining_bytes / 2));
+        for (int lane = rank(); lane < lanes_; lane += size())
+            parts[lane] = of(lane);
+        sync();
+        return parts;
+    }
+
+    const Member& member_;
+    int lanes_;
+    char* shared_;
+    mutable int turn_ = 0;
+};
+
+namespace detail {
+
+template <class F>
+struct RunTeam {
+    F f;
+    int lanes;
+    Bytes shared;
+
+    KOKKOS_FUNCTION void operator()(const Team::Member& member) const
+    {
+        f(Team(member, lanes, shared), static_cast<i64>(member.league_rank()));
+    }
+};
+
+} // namespace detail
+
+/// f(team, index) for index in [0, teams), each by a team of `lanes` lanes with `shared` bytes of shared memory.
+template <class F>
+void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, const F& f, Bytes shared = 0)
+{
+    // Two teams of maximum size fit a multiprocessor if a thread uses at most 64 registers.
+    using Policy = Kokkos::TeamPolicy<DeviceSpace, Kokkos::LaunchBounds<Team::most, 2>>;
+    using Kernel = detail::RunTeam<F>;
+    static_assert(sizeof(Kernel) < largest_functor);
+    if (teams == 0)
+        return;
+    TRV_CHECK(teams <= std::numeric_limits<int>::max(), label, ": ", teams, " teams");
+    const Kernel kernel{f, lanes, shared};
+    const int league = static_cast<int>(teams);
+    const DeviceSpace space = space_of(exec);
+    int threads = lanes;
+    if constexpr (!space_is_device)
+        threads = std::min({lanes, exec.threads, Policy(space, league, 1).team_size_max(kernel, Kokkos::ParallelForTag())});
+    Policy policy(space, league, threads);
+    policy.set_scratch_size(Team::scratch_level, Kokkos::PerTeam(static_cast<int>(shared + Team::joining_bytes)));
+    Kokkos::parallel_for(label, sent_with_launch(policy), kernel);
+}
+
+/// f(i) for i in [0, n).
+template <class F>
+void launch_range(const Exec& exec, const char* label, i64 n, const F& f)
+{
+    static_assert(sizeof(F) < largest_functor);
+    using Policy = Kokkos::RangePolicy<DeviceSpace, Kokkos::IndexType<i64>>;
+    if (n > 0)
+        Kokkos::parallel_for(label, sent_with_launch(Policy(space_of(exec), 0, n)), f);
+}
+
+} // namespace on_teams
+} // namespace trivium::kernels

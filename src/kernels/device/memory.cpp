@@ -1,0 +1,93 @@
+#include "memory.hpp"
+
+#include "base/check.hpp"
+#include "kernels/device/kokkos/space.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace trivium::kernels {
+
+namespace {
+
+using OnDevice = DeviceSpace::memory_space;
+using Pinned = Kokkos::SharedHostPinnedSpace;
+
+/// Null if there is not enough; then `reason` is Kokkos' message.
+template <class Space>
+std::byte* allocate(const char* label, Bytes bytes, std::string& reason)
+{
+    try {
+        return static_cast<std::byte*>(Space().allocate(label, static_cast<std::size_t>(bytes)));
+    } catch (const std::exception& error) {
+        reason = error.what();
+        return nullptr;
+    }
+}
+
+template <class Space>
+std::byte* allocated(const char* label, Bytes bytes)
+{
+    std::string reason;
+    std::byte* const data = bytes > 0 ? allocate<Space>(label, bytes, reason) : nullptr;
+    if (bytes > 0 && !data)
+        throw IoError({label, str("cannot allocate ", format_bytes(bytes)), reason,
+                       "free memory, or use a node with more"});
+    return data;
+}
+
+template <class Space>
+void deallocate(const char* label, std::byte* data, Bytes bytes)
+{
+    if (data)
+        Space().deallocate(label, data, static_cast<std::size_t>(bytes));
+}
+
+template <class To, class From>
+void copy(const Exec& exec, void* to, const void* from, Bytes bytes)
+{
+    const auto size = static_cast<std::size_t>(bytes);
+    if (bytes > 0)
+        Kokkos::deep_copy(
+            space_of(exec), Kokkos::View<char*, To, Kokkos::MemoryUnmanaged>(static_cast<char*>(to), size),
+            Kokkos::View<const char*, From, Kokkos::MemoryUnmanaged>(static_cast<const char*>(from), size));
+}
+
+} // namespace
+
+std::byte* allocate_on_device(const char* label, Bytes bytes, std::string& reason)
+{
+    return allocate<OnDevice>(label, bytes, reason);
+}
+void free_on_device(const char* label, std::byte* data, Bytes bytes) { deallocate<OnDevice>(label, data, bytes); }
+
+DeviceBlock::DeviceBlock(const char* label, Bytes bytes)
+    : label_(label), bytes_(bytes), data_(allocated<OnDevice>(label, bytes))
+{
+}
+DeviceBlock::~DeviceBlock() { deallocate<OnDevice>(label_, data_, bytes_); }
+
+PinnedBlock::PinnedBlock(const char* label, Bytes bytes)
+    : label_(label), bytes_(bytes), data_(allocated<Pinned>(label, bytes))
+{
+}
+PinnedBlock::PinnedBlock(PinnedBlock&& other) noexcept
+    : label_(other.label_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr))
+{
+}
+PinnedBlock::~PinnedBlock() { deallocate<Pinned>(label_, data_, bytes_); }
+
+void copy_to_device(const Exec& exec, void* to, const void* from, Bytes bytes)
+{
+    copy<OnDevice, Pinned>(exec, to, from, bytes);
+}
+void copy_from_device(const Exec& exec, void* to, const void* from, Bytes bytes)
+{
+    copy<Pinned, OnDevice>(exec, to, from, bytes);
+}
+void copy_on_device(const Exec& exec, void* to, const void* from, Bytes bytes)
+{
+    copy<OnDevice, OnDevice>(exec, to, from, bytes);
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,27 @@
+#pragma once
+// Threads of the host by OpenMP, where Kokkos has only its serial space (Debian's). kokkos/threads.hpp has the same
+// names.
+#include "kernels/host/kernel_scope.hpp"
+
+#include <omp.h>
+
+namespace trivium::kernels {
+inline namespace on_host {
+
+/// Starts Kokkos, whose parallel host space (if it has one) gets `threads` threads.
+inline void start_kokkos(int) { Kokkos::initialize(); }
+
+/// f(self, count) for self in [0, count), count <= threads, concurrently; for Kokkos' tools it is the kernel `label`.
+/// There may be fewer threads than calls: they must not wait for each other.
+template <class F>
+void on_threads(const char* label, int threads, const F& f)
+{
+    const KernelScope scope(label);
+    if (threads <= 1)
+        return f(0, 1);
+#pragma omp parallel num_threads(threads)
+    f(omp_get_thread_num(), omp_get_num_threads());
+}
+
+} // namespace on_host
+} // namespace trivium::kernels
