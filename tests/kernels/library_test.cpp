@@ -28,11 +28,12 @@ TEST_CASE("oneDNN computes the usual convolutions in f32, and none in f64")
 TEST_CASE("a product refuses too little scratch and types that do not fit")
 {
     start_runtime();
-    const ProductShape shape{64, 64, 64, true, false};
+    // In f64, which needs scratch on every processor.
+    const ProductShape shape{64, 64, 64, true, false, DType::f64, DType::f64};
     const Product product(shape);
     REQUIRE(product.scratch_bytes() > 0);
     CHECK(product_scratch(shape, 1) == product.scratch_bytes());
-    std::vector<float> x(64 * 64);
+    std::vector<double> x(64 * 64);
     CHECK_THROWS_AS(
         product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
         InternalError);
@@ -50,7 +51,7 @@ TEST_CASE("a product refuses too little scratch and types that do not fit")
 TEST_CASE("a product uses fewer threads if the scratch is too small for all")
 {
     start_runtime();
-    const ProductShape shape{256, 256, 256, true, false};
+    const ProductShape shape{256, 256, 256, true, false, DType::f64, DType::f64};
     const Bytes one = product_scratch(shape, 1), four = product_scratch(shape, 4);
     REQUIRE(one < four);
     CHECK(Product(shape, 4, four).scratch_bytes() == four);

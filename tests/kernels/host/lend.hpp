@@ -11,7 +11,7 @@
 namespace trivium::kernels {
 
 /// With more threads than any test asks for: Kokkos' parallel spaces start once.
-inline void start_runtime() { static const Runtime runtime(4); }
+inline void start_runtime() { static const Runtime runtime(1); }
 
 /// Whether kernels run on a device, where training sizes are cheap.
 inline constexpr bool on_device = false;

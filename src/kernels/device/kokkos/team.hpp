@@ -48,7 +48,7 @@ public:
 
     KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
         : member_(member), lanes_(lanes), shared_(static_cast<char*>(
-                                              member.team_scratch(scratch_level).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
+                                              member.team_scratch(int{scratch_level}).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
     {
     }
 
