@@ -73,7 +73,8 @@ Machine mi250x()
     // ring around the node has links of 100. Four network cards of 200 Gb/s for 8 GCDs.
     const double link = 100, node_link = 12.5;
     const Bytes memory = 65520 * mebibyte; // "64 GB"; what the driver reports
-    // The same guide: 36 GB/s between host and GCD, here at 87 %; 205 GB/s of host memory, shared by 8.
+    // The same guide: 36 GB/s between host and GCD, here at 87 %. Host memory of 8 channels of DDR4-3200
+    // (205 GB/s), shared by 8.
     return amd(
         gpu("mi250x", tflops_bf16, tflops_f32, tflops_f64, terabytes_per_second, link, node_link, memory), 31,
         25);
@@ -82,8 +83,8 @@ Machine mi250x()
 /// An MI300X, one of 8 on AMD's platform, with its memory in one part (SPX, NPS1).
 Machine mi300x()
 {
-    // AMD's data sheet: 1307.4 TFLOP/s in bf16 (dense), 163.4 in f32 and in f64 on the matrix cores; 5.3
-    // TB/s.
+    // AMD's data sheet: 1307.4 TFLOP/s in bf16 (dense), 163.4 in f32 and in f64 on the matrix cores;
+    // 5.3 TB/s.
     const double tflops_bf16 = 1307.4, tflops_f32 = 163.4, tflops_f64 = 163.4, terabytes_per_second = 5.3;
     // 7 links of 64 GB/s one way, one to each other GPU; one network card of 400 Gb/s per GPU.
     const double link = 448, node_link = 50;
