@@ -97,7 +97,8 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
         depends_on("kokkos@4:+rocm cxxstd=20")
         depends_on("rocblas@6:")
         depends_on("rccl@6:")  # ROCm 6.0 has RCCL 2.18
-        depends_on("rocm-openmp-extras@6:", when="+openmp")  # hipcc's OpenMP
+        # hipcc's OpenMP, until its compiler brought it.
+        depends_on("rocm-openmp-extras@6:", when="+openmp ^hip@:7.0")
         for target in ROCmPackage.amdgpu_targets:
             for library in ("kokkos", "rocblas", "rccl"):
                 depends_on(f"{library} amdgpu_target={target}", when=f"amdgpu_target={target}")
