@@ -208,9 +208,9 @@ struct ParallelConfig {
               "by "
               "the simulator)");
         visit("machine", self.machine,
-              "machine whose speeds decide about buckets: \"cpu\", \"a100\", \"h100\", \"h200\" or \"b200\"; "
-              "empty = "
-              "h100 on GPUs, cpu otherwise, wherever the run is");
+              "machine whose speeds decide about buckets: \"cpu\", \"a100\", \"h100\", \"h200\", "
+              "\"b200\", \"mi250x\" (one GCD) or \"mi300x\"; empty = h100 on GPUs, cpu otherwise, wherever "
+              "the run is");
         visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");

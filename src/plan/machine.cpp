@@ -52,6 +52,49 @@ Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflo
     return m;
 }
 
+/// `machine` as an AMD GPU: its own links to host memory, and attention by the portable kernels, which
+/// compute outside the matrix cores. Both of these GPUs reach 1/8 of their bf16 FLOP/s there; 0.05 assumes
+/// that the kernels reach 40 % of it (not measured).
+Machine amd(Machine machine, double host_link_gigabytes, double host_gigabytes)
+{
+    machine.attention_efficiency = 0.05;
+    machine.host_link_bytes_per_second = host_link_gigabytes * 1e9;
+    machine.host_bytes_per_second = host_gigabytes * 1e9;
+    return machine;
+}
+
+/// A GCD, half of an MI250X, in a node of four (Frontier, LUMI).
+Machine mi250x()
+{
+    // AMD's data sheet of the MI250X, divided by 2: 383.0 TFLOP/s in bf16, 95.7 in f32 and in f64, all on
+    // the matrix cores; 3.2 TB/s.
+    const double tflops_bf16 = 191.5, tflops_f32 = 47.85, tflops_f64 = 47.85, terabytes_per_second = 1.6;
+    // OLCF's guide to Frontier: 200 GB/s between the GCDs of an MI250X, 50 to 100 between others, so that a
+    // ring around the node has links of 100. Four network cards of 200 Gb/s for 8 GCDs.
+    const double link = 100, node_link = 12.5;
+    const Bytes memory = 65520 * mebibyte; // "64 GB"; what the driver reports
+    // The same guide: 36 GB/s between host and GCD, here at 87 %. Host memory of 8 channels of DDR4-3200
+    // (205 GB/s), shared by 8.
+    return amd(
+        gpu("mi250x", tflops_bf16, tflops_f32, tflops_f64, terabytes_per_second, link, node_link, memory), 31,
+        25);
+}
+
+/// An MI300X, one of 8 on AMD's platform, with its memory in one part (SPX, NPS1).
+Machine mi300x()
+{
+    // AMD's data sheet: 1307.4 TFLOP/s in bf16 (dense), 163.4 in f32 and in f64 on the matrix cores;
+    // 5.3 TB/s.
+    const double tflops_bf16 = 1307.4, tflops_f32 = 163.4, tflops_f64 = 163.4, terabytes_per_second = 5.3;
+    // 7 links of 64 GB/s one way, one to each other GPU; one network card of 400 Gb/s per GPU.
+    const double link = 448, node_link = 50;
+    const Bytes memory = 196592 * mebibyte; // "192 GB"; what the driver reports
+    // PCIe 5.0 with 16 lanes at 87 %; two CPUs with 12 channels of DDR5-4800 (921 GB/s), shared by 8.
+    return amd(
+        gpu("mi300x", tflops_bf16, tflops_f32, tflops_f64, terabytes_per_second, link, node_link, memory), 55,
+        115);
+}
+
 std::vector<Machine> all()
 {
     Machine cpu;
@@ -60,7 +103,9 @@ std::vector<Machine> all()
             gpu("a100", 312, 19.5, 19.5, 2.0, 300, 25, 81000 * mebibyte),
             gpu("h100", 989, 67, 67, 3.35, 450, 50, 81000 * mebibyte),
             gpu("h200", 989, 67, 67, 4.8, 450, 50, 143000 * mebibyte),
-            gpu("b200", 2250, 75, 37, 8.0, 900, 50, 182500 * mebibyte)};
+            gpu("b200", 2250, 75, 37, 8.0, 900, 50, 182500 * mebibyte),
+            mi250x(),
+            mi300x()};
 }
 
 /// The name in configs and options.

@@ -127,8 +127,8 @@ Machine with_delay(Machine machine, Seconds latency, double bytes_per_second);
 std::vector<std::string> machine_names();
 /// \throws UserError with the nearest name if `name` is unknown
 Machine machine_called(const std::string& name);
-/// The machine whose name occurs in a driver's device name ("NVIDIA H200"); otherwise "gpu", of unknown
-/// speed.
+/// The machine whose name occurs in a driver's device name ("NVIDIA H200", "AMD Instinct
+/// MI250X"); otherwise "gpu", of unknown speed.
 Machine machine_of_device(const std::string& device);
 /// All numbers that a plan depends on, one per line.
 std::string to_text(const Machine& machine);

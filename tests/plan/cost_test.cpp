@@ -342,6 +342,9 @@ TEST_CASE("machines have names, and a device's is found in the driver's device n
     CHECK(machine_of_device("NVIDIA H200").name == "h200");
     CHECK(machine_of_device("NVIDIA H100 80GB HBM3").name == "h100");
     CHECK(machine_of_device("NVIDIA A100-SXM4-40GB").name == "a100");
+    CHECK(machine_of_device("AMD Instinct MI250X").name == "mi250x");
+    CHECK(machine_of_device("AMD Instinct MI300X").name == "mi300x");
+    CHECK(machine_of_device("AMD Instinct MI300A").name == "gpu");
     CHECK(machine_of_device("Quadro RTX 6000").name == "gpu");
     for (const std::string& name : machine_names()) {
         const Machine machine = machine_called(name);
@@ -374,4 +377,23 @@ TEST_CASE("each known device has its memory, the devices per node, and its links
     CHECK(machine_called("h100").memory > Bytes{78} << 30);
     CHECK(machine_called("h200").memory < 141000000000 + (Bytes{10} << 30));
     CHECK(machine_called("b200").memory > machine_called("h200").memory);
+    CHECK(machine_called("mi250x").memory <= Bytes{64} << 30); // a GCD's
+    CHECK(machine_called("mi300x").memory <= Bytes{192} << 30);
+    CHECK(machine_called("mi300x").memory > machine_called("b200").memory);
+}
+
+TEST_CASE("an AMD device has its own links to the host, and attention without matrix cores")
+{
+    const Machine gcd = machine_called("mi250x"), whole = machine_called("mi300x"),
+                  other = machine_called("h200");
+    CHECK(gcd.peak(DType::bf16, 1) == 191.5e12); // half of an MI250X
+    CHECK(whole.peak(DType::bf16, 1) == 1307.4e12);
+    for (const Machine& m : {gcd, whole}) {
+        INFO(m.name);
+        CHECK(m.attention_efficiency < m.flops_f32 / m.flops_bf16);
+        CHECK(m.host_link_rate() < m.link_rate(false));
+        CHECK(m.host_link_rate() < m.host_rate() * static_cast<double>(m.ranks_per_node));
+    }
+    CHECK(gcd.host_link_rate() < whole.host_link_rate());
+    CHECK(other.attention_efficiency > 0.1);
 }

@@ -25,6 +25,8 @@ SPACK_NAMES = {
 }
 # In the recipe only for tests and benchmarks, which it builds or leaves out as a whole.
 LEFT_OUT = {"benchmark", "cudnn", "cudnnfrontend"}
+# Of libraries whose versions Spack counts as ROCm's: the release that has the version which CMake demands.
+ROCM_RELEASES = {("rccl", "2.18"): "6"}
 
 
 def text(*path):
@@ -32,7 +34,8 @@ def text(*path):
         return file.read()
 
 
-CMAKE = "".join(text("cmake", name) for name in ("TriviumDependencies.cmake", "TriviumCuda.cmake"))
+CMAKE = "".join(text(path) for path in sorted(glob.glob(os.path.join(ROOT, "cmake", "Trivium*.cmake"))))
+CMAKE = re.sub("^ *#.*\n", "", CMAKE, flags=re.MULTILINE)
 RECIPE = text("spack", "packages", "trivium", "package.py")
 
 
@@ -53,6 +56,7 @@ class Said:
         module.ancestor = self.ancestor
         module.CMakePackage = type("CMakePackage", (), {})
         module.CudaPackage = type("CudaPackage", (), {"cuda_arch_values": ("70", "80", "90", "90a")})
+        module.ROCmPackage = type("ROCmPackage", (), {"amdgpu_targets": ("gfx90a", "gfx90a:xnack-", "gfx942")})
         sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": module})
         scope = {"__file__": os.path.join(ROOT, "spack", "packages", "trivium", "package.py"), "__name__": "recipe"}
         exec(compile(RECIPE, scope["__file__"], "exec"), scope)
@@ -74,6 +78,29 @@ class Said:
 
 
 SAID = Said()
+
+
+class Given:
+    """What the recipe gives to CMake where a variant is on."""
+
+    def __init__(self, recipe, variant):
+        self.recipe, self.variant, self.run_tests = recipe, variant, False
+        self.spec = self
+
+    def satisfies(self, spec):
+        return spec == self.variant
+
+    def __getitem__(self, package):
+        return types.SimpleNamespace(hipcc="/rocm/bin/hipcc")
+
+    def define(self, option, value):
+        return option, value
+
+    def define_from_variant(self, option, variant):
+        return option, self.satisfies("+" + variant)
+
+    def cmake_args(self):
+        return dict(self.recipe.cmake_args(self))
 
 
 class Dependencies(unittest.TestCase):
@@ -98,17 +125,18 @@ class Dependencies(unittest.TestCase):
             if package is None or plain(package) in LEFT_OUT or not version:
                 continue
             checked += 1
-            specs = SAID.needs(package)
-            self.assertTrue(any(f"@{version[1]}:" in spec for spec in specs), f"CMake needs {what}; the recipe says {specs}")
+            specs, least = SAID.needs(package), ROCM_RELEASES.get((package, version[1]), version[1])
+            self.assertTrue(any(f"@{least}:" in spec for spec in specs), f"CMake needs {what}; the recipe says {specs}")
         self.assertGreater(checked, 7)
 
     def test_back_ends_that_cmake_refuses_are_not_asked_for(self):
-        spack_names = {"HIP": "rocm"}
         refused = re.search(r"foreach\(device IN ITEMS ([A-Z ]+)\)", CMAKE)[1].split()
         always = [arguments[0] for arguments, options in SAID.calls["depends_on"] if not options]
         off = set(re.findall(r"~(\w+)", " ".join(spec for spec in always if spec.startswith("kokkos"))))
-        self.assertEqual(off, {"rocm", "sycl"})  # the others' variants are not in every Kokkos
-        self.assertLessEqual(off, {spack_names.get(device, device.lower()) for device in refused})
+        self.assertEqual(off, {"sycl"})  # the others' variants are not in every Kokkos
+        self.assertLessEqual(off, {device.lower() for device in refused})
+        for device in ("cuda", "rocm"):
+            self.assertIn(((f"kokkos~{device}",), {"when": f"~{device}"}), SAID.calls["depends_on"])
 
     def test_the_version_of_cmake(self):
         version = re.search(r"cmake_minimum_required\(VERSION ([\d.]+)\)", text("CMakeLists.txt"))[1]
@@ -118,20 +146,48 @@ class Dependencies(unittest.TestCase):
 class Recipe(unittest.TestCase):
     def test_its_options_are_cmake_s(self):
         options = re.findall(r'self\.define\w*\("(TRIVIUM_\w+)"', RECIPE)
-        self.assertIn("TRIVIUM_CUDA", options)
+        self.assertIn("TRIVIUM_DEVICE", options)
         for option in options:
-            self.assertRegex(text("CMakeLists.txt") + CMAKE, rf"(option\({option} |set\({option} AUTO CACHE)")
+            self.assertRegex(text("CMakeLists.txt") + CMAKE, rf'(option\({option} |set\({option} (AUTO|"") CACHE)')
 
     def test_sources_are_those_around_it(self):
         self.assertEqual(SAID.recipe.git, "file://" + ROOT)
 
-    def test_one_architecture_goes_to_kokkos_and_nccl(self):
-        for package in ("kokkos", "nccl"):
-            passed = [(a[0], o["when"]) for a, o in SAID.calls["depends_on"] if a[0].startswith(f"{package} cuda_arch=")]
-            self.assertIn((f"{package} cuda_arch=90", "cuda_arch=90"), passed)
-        refused = [arguments[0] for arguments, _ in SAID.calls["conflicts"]]
+    def test_one_architecture_goes_to_the_libraries_with_kernels(self):
+        passed = [(a[0], o.get("when")) for a, o in SAID.calls["depends_on"]]
+        for architecture, packages in {
+            "cuda_arch=90": ("kokkos", "nccl"),
+            "amdgpu_target=gfx90a": ("kokkos", "rocblas", "rccl"),
+            "amdgpu_target=gfx942": ("kokkos", "rocblas", "rccl"),
+        }.items():
+            for package in packages:
+                self.assertIn((f"{package} {architecture}", architecture), passed)
+        for variant in ("cuda_arch", "amdgpu_target"):
+            [options] = [o for a, o in SAID.calls["variant"] if a[0] == variant]
+            self.assertEqual((options["default"], options["values"][0], options["multi"]), ("none", "none", False))
+
+    def test_gpus_that_are_refused(self):
+        refused = {arguments[0]: options for arguments, options in SAID.calls["conflicts"]}
         self.assertIn("cuda_arch=70", refused)
         self.assertNotIn("cuda_arch=80", refused)
+        self.assertEqual(refused["+cuda"]["when"], "+rocm")
+        for architecture in ("cuda_arch=none", "amdgpu_target=none"):
+            self.assertIn("name the GPU", refused[architecture]["msg"])
+
+    def test_each_kind_of_gpu_has_its_libraries_and_no_onednn(self):
+        for spec in ("cuda@12:", "nccl@2.18:", "hip@6:", "rocblas@6:", "rccl@6:"):
+            self.assertIn(spec, SAID.needs(spec.split("@")[0]))
+        for kokkos in ("kokkos@4:+cuda+wrapper cxxstd=20", "kokkos@4:+rocm cxxstd=20"):
+            self.assertIn(kokkos, SAID.needs("kokkos"))
+        for arguments, options in SAID.calls["depends_on"]:
+            if arguments[0].startswith("onednn"):
+                self.assertTrue(options["when"].startswith("~cuda~rocm"), options)
+
+    def test_what_cmake_is_given(self):
+        for variant, device in {"+cuda": "cuda", "+rocm": "hip", "": ""}.items():
+            arguments = Given(SAID.recipe, variant).cmake_args()
+            self.assertEqual(arguments["TRIVIUM_DEVICE"], device)
+            self.assertEqual(arguments.get("CMAKE_CXX_COMPILER"), "/rocm/bin/hipcc" if device == "hip" else None)
 
     def test_smoke_tests_say_what_they_show(self):
         tests = [name for name in dir(SAID.recipe) if name.startswith("test_")]
@@ -147,9 +203,9 @@ class Repository(unittest.TestCase):
         self.assertRegex(text(paths[0], "repo.yaml"), r"(?m)^repo:\n  namespace: trivium$")
 
     def test_environments_ask_for_variants_that_there_are(self):
-        variants = {arguments[0] for arguments, _ in SAID.calls["variant"]} | {"cuda"}
+        variants = {arguments[0] for arguments, _ in SAID.calls["variant"]} | {"cuda", "rocm"}
         files = glob.glob(os.path.join(ROOT, "spack", "environments", "*", "spack.yaml"))
-        self.assertEqual(len(files), 2)
+        self.assertEqual(len(files), 3)
         for file in files:
             specs = re.findall(r"^  - (trivium.*)$", text(file), re.MULTILINE)
             self.assertEqual(len(specs), 1, file)

@@ -7,7 +7,7 @@ import os
 from spack.package import *
 
 
-class Trivium(CMakePackage, CudaPackage):
+class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     """Trivium trains transformer language models on MPI clusters: one C++ program with data,
     tensor and pipeline parallelism, whose checkpoints resume on any grid of ranks."""
 
@@ -37,6 +37,15 @@ class Trivium(CMakePackage, CudaPackage):
         when="+cuda",
         description="CUDA architecture",
     )
+    variant(
+        "amdgpu_target",
+        default="none",
+        values=("none",) + ROCmPackage.amdgpu_targets,
+        multi=False,
+        sticky=True,
+        when="+rocm",
+        description="AMD GPU architecture",
+    )
 
     generator("ninja")
 
@@ -61,11 +70,13 @@ class Trivium(CMakePackage, CudaPackage):
     depends_on("catch2@2.13:", type="test")
 
     # A Kokkos with another back-end would compile the sources for that back-end.
-    depends_on("kokkos~rocm~sycl")
+    depends_on("kokkos~sycl")
     depends_on("kokkos~cuda", when="~cuda")
+    depends_on("kokkos~rocm", when="~rocm")
     depends_on("kokkos~openmp", when="~openmp")
-    depends_on("onednn@2.6: cpu_runtime=omp", when="~cuda+openmp")
-    depends_on("onednn@2.6: cpu_runtime=seq", when="~cuda~openmp")
+    depends_on("onednn@2.6: cpu_runtime=omp", when="~cuda~rocm+openmp")
+    depends_on("onednn@2.6: cpu_runtime=seq", when="~cuda~rocm~openmp")
+    conflicts("+cuda", when="+rocm", msg="a build is for one kind of GPU: +cuda or +rocm")
 
     with when("+cuda"):
         depends_on("cuda@12:")
@@ -81,13 +92,30 @@ class Trivium(CMakePackage, CudaPackage):
         conflicts("cuda_arch=none", msg="name the GPU: cuda_arch=90 for H100 and H200")
         conflicts("~nccl", msg="GPUs communicate through NCCL, so a GPU build requires it")
 
+    with when("+rocm"):
+        depends_on("hip@6:")
+        depends_on("kokkos@4:+rocm cxxstd=20")
+        depends_on("rocblas@6:")
+        depends_on("rccl@6:")  # ROCm 6.0 has RCCL 2.18
+        # hipcc's OpenMP, until its compiler brought it.
+        depends_on("rocm-openmp-extras@6:", when="+openmp ^hip@:7.0")
+        for target in ROCmPackage.amdgpu_targets:
+            for library in ("kokkos", "rocblas", "rccl"):
+                depends_on(f"{library} amdgpu_target={target}", when=f"amdgpu_target={target}")
+        conflicts("amdgpu_target=none", msg="name the GPU: amdgpu_target=gfx90a for MI250X")
+
     conflicts("%gcc@:11", msg="Trivium is C++20: GCC 12 or later")
     conflicts("%clang@:13", msg="Trivium is C++20: Clang 14 or later")
     requires("platform=linux", msg="Trivium runs on Linux")
 
     def cmake_args(self):
+        device = ""
+        if self.spec.satisfies("+cuda"):
+            device = "cuda"
+        elif self.spec.satisfies("+rocm"):
+            device = "hip"
         args = [
-            self.define_from_variant("TRIVIUM_CUDA", "cuda"),
+            self.define("TRIVIUM_DEVICE", device),
             self.define_from_variant("TRIVIUM_OPENMP", "openmp"),
             self.define("TRIVIUM_TESTS", self.run_tests),
             self.define("TRIVIUM_PERF", False),
@@ -97,6 +125,8 @@ class Trivium(CMakePackage, CudaPackage):
         if self.spec.satisfies("+cuda"):
             # Spack lacks the headers of cuDNN's frontend: ignore any that are installed.
             args.append(self.define("TRIVIUM_CUDNN", False))
+        if self.spec.satisfies("+rocm"):
+            args.append(self.define("CMAKE_CXX_COMPILER", self.spec["hip"].hipcc))
         return args
 
     def setup_run_environment(self, env):
@@ -109,6 +139,7 @@ class Trivium(CMakePackage, CudaPackage):
         text = self.trivium("--version")
         assert "MPI" in text
         assert ("CUDA" in text) == self.spec.satisfies("+cuda")
+        assert ("HIP" in text) == self.spec.satisfies("+rocm")
         assert ("no OpenMP" in text) == self.spec.satisfies("~openmp")
 
     def test_train(self):
@@ -133,6 +164,8 @@ class Trivium(CMakePackage, CudaPackage):
         """Trains in the folder, by default to step 6; returns the losses so far."""
         if self.spec.satisfies("+cuda") and not os.path.exists("/dev/nvidiactl"):
             raise SkipTest("this machine has no NVIDIA GPU")
+        if self.spec.satisfies("+rocm") and not os.path.exists("/dev/kfd"):
+            raise SkipTest("this machine has no AMD GPU")
         with working_dir(folder, create=True):
             if not os.path.exists("run.toml"):
                 text = join_path(self.prefix.share.doc.Trivium, "LICENSE")

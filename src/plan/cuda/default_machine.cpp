@@ -1,4 +1,4 @@
-// Build for GPUs.
+// Build for NVIDIA GPUs.
 #include "plan/machine.hpp"
 
 namespace trivium {
