@@ -128,7 +128,7 @@ def build(run, seconds):
         ),
         (
             "build",
-            ["cmake", "--build", run.build, "--parallel", jobs, "--target", "trivium_program", "tests/cuda/all"]
+            ["cmake", "--build", run.build, "--parallel", jobs, "--target", "trivium_program", "tests/device/all"]
             + ["perf/device_bench/all", "perf/step_bench/all", "--", "-k", "0"],
         ),
     ]
@@ -168,8 +168,8 @@ def rows_of_ctest(stage, text):
 
 
 def ctest(run, stage, seconds, *choice):
-    """A row for each test labelled `cuda` that `choice` (options of CTest) selects."""
-    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^cuda$", *choice]
+    """A row for each test labelled `device` that `choice` (options of CTest) selects."""
+    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^device$", *choice]
     status, text, took = run.call(stage, command, seconds)
     rows = rows_of_ctest(stage, text)
     if rows:
