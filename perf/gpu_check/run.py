@@ -221,7 +221,7 @@ def train(run, seconds):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)  # 1.5 GB of checkpoint
             if row["verdict"] == "passed":
                 is_speed = name == "speed"
-                row.update(losses.speed(found) if is_speed else losses.compare(kept["runs"][name], found, name))
+                row.update(losses.speed(found) if is_speed else losses.compare(kept["steps"], found, name))
             rows.append(dict(row, name=losses.title(config)))
     return rows
 
