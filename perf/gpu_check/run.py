@@ -9,11 +9,14 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
+import losses
 import machine
 import table
 
@@ -38,7 +41,7 @@ class Run:
             pass
 
     def call(self, name, command, seconds):
-        """Runs `command` for at most `seconds`. Returns its status (None if the time was up), its output and its time."""
+        """Runs `command` for at most `seconds`. Returns its status (None: the time was up), its output and its time."""
         begin = time.monotonic()
         with open(self.log, "a", encoding="utf-8") as log:
             log.write(f"\n== {name}\n$ " + " ".join(command) + "\n")
@@ -125,7 +128,7 @@ def build(run, seconds):
         ),
         (
             "build",
-            ["cmake", "--build", run.build, "--parallel", jobs, "--target", "trivium_program", "tests/cuda/all"]
+            ["cmake", "--build", run.build, "--parallel", jobs, "--target", "trivium_program", "tests/device/all"]
             + ["perf/device_bench/all", "perf/step_bench/all", "--", "-k", "0"],
         ),
     ]
@@ -142,7 +145,7 @@ def build(run, seconds):
 
 
 def rows_of_ctest(stage, text):
-    """Rows from the output of `ctest --verbose`, also if it was stopped: one for each test, after those that the test printed."""
+    """Rows from the output of `ctest --verbose`, also if it was stopped: those that a test printed, then its own."""
     names, said, rows = {}, {}, []
     for line in text.splitlines():
         if started := re.match(r" *Start +(\d+): (\S+)", line):
@@ -152,26 +155,29 @@ def rows_of_ctest(stage, text):
         elif ended := re.match(r" *\d+/\d+ Test +#(\d+): (\S+) \.*(.*?) +([\d.]+) sec", line):
             names.pop(ended[1], None)
             output = said.get(ended[1], [])
-            row = {"stage": stage, "name": ended[2], "seconds": float(ended[4]), "verdict": "failed", "note": ended[3].strip(" *")}
+            row = {"stage": stage, "name": ended[2], "seconds": float(ended[4])}
+            row.update(verdict="failed", note=ended[3].strip(" *"))
             reasons = [re.search(r"skipped: (.*)", word)[1] for word in output if "skipped: " in word]
             if row["note"] == "Passed":
                 row.update(verdict="passed", note="")
             elif row["note"] == "Skipped" and reasons:
                 row.update(verdict="skipped", note=reasons[0])
             rows += [dict(found, stage=stage) for found in table.rows_of(output)] + [row]
-    return rows + [{"stage": stage, "name": name, "verdict": "failed", "note": "time was up"} for name in names.values()]
+    late = {"stage": stage, "verdict": "failed", "note": "time was up"}
+    return rows + [dict(late, name=name) for name in names.values()]
 
 
 def ctest(run, stage, seconds, *choice):
-    """A row for each test labelled `cuda` that `choice` (options of CTest) selects."""
-    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^cuda$", *choice]
+    """A row for each test labelled `device` that `choice` (options of CTest) selects."""
+    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^device$", *choice]
     status, text, took = run.call(stage, command, seconds)
     rows = rows_of_ctest(stage, text)
     if rows:
         return rows
     if status == 0:
         return [{"stage": stage, "name": "all", "verdict": "skipped", "note": "no such tests in this build"}]
-    return [{"stage": stage, "name": "all", "seconds": took, "verdict": "failed", "note": "CTest ran nothing; see the log"}]
+    note = "CTest ran nothing; see the log"
+    return [{"stage": stage, "name": "all", "seconds": took, "verdict": "failed", "note": note}]
 
 
 def tests(run, seconds):
@@ -188,7 +194,36 @@ def grid(run, seconds):
 
 def kernels(run, seconds):
     """The results of perf_device, also if it did not finish."""
-    return run.row("kernels", "perf_device", [os.path.join(run.build, "perf", "device_bench", "perf_device"), "--json"], seconds)
+    program = os.path.join(run.build, "perf", "device_bench", "perf_device")
+    return run.row("kernels", "perf_device", [program, "--json"], seconds)
+
+
+def train(run, seconds):
+    """Training runs of the 124 M model: losses and gradient norms against a CPU's in losses.json, then the speed."""
+    if run.device is None:
+        return [{"stage": "train", "name": "all", "verdict": "skipped", "note": run.memory}]
+    end = time.monotonic() + seconds
+    program = os.path.join(run.build, "trivium")
+    kept, reason = losses.load()
+    models = {precision: losses.config_in(precision) for precision in losses.TOLERANCES} if kept else {}
+    models["speed"] = losses.SPEED
+    rows = [] if kept else [{"stage": "train", "name": "losses", "verdict": "failed", "note": reason}]
+    with tempfile.TemporaryDirectory(dir=run.options.build) as folder:
+        made = run.row("train", "token store", losses.tokenize_command(program, folder), end - time.monotonic())
+        if made[-1]["verdict"] == "failed":
+            return rows + made
+        for i, (name, config) in enumerate(models.items()):
+            command = losses.train_command(program, folder, name, config)
+            row = run.row("train", name, command, (end - time.monotonic()) / (len(models) - i))[-1]
+            found = losses.metrics(folder, name)
+            if found:
+                shutil.copyfile(losses.metrics_file(folder, name), os.path.join(run.out, f"train-{name}.jsonl"))
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)  # 1.5 GB of checkpoint
+            if row["verdict"] == "passed":
+                is_speed = name == "speed"
+                row.update(losses.speed(found) if is_speed else losses.compare(kept["steps"], found, name))
+            rows.append(dict(row, name=losses.title(config)))
+    return rows
 
 
 # The measurements of step and torch: the name, the options of perf_step, the same for perf/compare_torch.py.
@@ -199,8 +234,10 @@ MODELS = [
     ("gpt2-1.5b", ["model.preset=gpt2-1.5b", "model.seq=1024", *BATCH], "--layers 48 --dim 1600 --heads 25"),
     (
         "llama3-8b",
-        ["--fit-layers", "model.preset=llama3-8b", "train.precision=bf16", "train.global_batch=2", "train.micro_batch=1"],
-        "--family llama --dim 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocab 128256 --seq 8192 --micro-batch 1 --global-batch 2",
+        ["--fit-layers", "model.preset=llama3-8b", "train.precision=bf16"]
+        + ["train.global_batch=2", "train.micro_batch=1"],
+        "--family llama --dim 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocab 128256 --seq 8192 "
+        "--micro-batch 1 --global-batch 2",
     ),
 ]
 
@@ -212,7 +249,8 @@ def figures(text):
 
 
 def speed(found):
-    return f"{found['layers']} layers, {found['tokens_per_second']:.0f} tokens/s, {100 * found['mfu']:.1f} % of the data sheet"
+    layers, tokens, share = found["layers"], found["tokens_per_second"], 100 * found["mfu"]
+    return f"{layers} layers, {tokens:.0f} tokens/s, {share:.1f} % of the data sheet"
 
 
 def step(run, seconds):
@@ -237,7 +275,8 @@ def step(run, seconds):
         beside, stated, arena = (found[key] for key in ("device_bytes_beside_arena", "stated_bytes", "arena_bytes"))
         fits = beside <= stated and found["used_bytes"] <= arena
         note = f"arena {arena / 1e9:.2f} GB, in addition {beside / 1e6:.0f} MB of the {stated / 1e6:.0f} MB in the plan"
-        rows.append({"stage": "step", "name": f"{name}, memory", "verdict": "passed" if fits else "failed", "note": note})
+        verdict = "passed" if fits else "failed"
+        rows.append({"stage": "step", "name": f"{name}, memory", "verdict": verdict, "note": note})
     return rows
 
 
@@ -258,18 +297,21 @@ def torch(run, seconds):
         status, text, took = run.call("torch: " + name, command, (end - time.monotonic()) / (len(models) - i))
         found = figures(text) if status == 0 else None
         if found is None:
-            reason = "time was up" if status is None else "out of memory" if "OutOfMemoryError" in text else f"status {status}"
+            reason = "out of memory" if "OutOfMemoryError" in text else f"status {status}"
+            reason = "time was up" if status is None else reason
             rows.append({"stage": "torch", "name": name, "seconds": took, "verdict": "skipped", "note": reason})
             continue
         note = speed(found)
         if ours:
             note += f"; Trivium {ours['tokens_per_second'] / found['tokens_per_second']:.2f} times as many"
-        rows.append({"stage": "torch", "name": name, "seconds": found["step_seconds"], "verdict": "passed", "note": note})
+        row = {"stage": "torch", "name": name, "seconds": found["step_seconds"], "verdict": "passed"}
+        rows.append(dict(row, note=note))
     return rows
 
 
-# In this order, each with its weight: a stage may use this share of the time that remains for it and the later ones.
-STAGES = {build: 30, tests: 3, nccl: 2, grid: 2, kernels: 2, step: 4, torch: 3}
+# In this order, the most important first. A stage may use the time that remains in proportion to its weight: its own
+# over the sum of its own and the later ones.
+STAGES = {build: 42, tests: 3, train: 4, step: 4, torch: 5, nccl: 2, grid: 2, kernels: 2}
 
 
 def parse(arguments):
@@ -278,7 +320,7 @@ def parse(arguments):
     parser.add_argument("--out", metavar="DIR2", help="folder for the log and table.json (default: DIR3/out)")
     parser.add_argument("--minutes", type=float, default=9, help="time limit for everything")
     parser.add_argument("--only", default="", metavar="STAGE,…", help=",".join(f.__name__ for f in STAGES))
-    parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="folder to unpack and build in (default: build-gpu)")
+    parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="folder to unpack and build in")
     parser.add_argument("--arch", default="HOPPER90", help="the GPU's name in Kokkos")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="concurrent compilers")
     options = parser.parse_args(arguments)
@@ -301,7 +343,8 @@ def main(arguments):
     end = begin + 60 * options.minutes - 10  # the last ten seconds are for logs and the table
     run = Run(options)
     print(f"device  {run.device or run.memory}" + (f", {run.memory / 2**30:.1f} GiB" if run.device else ""))
-    print("tools   " + " | ".join(machine.version_of(tool) for tool in (f"{run.cuda}/bin/nvcc", "g++", "cmake", "ninja")), flush=True)
+    tools = [machine.version_of(tool) for tool in (f"{run.cuda}/bin/nvcc", "g++", "cmake", "ninja")]
+    print("tools   " + " | ".join(tools), flush=True)
     machine.unpack(os.path.join(options.folder, "carried.tar.xz"), run.prefix)
     rows, times = [], []
     stages = [stage for stage in STAGES if not options.only or stage.__name__ in options.only]

@@ -63,10 +63,12 @@ def table(rows):
     lines = [("stage", "what", "error", "tolerance", "time", "ceiling", "verdict", "")] + [cells(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     right = {2, 3, 4, 5}
-    text = [
-        "  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in lines
-    ]
+
+    def aligned(line):
+        columns = enumerate(zip(line, widths))
+        return "  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in columns).rstrip()
+
+    text = [aligned(line) for line in lines]
     bad = sum(failed(row) for row in rows)
     skipped = sum(not failed(row) and row["verdict"] == "skipped" for row in rows)
     text.append(f"{len(rows) - bad - skipped} passed, {bad} failed, {skipped} skipped")
