@@ -224,9 +224,9 @@ private:
 
     void post_send(int to, ConstPiece piece, void* stream)
     {
-        check_nccl(ncclSend(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, to, comm_,
-                            native(stream)),
-                   "ncclSend");
+        check_nccl(
+            ncclSend(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, to, comm_, native(stream)),
+            "ncclSend");
     }
     void post_receive(int from, Piece piece, void* stream)
     {

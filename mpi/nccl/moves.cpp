@@ -45,8 +45,8 @@ void combine_on_device(const Combination& combination, const kernels::Exec& exec
 {
     tiles::with_combination(combination, [&](auto element, auto op) {
         using T = decltype(element);
-        tiles::combine<T>(combination, [&](const tiles::Batch<tiles::DeviceCombine>& all, const tiles::Slots& slots,
-                                           i64 teams) {
+        tiles::combine<T>(combination, [&](const tiles::Batch<tiles::DeviceCombine>& all,
+                                           const tiles::Slots& slots, i64 teams) {
             kernels::launch_teams(exec, "collective_combine", teams, tiles::threads,
                                   CombineTiles<T, decltype(op)>{all, slots, teams});
         });

@@ -1,19 +1,20 @@
 #include "test_bed.hpp"
 
-#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/fill.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/vendor.hpp"
 #include "runtime/device.hpp"
+#include "runtime/device/staging.hpp"
+
+#include <algorithm>
 
 namespace trivium {
-
-using kernels::check_cuda;
 
 struct TestBed::Impl {
     Computing computing{1};
     Device device;
     Stream stream{device};
-    Bytes cache = 0;
-
-    cudaStream_t native() const { return static_cast<cudaStream_t>(stream.native()); }
+    Bytes cache = kernels::facts_of(device.index()).cache;
 };
 
 std::string TestBed::missing()
@@ -22,13 +23,7 @@ std::string TestBed::missing()
     return kernels::usable_devices(&reason) > 0 ? "" : std::string("no device (") + reason + ")";
 }
 
-TestBed::TestBed() : impl_(std::make_unique<Impl>())
-{
-    int bytes = 0;
-    check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, impl_->device.index()),
-               "cudaDeviceGetAttribute");
-    impl_->cache = bytes;
-}
+TestBed::TestBed() : impl_(std::make_unique<Impl>()) {}
 TestBed::~TestBed() = default;
 
 const std::string& TestBed::name() const { return impl_->device.name(); }
@@ -37,57 +32,40 @@ Bytes TestBed::cache() const { return impl_->cache; }
 
 std::shared_ptr<void> TestBed::allocate(Bytes bytes) const
 {
-    void* memory = nullptr;
-    check_cuda(cudaMalloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1)), "cudaMalloc");
-    std::shared_ptr<void> owned(memory, [](void* data) { cudaFree(data); });
-    check_cuda(cudaMemsetAsync(memory, 0xff, static_cast<std::size_t>(bytes), impl_->native()),
-               "cudaMemsetAsync");
-    return owned;
+    const auto block = std::make_shared<kernels::DeviceBlock>("an array", std::max<Bytes>(1, bytes));
+    kernels::fill(exec(), block->data(), 0xff, bytes);
+    return {block, block->data()};
 }
 
 void TestBed::write(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(
-        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, impl_->native()),
-        "cudaMemcpyAsync");
-    impl_->stream.wait();
+    copy_to_device(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 void TestBed::copy(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(
-        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, impl_->native()),
-        "cudaMemcpyAsync");
+    kernels::copy_on_device(exec(), to, from, bytes);
 }
 
 void TestBed::read(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(
-        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, impl_->native()),
-        "cudaMemcpyAsync");
-    impl_->stream.wait();
+    copy_to_host(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 std::vector<Seconds> TestBed::time(int calls, const std::function<void(int)>& call) const
 {
-    std::vector<cudaEvent_t> events(static_cast<std::size_t>(calls) + 1);
-    for (cudaEvent_t& event : events)
-        check_cuda(cudaEventCreate(&event), "cudaEventCreate");
-    check_cuda(cudaEventRecord(events[0], impl_->native()), "cudaEventRecord");
+    std::vector<kernels::DeviceEvent> events;
+    for (int i = 0; i <= calls; ++i)
+        events.emplace_back(true);
+    events[0].record(impl_->stream.native());
     for (int i = 0; i < calls; ++i) {
         call(i);
-        check_cuda(cudaEventRecord(events[static_cast<std::size_t>(i) + 1], impl_->native()),
-                   "cudaEventRecord");
+        events[static_cast<std::size_t>(i) + 1].record(impl_->stream.native());
     }
     impl_->stream.wait();
     std::vector<Seconds> seconds;
-    for (std::size_t i = 1; i < events.size(); ++i) {
-        float milliseconds = 0;
-        check_cuda(cudaEventElapsedTime(&milliseconds, events[i - 1], events[i]), "cudaEventElapsedTime");
-        seconds.push_back(milliseconds * 1e-3);
-    }
-    for (const cudaEvent_t event : events)
-        cudaEventDestroy(event);
+    for (std::size_t i = 1; i < events.size(); ++i)
+        seconds.push_back(events[i].since(events[i - 1]));
     return seconds;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The hardware under measurement: the GPU (cuda_test_bed.cpp), or the host in builds without one
+// The hardware under measurement: the GPU (device_test_bed.cpp), or the host in builds without one
 // (host_test_bed.cpp).
 #include "kernels/exec.hpp"
 

@@ -36,8 +36,9 @@ std::string processor_name()
 std::string loaded_libraries()
 {
     static const std::vector<std::string> kinds{
-        "libc.",   "libc-",     "libm.",   "libm-",   "libgomp",   "libomp",    "libstdc++", "libmpi",
-        "libdnnl", "libkokkos", "libhdf5", "libcuda", "libcudart", "libcublas", "libcudnn",  "libnccl"};
+        "libc.",    "libc-",   "libm.",       "libm-",      "libgomp", "libomp",    "libstdc++",
+        "libmpi",   "libdnnl", "libkokkos",   "libhdf5",    "libcuda", "libcudart", "libcublas",
+        "libcudnn", "libnccl", "libamdhip64", "librocblas", "librccl"};
     std::set<std::string> all;
     std::ifstream in("/proc/self/maps");
     for (std::string line; std::getline(in, line);) {

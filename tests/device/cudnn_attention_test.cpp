@@ -120,30 +120,22 @@ TEST_CASE("attention tries cuDNN first, then the kernels on tensor cores; each a
     CHECK_FALSE(same_bits(on_tensor_cores.lse, by_cudnn.lse));
 }
 
-TEST_CASE("attention by cuDNN is the same bits from a graph of CUDA")
+TEST_CASE("attention by cuDNN is the same bits from a graph")
 {
     if (!device_ready())
         return;
     const Stream stream{Device()};
-    const auto native = static_cast<cudaStream_t>(stream.native());
     const Inputs in({2, 256, 256, 2, 2, 128});
     for (const Bytes scratch : {plenty, Bytes{1} << 20}) {            // whole, and in four parts
         const OnDevice::Results want = run_once(stream, in, scratch); // which also makes the plans
         OnDevice device(in, scratch);
-        cudaGraph_t graph = nullptr;
-        cudaGraphExec_t ready = nullptr;
-        check_cuda(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-                   "cudaStreamBeginCapture");
-        const bool done =
-            forward(stream.exec(), in.shape, device) && backward(stream.exec(), in.shape, device);
-        check_cuda(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
-        REQUIRE(done);
-        check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-        check_cuda(cudaGraphLaunch(ready, native), "cudaGraphLaunch");
-        check_cuda(cudaGraphLaunch(ready, native), "cudaGraphLaunch");
-        const OnDevice::Results got = device.read(stream);
-        cudaGraphExecDestroy(ready);
-        cudaGraphDestroy(graph);
-        require_same(got, want);
+        run_recorded(
+            stream,
+            [&] {
+                CHECK(
+                    (forward(stream.exec(), in.shape, device) && backward(stream.exec(), in.shape, device)));
+            },
+            2);
+        require_same(device.read(stream), want);
     }
 }

@@ -1,5 +1,4 @@
 // Products on a device, alone and with their epilogues, against sums in double.
-#include "kernels/device/stream.hpp"
 #include "kernels/fp8_cases.hpp"
 #include "kernels/gemm_cases.hpp"
 #include "support.hpp"
@@ -14,21 +13,6 @@ struct OnDevice {
     Stream stream{Device()};
     DeviceArray<char> scratch{usual_product_scratch};
 };
-
-/// Captures the work that `work` enqueues as a graph and runs it: a product must be capturable.
-void run_recorded(cudaStream_t stream, const std::function<void()>& work)
-{
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    work();
-    check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-    check_cuda(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    cudaGraphExecDestroy(ready);
-    cudaGraphDestroy(graph);
-}
 
 /// Twice, with the same bits: directly, and captured.
 template <class T, class Out>
@@ -47,7 +31,7 @@ RunProduct<T, Out> on(const OnDevice& device)
                             {device.scratch.data(), usual_product_scratch}, {bias.data(), pre.data()});
             };
             if (recorded)
-                run_recorded(stream_of(exec), work);
+                run_recorded(device.stream, work);
             else
                 work();
             const std::vector<Out> got = c.read(device.stream), got_pre = pre.read(device.stream);

@@ -10,7 +10,7 @@ namespace {
 const bool ready = [] {
     const char* reason = nullptr;
     if (trivium::kernels::usable_devices(&reason) == 0) {
-        std::printf("skipped: no NVIDIA GPU (%s)\n", reason);
+        std::printf("skipped: no %s (%s)\n", trivium::kernels::device_kind(), reason);
         std::exit(0);
     }
     return true;

@@ -2,12 +2,14 @@
 // Arrays that tests lend to a kernel: temporary copies on the device, between guards that must not be
 // written. tests/kernels/host/lend.hpp has the same names for the host.
 #include "catch.hpp"
-#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/fill.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/vendor.hpp"
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
+#include "runtime/device/staging.hpp"
 
 #include <algorithm>
-#include <cuda_runtime_api.h>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -23,37 +25,35 @@ inline constexpr bool on_device = true;
 /// Memory on the device: a copy of host memory, or scratch.
 class Mirror {
 public:
-    Mirror(const void* host, std::size_t bytes) : bytes_(bytes)
+    Mirror(const void* host, std::size_t bytes)
+        : bytes_(static_cast<Bytes>(bytes)), memory_("an array under test", bytes_ + 2 * guard)
     {
-        void* memory = nullptr;
-        check_cuda(cudaMalloc(&memory, bytes + 2 * guard), "cudaMalloc");
-        memory_ = static_cast<char*>(memory);
-        check_cuda(cudaMemset(memory_, 0xff, bytes + 2 * guard), "cudaMemset"); // NaN everywhere
+        fill({}, memory_.data(), 0xff, memory_.size()); // NaN everywhere
         if (host)
-            check_cuda(cudaMemcpy(data(), host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+            copy_to_device(memory_.data() + guard, static_cast<const std::byte*>(host), bytes_);
     }
     Mirror(const Mirror&) = delete;
     Mirror& operator=(const Mirror&) = delete;
     ~Mirror()
     {
-        std::vector<char> all(bytes_ + 2 * guard);
-        const cudaError_t status = cudaDeviceSynchronize();
-        if (status != cudaSuccess ||
-            cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost) != cudaSuccess) {
-            FAIL_CHECK("a kernel failed: " << cudaGetErrorString(status));
+        std::vector<std::byte> all(static_cast<std::size_t>(memory_.size()));
+        try {
+            copy_to_host(all.data(), memory_.data(), memory_.size());
+        } catch (const IoError& error) {
+            FAIL_CHECK("a kernel failed: " << error.what());
             return;
         }
-        cudaFree(memory_);
-        for (std::size_t i = 0; i < guard; ++i)
-            if (all[i] != '\xff' || all[guard + bytes_ + i] != '\xff') {
+        const auto at = [&](Bytes i) { return all[static_cast<std::size_t>(i)]; };
+        for (Bytes i = 0; i < guard; ++i)
+            if (at(i) != std::byte{0xff} || at(guard + bytes_ + i) != std::byte{0xff}) {
                 FAIL_CHECK("a kernel wrote beside an array of " << bytes_ << " bytes");
                 break;
             }
         if (back_)
-            std::copy_n(all.data() + guard, bytes_, static_cast<char*>(back_));
+            std::copy_n(all.data() + guard, bytes_, static_cast<std::byte*>(back_));
     }
 
-    char* data() const { return memory_ + guard; }
+    std::byte* data() const { return memory_.data() + guard; }
     /// At the end the content is copied to `host`.
     void returns_to(void* host) { back_ = host; }
 
@@ -62,15 +62,15 @@ public:
     {
         static std::map<const void*, std::weak_ptr<Mirror>> lent;
         std::shared_ptr<Mirror> mirror = lent[host].lock();
-        if (!mirror || mirror->bytes_ != bytes)
+        if (!mirror || mirror->bytes_ != static_cast<Bytes>(bytes))
             lent[host] = mirror = std::make_shared<Mirror>(host, bytes);
         return mirror;
     }
 
 private:
-    static constexpr std::size_t guard = 256;
-    std::size_t bytes_;
-    char* memory_ = nullptr;
+    static constexpr Bytes guard = 256;
+    Bytes bytes_;
+    DeviceBlock memory_;
     void* back_ = nullptr;
 };
 

@@ -2,6 +2,8 @@
 // tests/ranks simulates on the host, over NCCL.
 #include "../ranks/comm_suite.hpp"
 #include "device_memory.hpp"
+#include "kernels/device/vendor.hpp"
+#include "kernels/runtime.hpp"
 #include "mpi/session.hpp"
 
 #include <cstdio>
@@ -16,12 +18,13 @@ int main()
         const int devices = kernels::usable_devices(&reason);
         if (agree(world, devices == 0) != 0) {
             if (world.rank() == 0)
-                std::printf("skipped: no NVIDIA GPU for each rank (%s)\n",
+                std::printf("skipped: no %s for each rank (%s)\n", kernels::device_kind(),
                             reason ? reason : "on this node there is");
             return 0;
         }
+        const kernels::Runtime runtime(1);
         Grid grid(world, {{{"data", world.size()}}}, node_name());
-        CudaDevice device(grid);
+        RealDevice device(grid);
         run_device_suite(world, device);
         if (world.rank() == 0)
             std::printf("%d ranks agree\n", world.size());

@@ -9,7 +9,7 @@
 
 using namespace trivium;
 
-TEST_CASE("the version of the loaded library is known") { CHECK(nccl_description().find("NCCL 2.") == 0); }
+TEST_CASE("the version of the loaded library is known") { CHECK(nccl_description().find("CCL 2.") == 1); }
 
 TEST_CASE("the user's environment variables take precedence")
 {
@@ -32,7 +32,7 @@ TEST_CASE("a collective over one rank is a copy on the stream")
         return;
     const std::unique_ptr<Comm> self = make_self_comm();
     const Grid grid(*self, {}, "node");
-    CudaDevice device(grid);
+    RealDevice device(grid);
     const std::unique_ptr<DeviceComm> alone = device.backend()->join({}, 1, 0, DeviceGroup::all);
     for (const std::size_t bytes : {2, 14, 16, 4098, 1 << 20}) {
         std::vector<std::byte> content(bytes);

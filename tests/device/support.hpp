@@ -2,11 +2,14 @@
 // Shared by the tests on a device.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/vendor.hpp"
 #include "kernels/runtime.hpp"
 #include "runtime/device.hpp"
+#include "runtime/device/staging.hpp"
 
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 namespace trivium {
@@ -16,7 +19,7 @@ inline bool device_ready()
 {
     const char* reason = nullptr;
     if (kernels::usable_devices(&reason) == 0) {
-        std::printf("skipped: no NVIDIA GPU (%s)\n", reason);
+        std::printf("skipped: no %s (%s)\n", kernels::device_kind(), reason);
         return false;
     }
     static const kernels::Runtime runtime(1);
@@ -27,36 +30,40 @@ inline bool device_ready()
 template <class T>
 class DeviceArray {
 public:
-    explicit DeviceArray(const std::vector<T>& values) : size_(values.size())
+    explicit DeviceArray(const std::vector<T>& values)
+        : size_(values.size()), block_("an array", std::max<Bytes>(1, bytes()))
     {
-        void* memory = nullptr;
-        kernels::check_cuda(cudaMalloc(&memory, size_ * sizeof(T)), "cudaMalloc");
-        data_ = static_cast<T*>(memory);
-        kernels::check_cuda(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
-                            "cudaMemcpy");
-        kernels::check_cuda(cudaDeviceSynchronize(),
-                            "cudaMemcpy"); // streams do not wait for the default stream
+        copy_to_device(block_.data(), reinterpret_cast<const std::byte*>(values.data()), bytes());
     }
     explicit DeviceArray(i64 size) : DeviceArray(std::vector<T>(static_cast<std::size_t>(size))) {}
-    DeviceArray(const DeviceArray&) = delete;
-    DeviceArray& operator=(const DeviceArray&) = delete;
-    ~DeviceArray() { cudaFree(data_); }
 
-    T* data() const { return data_; }
+    T* data() const { return reinterpret_cast<T*>(block_.data()); }
 
     /// The content, after the work of `stream`.
     std::vector<T> read(const Stream& stream) const
     {
         stream.wait();
         std::vector<T> values(size_);
-        kernels::check_cuda(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
-                            "cudaMemcpy");
+        copy_to_host(reinterpret_cast<std::byte*>(values.data()), block_.data(), bytes());
         return values;
     }
 
 private:
-    T* data_ = nullptr;
+    Bytes bytes() const { return static_cast<Bytes>(size_ * sizeof(T)); }
+
     std::size_t size_;
+    kernels::DeviceBlock block_;
 };
+
+/// Captures the work that `work` enqueues on the stream as a graph and runs it `times` times.
+inline void run_recorded(const Stream& stream, const std::function<void()>& work, int times = 1)
+{
+    kernels::DeviceGraph::begin(stream.native());
+    work();
+    const kernels::DeviceGraph graph(stream.native());
+    for (int i = 0; i < times; ++i)
+        graph.launch(stream.native());
+    stream.wait();
+}
 
 } // namespace trivium

@@ -118,7 +118,7 @@ TEST_CASE("syntax of CUDA, HIP and NCCL is in folders of these names")
     // Files elsewhere that need a few tokens. `src/base` includes nothing of Kokkos.
     const std::vector<VendorExemption> exemptions{
         {"src/base/bf16.hpp",
-         {"__CUDACC__", "__host__", "__device__"},
+         {"__CUDACC__", "__HIP__", "__host__", "__device__"},
          "defines TRV_HOST_DEVICE, without Kokkos"},
         {"src/base/bf16.hpp", {"__CUDA_ARCH__", "asm"}, "rounds with one instruction, inline in each kernel"},
     };

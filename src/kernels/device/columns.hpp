@@ -1,9 +1,9 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form groups;
-// each group adds every groups-th row, and a tree adds the groups. Teams do not share columns, so no scratch is needed
-// and the order is fixed. Narrow tiles give many teams.
+// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form
+// groups; each group adds every groups-th row, and a tree adds the groups. Teams do not share columns, so no
+// scratch is needed and the order is fixed. Narrow tiles give many teams.
 #include "kernels/device/row_parallel.hpp"
 
 namespace trivium::kernels {

@@ -1,4 +1,5 @@
-// Products on devices without cuBLASLt: multiply() of a library, or the plain one, with epilogues and FP8 around it.
+// Products on devices without cuBLASLt: multiply() of a library, or the plain one, with epilogues and FP8
+// around it.
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"

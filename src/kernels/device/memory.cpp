@@ -59,7 +59,10 @@ std::byte* allocate_on_device(const char* label, Bytes bytes, std::string& reaso
 {
     return allocate<OnDevice>(label, bytes, reason);
 }
-void free_on_device(const char* label, std::byte* data, Bytes bytes) { deallocate<OnDevice>(label, data, bytes); }
+void free_on_device(const char* label, std::byte* data, Bytes bytes)
+{
+    deallocate<OnDevice>(label, data, bytes);
+}
 
 DeviceBlock::DeviceBlock(const char* label, Bytes bytes)
     : label_(label), bytes_(bytes), data_(allocated<OnDevice>(label, bytes))

@@ -7,8 +7,8 @@
 
 namespace trivium::kernels {
 
-/// Memory on the current device, aligned to 256 bytes. Null if there is not enough; `reason` is Kokkos' message.
-/// `label` is for Kokkos' tools.
+/// Memory on the current device, aligned to 256 bytes. Null if there is not enough; `reason` is Kokkos'
+/// message. `label` is for Kokkos' tools.
 std::byte* allocate_on_device(const char* label, Bytes bytes, std::string& reason);
 /// With the same label and size; null: nothing.
 void free_on_device(const char* label, std::byte* data, Bytes bytes);

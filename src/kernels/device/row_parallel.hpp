@@ -6,8 +6,8 @@
 // neighbouring packs, and a thread loads several packs before it uses the first. Data that a row needs twice
 // is read twice: row_lanes() makes sure that the rows of a multiprocessor fit its L1 cache.
 //
-// The order of every sum depends only on the sizes. A row's team may be one thread that works for all of its lanes, so
-// whatever a lane keeps beyond a barrier is in shared memory.
+// The order of every sum depends only on the sizes. A row's team may be one thread that works for all of its
+// lanes, so whatever a lane keeps beyond a barrier is in shared memory.
 #include "base/check.hpp"
 #include "kernels/device/pack.hpp"
 #include "kernels/values.hpp"
@@ -181,8 +181,7 @@ private:
                                      for (int j = 0; j < width; ++j)
                                          part[slot] += f(in.get(slot, j)...);
                                  });
-        detail::each_single(n, width, parts, lane, team_.lanes(),
-                            [&](i64 i) { part[0] += f(in.one(i)...); });
+        detail::each_single(n, width, parts, lane, team_.lanes(), [&](i64 i) { part[0] += f(in.one(i)...); });
         TRV_UNROLL
         for (int u = 1; u < ahead; ++u)
             part[0] += part[u];

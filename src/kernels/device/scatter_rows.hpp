@@ -16,10 +16,10 @@ namespace detail {
 template <class T, int width>
 struct ScatterRows {
     using A = Acc<T>;
-    static constexpr int across = 128;                  ///< lanes that share a row that is read
-    static constexpr int groups = Team::most / across;  ///< of lanes, one per row that is read
-    static constexpr int tile = across * width;         ///< columns of a team
-    static constexpr int looks = 8;                     ///< neighbouring tokens that a lane compares at once
+    static constexpr int across = 128;                 ///< lanes that share a row that is read
+    static constexpr int groups = Team::most / across; ///< of lanes, one per row that is read
+    static constexpr int tile = across * width;        ///< columns of a team
+    static constexpr int looks = 8;                    ///< neighbouring tokens that a lane compares at once
     static constexpr int round = looks * Team::most;
     static constexpr int ahead = 4;
 
@@ -101,7 +101,8 @@ struct ScatterRows {
 
     /// Lists the positions of `token` in the round at `begin`, in order and relative to it. Returns their
     /// number. All threads call it.
-    KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin, std::uint16_t* places) const
+    KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin,
+                                    std::uint16_t* places) const
     {
         const auto matches = [&](int lane, int look) {
             const i64 i = begin + lane * looks + look;
@@ -132,10 +133,9 @@ void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const 
 {
     using Kernel = ScatterRows<T, width>;
     const i64 tiles = ceil_div(shape.dim, Kernel::tile);
-    launch_teams(
-        exec, "scatter_rows", shape.count * tiles, Team::most,
-        Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles},
-        static_cast<Bytes>(sizeof(typename Kernel::Shared)));
+    launch_teams(exec, "scatter_rows", shape.count * tiles, Team::most,
+                 Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles},
+                 static_cast<Bytes>(sizeof(typename Kernel::Shared)));
 }
 
 } // namespace detail

@@ -57,12 +57,13 @@ KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
                 else
                     in.load(slot, parts.head + p * width);
             });
-            detail::each_single(n, width, parts, lane, team.lanes(), [&](i64 i) {
-                mine.template add<1>([&](int) { return in.one(i); });
-            });
+            detail::each_single(n, width, parts, lane, team.lanes(),
+                                [&](i64 i) { mine.template add<1>([&](int) { return in.one(i); }); });
             return mine;
         },
-        [](const RunningSoftmax<A>& a, const RunningSoftmax<A>& b) { return RunningSoftmax<A>::joined(a, b); });
+        [](const RunningSoftmax<A>& a, const RunningSoftmax<A>& b) {
+            return RunningSoftmax<A>::joined(a, b);
+        });
     return RunningSoftmax<A>::shift(all.row_max) + logarithm(all.row_sum);
 }
 

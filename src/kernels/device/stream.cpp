@@ -21,8 +21,8 @@ struct SpaceOnStream::Impl {
 
 SpaceOnStream::SpaceOnStream(void* stream) : impl_(std::make_unique<Impl>(Impl{space_on(stream)}))
 {
-    // Kokkos allocates scratch for teams at each launch as long as an instance has none, which is not allowed during
-    // graph capture.
+    // Kokkos allocates scratch for teams at each launch as long as an instance has none, which is not allowed
+    // during graph capture.
     Kokkos::TeamPolicy<DeviceSpace> policy(impl_->space, 1, 64);
     policy.set_scratch_size(1, Kokkos::PerTeam(64));
     Kokkos::parallel_for("first_launch", policy, Nothing());

@@ -1,7 +1,7 @@
 #pragma once
-// What Kokkos has no name for: the devices of a process, streams, events, graphs. cuda/vendor.cpp and hip/vendor.cpp
-// implement it. Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws IoError with the vendor's
-// message where nothing else is said
+// What Kokkos has no name for: the devices of a process, streams, events, graphs. cuda/vendor.cpp and
+// hip/vendor.cpp implement it. Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws
+// IoError with the vendor's message where nothing else is said
 #include "base/units.hpp"
 
 #include <string>
@@ -16,12 +16,13 @@ const char* device_variable();
 /// Sets the vendor's environment variables, unless the user has; before the first use of a device.
 void prepare_vendor(int ranks);
 
-/// Number of devices that this process can use. If 0, `reason` (unless null) gets the cause. Initialises nothing.
+/// Number of devices that this process can use. If 0, `reason` (unless null) gets the cause. Initialises
+/// nothing.
 int usable_devices(const char** reason = nullptr);
 
 struct DeviceFacts {
     std::string name;
-    std::string address; ///< on the node, regardless of its index in a process
+    std::string address;  ///< on the node, regardless of its index in a process
     std::string identity; ///< differs between any two devices
     Bytes cache = 0;      ///< the largest one
 };

@@ -1,5 +1,6 @@
 #pragma once
-// Work that Kokkos does not launch, shown to Kokkos' tools ($KOKKOS_TOOLS_LIBS) by name, like its own kernels.
+// Work that Kokkos does not launch, shown to Kokkos' tools ($KOKKOS_TOOLS_LIBS) by name, like its own
+// kernels.
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 

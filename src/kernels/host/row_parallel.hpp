@@ -1,7 +1,7 @@
 #pragma once
-// Parallel loops on the host: threads over rows, plain vectorised loops inside a row. The threads are those of
-// Kokkos' parallel host space, or OpenMP's where Kokkos has none (threads.hpp).
-// device/row_parallel.hpp has the same names with Kokkos teams.
+// Parallel loops on the host: threads over rows, plain vectorised loops inside a row. The threads are those
+// of Kokkos' parallel host space, or OpenMP's where Kokkos has none (threads.hpp). device/row_parallel.hpp
+// has the same names with Kokkos teams.
 //
 // The partition never changes a result: each row is computed by one thread, in a fixed order.
 #include "base/check.hpp"

@@ -48,13 +48,14 @@ struct MultiplyBlock {
 };
 
 template <class In, class Out>
-void multiply_as(const Exec& exec, const ProductShape& s, const void* a, const void* b, void* c, bool overwrite)
+void multiply_as(const Exec& exec, const ProductShape& s, const void* a, const void* b, void* c,
+                 bool overwrite)
 {
     using Block = MultiplyBlock<In, Out>;
     const i64 down = ceil_div(s.m, Block::side), across = ceil_div(s.n, Block::side);
     launch_range(exec, "product", s.batch * down * across,
-                 Block{static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c), s.m, s.n, s.k,
-                       s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1, s.transpose_b ? 1 : s.n,
+                 Block{static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c), s.m, s.n,
+                       s.k, s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1, s.transpose_b ? 1 : s.n,
                        s.transpose_b ? s.k : 1, s.stride_a, s.stride_b, s.stride_c, down, across, overwrite});
 }
 
@@ -64,8 +65,8 @@ void multiply_as(const Exec& exec, const ProductShape& s, const void* a, const v
 inline Bytes multiply_scratch(const ProductShape&, Bytes) { return 0; }
 
 /// c = op(a) · op(b), or c += if not `overwrite`. Without epilogue and FP8; m, n, k > 0.
-inline void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c, bool overwrite,
-                     Scratch)
+inline void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
+                     bool overwrite, Scratch)
 {
     if (shape.in == DType::f64)
         detail::multiply_as<double, double>(exec, shape, a, b, c, overwrite);

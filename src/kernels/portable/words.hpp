@@ -1,6 +1,6 @@
 #pragma once
-// Wide loads and stores, and how loops unroll. device/cuda/words.hpp and tests/kernels/teams/words.hpp have the same
-// names.
+// Wide loads and stores, and how loops unroll. device/cuda/words.hpp and tests/kernels/teams/words.hpp have
+// the same names.
 #include "base/units.hpp"
 
 #include <Kokkos_Core.hpp>

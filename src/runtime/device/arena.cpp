@@ -28,7 +28,8 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
     if (!data_)
         throw IoError(
             {"arena",
-             str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"), reason,
+             str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
+             reason,
              "use a device with more memory, use more ranks, or lower train.micro_batch; `trivium plan` "
              "shows the need"});
     if constexpr (contracts_on) {

@@ -35,7 +35,8 @@ Computing::Computing(int threads, Grid* grid)
         const char* reason = nullptr;
         const int devices = kernels::usable_devices(&reason);
         if (devices == 0)
-            throw UserError({"device", str("this build computes on ", kernels::device_kind(), "s and finds none here"),
+            throw UserError({"device",
+                             str("this build computes on ", kernels::device_kind(), "s and finds none here"),
                              reason,
                              "run it on a node with a GPU and its driver, or use a build of the preset "
                              "'default', which computes on CPUs"});
@@ -61,7 +62,9 @@ DeviceMemory Computing::memory() const
 }
 
 struct Stream::Impl {
-    explicit Impl(StreamPriority priority) : native(priority == StreamPriority::high), space(native.handle()) {}
+    explicit Impl(StreamPriority priority) : native(priority == StreamPriority::high), space(native.handle())
+    {
+    }
 
     kernels::NativeStream native;
     kernels::SpaceOnStream space; // declared after the stream, so destroyed before it

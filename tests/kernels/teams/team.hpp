@@ -1,7 +1,7 @@
 #pragma once
-// A team of as many threads as lanes on a host, for tests: the names of src/kernels/device/kokkos/team.hpp, threads
-// that take turns. Which one runs first depends on Exec::threads, so that a result with a missing barrier differs
-// with it.
+// A team of as many threads as lanes on a host, for tests: the names of src/kernels/device/kokkos/team.hpp,
+// threads that take turns. Which one runs first depends on Exec::threads, so that a result with a missing
+// barrier differs with it.
 #include "base/check.hpp"
 #include "kernels/exec.hpp"
 #include "player.hpp"
@@ -45,7 +45,8 @@ public:
     template <class F>
     bool any(F of) const
     {
-        return join(0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
+        return join(
+                   0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
     }
     template <class Count, class F>
     int number(Count count, F f) const

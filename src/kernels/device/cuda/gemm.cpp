@@ -323,7 +323,7 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     if (shape.k == 0) {
         for (i64 i = 0; overwrite && i < shape.batch; ++i)
             fill(exec, static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out), 0,
-                           shape.m * shape.n * size_of(shape.out));
+                 shape.m * shape.n * size_of(shape.out));
     } else {
         if (p.fp8())
             p.quantise(exec, a, b, scratch);

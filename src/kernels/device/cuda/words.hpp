@@ -1,6 +1,6 @@
 #pragma once
-// Wide loads and stores, one instruction each (the compiler does not merge stores of single elements), and how loops
-// unroll. portable/words.hpp and tests/kernels/teams/words.hpp have the same names.
+// Wide loads and stores, one instruction each (the compiler does not merge stores of single elements), and
+// how loops unroll. portable/words.hpp and tests/kernels/teams/words.hpp have the same names.
 #include "base/units.hpp"
 
 #include <Kokkos_Core.hpp>

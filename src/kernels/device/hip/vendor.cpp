@@ -72,20 +72,17 @@ NativeStream::NativeStream(bool high_priority)
     check_hip(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");
     hipStream_t made = nullptr;
     check_hip(hipStreamCreateWithPriority(&made, hipStreamNonBlocking, high_priority ? greatest : least),
-               "hipStreamCreate");
+              "hipStreamCreate");
     stream_ = made;
 }
 NativeStream::~NativeStream() { static_cast<void>(hipStreamDestroy(native(stream_))); }
-void NativeStream::wait() const
-{
-    check_hip(hipStreamSynchronize(native(stream_)), "hipStreamSynchronize");
-}
+void NativeStream::wait() const { check_hip(hipStreamSynchronize(native(stream_)), "hipStreamSynchronize"); }
 
 DeviceEvent::DeviceEvent(bool timed)
 {
     hipEvent_t made = nullptr;
     check_hip(hipEventCreateWithFlags(&made, timed ? hipEventDefault : hipEventDisableTiming),
-               "hipEventCreate");
+              "hipEventCreate");
     event_ = made;
 }
 DeviceEvent::DeviceEvent(DeviceEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
@@ -117,14 +114,14 @@ Seconds DeviceEvent::since(const DeviceEvent& earlier) const
 {
     float milliseconds = 0;
     check_hip(hipEventElapsedTime(&milliseconds, event(earlier.event_), event(event_)),
-               "hipEventElapsedTime");
+              "hipEventElapsedTime");
     return static_cast<Seconds>(milliseconds) / 1000;
 }
 
 void DeviceGraph::begin(void* stream)
 {
     check_hip(hipStreamBeginCapture(native(stream), hipStreamCaptureModeThreadLocal),
-               "hipStreamBeginCapture");
+              "hipStreamBeginCapture");
 }
 DeviceGraph::DeviceGraph(void* stream)
 {

@@ -18,8 +18,8 @@ inline DeviceSpace space_of(const Exec& exec)
     return exec.stream ? *static_cast<const DeviceSpace*>(exec.stream) : DeviceSpace();
 }
 
-/// The policy of a kernel whose functor is an argument of its launch. Otherwise Kokkos sends functors of more than
-/// 512 bytes by a copy that waits for the device, which is not allowed during graph capture.
+/// The policy of a kernel whose functor is an argument of its launch. Otherwise Kokkos sends functors of more
+/// than 512 bytes by a copy that waits for the device, which is not allowed during graph capture.
 template <class Policy>
 auto sent_with_launch(const Policy& policy)
 {

@@ -1,7 +1,7 @@
 #pragma once
-// A team: lanes that share memory and barriers. The number of lanes depends on a kernel's sizes alone, and so do its
-// bits. On a device every thread is a lane; a host space has fewer threads, each of which works for several lanes.
-// tests/kernels/teams/team.hpp has the same names for lanes that take turns.
+// A team: lanes that share memory and barriers. The number of lanes depends on a kernel's sizes alone, and so
+// do its bits. On a device every thread is a lane; a host space has fewer threads, each of which works for
+// several lanes. tests/kernels/teams/team.hpp has the same names for lanes that take turns.
 #include "base/check.hpp"
 #include "kernels/device/kokkos/space.hpp"
 
@@ -47,8 +47,9 @@ public:
     static constexpr int scratch_level = space_is_device ? 0 : 1;
 
     KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
-        : member_(member), lanes_(lanes), shared_(static_cast<char*>(
-                                              member.team_scratch(int{scratch_level}).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
+        : member_(member), lanes_(lanes),
+          shared_(static_cast<char*>(
+              member.team_scratch(int{scratch_level}).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
     {
     }
 
@@ -71,8 +72,8 @@ public:
                 f(lane);
     }
 
-    /// All: of(lane) of every lane, joined in an order that depends on their number alone. All get the result.
-    /// `none` is neutral; A has at most 16 bytes.
+    /// All: of(lane) of every lane, joined in an order that depends on their number alone. All get the
+    /// result. `none` is neutral; A has at most 16 bytes.
     template <class A, class F, class Join>
     KOKKOS_FUNCTION A join(A none, F of, Join joined) const
     {
@@ -92,10 +93,11 @@ public:
     template <class F>
     KOKKOS_FUNCTION bool any(F of) const
     {
-        return join(0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
+        return join(
+                   0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
     }
-    /// All: f(lane, before) for the lanes of this thread, `before` being the sum of count(l) over the lanes before;
-    /// after all threads have called this. Returns the sum over all lanes.
+    /// All: f(lane, before) for the lanes of this thread, `before` being the sum of count(l) over the lanes
+    /// before; after all threads have called this. Returns the sum over all lanes.
     template <class Count, class F>
     KOKKOS_FUNCTION int number(Count count, F f) const
     {
@@ -115,7 +117,8 @@ public:
     }
 
 private:
-    /// of(lane) of every lane. Two arrays in turn: a fast thread may write again while a slow one still reads.
+    /// of(lane) of every lane. Two arrays in turn: a fast thread may write again while a slow one still
+    /// reads.
     template <class A, class F>
     KOKKOS_FUNCTION const A* exchanged(F of) const
     {
@@ -148,7 +151,8 @@ struct RunTeam {
 
 } // namespace detail
 
-/// f(team, index) for index in [0, teams), each by a team of `lanes` lanes with `shared` bytes of shared memory.
+/// f(team, index) for index in [0, teams), each by a team of `lanes` lanes with `shared` bytes of shared
+/// memory.
 template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, const F& f, Bytes shared = 0)
 {
@@ -164,9 +168,11 @@ void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, con
     const DeviceSpace space = space_of(exec);
     int threads = lanes;
     if constexpr (!space_is_device)
-        threads = std::min({lanes, exec.threads, Policy(space, league, 1).team_size_max(kernel, Kokkos::ParallelForTag())});
+        threads = std::min(
+            {lanes, exec.threads, Policy(space, league, 1).team_size_max(kernel, Kokkos::ParallelForTag())});
     Policy policy(space, league, threads);
-    policy.set_scratch_size(Team::scratch_level, Kokkos::PerTeam(static_cast<int>(shared + Team::joining_bytes)));
+    policy.set_scratch_size(Team::scratch_level,
+                            Kokkos::PerTeam(static_cast<int>(shared + Team::joining_bytes)));
     Kokkos::parallel_for(label, sent_with_launch(policy), kernel);
 }
 

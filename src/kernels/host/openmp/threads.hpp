@@ -1,6 +1,6 @@
 #pragma once
-// Threads of the host by OpenMP, where Kokkos has only its serial space (Debian's). kokkos/threads.hpp has the same
-// names.
+// Threads of the host by OpenMP, where Kokkos has only its serial space (Debian's). kokkos/threads.hpp has
+// the same names.
 #include "kernels/host/kernel_scope.hpp"
 
 #include <omp.h>
@@ -11,8 +11,8 @@ inline namespace on_host {
 /// Starts Kokkos, whose parallel host space (if it has one) gets `threads` threads.
 inline void start_kokkos(int) { Kokkos::initialize(); }
 
-/// f(self, count) for self in [0, count), count <= threads, concurrently; for Kokkos' tools it is the kernel `label`.
-/// There may be fewer threads than calls: they must not wait for each other.
+/// f(self, count) for self in [0, count), count <= threads, concurrently; for Kokkos' tools it is the kernel
+/// `label`. There may be fewer threads than calls: they must not wait for each other.
 template <class F>
 void on_threads(const char* label, int threads, const F& f)
 {

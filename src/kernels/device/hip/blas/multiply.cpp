@@ -14,7 +14,8 @@ void check(rocblas_status status, const char* call)
 {
     if (status != rocblas_status_success && status != rocblas_status_size_unchanged &&
         status != rocblas_status_size_increased)
-        throw InternalError(__FILE__, __LINE__, str("rocBLAS: ", call, ": ", rocblas_status_to_string(status)));
+        throw InternalError(__FILE__, __LINE__,
+                            str("rocBLAS: ", call, ": ", rocblas_status_to_string(status)));
 }
 
 /// One handle per process, never destroyed: the driver may be unloaded before static objects.
@@ -48,8 +49,8 @@ rocblas_status call(const ProductShape& s, const void* a, const void* b, void* c
     const auto size = [](i64 n) { return static_cast<rocblas_int>(n); };
     return rocblas_gemm_strided_batched_ex(
         handle(), s.transpose_b ? rocblas_operation_transpose : rocblas_operation_none,
-        s.transpose_a ? rocblas_operation_transpose : rocblas_operation_none, size(s.n), size(s.m), size(s.k), alpha,
-        b, type_of(s.in), size(s.transpose_b ? s.k : s.n), s.stride_b, a, type_of(s.in),
+        s.transpose_a ? rocblas_operation_transpose : rocblas_operation_none, size(s.n), size(s.m), size(s.k),
+        alpha, b, type_of(s.in), size(s.transpose_b ? s.k : s.n), s.stride_b, a, type_of(s.in),
         size(s.transpose_a ? s.m : s.k), s.stride_a, overwrite ? none : alpha, c, type_of(s.out), size(s.n),
         s.stride_c, c, type_of(s.out), size(s.n), s.stride_c, size(s.batch),
         wide ? rocblas_datatype_f64_r : rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
@@ -67,8 +68,8 @@ Bytes multiply_scratch(const ProductShape& shape, Bytes)
     return round_up(static_cast<Bytes>(bytes), 256);
 }
 
-void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c, bool overwrite,
-              Scratch scratch)
+void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
+              bool overwrite, Scratch scratch)
 {
     check(rocblas_set_stream(handle(), static_cast<hipStream_t>(stream_of(exec))), "rocblas_set_stream");
     check(rocblas_set_workspace(handle(), scratch.data, static_cast<std::size_t>(scratch.size)),

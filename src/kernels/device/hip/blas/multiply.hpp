@@ -8,7 +8,7 @@ namespace trivium::kernels {
 Bytes multiply_scratch(const ProductShape& shape, Bytes most);
 
 /// c = op(a) · op(b), or c += if not `overwrite`. Without epilogue and FP8; m, n, k > 0.
-void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c, bool overwrite,
-              Scratch scratch);
+void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
+              bool overwrite, Scratch scratch);
 
 } // namespace trivium::kernels
