@@ -1,6 +1,6 @@
 #pragma once
-// Communicators between GPUs: mpi/nccl uses NCCL (NVIDIA) or RCCL (AMD), which has the same interface and reads the same
-// variables; mpi/no_nccl is for builds without.
+// Communicators between GPUs: mpi/nccl uses NCCL (NVIDIA) or RCCL (AMD), which has the same interface and
+// reads the same variables; mpi/no_nccl is for builds without.
 #include "mpi/device_comm.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // Streams and events: the interface to a device, which works concurrently with the host. runtime/device
-// implements them for GPUs; runtime/no_device has none; tests have streams that delay their work and run it in
-// any legal order.
+// implements them for GPUs; runtime/no_device has none; tests have streams that delay their work and run it
+// in any legal order.
 #include "runtime/communication.hpp"
 
 namespace trivium {

@@ -43,7 +43,7 @@ void wait_for_device();
 /// Throws if a launch has failed since the last check.
 void check_launches(const char* what);
 
-/// A stream, which runs beside others. Owned.
+/// A stream: its work runs in order, concurrently with that of other streams. Owned.
 class NativeStream {
 public:
     explicit NativeStream(bool high_priority = false);
