@@ -20,11 +20,16 @@ void on_threads(const char* label, int threads, const F& f)
         const KernelScope scope(label);
         return f(0, 1);
     }
-    using Policy = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::Schedule<Kokkos::Static>,
-                                       Kokkos::IndexType<int>>;
+    using Space = Kokkos::DefaultHostExecutionSpace;
+    using Policy = Kokkos::RangePolicy<Space, Kokkos::Schedule<Kokkos::Static>, Kokkos::IndexType<int>>;
+    static const Space space;        // making one allocates
     static std::mutex one_at_a_time; // the ranks of a test are threads, and the space has one pool
     const std::lock_guard lock(one_at_a_time);
-    Kokkos::parallel_for(label, Policy(0, threads), [&f, threads](int self) { f(self, threads); });
+    const auto call = [&f, threads](int self) { f(self, threads); };
+    if (Kokkos::Profiling::profileLibraryLoaded())
+        Kokkos::parallel_for(label, Policy(space, 0, threads, Kokkos::ChunkSize(1)), call);
+    else // a long label would be copied to the heap
+        Kokkos::parallel_for(Policy(space, 0, threads, Kokkos::ChunkSize(1)), call);
 }
 
 } // namespace on_host
