@@ -1,7 +1,10 @@
 // What the libraries of the host compute, and with which scratch; the teams have only plain kernels.
 #include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"
+#include "kernels/norm.hpp"
 #include "support.hpp"
+
+#include <Kokkos_Core.hpp>
 
 using namespace trivium;
 using namespace trivium::kernels;
@@ -57,4 +60,32 @@ TEST_CASE("a product uses fewer threads if the scratch is too small for all")
     CHECK(Product(shape, 4, four).scratch_bytes() == four);
     CHECK(Product(shape, 4, four - 1).scratch_bytes() < four);
     CHECK(Product(shape, 4, 0).scratch_bytes() == one); // the minimum
+}
+
+namespace {
+
+std::vector<std::string> kernels_seen;
+
+void see_kernel(const char* name, const std::uint32_t, std::uint64_t*) { kernels_seen.emplace_back(name); }
+
+} // namespace
+
+TEST_CASE("Kokkos' tools see rows and products by name, with one thread and with several")
+{
+    start_runtime();
+    std::vector<float> x(64 * 64, 1.0f), y(64 * 64), rstd(64);
+    const ProductShape shape{64, 64, 64, true, false};
+    for (const int threads : {1, 2}) {
+        const Product product(shape, threads);
+        const TestScratch scratch(product.scratch_bytes());
+        kernels_seen.clear();
+        Kokkos::Tools::Experimental::set_begin_parallel_for_callback(see_kernel);
+        rms_norm({threads}, {64, 64, 1e-5}, x.data(), x.data(), y.data(), rstd.data());
+        product.run({threads}, x.data(), x.data(), y.data(), true, scratch);
+        Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+        CHECK(kernels_seen == std::vector<std::string>{"rms_norm", "product"});
+        kernels_seen.clear();
+        rms_norm({threads}, {64, 64, 1e-5}, x.data(), x.data(), y.data(), rstd.data());
+        CHECK(kernels_seen.empty());
+    }
 }

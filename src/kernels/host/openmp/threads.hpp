@@ -3,13 +3,20 @@
 // the same names.
 #include "kernels/host/kernel_scope.hpp"
 
+#include <cstdlib>
 #include <omp.h>
 
 namespace trivium::kernels {
 inline namespace on_host {
 
 /// Starts Kokkos, whose parallel host space (if it has one) gets `threads` threads.
-inline void start_kokkos(int) { Kokkos::initialize(); }
+inline void start_kokkos(int)
+{
+    if constexpr (KOKKOS_VERSION < 30700) // under the variable's former name
+        if (const char* const tools = std::getenv("KOKKOS_TOOLS_LIBS"))
+            setenv("KOKKOS_PROFILE_LIBRARY", tools, 0);
+    Kokkos::initialize();
+}
 
 /// f(self, count) for self in [0, count), count <= threads, concurrently; for Kokkos' tools it is the kernel
 /// `label`. There may be fewer threads than calls: they must not wait for each other.
