@@ -63,6 +63,11 @@ KOKKOS_FUNCTION Scale scale_of(Fp8 format, const Fp8Found* found)
     return {scale, 1 / scale};
 }
 
+template <int n>
+struct WordsOf {
+    std::uint32_t of[n];
+};
+
 /// 8 numbers as 8 bytes.
 KOKKOS_FUNCTION PackWords<8> bytes_of(const Pack<bf16, 8>& pack, float scale, Fp8 format)
 {
@@ -70,8 +75,7 @@ KOKKOS_FUNCTION PackWords<8> bytes_of(const Pack<bf16, 8>& pack, float scale, Fp
         return fp8_pair(pack.at[j] * scale, pack.at[j + 1] * scale, format) |
                fp8_pair(pack.at[j + 2] * scale, pack.at[j + 3] * scale, format) << 16;
     };
-    const std::uint32_t words[2] = {four(0), four(4)};
-    return __builtin_bit_cast(PackWords<8>, words);
+    return __builtin_bit_cast(PackWords<8>, WordsOf<2>{{four(0), four(4)}});
 }
 
 struct WriteBytes {
@@ -120,9 +124,9 @@ struct WriteTurned {
             const int column = item / (tile / 16), row = item % (tile / 16) * 16;
             if (column_0 + column >= columns || row_0 + row >= rows)
                 continue;
-            std::uint32_t words[4];
+            WordsOf<4> words{};
             for (int w = 0; w < 4; ++w)
-                words[w] = *reinterpret_cast<const std::uint32_t*>(turned + column * pitch + row + 4 * w);
+                words.of[w] = *reinterpret_cast<const std::uint32_t*>(turned + column * pitch + row + 4 * w);
             store_words(y_cr + (column_0 + column) * rows + row_0 + row,
                         __builtin_bit_cast(PackWords<16>, words));
         }

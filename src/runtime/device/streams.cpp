@@ -23,6 +23,12 @@ const Stream& compute_stream()
 }
 
 class DeviceStreams : public Streams {
+    template <class Events>
+    static auto& at(Events& events, int event)
+    {
+        return events[static_cast<std::size_t>(event)];
+    }
+
 public:
     explicit DeviceStreams(const StreamsConfig& config) : check_(config.check)
     {
@@ -116,12 +122,6 @@ private:
             return at >= block.data() && at < block.data() + block.size();
         });
     }
-    template <class Events>
-    static auto& at(Events& events, int event)
-    {
-        return events[static_cast<std::size_t>(event)];
-    }
-
     std::function<void()> check_;
     std::vector<kernels::PinnedBlock> pinned_;
     std::vector<std::unique_ptr<Stream>> beside_;
