@@ -69,6 +69,7 @@ foreach(room IN LISTS rooms)
   install(EXPORT Trivium_${room} NAMESPACE Trivium:: DESTINATION "${package_dir}" COMPONENT Development)
   # Only the folder's own headers: what stands deeper is the room's private affair.
   file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/*.inc")
+  list(FILTER headers EXCLUDE REGEX "/kernels/(attention_tiles|math)\\.hpp$") # with the folder of a form, which stands deeper
   string(REGEX REPLACE "^src/" "" place "${folder}")
   install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${place}" COMPONENT Development)
 endforeach()

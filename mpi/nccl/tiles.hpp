@@ -194,7 +194,6 @@ inline std::uintptr_t address(const void* at) { return reinterpret_cast<std::uin
 template <class Made, class Blocks, class Make, class Launch>
 void in_batches(const Blocks& blocks, Make&& make, Launch&& launch)
 {
-    static_assert(sizeof(Batch<Made>) + sizeof(Slots) <= 4096, "arguments of a kernel");
     Batch<Made> all{};
     const auto flush = [&] {
         if (all.count > 0)

@@ -22,8 +22,9 @@ int main()
                             reason ? reason : "on this node there is");
             return 0;
         }
-        const kernels::Runtime runtime(1);
         Grid grid(world, {{{"data", world.size()}}}, node_name());
+        const Device own(device_index(grid, devices)); // before Kokkos starts, which takes the current one
+        const kernels::Runtime runtime(1);
         RealDevice device(grid);
         run_device_suite(world, device);
         if (world.rank() == 0)

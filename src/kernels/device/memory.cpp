@@ -39,7 +39,7 @@ std::byte* allocated(const char* label, Bytes bytes)
 template <class Space>
 void deallocate(const char* label, std::byte* data, Bytes bytes)
 {
-    if (data)
+    if (data && !device_failed()) // otherwise Kokkos would end the process, and hide the error
         Space().deallocate(label, data, static_cast<std::size_t>(bytes));
 }
 
@@ -48,9 +48,12 @@ void copy(const Exec& exec, void* to, const void* from, Bytes bytes)
 {
     const auto size = static_cast<std::size_t>(bytes);
     if (bytes > 0)
-        Kokkos::deep_copy(
-            space_of(exec), Kokkos::View<char*, To, Kokkos::MemoryUnmanaged>(static_cast<char*>(to), size),
-            Kokkos::View<const char*, From, Kokkos::MemoryUnmanaged>(static_cast<const char*>(from), size));
+        launched("a copy", [&] {
+            Kokkos::deep_copy(space_of(exec),
+                              Kokkos::View<char*, To, Kokkos::MemoryUnmanaged>(static_cast<char*>(to), size),
+                              Kokkos::View<const char*, From, Kokkos::MemoryUnmanaged>(
+                                  static_cast<const char*>(from), size));
+        });
 }
 
 } // namespace

@@ -19,13 +19,14 @@ Runtime::Runtime(int threads)
         // Kokkos would choose a device from the launcher's environment.
         Kokkos::initialize(
             Kokkos::InitializationSettings().set_device_id(current_index()).set_num_threads(1));
+        omp_set_num_threads(threads); // Kokkos may have set its own
         owner_ = true;
     }
 }
 
 Runtime::~Runtime()
 {
-    if (owner_)
+    if (owner_ && !device_failed())
         Kokkos::finalize();
 }
 

@@ -28,7 +28,11 @@ SpaceOnStream::SpaceOnStream(void* stream) : impl_(std::make_unique<Impl>(Impl{s
     Kokkos::parallel_for("first_launch", policy, Nothing());
     impl_->space.fence("the first launch");
 }
-SpaceOnStream::~SpaceOnStream() = default;
+SpaceOnStream::~SpaceOnStream()
+{
+    if (device_failed())
+        static_cast<void>(impl_.release()); // Kokkos would wait for it, and end the process
+}
 
 Exec SpaceOnStream::exec() const { return {.threads = 1, .stream = &impl_->space}; }
 

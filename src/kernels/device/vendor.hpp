@@ -40,7 +40,9 @@ MemoryState memory_state();
 
 /// Returns when all work of the current device is done.
 void wait_for_device();
-/// Throws if a launch has failed since the last check.
+/// Whether the device has failed, so that any further call would end the process.
+bool device_failed();
+/// Throws if a launch has failed.
 void check_launches(const char* what);
 
 /// A stream: its work runs in order, concurrently with that of other streams. Owned.
@@ -84,7 +86,8 @@ private:
 /// Work that is recorded instead of run, to be run any number of times.
 class DeviceGraph {
 public:
-    /// From here on what this thread enqueues on `stream` is recorded.
+    /// From here on what this thread enqueues on `stream` is recorded. \pre each of its kernels has run once:
+    /// Kokkos copies what a source file's kernels need before the first of them
     static void begin(void* stream);
     /// Of what has been enqueued since begin().
     explicit DeviceGraph(void* stream);

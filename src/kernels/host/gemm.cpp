@@ -10,6 +10,8 @@
 
 #include <array>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <optional>
 
 namespace trivium::kernels {
@@ -223,11 +225,19 @@ struct Product::Impl {
                 const ThreadScope scope(threads);
                 return whole.run(from_a, from_b, to, overwrite, lent.data);
             }
-            const ThreadScope scope(1); // in threads of ours
+            std::once_flag once;
+            std::exception_ptr failed; // must not leave a thread
             for_tasks({}, "product", tasks(), threads, [&](const Row&, i64 task, i64 worker) {
-                multiply_part(from_a, from_b, to, overwrite, task,
-                              static_cast<char*>(lent.data) + worker * each);
+                try {
+                    const ThreadScope scope(1); // in threads of ours
+                    multiply_part(from_a, from_b, to, overwrite, task,
+                                  static_cast<char*>(lent.data) + worker * each);
+                } catch (...) {
+                    std::call_once(once, [&] { failed = std::current_exception(); });
+                }
             });
+            if (failed)
+                std::rethrow_exception(failed);
         });
     }
 };

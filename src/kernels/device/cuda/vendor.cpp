@@ -71,14 +71,16 @@ MemoryState memory_state()
 
 void wait_for_device() { check_cuda(cudaDeviceSynchronize(), "the device's work"); }
 
+bool device_failed() { return cudaPeekAtLastError() != cudaSuccess; }
+
 void check_launches(const char* what) { check_cuda(cudaPeekAtLastError(), what); }
 
 NativeStream::NativeStream(bool high_priority)
 {
-    int least = 0, greatest = 0; // a smaller number is a higher priority
+    int least = 0, greatest = 0; // a smaller number is a higher priority, 0 the usual one
     check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
     cudaStream_t made = nullptr;
-    check_cuda(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, high_priority ? greatest : least),
+    check_cuda(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, high_priority ? greatest : 0),
                "cudaStreamCreate");
     stream_ = made;
 }

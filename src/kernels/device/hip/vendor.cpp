@@ -64,14 +64,16 @@ MemoryState memory_state()
 
 void wait_for_device() { check_hip(hipDeviceSynchronize(), "the device's work"); }
 
+bool device_failed() { return hipPeekAtLastError() != hipSuccess; }
+
 void check_launches(const char* what) { check_hip(hipPeekAtLastError(), what); }
 
 NativeStream::NativeStream(bool high_priority)
 {
-    int least = 0, greatest = 0; // a smaller number is a higher priority
+    int least = 0, greatest = 0; // a smaller number is a higher priority, 0 the usual one
     check_hip(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");
     hipStream_t made = nullptr;
-    check_hip(hipStreamCreateWithPriority(&made, hipStreamNonBlocking, high_priority ? greatest : least),
+    check_hip(hipStreamCreateWithPriority(&made, hipStreamNonBlocking, high_priority ? greatest : 0),
               "hipStreamCreate");
     stream_ = made;
 }

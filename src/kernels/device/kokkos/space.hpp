@@ -1,8 +1,11 @@
 #pragma once
 // Internal: Kokkos' execution space behind an Exec.
+#include "base/check.hpp"
+#include "kernels/device/vendor.hpp"
 #include "kernels/exec.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <exception>
 #include <type_traits>
 
 namespace trivium::kernels {
@@ -24,6 +27,20 @@ template <class Policy>
 auto sent_with_launch(const Policy& policy)
 {
     return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Kokkos' exceptions as IoError.
+template <class F>
+void launched(const char* label, const F& f)
+{
+    try {
+        f();
+    } catch (const std::exception& error) {
+        throw IoError({label, "Kokkos cannot enqueue this work", error.what(),
+                       "see whether the device is in order and who uses it"});
+    }
+    if constexpr (space_is_device)
+        check_launches(label);
 }
 
 /// Size limit of such functors, in bytes: the arguments of a launch are 4 KB, and Kokkos adds its own.

@@ -46,10 +46,14 @@ public:
     /// Of Kokkos' scratch; on a host both levels are the same memory, and the first one is only 32 KiB.
     static constexpr int scratch_level = space_is_device ? 0 : 1;
 
+    /// Alignment of shared memory, for which a launch asks for as many bytes more: Kokkos' scratch begins
+    /// anywhere.
+    static constexpr Bytes alignment = 16;
+
     KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
         : member_(member), lanes_(lanes),
-          shared_(static_cast<char*>(
-              member.team_scratch(int{scratch_level}).get_shmem_aligned(shared_bytes + joining_bytes, 16)))
+          shared_(static_cast<char*>(member.team_scratch(int{scratch_level})
+                                         .get_shmem_aligned(shared_bytes + joining_bytes, int{alignment})))
     {
     }
 
@@ -171,9 +175,9 @@ void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, con
         threads = std::min(
             {lanes, exec.threads, Policy(space, league, 1).team_size_max(kernel, Kokkos::ParallelForTag())});
     Policy policy(space, league, threads);
-    policy.set_scratch_size(Team::scratch_level,
-                            Kokkos::PerTeam(static_cast<int>(shared + Team::joining_bytes)));
-    Kokkos::parallel_for(label, sent_with_launch(policy), kernel);
+    policy.set_scratch_size(Team::scratch_level, Kokkos::PerTeam(static_cast<int>(
+                                                     shared + Team::joining_bytes + Team::alignment)));
+    launched(label, [&] { Kokkos::parallel_for(label, sent_with_launch(policy), kernel); });
 }
 
 /// f(i) for i in [0, n).
@@ -183,7 +187,8 @@ void launch_range(const Exec& exec, const char* label, i64 n, const F& f)
     static_assert(sizeof(F) < largest_functor);
     using Policy = Kokkos::RangePolicy<DeviceSpace, Kokkos::IndexType<i64>>;
     if (n > 0)
-        Kokkos::parallel_for(label, sent_with_launch(Policy(space_of(exec), 0, n)), f);
+        launched(label,
+                 [&] { Kokkos::parallel_for(label, sent_with_launch(Policy(space_of(exec), 0, n)), f); });
 }
 
 } // namespace on_teams

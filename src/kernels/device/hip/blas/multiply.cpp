@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "kernels/device/stream.hpp"
 
+#include <algorithm>
 #include <rocblas/rocblas.h>
 
 namespace trivium::kernels {
@@ -13,7 +14,7 @@ namespace {
 void check(rocblas_status status, const char* call)
 {
     if (status != rocblas_status_success && status != rocblas_status_size_unchanged &&
-        status != rocblas_status_size_increased)
+        status != rocblas_status_size_increased && status != rocblas_status_perf_degraded)
         throw InternalError(__FILE__, __LINE__,
                             str("rocBLAS: ", call, ": ", rocblas_status_to_string(status)));
 }
@@ -60,12 +61,17 @@ rocblas_status call(const ProductShape& s, const void* a, const void* b, void* c
 
 Bytes multiply_scratch(const ProductShape& shape, Bytes)
 {
-    std::size_t bytes = 0;
-    check(rocblas_start_device_memory_size_query(handle()), "rocblas_start_device_memory_size_query");
-    const rocblas_status status = call(shape, nullptr, nullptr, nullptr, true);
-    check(rocblas_stop_device_memory_size_query(handle(), &bytes), "rocblas_stop_device_memory_size_query");
-    check(status, "rocblas_gemm_strided_batched_ex");
-    return round_up(static_cast<Bytes>(bytes), 256);
+    std::size_t most = 1; // with none at all the library would allocate
+    for (const bool overwrite : {false, true}) {
+        std::size_t bytes = 0;
+        check(rocblas_start_device_memory_size_query(handle()), "rocblas_start_device_memory_size_query");
+        const rocblas_status status = call(shape, nullptr, nullptr, nullptr, overwrite);
+        check(rocblas_stop_device_memory_size_query(handle(), &bytes),
+              "rocblas_stop_device_memory_size_query");
+        check(status, "rocblas_gemm_strided_batched_ex");
+        most = std::max(most, bytes);
+    }
+    return round_up(static_cast<Bytes>(most), 256);
 }
 
 void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
