@@ -9,14 +9,14 @@ using namespace trivium::kernels;
 namespace {
 
 /// The device objects for run_product(), made once.
-struct OnDevice {
+struct ProductDevice {
     Stream stream{Device()};
     DeviceArray<char> scratch{usual_product_scratch};
 };
 
 /// Twice, with the same bits: directly, and captured.
 template <class T, class Out>
-RunProduct<T, Out> on(const OnDevice& device)
+RunProduct<T, Out> on(const ProductDevice& device)
 {
     return [&device](const ProductShape& shape, bool overwrite, ProductData<T, Out>& data) {
         const Product product(shape, 1, usual_product_scratch);
@@ -54,7 +54,7 @@ TEST_CASE("products on a device: every layout, odd sizes, batches and epilogues"
 {
     if (!device_ready())
         return;
-    const OnDevice device;
+    const ProductDevice device;
     check_products<double, double>(on<double, double>(device), tolerance<double>);
     check_products<float, float>(on<float, float>(device), tolerance<float>);
     check_products<bf16, float>(on<bf16, float>(device), 1e-4);
@@ -65,7 +65,7 @@ TEST_CASE("products on a device: the sizes of training")
 {
     if (!device_ready())
         return;
-    const OnDevice device;
+    const ProductDevice device;
     // Widths of GPT-2 124M; the vocabulary's rows have no alignment at all.
     const i64 tokens = 2048, some = 256, dim = 768, ffn = 3072, vocab = 50257;
     const auto forward = [&](i64 k, i64 n, Epilogue epilogue) {
@@ -91,7 +91,7 @@ TEST_CASE("products on a device: with no scratch at all, and empty ones")
 {
     if (!device_ready())
         return;
-    const OnDevice device;
+    const ProductDevice device;
     CHECK(Product({64, 64, 8192}, 1, 0).scratch_bytes() == 0);
     const DeviceArray<float> c(std::vector<float>{1, 2, 3, 4});
     const Product none({2, 2, 0});
@@ -109,7 +109,7 @@ TEMPLATE_TEST_CASE(
     using Out = TestType;
     if (!device_ready())
         return;
-    const OnDevice device;
+    const ProductDevice device;
     for (const auto& [fa, fb] :
          {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
         for (const auto& [m, n, k] :

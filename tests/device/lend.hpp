@@ -30,7 +30,7 @@ public:
     {
         fill({}, memory_.data(), 0xff, memory_.size()); // NaN everywhere
         if (host)
-            copy_to_device(memory_.data() + guard, static_cast<const std::byte*>(host), bytes_);
+            trivium::copy_to_device(memory_.data() + guard, static_cast<const std::byte*>(host), bytes_);
     }
     Mirror(const Mirror&) = delete;
     Mirror& operator=(const Mirror&) = delete;
@@ -38,7 +38,7 @@ public:
     {
         std::vector<std::byte> all(static_cast<std::size_t>(memory_.size()));
         try {
-            copy_to_host(all.data(), memory_.data(), memory_.size());
+            trivium::copy_to_host(all.data(), memory_.data(), memory_.size());
         } catch (const IoError& error) {
             FAIL_CHECK("a kernel failed: " << error.what());
             return;

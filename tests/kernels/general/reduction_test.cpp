@@ -177,7 +177,7 @@ TEMPLATE_TEST_CASE("einsum of any factors", "", TRV_TENSOR_TYPES)
             std::vector<T> y(want.size());
             const auto in_a = lend(a), in_b = lend(b);
             const auto out = lend(y);
-            einsum<T>(exec, shape, in_a, in_b, out);
+            einsum<T, T>(exec, shape, in_a, in_b, out);
             return std::tuple(y);
         }));
         INFO("round " << round);
