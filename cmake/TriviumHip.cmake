@@ -7,7 +7,7 @@ if(NOT "HIP" IN_LIST Kokkos_DEVICES)
     "  docs/amd.md says more. Without a GPU use the preset 'default'.")
 endif()
 
-# trivium_optional(VARIABLE NAME PACKAGE COST): AUTO (where it is found), ON or OFF; sets PACKAGE_FOUND.
+# trivium_optional(VARIABLE NAME PACKAGE COST): AUTO (where it is found), ON or OFF; sets TRIVIUM_HAS_PACKAGE.
 function(trivium_optional variable name package cost)
   set(${variable} AUTO CACHE STRING "${name}: AUTO (where it is found), ON or OFF")
   set_property(CACHE ${variable} PROPERTY STRINGS AUTO ON OFF)

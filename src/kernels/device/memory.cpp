@@ -4,6 +4,7 @@
 #include "kernels/device/kokkos/space.hpp"
 
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 namespace trivium::kernels {
@@ -25,16 +26,8 @@ std::byte* allocate(const char* label, Bytes bytes, std::string& reason)
     }
 }
 
-template <class Space>
-std::byte* allocated(const char* label, Bytes bytes)
-{
-    std::string reason;
-    std::byte* const data = bytes > 0 ? allocate<Space>(label, bytes, reason) : nullptr;
-    if (bytes > 0 && !data)
-        throw IoError({label, str("cannot allocate ", format_bytes(bytes)), reason,
-                       "free memory, or use a node with more"});
-    return data;
-}
+template <MemoryPlace place>
+using SpaceOf = std::conditional_t<place == MemoryPlace::device, OnDevice, Pinned>;
 
 template <class Space>
 void deallocate(const char* label, std::byte* data, Bytes bytes)
@@ -67,21 +60,26 @@ void free_on_device(const char* label, std::byte* data, Bytes bytes)
     deallocate<OnDevice>(label, data, bytes);
 }
 
-DeviceBlock::DeviceBlock(const char* label, Bytes bytes)
-    : label_(label), bytes_(bytes), data_(allocated<OnDevice>(label, bytes))
+template <MemoryPlace place>
+MemoryBlock<place>::MemoryBlock(const char* label, Bytes bytes) : label_(label), bytes_(bytes), data_(nullptr)
 {
+    std::string reason;
+    if (bytes > 0 && !(data_ = allocate<SpaceOf<place>>(label, bytes, reason)))
+        throw IoError({label, str("cannot allocate ", format_bytes(bytes)), reason,
+                       "free memory, or use a node with more"});
 }
-DeviceBlock::~DeviceBlock() { deallocate<OnDevice>(label_, data_, bytes_); }
-
-PinnedBlock::PinnedBlock(const char* label, Bytes bytes)
-    : label_(label), bytes_(bytes), data_(allocated<Pinned>(label, bytes))
-{
-}
-PinnedBlock::PinnedBlock(PinnedBlock&& other) noexcept
+template <MemoryPlace place>
+MemoryBlock<place>::MemoryBlock(MemoryBlock&& other) noexcept
     : label_(other.label_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr))
 {
 }
-PinnedBlock::~PinnedBlock() { deallocate<Pinned>(label_, data_, bytes_); }
+template <MemoryPlace place>
+MemoryBlock<place>::~MemoryBlock()
+{
+    deallocate<SpaceOf<place>>(label_, data_, bytes_);
+}
+template class MemoryBlock<MemoryPlace::device>;
+template class MemoryBlock<MemoryPlace::pinned>;
 
 void copy_to_device(const Exec& exec, void* to, const void* from, Bytes bytes)
 {

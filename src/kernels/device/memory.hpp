@@ -13,14 +13,20 @@ std::byte* allocate_on_device(const char* label, Bytes bytes, std::string& reaso
 /// With the same label and size; null: nothing.
 void free_on_device(const char* label, std::byte* data, Bytes bytes);
 
-/// One allocation on the current device, aligned to 256 bytes.
-class DeviceBlock {
+enum class MemoryPlace {
+    device, ///< the current one
+    pinned, ///< of the host, for fast copies
+};
+
+/// One allocation, aligned to 256 bytes.
+template <MemoryPlace place>
+class MemoryBlock {
 public:
     /// \throws IoError if there is not enough
-    DeviceBlock(const char* label, Bytes bytes);
-    DeviceBlock(const DeviceBlock&) = delete;
-    DeviceBlock& operator=(const DeviceBlock&) = delete;
-    ~DeviceBlock();
+    MemoryBlock(const char* label, Bytes bytes);
+    MemoryBlock(MemoryBlock&& other) noexcept;
+    MemoryBlock& operator=(MemoryBlock&&) = delete;
+    ~MemoryBlock();
 
     std::byte* data() const { return data_; }
     Bytes size() const { return bytes_; }
@@ -31,23 +37,8 @@ private:
     std::byte* data_;
 };
 
-/// Host memory for fast copies (pinned), aligned to 256 bytes.
-class PinnedBlock {
-public:
-    /// \throws IoError
-    PinnedBlock(const char* label, Bytes bytes);
-    PinnedBlock(PinnedBlock&& other) noexcept;
-    PinnedBlock& operator=(PinnedBlock&&) = delete;
-    ~PinnedBlock();
-
-    std::byte* data() const { return data_; }
-    Bytes size() const { return bytes_; }
-
-private:
-    const char* label_;
-    Bytes bytes_;
-    std::byte* data_;
-};
+using DeviceBlock = MemoryBlock<MemoryPlace::device>;
+using PinnedBlock = MemoryBlock<MemoryPlace::pinned>;
 
 // Work on the stream of `exec`. Host memory must be pinned, and valid until the copy is done.
 void copy_to_device(const Exec& exec, void* to, const void* from, Bytes bytes);

@@ -1,9 +1,7 @@
 #pragma once
 // Wide loads and stores, and how loops unroll. device/cuda/words.hpp and tests/kernels/teams/words.hpp have
 // the same names.
-#include "base/units.hpp"
-
-#include <Kokkos_Core.hpp>
+#include "kernels/device/pack_words.hpp"
 
 // A compiler for devices is Clang, which knows both.
 #ifdef __clang__
@@ -13,32 +11,3 @@
 #define TRV_UNROLL
 #define TRV_ROLLED
 #endif
-
-namespace trivium::kernels {
-inline namespace on_teams {
-
-/// 16, 8, 4 or 2 bytes.
-template <int bytes>
-struct alignas(bytes) PackWords {
-    std::uint32_t word[bytes / 4];
-};
-template <>
-struct alignas(2) PackWords<2> {
-    std::uint16_t word[1];
-};
-
-/// `from` must be aligned to the words.
-template <int bytes>
-KOKKOS_FUNCTION PackWords<bytes> load_words(const void* from)
-{
-    return *static_cast<const PackWords<bytes>*>(from);
-}
-
-template <int bytes>
-KOKKOS_FUNCTION void store_words(void* to, const PackWords<bytes>& from)
-{
-    *static_cast<PackWords<bytes>*>(to) = from;
-}
-
-} // namespace on_teams
-} // namespace trivium::kernels

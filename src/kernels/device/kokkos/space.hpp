@@ -29,6 +29,9 @@ auto sent_with_launch(const Policy& policy)
     return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
+/// Size limit of such functors, in bytes: the arguments of a launch are 4 KB, and Kokkos adds its own.
+inline constexpr std::size_t largest_functor = 3840;
+
 /// Kokkos' exceptions as IoError.
 template <class F>
 void launched(const char* label, const F& f)
@@ -42,9 +45,6 @@ void launched(const char* label, const F& f)
     if constexpr (space_is_device)
         check_launches(label);
 }
-
-/// Size limit of such functors, in bytes: the arguments of a launch are 4 KB, and Kokkos adds its own.
-inline constexpr std::size_t largest_functor = 3840;
 
 } // namespace on_teams
 } // namespace trivium::kernels
