@@ -7,6 +7,10 @@ if(NOT "HIP" IN_LIST Kokkos_DEVICES)
     "  docs/amd.md says more. Without a GPU use the preset 'default'.")
 endif()
 
+# hipcc compiles C++ for the device, too, unless told otherwise: only what links Kokkos is for the device.
+add_compile_options("$<$<NOT:$<IN_LIST:Kokkos::kokkos,$<TARGET_PROPERTY:LINK_LIBRARIES>>>:-xc++>")
+add_compile_definitions(__HIP_PLATFORM_AMD__=1) # hipcc defines it for the device alone
+
 # trivium_optional(VARIABLE NAME PACKAGE COST): AUTO (where it is found), ON or OFF; sets TRIVIUM_HAS_PACKAGE.
 function(trivium_optional variable name package cost)
   set(${variable} AUTO CACHE STRING "${name}: AUTO (where it is found), ON or OFF")

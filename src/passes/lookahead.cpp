@@ -292,9 +292,9 @@ private:
         for (const auto& [need, ops] : who) {
             if (ops.size() < 2 || several > most_shared || fixed.count(need))
                 continue;
-            const bool now = std::any_of(ops.begin(), ops.end(), [&](std::size_t o) {
+            const bool now = std::any_of(ops.begin(), ops.end(), [&, &wanted = need.second](std::size_t o) {
                 return std::any_of(by_reader.at(o).begin(), by_reader.at(o).end(), [&](std::size_t i) {
-                    return ops_.of(o).options[ops_.of(o).chosen].needs[i] == need.second;
+                    return ops_.of(o).options[ops_.of(o).chosen].needs[i] == wanted;
                 });
             });
             const std::size_t copy = variable(2, now ? 1 : 0);

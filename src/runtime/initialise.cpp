@@ -11,7 +11,8 @@ namespace {
 
 /// Elements [begin, begin + count) of the whole tensor. They come in pairs: (0, 1), (2, 3), …
 template <class T>
-void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, double std, int threads)
+void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, double std,
+                 [[maybe_unused]] int threads)
 {
     const i64 first = begin / 2, end = begin + count;
 #pragma omp parallel for schedule(static) num_threads(threads) if (count > 4096)

@@ -102,29 +102,28 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
 
 Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor) const
 {
-    return
-        [this, &batch, hyper, factor, &boxes = inputs_[program],
-         rows = rows_of(compiled_.programs[program])](const Value& value, i64 microbatch, void* destination) {
-            if (value.name == value_name::assumed) {
-                const double norm[] = {0, factor};
-                std::memcpy(destination, norm, sizeof norm);
-                return;
-            }
-            if (value.role == Role::hyper) {
-                std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
-                return;
-            }
-            const Box& box = boxes.at(value.name);
-            const auto seq = static_cast<std::size_t>(value.type.shape[1]);
-            std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
-                                         static_cast<std::size_t>(box.shape[0]) * seq);
-            for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
-                if (value.name == value_name::positions)
-                    std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
-                else
-                    batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
-                          microbatch * rows + box.offset[0] + row, left.first(seq));
-        };
+    return [&batch, hyper, factor, &boxes = inputs_[program], rows = rows_of(compiled_.programs[program])](
+               const Value& value, i64 microbatch, void* destination) {
+        if (value.name == value_name::assumed) {
+            const double norm[] = {0, factor};
+            std::memcpy(destination, norm, sizeof norm);
+            return;
+        }
+        if (value.role == Role::hyper) {
+            std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
+            return;
+        }
+        const Box& box = boxes.at(value.name);
+        const auto seq = static_cast<std::size_t>(value.type.shape[1]);
+        std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
+                                     static_cast<std::size_t>(box.shape[0]) * seq);
+        for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
+            if (value.name == value_name::positions)
+                std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
+            else
+                batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
+                      microbatch * rows + box.offset[0] + row, left.first(seq));
+    };
 }
 
 StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls& calls)

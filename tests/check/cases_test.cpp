@@ -185,7 +185,7 @@ TEST_CASE("correct trainings stay far below the tolerances", "[release]")
             const auto [known, unknown] = answers.try_emplace(answer_key(c.config));
             const TinyOutcome& alone = known->second;
             if (unknown)
-                run_on_threads(1, [&](Comm& world) {
+                run_on_threads(1, [&, known = known](Comm& world) {
                     known->second = train_tiny(world, facts, on_one_rank(c.config),
                                                compile_tiny(on_one_rank(c.config), 0));
                 });

@@ -98,7 +98,7 @@ TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYP
     const auto acc = random<Acc<T>>(n, "acc");
     const auto short_acc = random<bf16>(n, "bf16 acc");
     const auto [sum, biased, scaled, filled, set, added, short_set, short_added] =
-        stable([&](const Exec& exec) {
+        stable([&, rows = rows, columns = columns](const Exec& exec) {
             std::vector<T> s = x, t = x, u(x.size()), v(x.size());
             std::vector<Acc<T>> first = acc, second = acc;
             std::vector<bf16> third = short_acc, fourth = short_acc;

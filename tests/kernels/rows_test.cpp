@@ -146,8 +146,8 @@ TEMPLATE_TEST_CASE("norms fused with the residual sum equal add followed by the 
         const auto x = random<T>(n, "x"), r = random<T>(n, "r"), w = random<T>(dim, "w"),
                    b = random<T>(dim, "b");
         const auto dy = random<T>(n, "dy"), dres = random<T>(n, "dres");
-        const auto all = [&](auto f) {
-            return stable([&, rows = rows](const Exec& exec) {
+        const auto all = [&, rows = rows](auto f) {
+            return stable([&](const Exec& exec) {
                 std::vector<T> y(x.size()), rms(y), layer(y), rms_dx(y), layer_dx(y);
                 std::vector<Acc<T>> root(static_cast<std::size_t>(rows)), mean(root), rstd(root);
                 f(exec, y, rms, layer, rms_dx, layer_dx, root, mean, rstd);

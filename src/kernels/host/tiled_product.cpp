@@ -7,15 +7,15 @@ namespace trivium::kernels {
 
 namespace {
 
-// B is packed in strips that stay in the first-level cache (32 KiB of f64), a tile of C in the second (96
-// KiB). A is packed too if its type differs from that of the sums.
-constexpr i64 tile_rows = 96, tile_columns = 128, depth = 128, strip = 32;
-
+// Blocks for the caches: B is packed in strips of columns that stay in the first level (32 KiB), a tile of C
+// and a block of A in the second. A is packed too where its columns are not dense or its type is not that of
+// the sums.
+constexpr i64 tile_rows = 192, tile_columns = 128, block_rows = 48, strip = 32;
 template <class In>
-constexpr i64 packed_a = std::is_same_v<In, Acc<In>> ? 0 : tile_rows* depth;
+constexpr i64 depth = 1024 / static_cast<i64>(sizeof(Acc<In>));
 template <class In>
-constexpr Bytes worker_bytes = ((tile_rows + depth) * tile_columns +
-                                packed_a<In>)*static_cast<Bytes>(sizeof(Acc<In>));
+constexpr Bytes worker_bytes = (tile_rows * tile_columns + depth<In> * (tile_columns + block_rows)) *
+                               static_cast<Bytes>(sizeof(Acc<In>));
 
 i64 tiles_of(const ProductShape& shape)
 {
@@ -27,7 +27,7 @@ i64 tiles_of(const ProductShape& shape)
 template <class In>
 void pack(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
 {
-    for (i64 j0 = 0; j0 < nt; j0 += strip, from += strip * bn, to += depth * strip) {
+    for (i64 j0 = 0; j0 < nt; j0 += strip, from += strip * bn, to += depth<In> * strip) {
         const i64 width = std::min(strip, nt - j0);
         if (bk == 1)
             for (i64 j = 0; j < width; ++j)
@@ -43,6 +43,21 @@ void pack(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
     }
 }
 
+/// to[p, i] = from[i*am + p*ak] for i < m, with rows `block_rows` apart, read along the direction in which
+/// `from` is dense.
+template <class In>
+void pack_rows(const In* from, i64 am, i64 ak, i64 m, i64 kt, Acc<In>* to)
+{
+    if (am == 1)
+        for (i64 p = 0; p < kt; ++p)
+            for (i64 i = 0; i < m; ++i)
+                to[p * block_rows + i] = from[i + p * ak];
+    else
+        for (i64 i = 0; i < m; ++i)
+            for (i64 p = 0; p < kt; ++p)
+                to[p * block_rows + i] = from[i * am + p];
+}
+
 template <class In, class Out>
 void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In* b, Out* c, bool overwrite,
               Scratch scratch)
@@ -51,40 +66,44 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
     const i64 am = shape.transpose_a ? 1 : k, ak = shape.transpose_a ? m : 1;
     const i64 bk = shape.transpose_b ? 1 : n, bn = shape.transpose_b ? k : 1;
     const i64 rows = ceil_div(m, tile_rows), columns = ceil_div(n, tile_columns);
-    for_tasks(exec, "tiled_product", tasks, task_workers(exec.threads, tasks),
-              [=](const Row& row, i64 task, i64 worker) {
-                  auto* const b_kn = reinterpret_cast<Acc<In>*>(static_cast<char*>(scratch.data) +
-                                                                worker * worker_bytes<In>);
-                  auto* const c_mn = b_kn + depth * tile_columns;
-                  const i64 i0 = task % rows * tile_rows, j0 = task / rows % columns * tile_columns,
-                            batch = task / rows / columns;
-                  const i64 mt = std::min(tile_rows, m - i0), nt = std::min(tile_columns, n - j0);
-                  const In* a_tile = a + batch * shape.stride_a + i0 * am;
-                  const In* b_tile = b + batch * shape.stride_b + j0 * bn;
-                  for (i64 k0 = 0; k0 < k; k0 += depth) {
-                      const i64 kt = std::min(depth, k - k0);
-                      pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
-                      const auto add = [&](const Acc<In>* left, i64 lm, i64 lk) {
-                          for (i64 j = 0; j < nt; j += strip)
-                              tile_product(row, mt, std::min(strip, nt - j), kt, left, lm, lk,
-                                           b_kn + j * depth, strip, c_mn + j, tile_columns, k0 > 0);
-                      };
-                      if constexpr (packed_a<In> == 0) {
-                          add(a_tile + k0 * ak, am, ak);
-                      } else {
-                          auto* const a_mk = c_mn + tile_rows * tile_columns;
-                          for (i64 i = 0; i < mt; ++i)
-                              for (i64 p = 0; p < kt; ++p)
-                                  a_mk[i * depth + p] = a_tile[i * am + (k0 + p) * ak];
-                          add(a_mk, depth, 1);
-                      }
-                  }
-                  for (i64 i = 0; i < mt; ++i) {
-                      Out* to = c + batch * shape.stride_c + (i0 + i) * n + j0;
-                      const Acc<In>* from = c_mn + i * tile_columns;
-                      row.each(nt, [=](i64 j) { to[j] = Out(overwrite ? from[j] : to[j] + from[j]); });
-                  }
-              });
+    for_tasks(
+        exec, "product", tasks, task_workers(exec.threads, tasks), [=](const Row& row, i64 task, i64 worker) {
+            auto* const b_kn =
+                reinterpret_cast<Acc<In>*>(static_cast<char*>(scratch.data) + worker * worker_bytes<In>);
+            auto* const a_mk = b_kn + depth<In> * tile_columns;
+            auto* const c_mn = a_mk + depth<In> * block_rows;
+            const i64 i0 = task % rows * tile_rows, j0 = task / rows % columns * tile_columns,
+                      batch = task / rows / columns;
+            const i64 mt = std::min(tile_rows, m - i0), nt = std::min(tile_columns, n - j0);
+            const In* a_tile = a + batch * shape.stride_a + i0 * am;
+            const In* b_tile = b + batch * shape.stride_b + j0 * bn;
+            for (i64 k0 = 0; k0 < k; k0 += depth<In>) {
+                const i64 kt = std::min(depth<In>, k - k0);
+                pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
+                for (i64 i = 0; i < mt; i += block_rows) {
+                    const i64 rows_here = std::min(block_rows, mt - i);
+                    const In* block = a_tile + i * am + k0 * ak;
+                    const auto add = [&](const Acc<In>* left, i64 lm, i64 lk) {
+                        for (i64 j = 0; j < nt; j += strip)
+                            tile_product(row, rows_here, std::min(strip, nt - j), kt, left, lm, lk,
+                                         b_kn + j * depth<In>, strip, c_mn + i * tile_columns + j,
+                                         tile_columns, k0 > 0);
+                    };
+                    if constexpr (std::is_same_v<In, Acc<In>>)
+                        if (ak == 1) {
+                            add(block, am, ak);
+                            continue;
+                        }
+                    pack_rows(block, am, ak, rows_here, kt, a_mk);
+                    add(a_mk, 1, block_rows);
+                }
+            }
+            for (i64 i = 0; i < mt; ++i) {
+                Out* to = c + batch * shape.stride_c + (i0 + i) * n + j0;
+                const Acc<In>* from = c_mn + i * tile_columns;
+                row.each(nt, [=](i64 j) { to[j] = Out(overwrite ? from[j] : to[j] + from[j]); });
+            }
+        });
 }
 
 } // namespace

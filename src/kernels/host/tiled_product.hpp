@@ -1,5 +1,5 @@
 #pragma once
-// Internal: products that oneDNN does not support: in double, and in bf16 on processors without AVX-512.
+// Internal: products for which oneDNN does not serve: in double, and all on processors without AVX-512.
 #include "kernels/gemm.hpp"
 
 namespace trivium::kernels {

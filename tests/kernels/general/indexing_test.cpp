@@ -148,7 +148,7 @@ TEMPLATE_TEST_CASE("concatenate", "", TRV_TENSOR_TYPES)
             inner *= in[d];
         const std::vector<T> x = draw.tensor<T>(volume(in), -9, 9);
         std::vector<T> want(static_cast<std::size_t>(volume(out)), T(static_cast<Acc<T>>(99)));
-        each_index(in, [&, dim = dim, first = first](const Index& index) {
+        each_index(in, [&, in = in, dim = dim, first = first](const Index& index) {
             Index to = index;
             to[static_cast<std::size_t>(dim)] += first;
             want[at(out, to)] = x[at(in, index)];

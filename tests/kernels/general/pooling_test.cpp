@@ -160,7 +160,8 @@ TEMPLATE_TEST_CASE("the gradient of a pool with max or min, for boxes", "", TRV_
             });
             const auto dx = std::get<0>(stable([&](const Exec& exec) {
                 std::vector<T> result(want.size());
-                const auto in = lend(x), slope = lend(dy);
+                const auto in = lend(x);
+                const auto slope = lend(dy);
                 const auto to = lend(result);
                 pool_extremum_grad<T>(exec, shape, extremum, slope, in, to);
                 return std::tuple(result);
