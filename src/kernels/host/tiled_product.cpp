@@ -10,16 +10,21 @@ namespace {
 // Blocks for the caches: B is packed in strips of columns that stay in the first level (32 KiB), a tile of C
 // and a block of A in the second. A is packed too where its columns are not dense or its type is not that of
 // the sums.
-constexpr i64 tile_rows = 192, tile_columns = 128, block_rows = 48, strip = 32;
+constexpr i64 tile_columns = 128, block_rows = 24, strip = 32;
 template <class In>
 constexpr i64 depth = 1024 / static_cast<i64>(sizeof(Acc<In>));
 template <class In>
-constexpr Bytes worker_bytes = (tile_rows * tile_columns + depth<In> * (tile_columns + block_rows)) *
+constexpr i64 tile_rows = 768 / static_cast<i64>(sizeof(Acc<In>));
+template <class In>
+constexpr Bytes worker_bytes = (tile_rows<In> * tile_columns + depth<In> * (tile_columns + block_rows)) *
                                static_cast<Bytes>(sizeof(Acc<In>));
+static_assert(worker_bytes<double> <= 256 << 10 && worker_bytes<float> <= 256 << 10,
+              "the least scratch of a product");
 
+template <class In>
 i64 tiles_of(const ProductShape& shape)
 {
-    return shape.batch * ceil_div(shape.m, tile_rows) * ceil_div(shape.n, tile_columns);
+    return shape.batch * ceil_div(shape.m, tile_rows<In>) * ceil_div(shape.n, tile_columns);
 }
 
 /// to[j / strip, p, j % strip] = from[p*bk + j*bn], read along the direction in which `from` is dense, padded
@@ -62,40 +67,39 @@ template <class In, class Out>
 void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In* b, Out* c, bool overwrite,
               Scratch scratch)
 {
-    const i64 m = shape.m, n = shape.n, k = shape.k, tasks = tiles_of(shape);
+    const i64 m = shape.m, n = shape.n, k = shape.k, tasks = tiles_of<In>(shape);
     const i64 am = shape.transpose_a ? 1 : k, ak = shape.transpose_a ? m : 1;
     const i64 bk = shape.transpose_b ? 1 : n, bn = shape.transpose_b ? k : 1;
-    const i64 rows = ceil_div(m, tile_rows), columns = ceil_div(n, tile_columns);
+    const i64 rows = ceil_div(m, tile_rows<In>), columns = ceil_div(n, tile_columns);
     for_tasks(
         exec, "product", tasks, task_workers(exec.threads, tasks), [=](const Row& row, i64 task, i64 worker) {
             auto* const b_kn =
                 reinterpret_cast<Acc<In>*>(static_cast<char*>(scratch.data) + worker * worker_bytes<In>);
             auto* const a_mk = b_kn + depth<In> * tile_columns;
             auto* const c_mn = a_mk + depth<In> * block_rows;
-            const i64 i0 = task % rows * tile_rows, j0 = task / rows % columns * tile_columns,
+            const i64 i0 = task % rows * tile_rows<In>, j0 = task / rows % columns * tile_columns,
                       batch = task / rows / columns;
-            const i64 mt = std::min(tile_rows, m - i0), nt = std::min(tile_columns, n - j0);
+            const i64 mt = std::min(tile_rows<In>, m - i0), nt = std::min(tile_columns, n - j0);
             const In* a_tile = a + batch * shape.stride_a + i0 * am;
             const In* b_tile = b + batch * shape.stride_b + j0 * bn;
             for (i64 k0 = 0; k0 < k; k0 += depth<In>) {
                 const i64 kt = std::min(depth<In>, k - k0);
                 pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
+                const auto add = [&](i64 i, i64 count, const Acc<In>* left, i64 lm, i64 lk) {
+                    for (i64 j = 0; j < nt; j += strip)
+                        tile_product(row, count, std::min(strip, nt - j), kt, left, lm, lk,
+                                     b_kn + j * depth<In>, strip, c_mn + i * tile_columns + j, tile_columns,
+                                     k0 > 0);
+                };
+                if constexpr (std::is_same_v<In, Acc<In>>)
+                    if (ak == 1) {
+                        add(0, mt, a_tile + k0, am, 1);
+                        continue;
+                    }
                 for (i64 i = 0; i < mt; i += block_rows) {
-                    const i64 rows_here = std::min(block_rows, mt - i);
-                    const In* block = a_tile + i * am + k0 * ak;
-                    const auto add = [&](const Acc<In>* left, i64 lm, i64 lk) {
-                        for (i64 j = 0; j < nt; j += strip)
-                            tile_product(row, rows_here, std::min(strip, nt - j), kt, left, lm, lk,
-                                         b_kn + j * depth<In>, strip, c_mn + i * tile_columns + j,
-                                         tile_columns, k0 > 0);
-                    };
-                    if constexpr (std::is_same_v<In, Acc<In>>)
-                        if (ak == 1) {
-                            add(block, am, ak);
-                            continue;
-                        }
-                    pack_rows(block, am, ak, rows_here, kt, a_mk);
-                    add(a_mk, 1, block_rows);
+                    const i64 count = std::min(block_rows, mt - i);
+                    pack_rows(a_tile + i * am + k0 * ak, am, ak, count, kt, a_mk);
+                    add(i, count, a_mk, 1, block_rows);
                 }
             }
             for (i64 i = 0; i < mt; ++i) {
@@ -110,9 +114,11 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
 
 Bytes tiled_product_scratch(const ProductShape& shape, int threads)
 {
-    return task_workers(threads, tiles_of(shape)) * (shape.in == DType::f64   ? worker_bytes<double>
-                                                     : shape.in == DType::f32 ? worker_bytes<float>
-                                                                              : worker_bytes<bf16>);
+    const auto of = [&](auto in) {
+        using In = decltype(in);
+        return task_workers(threads, tiles_of<In>(shape)) * worker_bytes<In>;
+    };
+    return shape.in == DType::f64 ? of(double{}) : shape.in == DType::f32 ? of(float{}) : of(bf16{});
 }
 
 void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
