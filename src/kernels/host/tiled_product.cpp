@@ -27,40 +27,32 @@ i64 tiles_of(const ProductShape& shape)
     return shape.batch * ceil_div(shape.m, tile_rows<In>) * ceil_div(shape.n, tile_columns);
 }
 
-/// to[j / strip, p, j % strip] = from[p*bk + j*bn], read along the direction in which `from` is dense, padded
-/// with 0.
+/// to[p, i] = from[p*stride_p + i*stride_i] for p < k, i < n, with rows `width` apart, read along the
+/// direction in which `from` is dense.
 template <class In>
-void pack(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
+void pack_panel(const In* from, i64 stride_p, i64 stride_i, i64 k, i64 n, Acc<In>* to, i64 width)
+{
+    if (stride_p == 1)
+        for (i64 i = 0; i < n; ++i)
+            for (i64 p = 0; p < k; ++p)
+                to[p * width + i] = from[p + i * stride_i];
+    else
+        for (i64 p = 0; p < k; ++p)
+            for (i64 i = 0; i < n; ++i)
+                to[p * width + i] = from[p * stride_p + i * stride_i];
+}
+
+/// A tile of B in strips, to[j / strip, p, j % strip] = from[p*bk + j*bn], padded with 0.
+template <class In>
+void pack_strips(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
 {
     for (i64 j0 = 0; j0 < nt; j0 += strip, from += strip * bn, to += depth<In> * strip) {
         const i64 width = std::min(strip, nt - j0);
-        if (bk == 1)
-            for (i64 j = 0; j < width; ++j)
-                for (i64 p = 0; p < kt; ++p)
-                    to[p * strip + j] = from[p + j * bn];
-        else
-            for (i64 p = 0; p < kt; ++p)
-                for (i64 j = 0; j < width; ++j)
-                    to[p * strip + j] = from[p * bk + j];
+        pack_panel(from, bk, bn, kt, width, to, strip);
         for (i64 p = 0; p < kt; ++p)
             for (i64 j = width; j < strip; ++j)
                 to[p * strip + j] = 0;
     }
-}
-
-/// to[p, i] = from[i*am + p*ak] for i < m, with rows `block_rows` apart, read along the direction in which
-/// `from` is dense.
-template <class In>
-void pack_rows(const In* from, i64 am, i64 ak, i64 m, i64 kt, Acc<In>* to)
-{
-    if (am == 1)
-        for (i64 p = 0; p < kt; ++p)
-            for (i64 i = 0; i < m; ++i)
-                to[p * block_rows + i] = from[i + p * ak];
-    else
-        for (i64 i = 0; i < m; ++i)
-            for (i64 p = 0; p < kt; ++p)
-                to[p * block_rows + i] = from[i * am + p];
 }
 
 template <class In, class Out>
@@ -84,7 +76,7 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
             const In* b_tile = b + batch * shape.stride_b + j0 * bn;
             for (i64 k0 = 0; k0 < k; k0 += depth<In>) {
                 const i64 kt = std::min(depth<In>, k - k0);
-                pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
+                pack_strips(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
                 const auto add = [&](i64 i, i64 count, const Acc<In>* left, i64 lm, i64 lk) {
                     for (i64 j = 0; j < nt; j += strip)
                         tile_product(row, count, std::min(strip, nt - j), kt, left, lm, lk,
@@ -98,7 +90,7 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
                     }
                 for (i64 i = 0; i < mt; i += block_rows) {
                     const i64 count = std::min(block_rows, mt - i);
-                    pack_rows(a_tile + i * am + k0 * ak, am, ak, count, kt, a_mk);
+                    pack_panel(a_tile + i * am + k0 * ak, ak, am, kt, count, a_mk, block_rows);
                     add(i, count, a_mk, 1, block_rows);
                 }
             }
