@@ -244,7 +244,7 @@ i64 layers_that_fit(RunConfig config, const Machine& machine, Bytes free)
 void describe(const RunConfig& config)
 {
     const Compiled compiled = compile_training(config, {});
-    const Graph& graph = compiled.programs[train_program].sharded;
+    const Graph& graph = *compiled.programs[train_program].sharded;
     Flops products = 0, attention = 0;
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch && op.phase == Phase::forward)

@@ -102,8 +102,8 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
     GraphProgram made =
         compile_graph(read_file(path, "graph file", static_cast<Bytes>(max_text_bytes)), path, machine, rank);
     Compiled compiled;
-    compiled.programs.push_back(
-        {std::move(made.graph), 1, std::move(made.schedule), std::move(made.sharded)});
+    compiled.programs.push_back({std::move(made.graph), 1, std::move(made.schedule),
+                                 std::make_shared<Graph>(std::move(made.sharded))});
     compiled.memory = made.memory;
     return compiled;
 }
@@ -327,11 +327,11 @@ int explain(const ExplainArguments& a)
         if (selected("graph"))
             out["graph"] = to_text(program->graph);
         if (selected("shardings"))
-            out["shardings"] = shardings_json(program->sharded);
+            out["shardings"] = shardings_json(*program->sharded);
         if (selected("shardings") && is_graph)
-            out["values"] = values_json(program->sharded);
+            out["values"] = values_json(*program->sharded);
         if (selected("communication") && is_graph) {
-            const std::vector<CollectiveEntry> all = collectives_to_report(program->sharded, program->graph);
+            const std::vector<CollectiveEntry> all = collectives_to_report(*program->sharded, program->graph);
             out["collectives"] = collectives_json(all);
             out["collective_totals"] = collective_totals_json(all);
             out["warnings"] = advice_json(advice(a));
@@ -359,12 +359,12 @@ int explain(const ExplainArguments& a)
         fmt::print(
             "# shardings over all ranks: <x+y,-> lists the mesh axes of each dimension, major first, - for "
             "none; |x:sum is still to be summed over x\n{}",
-            values_table(program->sharded));
+            values_table(*program->sharded));
     if (selected("shardings") && !is_graph)
-        fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
+        fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(*program->sharded));
     if (selected("communication") && is_graph)
         fmt::print("# collectives of rank {}; bytes are what a rank sends, averaged over the ranks\n{}",
-                   a.rank, collectives_table(collectives_to_report(program->sharded, program->graph)));
+                   a.rank, collectives_table(collectives_to_report(*program->sharded, program->graph)));
     if (selected("communication") && program->graph.mesh.ranks() > 1 &&
         (!is_graph || sends_messages(program->graph))) {
         fmt::print(

@@ -158,18 +158,20 @@ std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "
 Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stages, PassRunner& runner)
 {
     const std::string suffix = suffix_of(sharded);
-    const int pipeline = sharded.mesh.find(pipeline_axis);
-    Graph g = sharded;
-    if (pipeline >= 0 && sharded.mesh.size(pipeline_axis) > 1) {
-        stages.rank = static_cast<int>(at[static_cast<std::size_t>(pipeline)]);
-        g = runner.run("stage" + suffix, Level::sharded, std::move(g),
-                       [&](Graph graph) { return extract_stages(graph, stages); });
+    const auto own = [&](const Graph& graph) {
+        return runner.derive("partition" + suffix, Level::local, graph, [&](const Graph& all) {
+            return partition(all, {at, pipeline_axis});
+        });
+    };
+    Graph g;
+    if (sharded.mesh.size(pipeline_axis) > 1) {
+        stages.rank = static_cast<int>(at[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))]);
+        g = own(runner.derive("stage" + suffix, Level::sharded, sharded,
+                              [&](const Graph& all) { return extract_stages(all, stages); }));
     } else {
+        g = own(sharded);
         g.stage_of_block = stages.stage_of_block;
     }
-    g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) {
-        return partition(graph, {at, pipeline_axis});
-    });
     return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
 }
 
@@ -226,7 +228,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 
 /// The programs of all ranks; a rank's programs follow from its coordinates.
 struct Sharded {
-    Graph train, eval;
+    std::shared_ptr<const Graph> train, eval;
     PipelineOrder order;
     StageConfig stages;
     HoldersOf holders;
@@ -264,12 +266,12 @@ Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunn
     refuse_unbuilt(config);
     Sharded all{{}, {}, {}, {}, {}, 0, {config, deciding_machine(config.parallel, machine.is_device)}};
     all.order = training_order(config);
-    all.train = training_graph(config, all.order.is_split(), runner);
-    all.eval = evaluation_graph(config, runner, &all.train);
-    all.stages = stages_of(all.train, all.order.shape);
+    all.train = std::make_shared<Graph>(training_graph(config, all.order.is_split(), runner));
+    all.eval = std::make_shared<Graph>(evaluation_graph(config, runner, all.train.get()));
+    all.stages = stages_of(*all.train, all.order.shape);
     if (config.parallel.pipeline > 1)
-        all.holders = ranks_holding(all.train, all.stages);
-    all.flops = model_flops(all.train, microbatch_count(config));
+        all.holders = ranks_holding(*all.train, all.stages);
+    all.flops = model_flops(*all.train, microbatch_count(config));
     return all;
 }
 
@@ -281,16 +283,17 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
         compiled.rank_of_block.push_back(all.stages.rank_of_block(static_cast<int>(block)));
     compiled.holders = all.holders;
     compiled.order = all.order;
-    compiled.at = all.train.mesh.coordinates(rank);
+    const Mesh& mesh = all.train->mesh;
+    compiled.at = mesh.coordinates(rank);
     compiled.parallel = config.parallel;
     compiled.flops = all.flops;
-    const auto stage = static_cast<std::size_t>(stage_of(all.train.mesh, rank));
-    const auto add = [&](const Graph& sharded, const PipelineOrder& order) {
+    const auto stage = static_cast<std::size_t>(stage_of(mesh, rank));
+    const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
         const i64 microbatches = order.shape.microbatches;
-        Graph own = part_of_rank(sharded, compiled.at, all.stages, runner);
-        const BucketConfig& buckets = buckets_of(all, sharded, compiled.at, own, microbatches);
+        Graph own = part_of_rank(*sharded, compiled.at, all.stages, runner);
+        const BucketConfig& buckets = buckets_of(all, *sharded, compiled.at, own, microbatches);
         compiled.programs.push_back(
-            {finished(std::move(own), suffix_of(sharded), buckets, config.parallel.offload, runner),
+            {finished(std::move(own), suffix_of(*sharded), buckets, config.parallel.offload, runner),
              microbatches,
              {},
              sharded,
@@ -311,7 +314,7 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
             compiled.programs.push_back({std::move(*graph)});
         }
     }
-    compiled.parallel.bucket = all.bucket_mode.at(stage_of(all.train.mesh, rank));
+    compiled.parallel.bucket = all.bucket_mode.at(stage_of(mesh, rank));
     lay_out(compiled, config, options.machine);
     if (saves_from_snapshot(config, options.machine))
         for (const SavedValue& saved :
@@ -419,8 +422,8 @@ void compile_ranks(const RunConfig& given, const CompileConfig& options,
     PassRunner runner(options.runner);
     Sharded all = shard_training(config, options.machine, runner);
     MemoryLimit limit(config, options);
-    for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
-        if (included(all.train.mesh, rank)) {
+    for (i64 rank = 0; rank < all.train->mesh.ranks(); ++rank)
+        if (included(all.train->mesh, rank)) {
             Compiled compiled = compile_rank(all, config, options, runner, rank);
             limit.look_at(rank, compiled);
             visit(rank, compiled);
@@ -451,9 +454,9 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
-    const Graph sharded = evaluation_graph(alone, runner);
+    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, runner));
     compiled.at = {0, 0, 0};
-    compiled.programs.push_back({lone_graph(sharded, runner), 1, {}, sharded});
+    compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
     require_within(compiled.memory, config.parallel.memory_limit, "one rank");
@@ -474,8 +477,8 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
         g.mesh = mesh_of(alone.parallel);
-        g = sharded(std::move(g), "-" + name, runner);
-        compiled.programs.push_back({lone_graph(g, runner), 1, {}, g});
+        const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, runner));
+        compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);

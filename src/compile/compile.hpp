@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 
 namespace trivium {
 
@@ -16,7 +17,8 @@ struct Program {
     Graph graph;
     i64 microbatches = 1;
     Schedule schedule{};
-    Graph sharded{};   ///< the graph of all ranks: whole shapes, and the sharding of each value
+    /// The graph of all ranks: whole shapes, and the sharding of each value. Null: there is none.
+    std::shared_ptr<const Graph> sharded{};
     RankOrder tasks{}; ///< of the schedule; empty: plain_order()
     i64 head = 0;      ///< of these, before the decision (schedule/unroll.hpp)
 };

@@ -144,7 +144,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             plan.parameters += g[id].type.elements();
         report.ranks.push_back(std::move(plan));
         if (report.checkpoint == 0)
-            for (const Value& v : compiled.programs[train_program].sharded.values)
+            for (const Value& v : compiled.programs[train_program].sharded->values)
                 if (v.role == Role::parameter || v.role == Role::state)
                     report.checkpoint += v.type.bytes();
         report.flops = compiled.flops;

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 namespace trivium {
 
@@ -66,6 +67,9 @@ void check_names(const Rule::Parts& rule, std::string_view text, const std::stri
             names.insert(tensor.dims.begin(), tensor.dims.end());
     if (names.count(""))
         fail(place, "a factor has no name", text);
+    for (const std::string& name : names)
+        if (names.count("*") && name.starts_with('*') && name != "*")
+            fail(place, str("'", name, "' stands beside '*', whose dimensions have such names"), text);
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
             if (!names.count(name))
@@ -111,75 +115,115 @@ std::string print_tensors(const std::vector<Rule::Tensor>& tensors)
     return text;
 }
 
-/// "*0", "*1", …: the factors of free dimensions.
-const std::string& star_name(std::size_t i)
-{
-    static const std::vector<std::string> known = [] {
-        std::vector<std::string> all;
-        for (int n = 0; n < 16; ++n)
-            all.push_back(str("*", n));
-        return all;
-    }();
-    static thread_local std::string other;
-    return i < known.size() ? known[i] : other = str("*", i);
-}
-
 constexpr i64 unknown = -1; ///< the size of a factor that no operand has shown yet
 
-/// This runs for each op after each pass, so texts are made only for errors.
+/// Applies a rule to shapes. This runs for each op after each pass, so texts are made only for errors.
 class Matcher {
 public:
-    Matcher(const Rule& of, const std::function<std::string()>& place) : of_(of), place_(place) {}
+    Matcher(const Rule::Form& form, const std::function<std::string()>& place) : form_(form), place_(place) {}
 
-    FactorList match(const Rule::Tensor& pattern, const Shape& shape, std::size_t operand)
+    FactorRule match(const std::vector<const Shape*>& operands, const FactorSizes& sizes)
     {
-        const auto star_words = std::count(pattern.dims.begin(), pattern.dims.end(), "*");
-        if (star_words > 1)
-            refuse(str("operand ", operand, " has more than one '*'"));
-        const std::size_t named = pattern.dims.size();
-        const bool has_star = star_words == 1;
-        const std::size_t fixed = named - (has_star ? 1 : 0);
-        if (has_star ? shape.size() < fixed : shape.size() != fixed)
-            refuse(str("operand ", operand, " has ", shape.size(), " dimensions, the rule requires ", fixed,
-                       has_star ? " or more" : ""));
-        const std::size_t stars = shape.size() - fixed;
-        if (has_star && star_known_ && stars != star_count_)
-            refuse(str("operand ", operand, " has ", stars, " free dimensions, but another operand has ",
-                       star_count_));
-        if (has_star) {
-            star_known_ = true;
-            star_count_ = stars;
+        find_stars(operands);
+        name_factors();
+        rule_.operands.reserve(operands.size());
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            rule_.operands.push_back(expand(pattern(i)));
+            take_shape(rule_.operands[i], *operands[i], i);
         }
-        FactorList dims = expand(pattern);
+        rule_.results.reserve(form_.results.size());
+        rule_.combine.reserve(form_.results.size());
+        for (std::size_t r = 0; r < form_.results.size(); ++r) {
+            rule_.results.push_back(expand(form_.result_dims[r]));
+            rule_.combine.push_back(form_.results[r].combine);
+        }
+        take_sizes(sizes);
+        for (const Factor& factor : rule_.factors)
+            if (factor.size == unknown)
+                refuse(str("no operand or attribute determines the size of '", factor.name, "'"));
+        return std::move(rule_);
+    }
+
+    [[noreturn]] void refuse(const std::string& problem) const
+    {
+        fail(place_(), problem, to_text(Rule(form_)));
+    }
+
+private:
+    const Rule::Form::Dims& pattern(std::size_t operand) const
+    {
+        return form_.operand_dims[std::min(operand, form_.operand_dims.size() - 1)];
+    }
+
+    /// How many dimensions `*` stands for.
+    void find_stars(const std::vector<const Shape*>& operands)
+    {
+        bool known = false;
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            const Rule::Form::Dims& dims = pattern(i);
+            if (dims.stars > 1)
+                refuse(str("operand ", i, " has more than one '*'"));
+            const bool has_star = dims.stars == 1;
+            const std::size_t fixed = dims.names.size() - (has_star ? 1 : 0), shape = operands[i]->size();
+            if (has_star ? shape < fixed : shape != fixed)
+                refuse(str("operand ", i, " has ", shape, " dimensions, the rule requires ", fixed,
+                           has_star ? " or more" : ""));
+            if (!has_star)
+                continue;
+            const auto stars = static_cast<int>(shape - fixed);
+            if (known && stars != stars_)
+                refuse(
+                    str("operand ", i, " has ", stars, " free dimensions, but another operand has ", stars_));
+            known = true;
+            stars_ = stars;
+        }
+    }
+
+    void name_factors()
+    {
+        rule_.factors.reserve(form_.names.size() + static_cast<std::size_t>(stars_));
+        const auto add = [&](std::string name, FactorKind kind) {
+            rule_.factors.push_back({std::move(name), kind, unknown, kind == FactorKind::replicated});
+        };
+        const auto add_stars = [&] {
+            for (int i = 0; i < stars_; ++i)
+                add("*" + std::to_string(i), form_.star_kind);
+        };
+        for (std::size_t n = 0; n < form_.names.size(); ++n) {
+            if (static_cast<int>(n) == form_.before_star)
+                add_stars();
+            add(form_.names[n], form_.kinds[n]);
+        }
+        if (form_.before_star == static_cast<int>(form_.names.size()))
+            add_stars();
+    }
+
+    /// The factors of a tensor's dimensions.
+    FactorList expand(const Rule::Form::Dims& dims) const
+    {
+        FactorList factors;
+        factors.reserve(dims.names.size() + static_cast<std::size_t>(stars_));
+        for (const int name : dims.names)
+            for (int i = 0; i < (name == Rule::Form::star ? stars_ : 1); ++i)
+                factors.push_back(index_of(name) + i);
+        if (dims.twice != Rule::Form::no_name && (dims.twice != Rule::Form::star || stars_ > 0))
+            refuse(
+                str("'",
+                    dims.twice == Rule::Form::star ? "*0" : form_.names[static_cast<std::size_t>(dims.twice)],
+                    "' appears twice in one operand or result"));
+        return factors;
+    }
+
+    void take_shape(const FactorList& dims, const Shape& shape, std::size_t operand)
+    {
         for (std::size_t i = 0; i < dims.size(); ++i) {
-            Factor& factor = rule.factors[static_cast<std::size_t>(dims[i])];
+            Factor& factor = rule_.factors[static_cast<std::size_t>(dims[i])];
             if (factor.size == unknown)
                 factor.size = shape[i];
             else if (factor.size != shape[i])
                 refuse(str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
                            "' is ", factor.size));
         }
-        return dims;
-    }
-
-    FactorList expand(const Rule::Tensor& pattern)
-    {
-        FactorList dims;
-        dims.reserve(pattern.dims.size() + star_count_);
-        for (const std::string& name : pattern.dims) {
-            if (name != "*") {
-                dims.push_back(factor(name));
-                continue;
-            }
-            for (std::size_t i = 0; i < star_count_; ++i)
-                dims.push_back(factor(star_name(i)));
-        }
-        for (std::size_t i = 0; i < dims.size(); ++i)
-            if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
-                dims.begin() + static_cast<std::ptrdiff_t>(i))
-                refuse(str("'", rule.factors[static_cast<std::size_t>(dims[i])].name,
-                           "' appears twice in one operand or result"));
-        return dims;
     }
 
     /// Sets the sizes of factors that no operand has.
@@ -187,52 +231,89 @@ public:
     {
         for (const auto& [name, size] : sizes)
             if (const int at = find(name);
-                at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == unknown) {
+                at >= 0 && rule_.factors[static_cast<std::size_t>(at)].size == unknown) {
                 if (size < 0 || size > max_elements)
                     refuse(str("the size of '", name, "' is ", size, ", must be from 0 to 2^48"));
-                rule.factors[static_cast<std::size_t>(at)].size = size;
+                rule_.factors[static_cast<std::size_t>(at)].size = size;
             }
     }
 
-    FactorRule rule;
-
-    [[noreturn]] void refuse(const std::string& problem) const { fail(place_(), problem, to_text(of_)); }
-
-private:
-    static constexpr std::size_t few = 16; ///< factors among which a search is faster than a table
-
     int find(const std::string& name) const
     {
-        if (rule.factors.size() <= few)
-            return rule.find(name);
-        const auto at = index_.find(name);
-        return at != index_.end() ? at->second : -1;
+        if (const auto at = form_.index.find(name); at != form_.index.end())
+            return index_of(at->second);
+        return name.starts_with('*') ? rule_.find(name) : -1;
     }
 
-    int factor(const std::string& name)
+    /// The factor of a name, or the first one of `*`.
+    int index_of(int name) const
     {
-        if (const int known = find(name); known >= 0)
-            return known;
-        rule.factors.push_back({name, FactorKind::parallel, unknown});
-        const int added = static_cast<int>(rule.factors.size()) - 1;
-        if (rule.factors.size() == few + 1)
-            for (int f = 0; f < added; ++f)
-                index_[rule.factors[static_cast<std::size_t>(f)].name] = f;
-        if (rule.factors.size() > few)
-            index_[name] = added;
-        return added;
+        if (name == Rule::Form::star)
+            return form_.before_star;
+        return name < form_.before_star ? name : name + stars_;
     }
 
-    std::unordered_map<std::string, int> index_; ///< of a factor, once there are many: buckets have thousands
-    const Rule& of_;
+    const Rule::Form& form_;
     const std::function<std::string()>& place_;
-    bool star_known_ = false;
-    std::size_t star_count_ = 0;
+    FactorRule rule_;
+    int stars_ = 0; ///< dimensions that `*` stands for
 };
 
 } // namespace
 
 Rule::Rule(std::string_view text, const std::string& place) : Rule(parse(text, place)) {}
+
+Rule::Form::Form(Parts parts) : Parts(std::move(parts))
+{
+    bool star_known = false;
+    const auto resolve = [&](const Tensor& tensor) {
+        Dims dims;
+        dims.names.reserve(tensor.dims.size());
+        for (const std::string& name : tensor.dims) {
+            int known = star;
+            if (name == "*") {
+                ++dims.stars;
+                if (!std::exchange(star_known, true))
+                    before_star = static_cast<int>(names.size());
+            } else {
+                const auto [at, added] = index.try_emplace(name, static_cast<int>(names.size()));
+                known = at->second;
+                if (added)
+                    names.push_back(name);
+            }
+            if (dims.twice == no_name &&
+                std::find(dims.names.begin(), dims.names.end(), known) != dims.names.end())
+                dims.twice = known;
+            dims.names.push_back(known);
+        }
+        return dims;
+    };
+    for (const Tensor& tensor : operands)
+        operand_dims.push_back(resolve(tensor));
+    for (const Tensor& tensor : results)
+        result_dims.push_back(resolve(tensor));
+    // `*` is listed for all dimensions that it stands for, also where they have names like `*0`.
+    const auto listed = [](const std::vector<std::string>& list, std::string_view name) {
+        return std::find(list.begin(), list.end(), name.starts_with('*') ? "*" : name) != list.end();
+    };
+    std::vector<bool> made(names.size(), false);
+    bool star_made = false;
+    for (const Dims& dims : result_dims)
+        for (const int name : dims.names)
+            if (name == star)
+                star_made = true;
+            else
+                made[static_cast<std::size_t>(name)] = true;
+    const auto kind_of = [&](std::string_view name, bool in_results) {
+        return listed(replicated, name) ? FactorKind::replicated
+               : listed(indexed, name)  ? FactorKind::indexed
+               : in_results             ? FactorKind::parallel
+                                        : FactorKind::reduced;
+    };
+    for (std::size_t n = 0; n < names.size(); ++n)
+        kinds.push_back(kind_of(names[n], made[n]));
+    star_kind = kind_of("*", star_made);
+}
 
 std::string to_text(const Rule& rule)
 {
@@ -252,6 +333,7 @@ std::string to_text(const Rule& rule)
 Shape FactorRule::shape_of(const FactorList& dims) const
 {
     Shape shape;
+    shape.reserve(dims.size());
     for (const int f : dims)
         shape.push_back(factors[static_cast<std::size_t>(f)].size);
     return shape;
@@ -289,45 +371,15 @@ Stretch window_of(const Window& window, const Stretch& part, i64 extent)
 FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
                      const std::function<std::string()>& place, bool variadic)
 {
-    Matcher matcher(of, place);
-    FactorRule& rule = matcher.rule;
     const std::size_t required = of->operands.size();
-    const bool fits =
-        operands.size() == required || (variadic && required > 0 && operands.size() + 1 >= required);
-    if (!fits)
+    Matcher matcher(of.form(), place);
+    if (operands.size() == required || (variadic && required > 0 && operands.size() > required))
+        return matcher.match(operands, sizes);
+    if (!variadic || operands.size() + 1 != required)
         matcher.refuse(str("has ", operands.size(), " operands, the rule requires ", required));
-    rule.operands.reserve(operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i)
-        rule.operands.push_back(matcher.match(of->operands[std::min(i, required - 1)], *operands[i], i));
-    rule.results.reserve(of->results.size());
-    rule.combine.reserve(of->results.size());
-    for (const Rule::Tensor& pattern : of->results) {
-        rule.results.push_back(matcher.expand(pattern));
-        rule.combine.push_back(pattern.combine);
-    }
-    matcher.take_sizes(sizes);
-    std::vector<bool> in_results(rule.factors.size(), false);
-    for (const FactorList& dims : rule.results)
-        for (const int f : dims)
-            in_results[static_cast<std::size_t>(f)] = true;
-    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        Factor& factor = rule.factors[f];
-        if (factor.size == unknown)
-            matcher.refuse(str("no operand or attribute determines the size of '", factor.name, "'"));
-        if (!in_results[f])
-            factor.kind = FactorKind::reduced;
-        const auto listed = [&](const std::vector<std::string>& names) {
-            const std::string_view name = factor.name[0] == '*' ? "*" : std::string_view(factor.name);
-            return std::find(names.begin(), names.end(), name) != names.end();
-        };
-        if (listed(of->indexed))
-            factor.kind = FactorKind::indexed;
-        if (listed(of->replicated)) {
-            factor.kind = FactorKind::replicated;
-            factor.blocked = true;
-        }
-    }
-    return rule;
+    Rule::Parts without_last = *of.operator->();
+    without_last.operands.pop_back();
+    return Matcher(Rule::Form(std::move(without_last)), place).match(operands, sizes);
 }
 
 FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,

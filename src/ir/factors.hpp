@@ -22,9 +22,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace trivium {
+
+/// replicated: a rank needs all of it. indexed: a rank may hold a shard, whose first index its op knows.
+enum class FactorKind { parallel, reduced, replicated, indexed };
 
 /// A factor rule. Immutable and cheap to copy.
 class Rule {
@@ -40,6 +44,25 @@ public:
         std::vector<std::string> replicated{}, indexed{};
         bool operator==(const Parts&) const = default;
     };
+    /// The same with its names resolved once, because a rule is applied to shapes after each pass.
+    struct Form : Parts {
+        explicit Form(Parts parts);
+        Form(const Form&) = delete; // `index` views its own names
+
+        static constexpr int star = -1;
+        struct Dims {
+            std::vector<int> names{}; ///< per dimension an index into `names`, or `star`
+            int stars = 0;
+            int twice = no_name; ///< a name, or `star`, that it has twice
+        };
+        static constexpr int no_name = -2;
+        std::vector<std::string> names{}; ///< of factors, in the order in which tensors have them
+        std::vector<FactorKind> kinds{};  ///< of these
+        std::unordered_map<std::string_view, int> index{};
+        int before_star = 0; ///< how many of them precede the first `*`
+        FactorKind star_kind = FactorKind::parallel;
+        std::vector<Dims> operand_dims{}, result_dims{};
+    };
 
     /// Throws UserError at `place` if the text is not a rule.
     Rule(std::string_view text, const std::string& place);
@@ -48,16 +71,17 @@ public:
         : Rule(text, "a factor rule")
     {
     }
-    explicit Rule(Parts parts) : parts_(std::make_shared<const Parts>(std::move(parts))) {}
+    explicit Rule(Parts parts) : form_(std::make_shared<const Form>(std::move(parts))) {}
 
-    const Parts* operator->() const { return parts_.get(); }
+    const Parts* operator->() const { return form_.get(); }
+    const Form& form() const { return *form_; }
     friend bool operator==(const Rule& a, const Rule& b)
     {
-        return a.parts_ == b.parts_ || *a.parts_ == *b.parts_;
+        return a.form_ == b.form_ || static_cast<const Parts&>(*a.form_) == *b.form_;
     }
 
 private:
-    std::shared_ptr<const Parts> parts_;
+    std::shared_ptr<const Form> form_;
 };
 
 /// "b s d, d f -> b s f", which parses to the same rule.
@@ -71,9 +95,6 @@ Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t 
 
 /// The rules of the two gradients of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for 1.
 Rule product_gradient_rule(const Rule& product, int operand);
-
-/// replicated: a rank needs all of it. indexed: a rank may hold a shard, whose first index its op knows.
-enum class FactorKind { parallel, reduced, replicated, indexed };
 
 /// How a dimension follows from a factor of the result: index i of that factor reads the indices
 /// (i stride - low + t) / base of the dimension, for t from 0 to `reach`, where they are whole numbers within

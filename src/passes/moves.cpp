@@ -142,6 +142,8 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
                                 int* layouts)
 {
     std::vector<Move> moves;
+    if (from.partial.empty() && from.axes == to)
+        return moves;
     Layout now = from;
     const auto make = [&](Move move) {
         apply(now, move, mesh);
@@ -226,13 +228,20 @@ std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, c
 
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
-    return {whole.dtype, box_of(whole.shape, sharding_of({axes, {}}), mesh, at).shape};
+    TensorType local = whole;
+    for (std::size_t d = 0; d < axes.size(); ++d)
+        for (const std::string& axis : axes[d])
+            local.shape[d] = part_of(local.shape[d], mesh.size(axis), mesh.index_along(axis, at)).size;
+    return local;
 }
 
-ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout now, const TensorType& whole,
-                   const Coordinates& at)
+ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const Layout& from,
+                   const TensorType& whole, const Coordinates& at)
 {
-    const Mesh mesh = b.graph().mesh;
+    if (moves.empty())
+        return x;
+    const Mesh& mesh = b.graph().mesh;
+    Layout now = from;
     for (const Move& move : moves) {
         const DimAxes before = now.axes;
         apply(now, move, mesh);

@@ -56,7 +56,7 @@ void require_few(const Graph& graph, ValueId x, i64 ranks);
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 
 /// Appends the moves to the builder's graph. `x` is the local value; returns the local value after the moves.
-ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from,
+ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, const Layout& from,
                    const TensorType& whole, const Coordinates& at);
 
 } // namespace trivium

@@ -27,8 +27,11 @@ public:
         out_.mesh = g_.mesh;
         out_.stage_of_block = g_.stage_of_block;
         out_.at = c_.at;
-        for (const Value& v : g_.values)
+        wanted_.reserve(g_.values.size());
+        for (const Value& v : g_.values) {
             b_.reserve(v.name);
+            wanted_.push_back(dim_axes(v.sharding));
+        }
     }
 
     Graph run()
@@ -90,7 +93,7 @@ private:
     }
 
     Placed& of(ValueId v) { return values_[v.index()]; }
-    DimAxes wanted(ValueId v) const { return dim_axes(g_[v].sharding); }
+    const DimAxes& wanted(ValueId v) const { return wanted_[v.index()]; }
 
     void give(ValueId v)
     {
@@ -142,6 +145,8 @@ private:
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
+        if (of(v).layout.partial.empty() && axes == wanted(v))
+            return settled;
         const Layout from = kept(v);
         if (axes == from.axes && from.partial.empty())
             return settled;
@@ -352,9 +357,15 @@ private:
                 foreseen.push_back(parts_.parts_of(axes));
             return emit(op, sharding, foreseen, {});
         }
+        const std::vector<Assignment> assignments = sharding.assignments();
+        bool in_place = false;
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            in_place = in_place || aliased_operand(op, r);
+        if (assignments.size() == 1 && !in_place) // there is nothing to choose, and it fits
+            return emit(op, sharding, assignments[0], {});
         std::optional<Assignment> best;
         double least = 0;
-        for (const Assignment& assignment : sharding.assignments())
+        for (const Assignment& assignment : assignments)
             if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
                 least = *price;
                 best = assignment;
@@ -483,6 +494,7 @@ private:
     Graph out_;
     Builder b_;
     std::vector<Placed> values_;
+    std::vector<DimAxes> wanted_; ///< by value: its sharding
     AxisParts parts_;
     Pricing pricing_;
     std::vector<bool> sums_; ///< by value (sums_that_wait)

@@ -27,30 +27,50 @@ void dump(const std::string& dir, std::size_t number, const std::string& name, c
 Graph PassRunner::run(const std::string& name, Level level, Graph graph,
                       const std::function<Graph(Graph)>& pass)
 {
-    PassRecord record;
-    record.name = name;
-    record.skipped = std::find(config_.skip.begin(), config_.skip.end(), name) != config_.skip.end();
-    if (!record.skipped) {
-        const auto begin = std::chrono::steady_clock::now();
-        graph = pass(std::move(graph));
-        record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        try {
-            if (config_.verify)
-                verify(graph, level);
-        } catch (const UserError& error) {
-            for (const PassRecord& before : records_)
-                if (before.skipped)
-                    throw UserError({"--skip " + before.name, str("the pass '", name, "' requires it"),
-                                     error.what(), "do not skip it"});
-            throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
-        }
-        if (!config_.dump_dir.empty()) {
-            std::string text = to_text(graph);
-            record.changed = text != last_text_;
-            if (record.changed)
-                dump(config_.dump_dir, records_.size(), name, text);
-            last_text_ = std::move(text);
-        }
+    if (skips(name))
+        return graph;
+    return checked(name, level, [&] { return pass(std::move(graph)); });
+}
+
+Graph PassRunner::derive(const std::string& name, Level level, const Graph& from,
+                         const std::function<Graph(const Graph&)>& pass)
+{
+    if (skips(name))
+        return from;
+    return checked(name, level, [&] { return pass(from); });
+}
+
+/// Records a pass that is to be skipped.
+bool PassRunner::skips(const std::string& name)
+{
+    if (std::find(config_.skip.begin(), config_.skip.end(), name) == config_.skip.end())
+        return false;
+    records_.push_back({name, 0, true});
+    return true;
+}
+
+Graph PassRunner::checked(const std::string& name, Level level, const std::function<Graph()>& pass)
+{
+    PassRecord record{name};
+    const auto begin = std::chrono::steady_clock::now();
+    Graph graph = pass();
+    record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    try {
+        if (config_.verify)
+            verify(graph, level);
+    } catch (const UserError& error) {
+        for (const PassRecord& before : records_)
+            if (before.skipped)
+                throw UserError({"--skip " + before.name, str("the pass '", name, "' requires it"),
+                                 error.what(), "do not skip it"});
+        throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
+    }
+    if (!config_.dump_dir.empty()) {
+        std::string text = to_text(graph);
+        record.changed = text != last_text_;
+        if (record.changed)
+            dump(config_.dump_dir, records_.size(), name, text);
+        last_text_ = std::move(text);
     }
     records_.push_back(record);
     return graph;

@@ -31,10 +31,16 @@ public:
     /// InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
     /// skipped.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
+    /// The same for a pass that makes its graph beside another, which stays.
+    Graph derive(const std::string& name, Level level, const Graph& from,
+                 const std::function<Graph(const Graph&)>& pass);
 
     const std::vector<PassRecord>& records() const { return records_; }
 
 private:
+    bool skips(const std::string& name);
+    Graph checked(const std::string& name, Level level, const std::function<Graph()>& pass);
+
     RunnerConfig config_;
     std::vector<PassRecord> records_;
     std::string last_text_;

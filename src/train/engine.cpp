@@ -26,7 +26,7 @@ std::map<std::string, Box> input_boxes(const Graph& graph)
 /// The tokens of a microbatch, over all ranks: sequences x tokens of a sequence.
 const TensorType& tokens_of(const Program& program)
 {
-    return program.sharded[program.sharded.find(value_name::tokens)].type;
+    return (*program.sharded)[program.sharded->find(value_name::tokens)].type;
 }
 i64 rows_of(const Program& program) { return tokens_of(program).shape[0]; }
 

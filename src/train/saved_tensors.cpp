@@ -17,8 +17,8 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<Chec
                       const Program& program)
 {
     std::set<std::string> known;
-    for (const ValueId id : program.sharded.with_role(Role::parameter))
-        known.insert("param/" + program.sharded[id].name);
+    for (const ValueId id : program.sharded->with_role(Role::parameter))
+        known.insert("param/" + (*program.sharded)[id].name);
     for (const CheckpointReader::Entry& entry : entries)
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(),
