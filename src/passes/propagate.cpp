@@ -7,6 +7,8 @@
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <set>
 
 namespace trivium {
@@ -16,6 +18,7 @@ namespace {
 /// Where propagation may carry the axes of a factor.
 struct Direction {
     bool forward = false, backward = false;
+    bool operator==(const Direction&) const = default;
 };
 
 constexpr int op_levels = 5;
@@ -24,7 +27,7 @@ class Propagation {
 public:
     explicit Propagation(Graph& graph)
         : graph_(graph), parts_(graph, any_composed(graph)), values_(graph.values.size()),
-          users_(graph.values.size()), uses_(graph.values.size(), 0)
+          versions_(graph.values.size(), 0), users_(graph.values.size()), uses_(graph.values.size(), 0)
     {
         // What is annotated on the results of accumulating ops goes for the buffer that they share.
         for (std::size_t i = 0; i < values_.size(); ++i)
@@ -71,12 +74,21 @@ public:
     }
 
 private:
+    /// What a visit of an op found.
+    struct Visit {
+        std::uint64_t versions = ~std::uint64_t{0}; ///< of its tensors, added
+        std::vector<Direction> ways{};              ///< by factor
+        bool operator==(const Visit&) const = default;
+    };
     struct OpEntry {
         FactorRule rule;
         std::vector<ValueId> operands, results;
         bool elementwise = false; ///< every tensor has the same dimensions
         bool passes = false;      ///< pass-through, in both directions
         bool boundary = false;    ///< states the sharding of an output
+        /// Its last visits that changed nothing, without and with `resolves_`: another one that finds the
+        /// same changes nothing either.
+        std::array<Visit, 2> settled{};
     };
     /// A dimension's sharding as the user gave it, with a priority above 0.
     struct Given {
@@ -150,6 +162,7 @@ private:
     void admit(const Given& given)
     {
         ValueSharding& state = values_[given.value.index()];
+        ++versions_[given.value.index()];
         if (given.axes.size() >= state.dims[given.dim].axes.size())
             state.dims[given.dim].axes = given.axes;
         state.dims[given.dim].open = given.open;
@@ -161,7 +174,10 @@ private:
     void add(int index)
     {
         const Op& op = graph_.ops[static_cast<std::size_t>(index)];
-        OpEntry entry{rule_of(graph_, op), op.operands, op.results};
+        OpEntry entry;
+        entry.rule = rule_of(graph_, op);
+        entry.operands = op.operands;
+        entry.results = op.results;
         if (op.accumulate) { // the result uses the accumulator's buffer
             entry.operands.pop_back();
             ValueSharding& result = values_[op.results[0].index()];
@@ -260,16 +276,6 @@ private:
     void propagate_op(int index, int level, bool notify)
     {
         OpEntry& op = ops_[static_cast<std::size_t>(index)];
-        std::vector<FactorShardings> operands, results;
-        bool sharded = false;
-        const auto project = [&](const std::vector<ValueId>& ids, const std::vector<FactorList>& dims,
-                                 std::vector<FactorShardings>& into) {
-            for (std::size_t i = 0; i < dims.size(); ++i) {
-                into.emplace_back(op.rule, dims[i], graph_[ids[i]].type.shape, values_[ids[i].index()],
-                                  parts_);
-                sharded = sharded || into.back().sharded();
-            }
-        };
         // Most ops of a large graph have no sharded tensor until late.
         const auto any = [&](const std::vector<ValueId>& ids) {
             return std::any_of(ids.begin(), ids.end(),
@@ -278,18 +284,45 @@ private:
         if (!any(op.operands) && !any(op.results) &&
             !info(graph_.ops[static_cast<std::size_t>(index)]).manual)
             return;
-        project(op.operands, op.rule.operands, operands);
-        project(op.results, op.rule.results, results);
+        Visit& now = visit_;
+        now.versions = 0;
+        now.ways.clear();
+        for (const auto* ids : {&op.operands, &op.results})
+            for (const ValueId v : *ids)
+                now.versions += versions_[v.index()];
+        for (std::size_t f = 0; f < op.rule.factors.size(); ++f)
+            now.ways.push_back(direction(index, static_cast<int>(f), level));
+        Visit& settled = op.settled[resolves_ ? 1 : 0];
+        if (settled == now)
+            return;
+        if (!change_op(index, now.ways, notify))
+            settled = now;
+    }
+
+    /// Carries axes between the op's tensors. Whether any changed.
+    bool change_op(int index, const std::vector<Direction>& ways, bool notify)
+    {
+        const OpEntry& op = ops_[static_cast<std::size_t>(index)];
+        const auto project = [&](const std::vector<ValueId>& ids, const std::vector<FactorList>& dims) {
+            std::vector<FactorShardings> tensors;
+            tensors.reserve(dims.size());
+            for (std::size_t i = 0; i < dims.size(); ++i)
+                tensors.emplace_back(op.rule, dims[i], graph_[ids[i]].type.shape, values_[ids[i].index()],
+                                     parts_);
+            return tensors;
+        };
+        std::vector<FactorShardings> operands = project(op.operands, op.rule.operands),
+                                     results = project(op.results, op.rule.results);
         std::vector<PartList> axes;
+        axes.reserve(ways.size());
         for (std::size_t f = 0; f < op.rule.factors.size(); ++f) {
-            const Direction way = direction(index, static_cast<int>(f), level);
             axes.push_back(
-                compatible_axes(static_cast<int>(f), operands, results, way.forward, way.backward));
+                compatible_axes(static_cast<int>(f), operands, results, ways[f].forward, ways[f].backward));
             if (!op.rule.factors[f].pinned.empty())
                 axes.back() = parts_.parts_of(op.rule.factors[f].pinned);
         }
         if (std::all_of(axes.begin(), axes.end(), [](const PartList& list) { return list.empty(); }))
-            return;
+            return false;
         if (!resolves_) {
             // What no tensor of the op contradicts, for all of them.
             for (std::size_t f = 0; f < axes.size(); ++f) {
@@ -314,32 +347,38 @@ private:
                         wanted = result.shorter(f, wanted);
                 tensor.extend(f, wanted);
             }
-        write_all(index, operands, results, notify);
+        return write_all(index, operands, results, notify);
     }
 
-    void write_all(int index, const std::vector<FactorShardings>& operands,
+    bool write_all(int index, const std::vector<FactorShardings>& operands,
                    const std::vector<FactorShardings>& results, bool notify)
     {
         const OpEntry& op = ops_[static_cast<std::size_t>(index)];
+        bool changed = false;
         const auto write = [&](const std::vector<ValueId>& ids, const std::vector<FactorShardings>& from) {
             for (std::size_t i = 0; i < from.size(); ++i)
                 if (from[i].changed())
-                    update(ids[i], from[i], index, notify);
+                    changed = update(ids[i], from[i], index, notify) || changed;
         };
         write(op.operands, operands);
         write(op.results, results);
+        return changed;
     }
 
-    void update(ValueId v, const FactorShardings& from, int by, bool notify)
+    bool update(ValueId v, const FactorShardings& from, int by, bool notify)
     {
         ValueSharding& state = values_[v.index()];
-        if (!from.write(state, by) || !notify)
-            return;
+        if (!from.write(state, by))
+            return false;
+        ++versions_[v.index()];
+        if (!notify)
+            return true;
         if (const OpId producer = graph_[v].producer; producer && static_cast<int>(producer.index()) != by)
             push(static_cast<int>(producer.index()));
         for (std::size_t i = users_[v.index()].size(); i-- > 0;)
             if (users_[v.index()][i] != by)
                 push(users_[v.index()][i]);
+        return true;
     }
 
     /// The sharding of a value in the graph: every dimension is closed, and knows which op set it.
@@ -378,6 +417,8 @@ private:
     std::vector<ValueId> buffers_; ///< by value: that of which it accumulates, or itself
     std::vector<OpEntry> ops_;
     std::vector<ValueSharding> values_;
+    std::vector<std::uint64_t> versions_; ///< by value: how often its sharding changed
+    Visit visit_;                         ///< of propagate_op, kept for its memory
     std::vector<std::vector<int>> users_; ///< by value: the ops that read it
     std::vector<int> uses_;               ///< by value: operands and outputs that it is
     std::vector<Given> given_;

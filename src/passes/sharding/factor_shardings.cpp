@@ -36,12 +36,16 @@ bool ValueSharding::sharded() const
 
 FactorShardings::FactorShardings(const FactorRule& rule, const FactorList& dims, const Shape& shape,
                                  const ValueSharding& sharding, const AxisParts& parts)
-    : parts_(parts), blocked_(sharding.blocked), elements_(element_count(shape))
+    : parts_(parts), blocked_(sharding.blocked), shape_(shape)
 {
     entries_.reserve(dims.size());
     for (std::size_t d = 0; d < dims.size(); ++d) {
-        const std::vector<int> factors = rule.parts_of(dims[d]);
         const PartList& axes = sharding.dims[d].axes;
+        if (!rule[dims[d]].composed()) {
+            entries_.push_back({dims[d], d, axes, {}, shape[d], !sharding.dims[d].open, true});
+            continue;
+        }
+        const std::vector<int> factors = rule.parts_of(dims[d]);
         std::size_t next = 0;
         bool overflows = false;
         for (std::size_t i = 0; i < factors.size(); ++i) {

@@ -22,6 +22,7 @@ struct ValueSharding {
 /// One tensor of an op.
 class FactorShardings {
 public:
+    /// All must outlive it.
     FactorShardings(const FactorRule& rule, const FactorList& dims, const Shape& shape,
                     const ValueSharding& sharding, const AxisParts& parts);
 
@@ -29,7 +30,7 @@ public:
     /// The axes that shard the factor here; null if the tensor does not have it.
     const PartList* axes_of(int factor) const;
     /// Elements of the tensor.
-    i64 elements() const { return elements_; }
+    i64 elements() const { return element_count(shape_); }
     /// The longest beginning of `axes` that may shard the factor here; empty unless it extends what does.
     PartList admissible(int factor, const PartList& axes) const;
     /// The beginning of `axes` that contradicts nothing here: neither another factor nor, if the tensor has
@@ -58,8 +59,8 @@ private:
 
     std::vector<Entry> entries_; ///< by dimension, major first
     const AxisParts& parts_;
-    PartList blocked_;
-    i64 elements_ = 1;
+    const PartList& blocked_;
+    const Shape& shape_;
     bool changed_ = false;
 };
 

@@ -6,16 +6,16 @@ namespace trivium {
 
 int LayoutPrices::number(const Layout& layout)
 {
-    std::vector<std::string> names;
+    std::string& text = text_;
+    text.clear();
     for (const auto& dim : layout.axes) {
-        names.insert(names.end(), dim.begin(), dim.end());
-        names.emplace_back("|");
+        for (const std::string& axis : dim)
+            (text += axis) += '\0';
+        text += '|';
     }
-    for (const Partial& p : layout.partial) {
-        names.push_back(p.axis);
-        names.emplace_back(name_of(p.combine));
-    }
-    const auto [at, added] = numbers_.try_emplace(std::move(names), static_cast<int>(layouts_.size()));
+    for (const Partial& p : layout.partial)
+        (((text += p.axis) += '\0') += name_of(p.combine)) += '\0';
+    const auto [at, added] = numbers_.try_emplace(text, static_cast<int>(layouts_.size()));
     if (added)
         layouts_.push_back(layout);
     return at->second;
@@ -23,9 +23,9 @@ int LayoutPrices::number(const Layout& layout)
 
 std::uint64_t LayoutPrices::key(ValueId v, int from, int to)
 {
-    const TensorType& type = g_[v].type;
-    const int shape =
-        shapes_.try_emplace({type.dtype, type.shape}, static_cast<int>(shapes_.size())).first->second;
+    int& shape = shape_of_[v.index()];
+    if (const TensorType& type = g_[v].type; shape < 0)
+        shape = shapes_.try_emplace({type.dtype, type.shape}, static_cast<int>(shapes_.size())).first->second;
     constexpr int bits = 21;
     TRV_CHECK(std::max({shape, from, to}) < 1 << bits, "too many layouts");
     return (static_cast<std::uint64_t>(shape) << bits | static_cast<std::uint64_t>(from)) << bits |

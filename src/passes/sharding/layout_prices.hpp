@@ -9,7 +9,9 @@ namespace trivium {
 
 class LayoutPrices {
 public:
-    explicit LayoutPrices(const Graph& graph) : g_(graph), pricing_(graph) {}
+    explicit LayoutPrices(const Graph& graph) : g_(graph), pricing_(graph), shape_of_(graph.values.size(), -1)
+    {
+    }
 
     /// The number of a layout; equal layouts have the same.
     int number(const Layout& layout);
@@ -27,9 +29,11 @@ private:
 
     const Graph& g_;
     Pricing pricing_;
-    std::map<std::vector<std::string>, int> numbers_;
+    std::unordered_map<std::string, int> numbers_; ///< by a text of the layout
+    std::string text_;                             ///< of number(), kept for its memory
     std::vector<Layout> layouts_;
     std::map<std::pair<DType, Shape>, int> shapes_;
+    std::vector<int> shape_of_; ///< by value; -1: not yet known
     std::unordered_map<std::uint64_t, double> bytes_, sizes_;
 };
 
