@@ -6,16 +6,9 @@ namespace trivium {
 
 int LayoutPrices::number(const Layout& layout)
 {
-    std::string& text = text_;
-    text.clear();
-    for (const auto& dim : layout.axes) {
-        for (const std::string& axis : dim)
-            (text += axis) += '\0';
-        text += '|';
-    }
-    for (const Partial& p : layout.partial)
-        (((text += p.axis) += '\0') += name_of(p.combine)) += '\0';
-    const auto [at, added] = numbers_.try_emplace(text, static_cast<int>(layouts_.size()));
+    text_.clear();
+    append_text(text_, layout);
+    const auto [at, added] = numbers_.try_emplace(text_, static_cast<int>(layouts_.size()));
     if (added)
         layouts_.push_back(layout);
     return at->second;

@@ -12,6 +12,23 @@ std::vector<std::string> names_in(const DimAxes& axes)
     return all;
 }
 
+void append_text(std::string& text, const DimAxes& axes)
+{
+    for (const auto& dim : axes) {
+        for (const std::string& axis : dim)
+            (text += axis) += '\0';
+        text += '|';
+    }
+}
+
+void append_text(std::string& text, const Layout& layout)
+{
+    append_text(text, layout.axes);
+    for (const Partial& p : layout.partial)
+        (((text += p.axis) += '\0') += name_of(p.combine)) += '\0';
+    text += '\n';
+}
+
 Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at)
 {
     return box_of(value.type.shape, sharding_of({axes, {}}), graph.mesh, at);
@@ -28,13 +45,13 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
 {
     if (from.partial.empty() && from.axes == to)
         return 0;
-    std::vector<std::string> partial;
-    for (const Partial& p : from.partial) {
-        partial.push_back(p.axis);
-        partial.emplace_back(name_of(p.combine));
-    }
     const Shape& shape = value.type.shape;
-    auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape, sums_wait}, 0.0);
+    key_ = sums_wait ? "w" : "";
+    append_text(key_, from);
+    append_text(key_, to);
+    for (const i64 extent : shape)
+        (key_ += std::to_string(extent)) += ',';
+    const auto [at, added] = elements_.try_emplace(key_, 0.0);
     if (added) {
         std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
         if (sums_wait)

@@ -2,13 +2,16 @@
 // What it costs to bring a value from one sharding to another, or to the boxes that an op reads.
 #include "passes/sharding/op_sharding.hpp"
 
-#include <map>
-#include <tuple>
+#include <string>
+#include <unordered_map>
 
 namespace trivium {
 
 /// All names of axes, by dimension.
 std::vector<std::string> names_in(const DimAxes& axes);
+/// Appends a text that no other layout has, for keys.
+void append_text(std::string& text, const Layout& layout);
+void append_text(std::string& text, const DimAxes& axes);
 /// The shard of a value by this sharding.
 Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at);
 
@@ -45,8 +48,9 @@ private:
                          const Assignment& assignment, const Value& value) const;
 
     const Graph& g_;
-    int layouts_; ///< that searches may still visit
-    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape, bool>, double> elements_;
+    int layouts_;                                      ///< that searches may still visit
+    std::unordered_map<std::string, double> elements_; ///< by both layouts and the shape
+    std::string key_;                                  ///< of bytes_moved(), kept for its memory
 };
 
 } // namespace trivium
