@@ -69,7 +69,7 @@ void check_names(const Rule::Parts& rule, std::string_view text, const std::stri
         fail(place, "a factor has no name", text);
     for (const std::string& name : names)
         if (names.count("*") && name.starts_with('*') && name != "*")
-            fail(place, str("'", name, "' stands beside '*', whose dimensions have such names"), text);
+            fail(place, str("'", name, "' could be a dimension of '*', which the rule also has"), text);
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
             if (!names.count(name))

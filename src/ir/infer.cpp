@@ -163,6 +163,14 @@ ValueId aliased_operand(const Op& op, std::size_t result)
     return {};
 }
 
+bool updates_in_place(const Op& op)
+{
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+        if (aliased_operand(op, r))
+            return true;
+    return false;
+}
+
 std::size_t divided_dim(const Graph& graph, const Op& op)
 {
     const FactorRule rule = rule_of(graph, op);

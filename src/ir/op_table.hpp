@@ -128,6 +128,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
 std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must use, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
+bool updates_in_place(const Op& op); ///< whether some result must be in the buffer of an operand
 /// The dimension of which the operands or the results of an op with `parts` are parts.
 std::size_t divided_dim(const Graph& graph, const Op& op);
 /// Lifetime of that result: that of the operand that it aliases, otherwise that of its region.

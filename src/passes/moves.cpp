@@ -121,6 +121,12 @@ void require_few(const Graph& graph, ValueId x, i64 ranks)
                          "annotate the values before and after it in the same way, or use smaller axes"});
 }
 
+bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
+{
+    return std::all_of(some.begin(), some.end(),
+                       [&](const Partial& p) { return std::find(all.begin(), all.end(), p) != all.end(); });
+}
+
 DimAxes dim_axes(const Sharding& sharding)
 {
     DimAxes axes;

@@ -16,6 +16,8 @@ struct Layout {
     bool operator==(const Layout&) const = default;
 };
 
+/// Whether all of `some` are in `all`.
+bool within(const std::vector<Partial>& some, const std::vector<Partial>& all);
 /// The same as a closed sharding.
 Sharding sharding_of(const Layout& layout);
 

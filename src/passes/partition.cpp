@@ -297,13 +297,6 @@ private:
         return bytes + 1e-3 * touched;
     }
 
-    static bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
-    {
-        return std::all_of(some.begin(), some.end(), [&](const Partial& p) {
-            return std::find(all.begin(), all.end(), p) != all.end();
-        });
-    }
-
     /// An addend that is complete along axes over which its accumulator is partial counts on one rank of
     /// each: the others add zero. What accumulates is linear in its first operand.
     void add_once(const Op& op, Op& local, Layout& layout)
@@ -358,10 +351,7 @@ private:
             return emit(op, sharding, foreseen, {});
         }
         const std::vector<Assignment> assignments = sharding.assignments();
-        bool in_place = false;
-        for (std::size_t r = 0; r < op.results.size(); ++r)
-            in_place = in_place || aliased_operand(op, r);
-        if (assignments.size() == 1 && !in_place) // there is nothing to choose, and it fits
+        if (assignments.size() == 1 && !updates_in_place(op)) // there is nothing to choose, and it fits
             return emit(op, sharding, assignments[0], {});
         std::optional<Assignment> best;
         double least = 0;

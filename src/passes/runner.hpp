@@ -31,7 +31,7 @@ public:
     /// InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
     /// skipped.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
-    /// The same for a pass that makes its graph beside another, which stays.
+    /// The same for a pass that makes a new graph from another one, which stays.
     Graph derive(const std::string& name, Level level, const Graph& from,
                  const std::function<Graph(const Graph&)>& pass);
 
