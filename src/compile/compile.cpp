@@ -160,7 +160,7 @@ Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stag
     const std::string suffix = suffix_of(sharded);
     const auto own = [&](const Graph& graph) {
         return runner.derive("partition" + suffix, Level::local, graph, [&](const Graph& all) {
-            return partition(all, {at, pipeline_axis});
+            return partition(all, {at, pipeline_axis, false, stages.stage_of_block});
         });
     };
     Graph g;
@@ -170,7 +170,6 @@ Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stag
                               [&](const Graph& all) { return extract_stages(all, stages); }));
     } else {
         g = own(sharded);
-        g.stage_of_block = stages.stage_of_block;
     }
     return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
 }

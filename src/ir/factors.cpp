@@ -68,7 +68,8 @@ void check_names(const Rule::Parts& rule, std::string_view text, const std::stri
     if (names.count(""))
         fail(place, "a factor has no name", text);
     for (const std::string& name : names)
-        if (names.count("*") && name.starts_with('*') && name != "*")
+        if (names.count("*") && name.starts_with('*') && name != "*" &&
+            name.find_first_not_of("0123456789", 1) == std::string::npos)
             fail(place, str("'", name, "' could be a dimension of '*', which the rule also has"), text);
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
@@ -120,7 +121,11 @@ constexpr i64 unknown = -1; ///< the size of a factor that no operand has shown 
 /// Applies a rule to shapes. This runs for each op after each pass, so texts are made only for errors.
 class Matcher {
 public:
-    Matcher(const Rule::Form& form, const std::function<std::string()>& place) : form_(form), place_(place) {}
+    /// `whole`: for messages.
+    Matcher(const Rule::Form& form, const Rule& whole, const std::function<std::string()>& place)
+        : form_(form), whole_(whole), place_(place)
+    {
+    }
 
     FactorRule match(const std::vector<const Shape*>& operands, const FactorSizes& sizes)
     {
@@ -144,10 +149,7 @@ public:
         return std::move(rule_);
     }
 
-    [[noreturn]] void refuse(const std::string& problem) const
-    {
-        fail(place_(), problem, to_text(Rule(form_)));
-    }
+    [[noreturn]] void refuse(const std::string& problem) const { fail(place_(), problem, to_text(whole_)); }
 
 private:
     const Rule::Form::Dims& pattern(std::size_t operand) const
@@ -206,11 +208,10 @@ private:
         for (const int name : dims.names)
             for (int i = 0; i < (name == Rule::Form::star ? stars_ : 1); ++i)
                 factors.push_back(index_of(name) + i);
-        if (dims.twice != Rule::Form::no_name && (dims.twice != Rule::Form::star || stars_ > 0))
-            refuse(
-                str("'",
-                    dims.twice == Rule::Form::star ? "*0" : form_.names[static_cast<std::size_t>(dims.twice)],
-                    "' appears twice in one operand or result"));
+        const bool named = dims.twice != Rule::Form::star;
+        if (named || (dims.stars > 1 && stars_ > 0))
+            refuse(str("'", named ? form_.names[static_cast<std::size_t>(dims.twice)] : "*0",
+                       "' appears twice in one operand or result"));
         return factors;
     }
 
@@ -254,6 +255,7 @@ private:
     }
 
     const Rule::Form& form_;
+    const Rule& whole_;
     const std::function<std::string()>& place_;
     FactorRule rule_;
     int stars_ = 0; ///< dimensions that `*` stands for
@@ -281,7 +283,7 @@ Rule::Form::Form(Parts parts) : Parts(std::move(parts))
                 if (added)
                     names.push_back(name);
             }
-            if (dims.twice == no_name &&
+            if (dims.twice == star && known != star &&
                 std::find(dims.names.begin(), dims.names.end(), known) != dims.names.end())
                 dims.twice = known;
             dims.names.push_back(known);
@@ -292,7 +294,7 @@ Rule::Form::Form(Parts parts) : Parts(std::move(parts))
         operand_dims.push_back(resolve(tensor));
     for (const Tensor& tensor : results)
         result_dims.push_back(resolve(tensor));
-    // `*` is listed for all dimensions that it stands for, also where they have names like `*0`.
+    // A listed `*` means every factor whose name begins so.
     const auto listed = [](const std::vector<std::string>& list, std::string_view name) {
         return std::find(list.begin(), list.end(), name.starts_with('*') ? "*" : name) != list.end();
     };
@@ -372,14 +374,14 @@ FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, 
                      const std::function<std::string()>& place, bool variadic)
 {
     const std::size_t required = of->operands.size();
-    Matcher matcher(of.form(), place);
+    Matcher matcher(of.form(), of, place);
     if (operands.size() == required || (variadic && required > 0 && operands.size() > required))
         return matcher.match(operands, sizes);
     if (!variadic || operands.size() + 1 != required)
         matcher.refuse(str("has ", operands.size(), " operands, the rule requires ", required));
     Rule::Parts without_last = *of.operator->();
     without_last.operands.pop_back();
-    return Matcher(Rule::Form(std::move(without_last)), place).match(operands, sizes);
+    return Matcher(Rule::Form(std::move(without_last)), of, place).match(operands, sizes);
 }
 
 FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,

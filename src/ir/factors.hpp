@@ -47,15 +47,14 @@ public:
     /// The same with its names resolved once, because a rule is applied to shapes after each pass.
     struct Form : Parts {
         explicit Form(Parts parts);
-        Form(const Form&) = delete; // `index` views its own names
+        Form(const Form&) = delete; // `index` views names in its own operands and results
 
         static constexpr int star = -1;
         struct Dims {
             std::vector<int> names{}; ///< per dimension an index into `names`, or `star`
             int stars = 0;
-            int twice = no_name; ///< a name, or `star`, that it has twice
+            int twice = star; ///< a name that it has twice; star: none
         };
-        static constexpr int no_name = -2;
         std::vector<std::string> names{}; ///< of factors, in the order in which tensors have them
         std::vector<FactorKind> kinds{};  ///< of these
         std::unordered_map<std::string_view, int> index{};

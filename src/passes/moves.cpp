@@ -234,6 +234,8 @@ std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, c
 
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
+    TRV_CHECK(axes.empty() || axes.size() == whole.shape.size(), "a sharding of ", axes.size(),
+              " dimensions for a tensor of ", whole.shape.size());
     TensorType local = whole;
     for (std::size_t d = 0; d < axes.size(); ++d)
         for (const std::string& axis : axes[d])

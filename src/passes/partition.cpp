@@ -25,7 +25,7 @@ public:
         out_.name = g_.name;
         out_.file = g_.file;
         out_.mesh = g_.mesh;
-        out_.stage_of_block = g_.stage_of_block;
+        out_.stage_of_block = g_.stage_of_block.empty() ? c_.stage_of_block : g_.stage_of_block;
         out_.at = c_.at;
         wanted_.reserve(g_.values.size());
         for (const Value& v : g_.values) {
@@ -160,7 +160,7 @@ private:
 
     int stage_of_block(int block) const
     {
-        return g_.stage_of_block.empty() ? 0 : g_.stage_of_block[static_cast<std::size_t>(block)];
+        return out_.stage_of_block.empty() ? 0 : out_.stage_of_block[static_cast<std::size_t>(block)];
     }
 
     void place(const Op& op)
@@ -351,7 +351,7 @@ private:
             return emit(op, sharding, foreseen, {});
         }
         const std::vector<Assignment> assignments = sharding.assignments();
-        if (assignments.size() == 1 && !updates_in_place(op)) // there is nothing to choose, and it fits
+        if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
             return emit(op, sharding, assignments[0], {});
         std::optional<Assignment> best;
         double least = 0;

@@ -11,6 +11,7 @@ struct PartitionConfig {
         pipeline_axis; ///< an axis that shards no dimension: each of its ranks has its own graph
     bool once =
         false; ///< the microbatch region runs once: to move a weight there costs no more than other values
+    std::vector<int> stage_of_block{}; ///< of a graph that does not say it
 };
 
 /// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where

@@ -46,7 +46,7 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     if (from.partial.empty() && from.axes == to)
         return 0;
     const Shape& shape = value.type.shape;
-    key_ = sums_wait ? "w" : "";
+    key_ = sums_wait ? "w\n" : "\n";
     append_text(key_, from);
     append_text(key_, to);
     for (const i64 extent : shape)
