@@ -51,3 +51,31 @@ TEST_CASE("all ranks make the same choice, also if one has less work than anothe
     CHECK(first.size() == 2);
     CHECK(first == second);
 }
+
+TEST_CASE("a copy of a value is used within its stage alone")
+{
+    // Two products need all rows of x, of which each rank has one: to gather x moves less than their results.
+    Graph g;
+    g.name = "stages";
+    g.mesh.axes = {{"tensor", 2}};
+    Builder b(g);
+    const ValueId x = b.value("x", {DType::f32, {2, 8}}, Role::input);
+    g[x].sharding = cut({{"tensor"}, {}});
+    for (const int block : {0, 1}) {
+        b.where.block = block;
+        const ValueId w = b.value(str("w", block), {DType::f32, {64, 8}}, Role::input);
+        g[w].sharding = cut({{}, {}});
+        const ValueId y = b.op1(OpKind::matmul, {x, w}, {.rule = "m k, n k -> m n"}, str("y", block));
+        g[y].sharding = cut({{}, {}});
+        g.outputs.push_back(y);
+    }
+    verify(g, Level::sharded);
+    PartitionConfig config{{0}};
+    const std::vector<std::string> one = {"all_gather tensor x"}, two = {one[0], one[0]};
+    CHECK(exchanged(partition(g, config)) == one);
+    config.stage_of_block = {0, 0};
+    CHECK(exchanged(partition(g, config)) == one);
+    config.stage_of_block = {0, 1}; // both on this rank
+    CHECK(exchanged(partition(g, config)) == two);
+    CHECK(partition(g, config).stage_of_block == config.stage_of_block);
+}
