@@ -266,18 +266,36 @@ Stretch part_of(i64 extent, i64 parts, i64 index)
     return {index * least + std::min(index, larger), least + (index < larger ? 1 : 0)};
 }
 
-Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at)
+namespace {
+
+const std::vector<std::string>& axes_in(const DimSharding& dim) { return dim.axes; }
+const std::vector<std::string>& axes_in(const std::vector<std::string>& dim) { return dim; }
+
+template <class Dims>
+Box box_by(const Shape& whole, const Dims& dims, const Mesh& mesh, const Coordinates& at)
 {
-    TRV_CHECK(sharding.dims.empty() || sharding.dims.size() == whole.size(), "a sharding of ",
-              sharding.dims.size(), " dimensions for a tensor of ", whole.size());
+    TRV_CHECK(dims.empty() || dims.size() == whole.size(), "a sharding of ", dims.size(),
+              " dimensions for a tensor of ", whole.size());
     Box box{Shape(whole.size(), 0), whole};
-    for (std::size_t d = 0; d < sharding.dims.size(); ++d)
-        for (const std::string& axis : sharding.dims[d].axes) {
+    for (std::size_t d = 0; d < dims.size(); ++d)
+        for (const std::string& axis : axes_in(dims[d])) {
             const Stretch part = part_of(box.shape[d], mesh.size(axis), mesh.index_along(axis, at));
             box.offset[d] += part.begin;
             box.shape[d] = part.size;
         }
     return box;
+}
+
+} // namespace
+
+Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at)
+{
+    return box_by(whole, sharding.dims, mesh, at);
+}
+
+Box box_of_axes(const Shape& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
+{
+    return box_by(whole, axes, mesh, at);
 }
 
 } // namespace trivium

@@ -76,6 +76,9 @@ UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name);
 /// that of a part of another, or there are too many (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
+/// Per dimension, the axes that shard it, major first.
+using DimAxes = std::vector<std::vector<std::string>>;
+
 /// How one dimension is sharded.
 struct DimSharding {
     std::vector<std::string> axes; ///< major first; empty: whole on every rank
@@ -142,6 +145,8 @@ struct Box {
 /// The box that the rank at `at` holds of a tensor of shape `whole`. Throws InternalError if the sharding has
 /// dimensions, but not as many as `whole`.
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at);
+/// The same by the axes of each dimension.
+Box box_of_axes(const Shape& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 
 /// The row-major contiguous runs of a box in its tensor: calls `visit(global, local, count)` with the index
 /// of a run's first element in the whole tensor and in the box, in ascending order.

@@ -67,8 +67,7 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     double moved = 0;
     for (const i64 rank : ranks) {
         const Coordinates at = mesh.coordinates(rank);
-        const Box have = box_of(whole, sharding_of({from, {}}), mesh, at),
-                  need = box_of(whole, sharding_of({to, {}}), mesh, at);
+        const Box have = box_of_axes(whole, from, mesh, at), need = box_of_axes(whole, to, mesh, at);
         i64 common = 1;
         for (std::size_t d = 0; d < whole.size(); ++d)
             common *=
@@ -234,13 +233,7 @@ std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, c
 
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
-    TRV_CHECK(axes.empty() || axes.size() == whole.shape.size(), "a sharding of ", axes.size(),
-              " dimensions for a tensor of ", whole.shape.size());
-    TensorType local = whole;
-    for (std::size_t d = 0; d < axes.size(); ++d)
-        for (const std::string& axis : axes[d])
-            local.shape[d] = part_of(local.shape[d], mesh.size(axis), mesh.index_along(axis, at)).size;
-    return local;
+    return {whole.dtype, box_of_axes(whole.shape, axes, mesh, at).shape};
 }
 
 ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const Layout& from,
@@ -270,10 +263,8 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const 
             require_few(b.graph(), x, mesh.ranks_along(move.axis));
             std::vector<Box> owned, needed;
             for (const i64 member : mesh.group(at, {move.axis})) {
-                owned.push_back(
-                    box_of(whole.shape, sharding_of({before, {}}), mesh, mesh.coordinates(member)));
-                needed.push_back(
-                    box_of(whole.shape, sharding_of({now.axes, {}}), mesh, mesh.coordinates(member)));
+                owned.push_back(box_of_axes(whole.shape, before, mesh, mesh.coordinates(member)));
+                needed.push_back(box_of_axes(whole.shape, now.axes, mesh, mesh.coordinates(member)));
             }
             x = move.kind == MoveKind::permute ? b.permute(x, move.axis, owned, needed, type.shape)
                                                : b.all_to_all(x, move.axis, owned, needed, type.shape);

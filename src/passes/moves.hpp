@@ -4,9 +4,6 @@
 
 namespace trivium {
 
-/// Per dimension, the axes that shard it, major first.
-using DimAxes = std::vector<std::vector<std::string>>;
-
 DimAxes dim_axes(const Sharding& sharding);
 
 /// How a value is distributed over the ranks.

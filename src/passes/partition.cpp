@@ -106,15 +106,16 @@ private:
         p.layout = {wanted(v), g_[v].sharding.partial};
     }
 
-    /// How the value is kept: in the shards of its sharding, and partial only as that says.
-    Layout kept(ValueId v)
+    /// The sums that are open where it is computed, and that its sharding leaves open.
+    std::vector<Partial> kept_partial(ValueId v)
     {
-        Layout layout{wanted(v), {}};
-        for (const Partial& p : of(v).layout.partial)
-            if (within({p}, g_[v].sharding.partial))
-                layout.partial.push_back(p);
-        return layout;
+        std::vector<Partial> kept = of(v).layout.partial;
+        std::erase_if(kept, [&](const Partial& p) { return !within({p}, g_[v].sharding.partial); });
+        return kept;
     }
+
+    /// How the value is kept: in the shards of its sharding, and partial only as that says.
+    Layout kept(ValueId v) { return {wanted(v), kept_partial(v)}; }
 
     /// The moves from where it is computed to where it is kept.
     std::vector<Move> settling(ValueId v)
@@ -145,11 +146,9 @@ private:
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
-        if (of(v).layout.partial.empty() && axes == wanted(v))
+        if (axes == wanted(v) && kept_partial(v).empty())
             return settled;
         const Layout from = kept(v);
-        if (axes == from.axes && from.partial.empty())
-            return settled;
         ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
         if (!copy) {
             copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from,
@@ -170,7 +169,7 @@ private:
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
         p.layout.partial = source.layout.partial;
-        p.layout.partial = kept(to).partial;
+        p.layout.partial = kept_partial(to);
         Layout rest = source.layout; // but what stays partial
         std::erase_if(rest.partial, [&](const Partial& partial) {
             return std::find(p.layout.partial.begin(), p.layout.partial.end(), partial) !=

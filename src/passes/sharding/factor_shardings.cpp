@@ -68,11 +68,6 @@ FactorShardings::FactorShardings(const FactorRule& rule, const FactorList& dims,
     }
 }
 
-bool FactorShardings::sharded() const
-{
-    return std::any_of(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.axes.empty(); });
-}
-
 const FactorShardings::Entry* FactorShardings::find(int factor) const
 {
     for (const Entry& entry : entries_)

@@ -26,7 +26,6 @@ public:
     FactorShardings(const FactorRule& rule, const FactorList& dims, const Shape& shape,
                     const ValueSharding& sharding, const AxisParts& parts);
 
-    bool sharded() const;
     /// The axes that shard the factor here; null if the tensor does not have it.
     const PartList* axes_of(int factor) const;
     /// Elements of the tensor.

@@ -31,7 +31,7 @@ void append_text(std::string& text, const Layout& layout)
 
 Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at)
 {
-    return box_of(value.type.shape, sharding_of({axes, {}}), graph.mesh, at);
+    return box_of_axes(value.type.shape, axes, graph.mesh, at);
 }
 
 bool outlives_microbatch(const Graph& graph, ValueId v)
