@@ -110,10 +110,10 @@ TEST_CASE("sums in the order of the ranks, for any alignment and number of block
                                 const auto store = [&](auto v) {
                                     std::memcpy(data.data() + i, &v, sizeof v);
                                 };
-                                type == DType::f64   ? store(value)
-                                : type == DType::f32 ? store(static_cast<float>(value))
-                                : type == DType::i32 ? store(static_cast<std::int32_t>(value))
-                                                     : store(bf16(static_cast<float>(value)));
+                                all.type == DType::f64   ? store(value)
+                                : all.type == DType::f32 ? store(static_cast<float>(value))
+                                : all.type == DType::i32 ? store(static_cast<std::int32_t>(value))
+                                                         : store(bf16(static_cast<float>(value)));
                             }
                             return data;
                         };

@@ -174,9 +174,9 @@ Findings check_self_contained(const std::vector<SourceFile>& files, const std::v
         const Includes& seen = all.seen(path);
         std::set<std::string> told;
         for (std::size_t i = 0; i < lines.size(); ++i) {
-            const auto missing = [&](const std::string& name, const std::string& header) {
+            const auto missing = [&, &file = path](const std::string& name, const std::string& header) {
                 if (told.insert(name).second)
-                    findings.push_back(path + ":" + std::to_string(i + 1) + ": " + name + " without " +
+                    findings.push_back(file + ":" + std::to_string(i + 1) + ": " + name + " without " +
                                        header);
             };
             for (std::sregex_iterator m(lines[i].begin(), lines[i].end(), standard), end; m != end; ++m)
