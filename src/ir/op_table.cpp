@@ -93,13 +93,19 @@ using R = ResultType;
 using S = ScratchKind;
 using T = OperandType;
 
-const std::vector<OpInfo>& table()
+std::vector<OpInfo> all_rows()
 {
-    static const std::vector<OpInfo> rows{
+    return {
 #define TRV_OP(op, ...) OpInfo{.kind = OpKind::op, .name = #op, __VA_ARGS__},
 #include "ir/ops.inc"
 #undef TRV_OP
     };
+}
+
+/// Apart from all_rows(), whose frame is so large that a sanitizer takes its time to enter it.
+const std::vector<OpInfo>& table()
+{
+    static const std::vector<OpInfo> rows = all_rows();
     return rows;
 }
 

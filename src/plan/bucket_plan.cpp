@@ -4,18 +4,22 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 namespace trivium {
 
 namespace {
 
-/// Whether a bucket begins with each collective.
+/// By collective, whether a bucket begins with it: 1 or 0. Text, which is fast to copy and to look up.
+using Begins = std::string;
+
 struct Cuts {
-    std::vector<bool> gathers, reductions;
+    Begins gathers, reductions;
 };
 
-std::vector<int> sizes_of(const std::vector<bool>& cuts)
+std::vector<int> sizes_of(const Begins& cuts)
 {
     std::vector<int> sizes;
     for (const bool begins : cuts) {
@@ -28,9 +32,9 @@ std::vector<int> sizes_of(const std::vector<bool>& cuts)
 
 BucketPlan plan_of(const Cuts& cuts) { return {sizes_of(cuts.gathers), sizes_of(cuts.reductions)}; }
 
-std::vector<bool> cuts_of(const std::vector<int>& sizes)
+Begins cuts_of(const std::vector<int>& sizes)
 {
-    std::vector<bool> cuts;
+    Begins cuts;
     for (const int size : sizes)
         for (int i = 0; i < size; ++i)
             cuts.push_back(i == 0);
@@ -84,7 +88,7 @@ bool fits(const BucketProfile& p, const BucketPlan& plan, Bytes in_flight)
 }
 
 /// Begins a bucket where a gather belongs to another pass than the one before.
-void separate_passes(const BucketProfile& p, std::vector<bool>& cuts)
+void separate_passes(const BucketProfile& p, Begins& cuts)
 {
     for (std::size_t i = 1; i < p.gathers.size(); ++i)
         if (p.gathers[i - 1].segment < p.backward && p.gathers[i].segment >= p.backward)
@@ -92,9 +96,9 @@ void separate_passes(const BucketProfile& p, std::vector<bool>& cuts)
 }
 
 /// Buckets of at most `bytes`.
-std::vector<bool> cuts_by_bytes(const std::vector<ProfiledTransfer>& transfers, Bytes bytes)
+Begins cuts_by_bytes(const std::vector<ProfiledTransfer>& transfers, Bytes bytes)
 {
-    std::vector<bool> cuts;
+    Begins cuts;
     Bytes held = 0;
     for (const ProfiledTransfer& t : transfers) {
         cuts.push_back(cuts.empty() || held + t.whole > bytes);
@@ -124,9 +128,7 @@ public:
 
     const Known& of(const Cuts& cuts)
     {
-        std::vector<bool> both = cuts.gathers;
-        both.insert(both.end(), cuts.reductions.begin(), cuts.reductions.end());
-        const auto [at, unknown] = known_.try_emplace(std::move(both));
+        const auto [at, unknown] = known_.try_emplace(cuts.gathers + cuts.reductions);
         if (unknown) {
             const BucketPlan plan = plan_of(cuts);
             const BucketEstimate e = estimate(p_, plan);
@@ -137,7 +139,7 @@ public:
 
 private:
     const BucketProfile& p_;
-    std::unordered_map<std::vector<bool>, Known> known_;
+    std::unordered_map<Begins, Known> known_;
 };
 
 /// Improves a plan one boundary after another.
@@ -176,9 +178,9 @@ private:
 
     /// Keeps the change that `change` makes to `cuts` if it is better.
     template <class Change>
-    bool attempt(std::vector<bool>& cuts, Change change)
+    bool attempt(Begins& cuts, Change change)
     {
-        const std::vector<bool> before = cuts;
+        const Begins before = cuts;
         change();
         if (is_better())
             return true;
@@ -186,7 +188,7 @@ private:
         return false;
     }
 
-    bool improve(std::vector<bool>& cuts)
+    bool improve(Begins& cuts)
     {
         bool improved = false;
         const auto merge_or_split = [&](std::size_t i) { cuts[i] = !cuts[i]; };
@@ -214,7 +216,7 @@ private:
         bool improved = false;
         const auto flip = [&](std::size_t i) {
             const bool gather = i < cuts_.gathers.size();
-            std::vector<bool>& cuts = gather ? cuts_.gathers : cuts_.reductions;
+            Begins& cuts = gather ? cuts_.gathers : cuts_.reductions;
             const std::size_t at = gather ? i : i - cuts_.gathers.size();
             cuts[at] = !cuts[at];
         };
@@ -241,7 +243,7 @@ private:
 /// greedy_buckets with the memory condition for `room` bytes (0: none).
 BucketPlan greedy_within(const BucketProfile& p, Bytes room)
 {
-    Cuts cuts{std::vector<bool>(p.gathers.size(), false), std::vector<bool>(p.reductions.size(), false)};
+    Cuts cuts{Begins(p.gathers.size(), false), Begins(p.reductions.size(), false)};
     const auto is_small = [&](Bytes whole) { return p.largest == 0 || whole <= p.largest; };
     Bytes one = 0; // the largest gather: the next bucket has at least as much
     for (const ProfiledTransfer& t : p.gathers)
@@ -370,7 +372,7 @@ BucketPlan no_buckets(const BucketProfile& p)
 BucketPlan block_buckets(const BucketProfile& p)
 {
     const auto by_block = [&](const std::vector<ProfiledTransfer>& transfers) {
-        std::vector<bool> cuts;
+        Begins cuts;
         Bytes held = 0;
         for (std::size_t i = 0; i < transfers.size(); ++i) {
             const Bytes whole = transfers[i].whole;
@@ -423,8 +425,12 @@ BucketPlan global_buckets(const BucketProfile& p)
     BucketPlan best = starts[order.front().second];
     Seconds least = order.front().first;
     Prices prices(p);
+    std::set<std::pair<std::vector<int>, std::vector<int>>> tried;
     for (std::size_t i = 0; i < searches; ++i) {
-        BucketPlan found = Search(p, starts[order[i].second], prices).run();
+        const BucketPlan& start = starts[order[i].second];
+        if (!tried.insert({start.gathers, start.reductions}).second)
+            continue; // several ways lead to the same plan
+        BucketPlan found = Search(p, start, prices).run();
         if (const Seconds total = estimate(p, found).total; i == 0 || total < least) {
             least = total;
             best = std::move(found);
