@@ -425,10 +425,10 @@ BucketPlan global_buckets(const BucketProfile& p)
     BucketPlan best = starts[order.front().second];
     Seconds least = order.front().first;
     Prices prices(p);
-    std::set<std::pair<std::vector<int>, std::vector<int>>> tried;
+    std::set<BucketPlan> tried;
     for (std::size_t i = 0; i < searches; ++i) {
         const BucketPlan& start = starts[order[i].second];
-        if (!tried.insert({start.gathers, start.reductions}).second)
+        if (!tried.insert(start).second)
             continue; // several ways lead to the same plan
         BucketPlan found = Search(p, start, prices).run();
         if (const Seconds total = estimate(p, found).total; i == 0 || total < least) {

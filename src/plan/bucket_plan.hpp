@@ -2,6 +2,7 @@
 // Which collectives travel together: bucket boundaries from the durations of compute and transfers.
 #include "ir/graph.hpp"
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct BucketProfile {
 /// The number of consecutive collectives in each bucket.
 struct BucketPlan {
     std::vector<int> gathers, reductions;
-    bool operator==(const BucketPlan&) const = default;
+    auto operator<=>(const BucketPlan&) const = default;
 };
 
 /// What a plan costs.
