@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The model that perf/step trains, in PyTorch: compiled, fused attention, bf16 products over f32 masters, fused AdamW.
+"""The model that perf/step trains, in PyTorch: compiled block by block, fused attention, bf16 products over f32 masters,
+fused AdamW.
 
     perf/compare_torch.py --family gpt2 --layers 48 --dim 1600 --heads 25 --vocab 50304 --seq 1024 \
         --micro-batch 16 --global-batch 64 --steps 10 --json
@@ -8,6 +9,7 @@ The same parameters, tokens per step, microbatches, clipping and update as Trivi
 MFU by the same count of flops (three times the forward pass, attention causal), and the memory that was taken.
 """
 import argparse
+import contextlib
 import json
 import math
 import sys
@@ -16,6 +18,7 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 class RmsNorm(nn.Module):
@@ -93,8 +96,17 @@ class Model(nn.Module):
         cos, sin = self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16)
         for block in self.blocks:
             x = block(x, cos, sin)
-        logits = self.head(self.norm(x))
+        return self.loss(x, target_bs)
+
+    def loss(self, x_bsd, target_bs):
+        logits = self.head(self.norm(x_bsd))
         return F.cross_entropy(logits.flatten(0, 1), target_bs.flatten(), reduction="sum")
+
+    def compile_parts(self):
+        """One compilation for all blocks, which share it, and one for the loss: seconds instead of minutes."""
+        for block in self.blocks:
+            block.compile()
+        self.loss = torch.compile(self.loss)
 
 
 def model_flops(c):
@@ -113,6 +125,7 @@ def main():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
     parser.add_argument("--tied", type=int, default=-1, help="1 or 0; default: tied for gpt2")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--attention", choices=["default", "flash", "cudnn"], default="default")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s to which MFU is relative")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--json", action="store_true")
@@ -133,7 +146,9 @@ def main():
     rest = [p for p in model.parameters() if p.dim() == 1]
     fused = {"fused": True} if c.device == "cuda" else {}
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-4, betas=(0.9, 0.95), eps=1e-8, **fused)
-    run = model if c.no_compile else torch.compile(model)
+    if not c.no_compile:
+        model.compile_parts()
+    backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
     micro = c.global_batch // c.micro_batch
     tokens = torch.randint(c.vocab, (micro, c.micro_batch, c.seq + 1), device=c.device)
 
@@ -141,7 +156,7 @@ def main():
         total = torch.zeros((), device=c.device)
         for i in range(micro):
             with torch.autocast(c.device, dtype=torch.bfloat16):
-                loss = run(tokens[i, :, :-1], tokens[i, :, 1:])
+                loss = model(tokens[i, :, :-1], tokens[i, :, 1:])
             (loss / (c.global_batch * c.seq)).backward()
             total += loss.detach()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -152,13 +167,14 @@ def main():
     seconds, loss = [], math.nan
     for i in range(c.steps + 3):
         begin = time.perf_counter()
-        loss = step()
+        with sdpa_kernel(backends[c.attention]) if c.attention in backends else contextlib.nullcontext():
+            loss = step()
         if i >= 3:
             seconds.append(time.perf_counter() - begin)
     seconds.sort()
-    median, flops = seconds[len(seconds) // 2], model_flops(c)
+    median, flops = seconds[len(seconds) // 2] if seconds else math.nan, model_flops(c)
     out = dict(program="torch " + torch.__version__, family=c.family, layers=c.layers, dim=c.dim, parameters=sum(p.numel() for p in model.parameters()),
-               micro_batch=c.micro_batch, global_batch=c.global_batch, seq=c.seq, compiled=not c.no_compile, step_seconds=median,
+               micro_batch=c.micro_batch, global_batch=c.global_batch, seq=c.seq, compiled=not c.no_compile, attention=c.attention, step_seconds=median,
                tokens_per_second=c.global_batch * c.seq / median, mfu=flops / median / c.peak, loss=loss,
                memory_bytes=torch.cuda.max_memory_allocated() if c.device == "cuda" else 0)
     if c.json:

@@ -153,9 +153,16 @@ double backward_error(const Bench& bench, const Sizes& z, const AttentionArrays&
 
 } // namespace
 
-void bench_attention(Bench& bench, const Sizes& z)
+namespace {
+
+/// The scratch of GPUs in machine files (plan/machine.cpp).
+constexpr Bytes scratch_of_gpus = Bytes{576} << 20;
+
+/// By cuDNN where it applies, unless `cudnn` is false.
+void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool deterministic, const char* by)
 {
-    const AttentionShape shape{z.batch, z.seq, z.seq, z.kv_heads, z.q_per_kv, z.head_dim};
+    const AttentionShape shape{z.batch, z.seq, z.seq, z.kv_heads, z.q_per_kv, z.head_dim, 0,
+                               cudnn,   deterministic};
     const double heads = static_cast<double>(z.batch * z.kv_heads * z.q_per_kv),
                  seq = static_cast<double>(z.seq);
     const double flops =
@@ -166,11 +173,12 @@ void bench_attention(Bench& bench, const Sizes& z)
     const AttentionArrays a(bench, z, bench.sets(bytes));
     const int threads = bench.bed.exec().threads;
     const Bytes size =
-        std::max(attention_scratch<bf16>(shape, threads), attention_grad_scratch<bf16>(shape, threads));
+        std::max({attention_scratch<bf16>(shape, threads), attention_grad_scratch<bf16>(shape, threads),
+                  bench.tiny() ? 0 : scratch_of_gpus});
     const std::shared_ptr<void> memory = bench.bed.allocate(size);
     const Scratch scratch{memory.get(), size};
     const std::string at =
-        fmt::format(" {}x{}x{}/{}x{}", z.batch, z.seq, z.kv_heads * z.q_per_kv, z.kv_heads, z.head_dim);
+        fmt::format(" {}x{}x{}/{}x{}{}", z.batch, z.seq, z.kv_heads * z.q_per_kv, z.kv_heads, z.head_dim, by);
     bench.measure({"attention" + at, bytes, flops, tolerance_bf16,
                    [&](const Exec& e, int s) {
                        attention<bf16>(e, shape, a.q.get(s), a.k.get(s), a.v.get(s), nullptr, a.o.get(s),
@@ -189,6 +197,15 @@ void bench_attention(Bench& bench, const Sizes& z)
                                             scratch);
                    },
                    [&] { return backward_error(bench, z, a); }});
+}
+
+} // namespace
+
+void bench_attention(Bench& bench, const Sizes& z)
+{
+    bench_attention_by(bench, z, true, true, "");
+    bench_attention_by(bench, z, true, false, " any order");
+    bench_attention_by(bench, z, false, true, " own");
 }
 
 } // namespace trivium

@@ -1,10 +1,12 @@
-"""perf/gpu-check run DIR: unpacks what was carried, builds, checks, and prints one table. See docs/gpu-check.md.
+"""perf/gpu-check run DIR: unpacks what was carried, checks everything on a device, and prints one table.
+See docs/gpu-check.md.
 
-A stage is a function that takes a Run and the seconds that it has, and gives rows (table.py says what is in one). A
-stage that fails is a row; the later ones run all the same.
+A plan is a list of groups; the tasks of a group run at the same time. A task is a function that takes a Run and the
+seconds that it has, and gives rows (table.py says what is in one). A task that fails is a row; the others run all the
+same. After each group the rows so far are in table.json.
 """
 import argparse
-import hashlib
+import concurrent.futures
 import json
 import math
 import os
@@ -14,8 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
+import build_there
 import losses
 import machine
 import table
@@ -29,26 +33,28 @@ class Run:
     def __init__(self, options):
         self.options = options
         self.prefix = os.path.join(options.build, "carried")
-        self.build = os.path.join(options.build, "trivium")
+        self.programs = os.path.join(self.prefix, "programs")
         self.out = options.out
-        self.cuda = machine.toolkit()
-        self.env = machine.environment(self.prefix, self.cuda)
         self.device, self.memory = machine.device()
+        self.env = machine.environment(self.prefix)
         os.makedirs(self.out, exist_ok=True)
         self.log = os.path.join(self.out, "log")
-        self.steps = {}  # results of perf_step, by model
+        self.lock = threading.Lock()
+        self.steps = {}  # results of perf_step, by name
+        self.said = {}  # the output of each call
         with open(self.log, "w", encoding="utf-8"):
             pass
 
-    def call(self, name, command, seconds):
+    def program(self, name, *arguments):
+        return [os.path.join(self.programs, name), *arguments]
+
+    def call(self, name, command, seconds, **environment):
         """Runs `command` for at most `seconds`. Returns its status (None: the time was up), its output and its time."""
         begin = time.monotonic()
-        with open(self.log, "a", encoding="utf-8") as log:
-            log.write(f"\n== {name}\n$ " + " ".join(command) + "\n")
-            log.flush()
-            start = log.tell()
+        env = self.env if command[0].startswith(self.prefix) else dict(os.environ)
+        with tempfile.TemporaryFile() as output:
             with subprocess.Popen(
-                command, cwd=ROOT, env=self.env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command, cwd=ROOT, env={**env, **environment}, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             ) as process:
                 try:
                     status = process.wait(timeout=max(1, seconds))
@@ -56,24 +62,29 @@ class Run:
                     status = None
                     os.killpg(process.pid, signal.SIGTERM)
                     try:
-                        process.wait(timeout=5)
+                        process.wait(timeout=3)
                     except subprocess.TimeoutExpired:
                         pass
                     try:  # child processes may outlive the program
                         os.killpg(process.pid, signal.SIGKILL)
                     except ProcessLookupError:
                         pass
-        with open(self.log, "rb") as log:
-            log.seek(start)
-            text = log.read().decode("utf-8", "replace")
-        if status != 0:
-            print(f"   {name}: {'time is up' if status is None else f'status {status}'}; the end of its output:")
-            print("\n".join("   | " + line[:200] for line in text.splitlines()[-15:]), flush=True)
-        return status, text, time.monotonic() - begin
+            output.seek(0)
+            text = output.read().decode("utf-8", "replace")
+        took = time.monotonic() - begin
+        with self.lock:
+            self.said[name] = text
+            with open(self.log, "a", encoding="utf-8") as log:
+                log.write(f"\n== {name}: status {status}, {took:.1f} s\n$ {' '.join(command)}\n{text}")
+            if status != 0:
+                print(f"   {name}: {'time is up' if status is None else f'status {status}'}; the end of its output:")
+                print("\n".join("   | " + line[:240] for line in text.splitlines()[-15:]), flush=True)
+        return status, text, took
 
-    def row(self, stage, name, command, seconds):
-        """One row for a command, and the rows that it printed."""
-        status, text, took = self.call(f"{stage}: {name}", command, seconds)
+    def row(self, stage, name, command, seconds, **environment):
+        """One row for a command, and the rows that it printed. What crashed on a device runs once more, with launches
+        that wait, so that its error names the kernel."""
+        status, text, took = self.call(f"{stage}: {name}", command, seconds, **environment)
         rows = [dict(row, stage=stage) for row in table.rows_of(text.splitlines())]
         skipped = re.search(r"^skipped: (.*)$", text, re.MULTILINE)
         row = {"stage": stage, "name": name, "seconds": took, "verdict": "passed" if status == 0 else "failed"}
@@ -81,165 +92,101 @@ class Run:
             row["note"] = f"time was up after {took:.0f} s"
         elif status != 0:
             row["note"] = f"status {status}"
+            if self.device and re.search(r"CUDA|cuda|illegal|launch", text):
+                self.call(f"{stage}: {name}, again", command, min(30, seconds - took), CUDA_LAUNCH_BLOCKING="1", **environment)
         elif skipped:
             row.update(verdict="skipped", note=skipped[1])
         return rows + [row]
 
 
-def sources():
-    """A hash of the sources of a build. Not of file times, because a copy of the repository may have new ones."""
-    digest = hashlib.sha256()
-    for top in ("CMakeLists.txt", "CMakePresets.json", "cmake", "src", "mpi", "io", "tests", "perf"):
-        path = os.path.join(ROOT, top)
-        walk = os.walk(path) if os.path.isdir(path) else [(ROOT, [], [top])]
-        for folder, _, files in sorted(walk):
-            for name in sorted(files):
-                if not name.endswith((".py", ".pyc")):
-                    with open(os.path.join(folder, name), "rb") as file:
-                        digest.update(os.path.join(folder, name).encode() + b"\0" + file.read())
-    return digest.hexdigest()
+class Task:
+    """Some work of a stage: work(run, seconds) gives rows, within about `seconds`."""
+
+    def __init__(self, stage, name, seconds, work):
+        self.stage, self.name, self.seconds, self.work = stage, name, seconds, work
+
+    def row(self, verdict, note, **more):
+        return {"stage": self.stage, "name": self.name, "verdict": verdict, "note": note, **more}
+
+    def rows(self, run, left):
+        if left < 3:
+            return [self.row("skipped", "no time was left")]
+        if run.device is None and not run.options.tiny and self.stage not in SAY_THEMSELVES:
+            return [self.row("skipped", run.memory)]
+        try:
+            return self.work(run, min(self.seconds, left))
+        except Exception as error:  # pylint: disable=broad-except  # a failed task does not end the others
+            return [self.row("failed", f"{type(error).__name__}: {error}")]
 
 
-def build(run, seconds):
-    """Builds Kokkos, the program, the tests on devices and the benchmarks, unless they are up to date."""
-    end = time.monotonic() + seconds
-    built, now = os.path.join(run.build, "gpu-check-built"), sources()
-    if os.path.exists(built):
-        with open(built, encoding="utf-8") as file:
-            if file.read() == now:
-                return [{"stage": "build", "name": "nothing has changed", "verdict": "passed", "note": run.build}]
-    rows = []
-    jobs = str(run.options.jobs)
-    kokkos = os.path.join(run.prefix, "kokkos")
-    kokkos_build = os.path.join(run.prefix, "kokkos-build")
-    steps = [
-        (
-            "Kokkos: configure",
-            ["cmake", "-S", kokkos, "-B", kokkos_build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
-            + ["-DKokkos_ENABLE_SERIAL=ON", "-DKokkos_ENABLE_CUDA=ON", f"-DKokkos_ARCH_{run.options.arch}=ON"]
-            + ["-DCMAKE_CXX_STANDARD=20", f"-DCMAKE_CXX_COMPILER={kokkos}/bin/nvcc_wrapper"]
-            + [f"-DCMAKE_INSTALL_PREFIX={run.prefix}/kokkos-cuda"],
-        ),
-        ("Kokkos: build", ["cmake", "--build", kokkos_build, "--target", "install", "--parallel", jobs]),
-        (
-            "configure",
-            ["cmake", "--preset", "cuda", "-B", run.build]
-            + machine.cmake_options(run.prefix, run.cuda, os.path.join(run.prefix, "links")),
-        ),
-        (
-            "build",
-            ["cmake", "--build", run.build, "--parallel", jobs, "--target", "trivium_program", "tests/device/all"]
-            + ["perf/device_bench/all", "perf/step_bench/all", "--", "-k", "0"],
-        ),
-    ]
-    if os.path.exists(os.path.join(run.prefix, "kokkos-cuda", "lib")):
-        steps = steps[2:]
-    for name, command in steps:
-        rows += run.row("build", name, command, end - time.monotonic())
-        if rows[-1]["verdict"] == "failed":
-            break
-    else:
-        with open(built, "w", encoding="utf-8") as file:
-            file.write(now)
-    return rows
+SAY_THEMSELVES = ("tests", "nccl", "grid", "kernels")  # these programs skip by themselves where there is no device
 
 
-def rows_of_ctest(stage, text):
-    """Rows from the output of `ctest --verbose`, also if it was stopped: those that a test printed, then its own."""
-    names, said, rows = {}, {}, []
-    for line in text.splitlines():
-        if started := re.match(r" *Start +(\d+): (\S+)", line):
-            names[started[1]] = started[2]
-        elif printed := re.match(r"(\d+): (.*)", line):
-            said.setdefault(printed[1], []).append(printed[2])
-        elif ended := re.match(r" *\d+/\d+ Test +#(\d+): (\S+) \.*(.*?) +([\d.]+) sec", line):
-            names.pop(ended[1], None)
-            output = said.get(ended[1], [])
-            row = {"stage": stage, "name": ended[2], "seconds": float(ended[4])}
-            row.update(verdict="failed", note=ended[3].strip(" *"))
-            reasons = [re.search(r"skipped: (.*)", word)[1] for word in output if "skipped: " in word]
-            if row["note"] == "Passed":
-                row.update(verdict="passed", note="")
-            elif row["note"] == "Skipped" and reasons:
-                row.update(verdict="skipped", note=reasons[0])
-            rows += [dict(found, stage=stage) for found in table.rows_of(output)] + [row]
-    late = {"stage": stage, "verdict": "failed", "note": "time was up"}
-    return rows + [dict(late, name=name) for name in names.values()]
+def tests(seconds, program, *choice):
+    """A program of Catch2; the log has the duration of each of its cases, so that one which hangs is known."""
+    name = " ".join([program, *choice])
+    command = [program, *choice, "--durations", "yes"]
+    return Task("tests", name, seconds, lambda run, left: run.row("tests", name, run.program(*command), left))
 
 
-def ctest(run, stage, seconds, *choice):
-    """A row for each test labelled `device` that `choice` (options of CTest) selects."""
-    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^device$", *choice]
-    status, text, took = run.call(stage, command, seconds)
-    rows = rows_of_ctest(stage, text)
-    if rows:
-        return rows
-    if status == 0:
-        return [{"stage": stage, "name": "all", "verdict": "skipped", "note": "no such tests in this build"}]
-    note = "CTest ran nothing; see the log"
-    return [{"stage": stage, "name": "all", "seconds": took, "verdict": "failed", "note": note}]
+def ranks(stage, seconds, program, count):
+    """A program under the carried launcher, or the system's."""
+    name = f"{program}, {count} ranks"
+
+    def work(run, left):
+        own = os.path.join(run.prefix, "usr", "bin", "mpirun")
+        command = [own if os.path.exists(own) else "mpirun", "-n", str(count), *run.program(program)]
+        return run.row(stage, name, command, left, NCCL_DEBUG="WARN", NCCL_RAS_ENABLE="0")
+
+    return Task(stage, name, seconds, work)
 
 
-def tests(run, seconds):
-    return ctest(run, "tests", seconds, "--exclude-regex", "nccl|grid")
+def train(seconds, name):
+    """Losses and gradient norms of the 124 M model against a CPU's in losses.json, or its speed."""
+    config = losses.SPEED if name == "speed" else losses.config_in(name)
+    title = losses.title(config)
 
-
-def nccl(run, seconds):
-    return ctest(run, "nccl", seconds, "--tests-regex", "nccl")
-
-
-def grid(run, seconds):
-    return ctest(run, "grid", seconds, "--tests-regex", "grid")
-
-
-def kernels(run, seconds):
-    """The results of perf_device, also if it did not finish."""
-    program = os.path.join(run.build, "perf", "device_bench", "perf_device")
-    return run.row("kernels", "perf_device", [program, "--json"], seconds)
-
-
-def train(run, seconds):
-    """Training runs of the 124 M model: losses and gradient norms against a CPU's in losses.json, then the speed."""
-    if run.device is None:
-        return [{"stage": "train", "name": "all", "verdict": "skipped", "note": run.memory}]
-    end = time.monotonic() + seconds
-    program = os.path.join(run.build, "trivium")
-    kept, reason = losses.load()
-    models = {precision: losses.config_in(precision) for precision in losses.TOLERANCES} if kept else {}
-    models["speed"] = losses.SPEED
-    rows = [] if kept else [{"stage": "train", "name": "losses", "verdict": "failed", "note": reason}]
-    with tempfile.TemporaryDirectory(dir=run.options.build) as folder:
-        made = run.row("train", "token store", losses.tokenize_command(program, folder), end - time.monotonic())
-        if made[-1]["verdict"] == "failed":
-            return rows + made
-        for i, (name, config) in enumerate(models.items()):
+    def work(run, left):
+        end = time.monotonic() + left
+        program = run.program("trivium")[0]
+        kept, reason = losses.load()
+        if not kept and name != "speed":
+            return [{"stage": "train", "name": title, "verdict": "failed", "note": reason}]
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else run.options.build  # 1.5 GB of checkpoint
+        with tempfile.TemporaryDirectory(dir=memory) as folder:
+            made = run.row("train", "token store", losses.tokenize_command(program, folder), end - time.monotonic())
+            if made[-1]["verdict"] == "failed":
+                return made
             command = losses.train_command(program, folder, name, config)
-            row = run.row("train", name, command, (end - time.monotonic()) / (len(models) - i))[-1]
+            row = run.row("train", name, command, end - time.monotonic())[-1]
             found = losses.metrics(folder, name)
             if found:
                 shutil.copyfile(losses.metrics_file(folder, name), os.path.join(run.out, f"train-{name}.jsonl"))
-            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)  # 1.5 GB of checkpoint
             if row["verdict"] == "passed":
-                is_speed = name == "speed"
-                row.update(losses.speed(found) if is_speed else losses.compare(kept["steps"], found, name))
-            rows.append(dict(row, name=losses.title(config)))
-    return rows
+                row.update(losses.speed(found) if name == "speed" else losses.compare(kept["steps"], found, name))
+            elif found:
+                row["note"] += f" after step {found[-1]['step']}"
+            return [dict(row, name=title)]
+
+    return Task("train", title, seconds, work)
 
 
-# The measurements of step and torch: the name, the options of perf_step, the same for perf/compare_torch.py.
-BATCH = ["train.precision=bf16", "train.global_batch=16", "train.micro_batch=16", "model.vocab=50304"]
-MODELS = [
-    ("gpt2-124m", ["model.preset=gpt2-124m", "model.seq=1024", *BATCH], "--layers 12 --dim 768 --heads 12"),
-    ("gpt2-124m, graphs", ["--graphs", "model.preset=gpt2-124m", "model.seq=1024", *BATCH], None),
-    ("gpt2-1.5b", ["model.preset=gpt2-1.5b", "model.seq=1024", *BATCH], "--layers 48 --dim 1600 --heads 25"),
-    (
-        "llama3-8b",
-        ["--fit-layers", "model.preset=llama3-8b", "train.precision=bf16"]
-        + ["train.global_batch=2", "train.micro_batch=1"],
-        "--family llama --dim 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocab 128256 --seq 8192 "
+# Models of step and torch: the keys of perf_step, the options of perf/compare_torch.py.
+BATCH = ["train.precision=bf16", "train.global_batch=16", "train.micro_batch=16", "model.vocab=50304", "model.seq=1024"]
+TORCH_BATCH = "--micro-batch 16 --global-batch 16 --vocab 50304 --seq 1024"
+LAYERS = 8  # of the 8B shape: fits 80 GB in both programs
+MODELS = {
+    "gpt2-124m": (["model.preset=gpt2-124m", *BATCH], "--layers 12 --dim 768 --heads 12 " + TORCH_BATCH),
+    "gpt2-1.5b": (["model.preset=gpt2-1.5b", *BATCH], "--layers 48 --dim 1600 --heads 25 " + TORCH_BATCH),
+    "llama3-8b": (
+        ["model.preset=llama3-8b", f"model.layers={LAYERS}", "train.precision=bf16", "train.global_batch=2"]
+        + ["train.micro_batch=1"],
+        f"--family llama --layers {LAYERS} --dim 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocab 128256 --seq 8192 "
         "--micro-batch 1 --global-batch 2",
     ),
-]
+}
+TINY = ["model.layers=1", "model.dim=64", "model.heads=2", "model.kv_heads=2", "model.ffn_dim=128", "model.vocab=256"]
+TINY += ["model.seq=64", "train.global_batch=2", "train.micro_batch=1"]
 
 
 def figures(text):
@@ -249,125 +196,217 @@ def figures(text):
 
 
 def speed(found):
-    layers, tokens, share = found["layers"], found["tokens_per_second"], 100 * found["mfu"]
-    return f"{layers} layers, {tokens:.0f} tokens/s, {share:.1f} % of the data sheet"
+    return f"{found['tokens_per_second']:.0f} tokens/s, {100 * found['mfu']:.1f} % of the data sheet"
 
 
-def step(run, seconds):
+def ops(found, most=16):
+    """Lines of the table of ops: kernels by share of time."""
+    total = sum(op["seconds"] for op in found["ops"])
+    for op in found["ops"][:most]:
+        rate = f", {op['flops'] / op['seconds'] / 1e12:.0f} TFLOP/s" if op["flops"] and op["seconds"] else ""
+        yield f"      {100 * op['seconds'] / total:5.1f} %  {1e3 * op['seconds']:8.2f} ms  {op['op']}{rate}"
+
+
+def step(seconds, model, label="", *keys):
     """Training steps on the device, and their memory."""
-    if run.device is None:
-        return [{"stage": "step", "name": "all", "verdict": "skipped", "note": run.memory}]
-    end = time.monotonic() + seconds
-    rows = []
-    for i, (name, keys, _) in enumerate(MODELS):
-        command = [os.path.join(run.build, "perf", "step_bench", "perf_step"), "--json", "--steps", "5", *keys]
-        status, text, took = run.call("step: " + name, command, (end - time.monotonic()) / (len(MODELS) - i))
-        found = figures(text) if status == 0 else None
+    name = model + (f", {label}" if label else "")
+
+    def work(run, left):
+        options = ["--json", "--shapes", "--steps", "5", "--peak-seconds", "0.1", *MODELS[model][0]]
+        command = run.program("perf_step", *options, *(TINY if run.options.tiny else []), *keys)
+        row = run.row("step", name, command, left)[-1]
+        found = figures(run.said.get(f"step: {name}", "")) if row["verdict"] == "passed" else None
         if found is None:
-            note = f"time was up after {took:.0f} s" if status is None else f"status {status}"
-            rows.append({"stage": "step", "name": name, "seconds": took, "verdict": "failed", "note": note})
-            continue
+            return [dict(row, verdict="failed")]
         run.steps[name] = found
+        with run.lock:
+            print(f"   {name}: {found['step_seconds']:.4f} s, {speed(found)} ({row['seconds']:.0f} s)")
+            print("\n".join(ops(found)), flush=True)
         share = found["mfu"] * found["peak_flops_per_second"] / found["measured_product_flops_per_second"]
-        row = {"stage": "step", "name": name, "seconds": found["step_seconds"], "share": share, "note": speed(found)}
         loss = found["loss"]  # null: not a number
-        rows.append(dict(row, verdict="passed" if loss is not None and math.isfinite(loss) else "failed"))
+        row.update(seconds=found["step_seconds"], share=share, note=speed(found))
+        row["verdict"] = "passed" if loss is not None and math.isfinite(loss) else "failed"
         beside, stated, arena = (found[key] for key in ("device_bytes_beside_arena", "stated_bytes", "arena_bytes"))
         fits = beside <= stated and found["used_bytes"] <= arena
         note = f"arena {arena / 1e9:.2f} GB, in addition {beside / 1e6:.0f} MB of the {stated / 1e6:.0f} MB in the plan"
-        verdict = "passed" if fits else "failed"
-        rows.append({"stage": "step", "name": f"{name}, memory", "verdict": verdict, "note": note})
-    return rows
+        return [row, {"stage": "step", "name": f"{name}, memory", "verdict": "passed" if fits else "failed", "note": note}]
+
+    return Task("step", name, seconds, work)
 
 
-def torch(run, seconds):
-    """The same models in PyTorch. If PyTorch does not run, the row is skipped, because Trivium is not at fault."""
-    if run.device is None:
-        return [{"stage": "torch", "name": "all", "verdict": "skipped", "note": run.memory}]
-    end = time.monotonic() + seconds
-    rows = []
-    models = [model for model in MODELS if model[2] is not None]
-    for i, (name, _, shape) in enumerate(models):
-        ours = run.steps.get(name)
-        command = [sys.executable, "perf/compare_torch.py", "--json", "--steps", "5", *shape.split()]
-        if "--micro-batch" not in shape:
-            command += "--micro-batch 16 --global-batch 16 --vocab 50304 --seq 1024".split()
-        if "--layers" not in shape:
-            command += ["--layers", str(ours["layers"] if ours else 8)]
-        status, text, took = run.call("torch: " + name, command, (end - time.monotonic()) / (len(models) - i))
+def torch(seconds, model, attention="default", warm=False):
+    """The same in PyTorch. If it does not run, the row is skipped, because Trivium is not at fault. `warm`: one layer, to
+    fill the cache of its compiler."""
+    name = f"{model}, {attention} attention" + (", one layer to warm up" if warm else "")
+
+    def work(run, left):
+        command = [sys.executable, "perf/compare_torch.py", "--json", "--steps", "0" if warm else "5"]
+        command += ["--attention", attention, *MODELS[model][1].split()] + (["--layers", "1"] if warm else [])
+        status, text, took = run.call(f"torch: {name}", command, left)
+        row = {"stage": "torch", "name": name, "seconds": took, "verdict": "skipped"}
         found = figures(text) if status == 0 else None
         if found is None:
             reason = "out of memory" if "OutOfMemoryError" in text else f"status {status}"
-            reason = "time was up" if status is None else reason
-            rows.append({"stage": "torch", "name": name, "seconds": took, "verdict": "skipped", "note": reason})
-            continue
+            return [dict(row, note="time was up" if status is None else reason)]
+        if warm:
+            return [dict(row, verdict="passed", note="")]
         note = speed(found)
+        ours = [(other["step_seconds"], label) for label, other in run.steps.items() if label.split(",")[0] == model]
         if ours:
-            note += f"; Trivium {ours['tokens_per_second'] / found['tokens_per_second']:.2f} times as many"
-        row = {"stage": "torch", "name": name, "seconds": found["step_seconds"], "verdict": "passed"}
-        rows.append(dict(row, note=note))
-    return rows
+            least, label = min(ours)
+            note += f"; Trivium ({label}) {found['step_seconds'] / least:.2f} times as fast"
+        with run.lock:
+            print(f"   torch, {name}: {found['step_seconds']:.4f} s, {note} ({took:.0f} s)", flush=True)
+        return [dict(row, seconds=found["step_seconds"], verdict="passed", note=note)]
+
+    return Task("torch", name, seconds, work)
 
 
-# In this order, the most important first. A stage may use the time that remains in proportion to its weight: its own
-# over the sum of its own and the later ones.
-STAGES = {build: 42, tests: 3, train: 4, step: 4, torch: 5, nccl: 2, grid: 2, kernels: 2}
+def kernels(seconds, *choice):
+    """The results of perf_device, also if it did not finish."""
+
+    def work(run, left):
+        tiny = ["--tiny"] if run.options.tiny else []
+        return run.row("kernels", "perf_device", run.program("perf_device", "--json", *tiny, *choice), left)
+
+    return Task("kernels", "perf_device", seconds, work)
+
+
+def with_tool(stage, name, seconds, tool, options, program):
+    """A program of ours under a tool of the CUDA toolkit; what the tool prints is in the log."""
+
+    def work(run, left):
+        found = shutil.which(tool) or os.path.join("/usr/local/cuda/bin", tool)
+        if not os.path.exists(found):
+            return [{"stage": stage, "name": name, "verdict": "skipped", "note": f"there is no {tool}"}]
+        command = [found, *options, *run.program(*program)]
+        return run.row(stage, name, command, left, **{key: run.env[key] for key in ("LD_LIBRARY_PATH", "OPAL_PREFIX")})
+
+    return Task(stage, name, seconds, work)
+
+
+def profile(seconds, model, *keys):
+    """Nsight Compute on launches of the kernels that are ours."""
+    options = "--clock-control none --section SpeedOfLight --section WarpStateStats --section LaunchStats".split()
+    options += "--section Occupancy --print-summary per-kernel --launch-count 60 --kernel-name-base demangled".split()
+    options += ["--kernel-name", "regex:trivium"]
+    program = ["perf_step", "--json", "--steps", "1", "--peak-seconds", "0.02", *MODELS[model][0], *keys]
+    return with_tool("profile", model, seconds, "ncu", options, program)
+
+
+def sanitizer(seconds, tool, program, choice):
+    options = ["--tool", tool, "--error-exitcode", "9"]
+    return with_tool("sanitizer", f"{tool}: {choice}", seconds, "compute-sanitizer", options, [program, choice])
+
+
+OWN, ANY_ORDER = "parallel.cudnn=false", "parallel.deterministic=false"
+SMALLEST_ATTENTION = "attention on tensor cores has the same bits from a graph"
+
+# Groups of tasks with their maximum seconds, the most important first. The tasks of a group run at the same time.
+PLANS = {
+    "first": [
+        [
+            tests(75, "test_device", "~*the sizes of training"),
+            tests(75, "test_device", "*the sizes of training"),
+            tests(75, "test_kernels_on_device"),
+            train(75, "f32"),
+            train(75, "bf16"),
+            ranks("nccl", 75, "nccl_ranks", 2),
+            ranks("grid", 75, "grid_ranks_on_device", 1),
+            ranks("grid", 75, "grid_ranks_on_device", 2),
+            *[torch(75, model, warm=True) for model in MODELS],
+        ],
+        [step(30, "gpt2-124m")],
+        [step(40, "gpt2-1.5b", "own attention", OWN)],
+        [step(40, "gpt2-1.5b")],
+        [step(45, "llama3-8b", "own attention", OWN)],
+        [step(45, "llama3-8b")],
+        [step(45, "llama3-8b", "any order", ANY_ORDER)],
+        [torch(50, "gpt2-1.5b")],
+        [torch(50, "llama3-8b")],
+        [torch(30, "gpt2-124m")],
+        [step(30, "gpt2-1.5b", "any order", ANY_ORDER)],
+        [step(20, "gpt2-124m", "graphs", "--graphs")],
+        [torch(40, "llama3-8b", "cudnn")],
+        [kernels(70)],
+    ],
+    "second": [
+        [step(40, "gpt2-1.5b")],
+        [step(45, "llama3-8b")],
+        [profile(60, "gpt2-1.5b", "model.layers=2", OWN)],
+        [kernels(70)],
+        [sanitizer(40, tool, "test_device", SMALLEST_ATTENTION) for tool in ("memcheck", "racecheck")],
+    ],
+}
+
+
+def is_broken(rows):
+    """Whether nothing that trains has passed: the rest would tell nothing more, and the device's time is dear."""
+    trained = [row for row in rows if row["stage"] in ("train", "step") and row["verdict"] != "skipped"]
+    return len(trained) > 2 and all(map(table.failed, trained))
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog="perf/gpu-check run", add_help=True)
+    parser = argparse.ArgumentParser(prog="perf/gpu-check run")
     parser.add_argument("folder", metavar="DIR", help="folder that prepare made")
     parser.add_argument("--out", metavar="DIR2", help="folder for the log and table.json (default: DIR3/out)")
-    parser.add_argument("--minutes", type=float, default=9, help="time limit for everything")
-    parser.add_argument("--only", default="", metavar="STAGE,…", help=",".join(f.__name__ for f in STAGES))
+    parser.add_argument("--minutes", type=float, default=8, help="time limit for everything")
+    parser.add_argument("--plan", choices=PLANS, default="first", help="which tasks (first)")
+    parser.add_argument("--only", default="", metavar="STAGE,…", help="tests, train, nccl, grid, step, torch, kernels, …")
+    parser.add_argument("--tiny", action="store_true", help="rehearse with CPU programs, at sizes of seconds")
     parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="folder to unpack and build in")
-    parser.add_argument("--arch", default="HOPPER90", help="the GPU's name in Kokkos")
+    parser.add_argument("--arch", default="HOPPER90", help="the GPU's name in Kokkos, to build there")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="concurrent compilers")
     options = parser.parse_args(arguments)
     options.folder = os.path.abspath(options.folder)
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "out"))
     options.only = [name for name in options.only.split(",") if name]
-    unknown = set(options.only) - {f.__name__ for f in STAGES}
-    if unknown:
-        parser.error(f"--only: no stage '{unknown.pop()}'")
-    unpacked = os.path.exists(os.path.join(options.build, "carried", "complete"))
-    if not unpacked and not os.path.exists(os.path.join(options.folder, "carried.tar.xz")):
-        parser.error(f"{options.folder} does not contain carried.tar.xz: perf/gpu-check prepare makes it")
+    stages = {task.stage for group in PLANS[options.plan] for task in group}
+    if unknown := set(options.only) - stages:
+        parser.error(f"--only: no stage '{unknown.pop()}' in the plan '{options.plan}'; it has {', '.join(sorted(stages))}")
+    options.archive = machine.archive_in(options.folder)
+    if not options.archive and not machine.is_unpacked(options.build):
+        parser.error(f"{options.folder} does not contain {' or '.join(machine.ARCHIVES)}: perf/gpu-check prepare makes it")
     return options
 
 
 def main(arguments):
     options = parse(arguments)
     begin = time.monotonic()
-    end = begin + 60 * options.minutes - 10  # the last ten seconds are for logs and the table
+    end = begin + 60 * options.minutes - 5  # the last seconds are for the table
+    prefix = os.path.join(options.build, "carried")
+    if options.archive:
+        machine.unpack(options.archive, prefix)
+    machine.bring_up_loopback()
     run = Run(options)
-    print(f"device  {run.device or run.memory}" + (f", {run.memory / 2**30:.1f} GiB" if run.device else ""))
-    tools = [machine.version_of(tool) for tool in (f"{run.cuda}/bin/nvcc", "g++", "cmake", "ninja")]
-    print("tools   " + " | ".join(tools), flush=True)
-    machine.unpack(os.path.join(options.folder, "carried.tar.xz"), run.prefix)
     rows, times = [], []
-    stages = [stage for stage in STAGES if not options.only or stage.__name__ in options.only]
-    for i, stage in enumerate(stages):
-        name = stage.__name__
-        left = end - time.monotonic()
-        box = left * STAGES[stage] / sum(STAGES[later] for later in stages[i:])
-        started = time.monotonic()
-        print(f"== {name}, at most {max(0, box):.0f} s", flush=True)
-        if left < 5:
-            rows.append({"stage": name, "name": "all", "verdict": "skipped", "note": "no time was left"})
-            continue
-        try:
-            rows += stage(run, box)
-        except Exception as error:  # pylint: disable=broad-except  # a failed stage does not end the others
-            rows.append({"stage": name, "name": "all", "verdict": "failed", "note": f"{type(error).__name__}: {error}"})
-        times.append((name, time.monotonic() - started))
-        print(f"   {times[-1][1]:.0f} s", flush=True)
+
+    def keep():
         with open(os.path.join(options.out, "table.json"), "w", encoding="utf-8") as file:
-            json.dump({"device": run.device, "rows": rows, "seconds": dict(times)}, file, indent=1)
+            found = {"device": run.device, "rows": rows, "seconds": times, "steps": run.steps}
+            json.dump(found, file, indent=1)
+
+    print(f"device  {run.device or run.memory}" + (f", {run.memory / 2**30:.1f} GiB" if run.device else ""))
+    print(f"{time.monotonic() - begin:5.0f} s  unpacked; NVIDIA's libraries: {' '.join(machine.nvidia_folders())}", flush=True)
+    if os.path.exists(os.path.join(prefix, "kokkos")):  # the sources were carried
+        rows += build_there.build(run, end - time.monotonic())
+    for group in PLANS[options.plan]:
+        tasks = [task for task in group if not options.only or task.stage in options.only]
+        if is_broken(rows):
+            rows += [task.row("skipped", "nothing trains") for task in tasks]
+            continue
+        started = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(max(1, len(tasks))) as pool:
+            for found in pool.map(lambda task: task.rows(run, end - time.monotonic()), tasks):
+                rows += found
+        if tasks:
+            times.append((", ".join(sorted({task.stage for task in tasks})), time.monotonic() - started))
+            print(f"{time.monotonic() - begin:5.0f} s  {' | '.join(task.name for task in tasks)}", flush=True)
+        keep()
+    keep()
     print("\n" + table.table(rows))
-    print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in times) + f"; total {time.monotonic() - begin:.0f} s")
-    print(f"log and table.json: {options.out}")
+    print(f"total {time.monotonic() - begin:.0f} s; log and table.json: {options.out}")
     return 1 if not rows or any(map(table.failed, rows)) else 0
 
 

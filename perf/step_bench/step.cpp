@@ -74,12 +74,13 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
     const Batch batch = random_tokens(s.config);
     const Hyper hyper = hyper_of(s.config.train, 1e-4, 2);
     ExecutorConfig config = executor_config(s.config, s.threads);
+    config.trace = true;
+    config.graphs = options.graphs;
+    Engine engine(compiled, config, &s.grid);
+    engine.initialise(1);
+    Executor& executor = engine.executor(train_program);
     const auto run = [&](bool trace, bool graphs, int steps) {
-        config.trace = trace;
-        config.graphs = graphs;
-        Engine engine(compiled, config, &s.grid);
-        engine.initialise(1);
-        const Executor& executor = engine.executor(train_program);
+        executor.set_trace(trace);
         std::vector<Seconds> seconds;
         const int warm =
             graphs ? 2 : 1; // the first one has cold pages, or loads kernels; the second captures them
@@ -104,8 +105,6 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
                                                        s.machine, s.threads);
             }
         }
-        measured.used = engine.used();
-        measured.memory = s.computing.memory(); // while the arena exists
         return seconds;
     };
     if (computes_on_device()) {
@@ -114,6 +113,8 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
     } else {
         measured.seconds = run(true, false, options.steps);
     }
+    measured.used = engine.used();
+    measured.memory = s.computing.memory(); // while the arena exists
     std::sort(measured.seconds.begin(), measured.seconds.end());
     return measured;
 }
@@ -152,7 +153,13 @@ void measure(const Setup& s, const Options& options)
         (device ? data_sheet(s.machine, config.train.precision) : peak.flops_per_second) * ranks;
     const double tokens = static_cast<double>(config.train.global_batch * config.model.seq),
                  least = m.seconds.front();
+    std::vector<std::pair<std::string, Spent>> rows(m.kinds.begin(), m.kinds.end());
+    std::sort(rows.begin(), rows.end(),
+              [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
     if (options.json) {
+        auto ops = nlohmann::ordered_json::array();
+        for (const auto& [kind, spent] : rows)
+            ops.push_back({{"op", kind}, {"seconds", spent.seconds}, {"flops", spent.flops}});
         fmt::print("{}\n",
                    nlohmann::ordered_json{{"model", name_of(config.model.family)},
                                           {"layers", config.model.layers},
@@ -183,7 +190,8 @@ void measure(const Setup& s, const Options& options)
                                           {"device_bytes_beside_arena",
                                            device ? after.total - after.free - compiled.memory.arena : 0},
                                           {"device_bytes_before", device ? before.total - before.free : 0},
-                                          {"stated_bytes", compiled.memory.process}}
+                                          {"stated_bytes", compiled.memory.process},
+                                          {"ops", ops}}
                        .dump());
         return;
     }
@@ -217,9 +225,6 @@ void measure(const Setup& s, const Options& options)
             "  exposed       {:8.1f} ms measured, {:.1f} ms simulated with the kernels' measured durations\n",
             1e3 * m.parts.exposed, 1e3 * m.simulated);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
-    std::vector<std::pair<std::string, Spent>> rows(m.kinds.begin(), m.kinds.end());
-    std::sort(rows.begin(), rows.end(),
-              [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
     for (const auto& [kind, spent] : rows)
         fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds,
                    100 * spent.seconds / m.parts.total,

@@ -150,6 +150,7 @@ struct ParallelConfig {
     i64 memory_limit = 0;
     i64 threads = 0;
     bool deterministic = true;
+    bool cudnn = true;
     GradientType reduce = GradientType::f32;
     GradientType accumulate = GradientType::f32;
     std::string strategy;
@@ -214,6 +215,7 @@ struct ParallelConfig {
         visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
+        visit("cudnn", self.cudnn, "on NVIDIA GPUs: attention by cuDNN, if the build has it and the shape fits");
         visit("reduce", self.reduce, "type in which gradients are communicated");
         visit(
             "accumulate", self.accumulate,

@@ -25,13 +25,12 @@ k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.
 
 k::AttentionShape attention_shape(const Args& a, int q, int key)
 {
-    return {a.dim(q, 0),
-            a.dim(q, 1),
+    return {a.dim(q, 0), a.dim(q, 1),
             a.dim(key, 1),
             a.dim(q, 2),
             a.dim(q, 3),
             a.dim(q, 4),
-            a.attrs().scale.value_or(0)};
+            a.attrs().scale.value_or(0), a.b.cudnn, a.b.deterministic};
 }
 
 k::RopeShape rope_shape(const Args& a)

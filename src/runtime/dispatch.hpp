@@ -19,6 +19,7 @@ struct Binding {
     std::vector<void*> operands, results; ///< addresses in the arena, by position
     kernels::Scratch scratch;
     bool overwrite = false; ///< for an accumulating op
+    bool cudnn = true, deterministic = true; ///< for attention, as in its shape
 };
 
 /// Whether a single launch can run both ops, of any sizes, if neither reads a result of the other: updates of

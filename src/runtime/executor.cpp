@@ -156,6 +156,8 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
         if (step.scratch)
             binding.scratch = {address(step.scratch), schedule[step.scratch].bytes};
         binding.overwrite = !binding.op->accumulate || step.overwrite;
+        binding.cudnn = config.cudnn;
+        binding.deterministic = config.deterministic;
         if (info(*binding.op).communicates) {
             TRV_CHECK(grid, "a step communicates, but there is no grid");
             bound->moves[i] = bind_communication(binding, *grid, config.deterministic);
@@ -178,7 +180,7 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
 
 Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
                    const ExecutorConfig& config, const Grid* grid, const StreamsMaker& streams)
-    : bound_(bind(graph, schedule, arenas, config, grid))
+    : bound_(bind(graph, schedule, arenas, config, grid)), traceable_(config.trace)
 {
     if (streams || computes_on_device())
         runner_ = make_stream_runner(*bound_, streams ? streams : make_device_streams);
@@ -223,6 +225,13 @@ const Timeline& Executor::timeline() const
 {
     runner_->measure();
     return bound_->timeline;
+}
+
+void Executor::set_trace(bool on)
+{
+    TRV_CHECK(traceable_, "an executor that was made without trace");
+    runner_->measure();
+    bound_->config.trace = on;
 }
 
 } // namespace trivium

@@ -16,7 +16,8 @@ struct ExecutorConfig {
     Bytes red_zone = 0;  ///< as in the memory plan
     bool overlap = true; ///< overlap communication with computation; otherwise wait for each transfer at once
                          ///< (on the host)
-    bool deterministic = true; ///< reductions between devices add in rank order
+    bool deterministic = true; ///< reductions between devices and attention add in a fixed order
+    bool cudnn = true;         ///< attention by cuDNN where it applies
     bool graphs = false;       ///< on a device: capture the Steps once, then replay them (not with trace)
 };
 
@@ -61,10 +62,13 @@ public:
     Seconds exposed() const;
     /// With trace: the last run of each Step.
     const Timeline& timeline() const;
+    /// With config.trace: whether the next runs are measured.
+    void set_trace(bool on);
 
 private:
     std::unique_ptr<BoundSchedule> bound_;
     std::unique_ptr<Runner> runner_;
+    bool traceable_;
 };
 
 } // namespace trivium

@@ -95,6 +95,7 @@ private:
     struct Part {
         int graph;
         i64 runs = 0;
+        bool captured = false;
     };
 
     /// Those of Steps [begin, end), whose earlier copies are done: the host has waited for a later decision.
@@ -194,7 +195,8 @@ private:
     void run(const CommandList& list, Part& part)
     try {
         const bool graphs = bound_.config.graphs && !bound_.config.trace && list.end_of_work > 1;
-        if (graphs && part.runs == 1) { // the first run, Step by Step, loads every kernel
+        if (graphs && part.runs > 0 && !part.captured) { // the first run, Step by Step, loads every kernel
+            part.captured = true;
             streams_->begin_capture();
             play(list, 0, list.end_of_work);
             streams_->end_capture(part.graph);

@@ -50,6 +50,7 @@ ExecutorConfig executor_config(const RunConfig& config, int threads)
             .trace = !config.log.trace.empty(),
             .overlap = config.parallel.overlap,
             .deterministic = config.parallel.deterministic,
+            .cudnn = config.parallel.cudnn,
             .graphs = config.parallel.graphs};
 }
 

@@ -2,8 +2,10 @@
 // Reference implementations of the kernels: plain loops in double, written independently.
 #include "base/units.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace trivium::reference {
@@ -18,11 +20,24 @@ inline Doubles product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b, 
                        const double* b)
 {
     Doubles c(at(m * n));
-    for (i64 i = 0; i < m; ++i)
-        for (i64 j = 0; j < n; ++j)
-            for (i64 p = 0; p < k; ++p)
-                c[at(i * n + j)] +=
-                    a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
+    const auto rows = [&](i64 begin, i64 end) {
+        for (i64 i = begin; i < end; ++i)
+            for (i64 outer = 0; outer < (transpose_b ? n : k); ++outer) // B's numbers in their order in memory
+                for (i64 inner = 0; inner < (transpose_b ? k : n); ++inner) {
+                    const i64 j = transpose_b ? outer : inner, p = transpose_b ? inner : outer;
+                    c[at(i * n + j)] += a[transpose_a ? p * m + i : i * k + p] * b[outer * (transpose_b ? k : n) + inner];
+                }
+    };
+    if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < 1e8) {
+        rows(0, m);
+        return c;
+    }
+    std::vector<std::thread> threads;
+    const auto parts = static_cast<i64>(std::max(1u, std::thread::hardware_concurrency()));
+    for (i64 part = 0; part < parts; ++part)
+        threads.emplace_back(rows, m * part / parts, m * (part + 1) / parts);
+    for (std::thread& thread : threads)
+        thread.join();
     return c;
 }
 

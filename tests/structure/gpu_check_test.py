@@ -1,4 +1,4 @@
-"""perf/gpu-check without a GPU: its help, its table, its losses, its time boxes. python3 gpu_check_test.py ROOT"""
+"""perf/gpu-check without a GPU: its help, table, losses, time limits, packing. python3 gpu_check_test.py ROOT"""
 import argparse
 import copy
 import json
@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "perf", "gpu_check"))
 
 import losses  # noqa: E402
+import pack  # noqa: E402
 import run  # noqa: E402
 import table  # noqa: E402
 
@@ -25,28 +26,6 @@ Linking …
 {"no name": 1}
 {"stage": "nccl", "name": "nccl_8", "seconds": 12.5, "verdict": "skipped", "note": "no device"}
 {"name": "cut of"""
-
-CTEST = """\
-test 5
-    Start 5: nccl_2
-
-5: Test command: mpirun "-n" "2"
-5: 2 ranks agree
-5: {"name": "all_reduce", "verdict": "passed", "share": 0.5}
-1/5 Test #5: nccl_2 ...........................   Passed    1.50 sec
-test 6
-    Start 6: nccl_4
-
-6: skipped: no NVIDIA GPU (no driver)
-2/5 Test #6: nccl_4 ...........................***Skipped   0.31 sec
-    Start 7: nccl_6
-7: got 1, want 2
-3/5 Test #7: nccl_6 ...........................***Failed    0.31 sec
-    Start 8: missing
-4/5 Test #8: missing ..........................***Not Run   0.00 sec
-    Start 9: nccl_8
-9: waiting
-"""
 
 EXPECTED = """\
 stage  what                   error  tolerance     time  ceiling  verdict
@@ -72,23 +51,6 @@ class Table(unittest.TestCase):
         self.assertFalse(table.failed({"name": "a", "verdict": "skipped"}))
         self.assertTrue(table.failed({"name": "a", "verdict": "passed", "error": float("nan"), "tolerance": 2}))
         self.assertTrue(table.failed({"name": "a"}))
-
-
-class CTest(unittest.TestCase):
-    def test_each_test_is_a_row_also_where_time_was_up(self):
-        rows = run.rows_of_ctest("nccl", CTEST)
-        self.assertEqual(
-            [(row["name"], row["verdict"], row.get("note", "")) for row in rows],
-            [
-                ("all_reduce", "passed", ""),
-                ("nccl_2", "passed", ""),
-                ("nccl_4", "skipped", "no NVIDIA GPU (no driver)"),
-                ("nccl_6", "failed", "Failed"),
-                ("missing", "failed", "Not Run"),
-                ("nccl_8", "failed", "time was up"),
-            ],
-        )
-        self.assertEqual({row["stage"] for row in rows}, {"nccl"})
 
 
 def kept_steps():
@@ -194,40 +156,42 @@ class Command(unittest.TestCase):
         for arguments in (["--help"], ["run", "--help"]):
             result = gpu_check(*arguments)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("--minutes", result.stdout)
+            self.assertIn("--plan", result.stdout)
 
     def test_mistakes_are_refused(self):
-        commands = [([], "usage"), (["run", "/nowhere"], "carried")]
-        commands += [(["prepare"], "where to"), (["prepare", "x"], "--kokkos")]
+        commands = [([], "usage"), (["run", "/nowhere"], "programs.tar.xz"), (["run", "/x", "--only", "y"], "no stage 'y'")]
+        commands += [(["prepare"], "DIR"), (["prepare", "x", "--kokkos", "/x"], "--kokkos")]
+        commands += [(["prepare", "--sources"], "where to"), (["prepare", "--sources", "x"], "--kokkos")]
         for arguments, word in commands:
             result = gpu_check(*arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn(word, result.stderr)
 
 
-class TimeBox(unittest.TestCase):
+class Tasks(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.run = run.Run.__new__(run.Run)
-        self.run.env = dict(os.environ)
-        self.run.log = os.path.join(self.folder.name, "log")
+        options = argparse.Namespace(build=self.folder.name, out=os.path.join(self.folder.name, "out"), tiny=False)
+        self.run = run.Run(options)
+        self.run.device, self.run.memory = "a device", 1
+        os.makedirs(self.run.programs)
 
     def tearDown(self):
         self.folder.cleanup()
 
     def train(self):
-        self.run.device, self.run.memory = "a device", 1
-        self.run.options = argparse.Namespace(build=self.folder.name)
-        self.run.build = self.run.out = self.folder.name
         steps = os.path.join(self.folder.name, "steps.json")
         with open(steps, "w", encoding="utf-8") as file:
             json.dump(kept_steps(), file)
-        program = os.path.join(self.folder.name, "trivium")
+        (program,) = self.run.program("trivium")
         with open(program, "w", encoding="utf-8") as file:
             file.write(PROGRAM.format(python=sys.executable, steps=steps))
         os.chmod(program, 0o755)
+        rows = []
         with unittest.mock.patch.object(losses, "KEPT", os.path.join(self.folder.name, "losses.json")):
-            return [(row["name"], row["verdict"], row["note"]) for row in run.train(self.run, 60)]
+            for name in ("f32", "bf16", "speed"):
+                rows += run.train(60, name).rows(self.run, 60)
+        return [(row["name"], row["verdict"], row["note"]) for row in rows]
 
     def test_training_runs_are_compared(self):
         kept = {**losses.description(), "steps": kept_steps()}
@@ -238,14 +202,15 @@ class TimeBox(unittest.TestCase):
         self.assertEqual(bf16, ("gpt2-124m bf16, 8 steps of 2 x 1024", "failed", "step 8 is missing"))
         self.assertEqual(speed[:2], ("gpt2-124m bf16, 20 steps of 16 x 1024", "passed"))
         for name in ("f32", "bf16", "speed"):
-            self.assertTrue(os.path.exists(os.path.join(self.folder.name, f"train-{name}.jsonl")))
+            self.assertTrue(os.path.exists(os.path.join(self.run.out, f"train-{name}.jsonl")))
 
     def test_the_speed_is_measured_also_where_the_losses_are_of_another_config(self):
         self.assertIn("losses.json is missing", self.train()[0][2])
+        self.assertEqual([row[1] for row in self.train()], ["failed", "failed", "passed"])
         with open(os.path.join(self.folder.name, "losses.json"), "w", encoding="utf-8") as file:
             json.dump({**losses.description(), "config": {}, "steps": []}, file)
         rows = self.train()
-        self.assertEqual([row[1] for row in rows], ["failed", "passed"])
+        self.assertEqual([row[1] for row in rows], ["failed", "failed", "passed"])
         self.assertIn("another config", rows[0][2])
 
     def test_a_command_gives_its_rows_and_one_of_its_own(self):
@@ -264,8 +229,57 @@ class TimeBox(unittest.TestCase):
 
     def test_a_command_that_fails_or_is_not_there(self):
         self.assertEqual(self.run.row("step", "a", ["false"], 60)[0]["note"], "status 1")
-        with self.assertRaises(OSError):
-            self.run.row("step", "a", ["/nowhere/perf_step"], 60)
+        (row,) = run.step(60, "gpt2-124m").rows(self.run, 60)
+        self.assertEqual(row["verdict"], "failed")
+        self.assertIn("perf_step", row["note"])
+
+    def test_a_program_that_crashes_on_the_device_runs_again_with_launches_that_wait(self):
+        script = """echo "CUDA failed: $CUDA_LAUNCH_BLOCKING"; exit 1"""
+        self.run.row("step", "a", ["sh", "-c", script], 60)
+        self.assertEqual(self.run.said["step: a, again"], "CUDA failed: 1\n")
+
+    def test_without_time_or_device_a_task_is_skipped_and_an_exception_is_a_row(self):
+        task = run.Task("step", "a", 60, lambda run, left: 1 / 0)
+        self.assertIn("ZeroDivisionError", task.rows(self.run, 60)[0]["note"])
+        self.assertEqual(task.rows(self.run, 1)[0]["verdict"], "skipped")
+        self.run.device, self.run.memory = None, "no driver"
+        self.assertEqual(task.rows(self.run, 60)[0]["note"], "no driver")
+
+    def test_where_nothing_trains_the_rest_is_left_out(self):
+        row = {"stage": "train", "name": "f32", "verdict": "failed"}
+        self.assertTrue(run.is_broken([row] * 3))
+        self.assertFalse(run.is_broken([row] * 2))
+        self.assertFalse(run.is_broken([row] * 3 + [dict(row, verdict="passed")]))
+
+    def test_steps_and_their_operations_from_perf_step(self):
+        found = dict(step_seconds=0.5, tokens_per_second=1e4, mfu=0.4, peak_flops_per_second=9e14, arena_bytes=1e9)
+        found.update(measured_product_flops_per_second=6e14, loss=3, device_bytes_beside_arena=1, stated_bytes=2, used_bytes=1e9)
+        found["ops"] = [{"op": "matmul", "seconds": 0.3, "flops": 3e13}, {"op": "add", "seconds": 0.1, "flops": 0}]
+        (program,) = self.run.program("perf_step")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho '{json.dumps(found)}'\n")
+        os.chmod(program, 0o755)
+        row, memory = run.step(60, "gpt2-124m", "own").rows(self.run, 60)
+        self.assertEqual((row["name"], row["verdict"], row["seconds"]), ("gpt2-124m, own", "passed", 0.5))
+        self.assertAlmostEqual(row["share"], 0.6)
+        self.assertEqual(memory["verdict"], "passed")
+        self.assertEqual(next(run.ops(found)), "       75.0 %    300.00 ms  matmul, 100 TFLOP/s")
+
+
+class Packing(unittest.TestCase):
+    def test_a_program_is_packed_with_its_libraries_but_not_the_system_s(self):
+        with tempfile.TemporaryDirectory() as work:
+            folder = pack.Folder(os.path.join(work, "packed"))
+            folder.program(os.path.realpath(sys.executable), "programs", "python")
+            folder.finish()
+            self.assertTrue(os.access(os.path.join(folder.at, "programs", "python"), os.X_OK))
+            packed = os.listdir(os.path.join(folder.at, "lib")) if folder.libraries else []
+            self.assertEqual(sorted(packed), sorted(folder.libraries))
+            self.assertFalse([name for name in packed if name.startswith(("libc.so", "libm.so", "ld-linux"))])
+        for name in ("libc.so.6", "ld-linux-x86-64.so.2", "libstdc++.so.6", "libcublasLt.so.13", "libcudnn.so.9", "libcuda.so.1"):
+            self.assertTrue(pack.NOT_CARRIED.match(name), name)
+        for name in ("libcudart.so.13", "libcurl.so.4", "libmpi.so.40", "libgomp.so.1"):
+            self.assertFalse(pack.NOT_CARRIED.match(name), name)
 
 
 unittest.main()

@@ -42,7 +42,9 @@ MemoryState memory_state();
 void wait_for_device();
 /// Whether the device has failed, so that any further call would end the process.
 bool device_failed();
-/// Throws if a launch has failed.
+/// Forgets an error that a library has left behind and dealt with; one that ends the device's work remains.
+void forget_error();
+/// Throws if a launch has failed, or work before it.
 void check_launches(const char* what);
 
 /// A stream: its work runs in order, concurrently with that of other streams. Owned.

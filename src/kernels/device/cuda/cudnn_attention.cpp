@@ -111,7 +111,7 @@ public:
                                                         in(tensor_o), in(tensor_dout), in(tensor_lse),
                                                         fe::graph::SDPA_backward_attributes()
                                                             .set_name("attention_grad")
-                                                            .set_deterministic_algorithm(true)
+                                                            .set_deterministic_algorithm(shape_.deterministic)
                                                             .set_causal_mask(true)
                                                             .set_attn_scale(scale()));
         out(tensor_dq, *dq);
@@ -171,14 +171,15 @@ public:
     /// The first part whose plan fits the scratch; made on the first call.
     const Plan& plan(const AttentionShape& s, bool backward, Bytes scratch)
     {
-        const Key key{s.batch, s.q_len, s.kv_heads, s.q_per_kv, s.head_dim, s.scale, backward, scratch};
+        const Key key{s.batch, s.q_len,  s.kv_heads,      s.q_per_kv, s.head_dim,
+                      s.scale, backward, s.deterministic, scratch};
         const auto found = plans_.find(key);
         return found != plans_.end() ? found->second
                                      : plans_.emplace(key, choose(s, backward, scratch)).first->second;
     }
 
 private:
-    using Key = std::tuple<i64, i64, i64, i64, i64, double, bool, Bytes>;
+    using Key = std::tuple<i64, i64, i64, i64, i64, double, bool, bool, Bytes>;
 
     Plan choose(const AttentionShape& shape, bool backward, Bytes scratch) const
     {
@@ -254,7 +255,7 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
 /// Requires lengths in whole blocks of 128: for others, some versions of cuDNN read the lengths on the host.
 bool applies(const AttentionShape& s)
 {
-    return s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len &&
+    return s.cudnn && s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len &&
            s.kv_len > 0 && s.kv_len % 128 == 0 && s.batch > 0 && s.kv_heads > 0 && s.q_per_kv > 0 &&
            s.scale >= 0;
 }

@@ -71,7 +71,14 @@ MemoryState memory_state()
 
 void wait_for_device() { check_cuda(cudaDeviceSynchronize(), "the device's work"); }
 
-bool device_failed() { return cudaPeekAtLastError() != cudaSuccess; }
+bool device_failed()
+{
+    cudaGetLastError(); // of a call, not of the device, whose error every later call returns
+    std::size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) != cudaSuccess;
+}
+
+void forget_error() { cudaGetLastError(); }
 
 void check_launches(const char* what) { check_cuda(cudaPeekAtLastError(), what); }
 

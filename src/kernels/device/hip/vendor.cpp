@@ -64,7 +64,14 @@ MemoryState memory_state()
 
 void wait_for_device() { check_hip(hipDeviceSynchronize(), "the device's work"); }
 
-bool device_failed() { return hipPeekAtLastError() != hipSuccess; }
+bool device_failed()
+{
+    static_cast<void>(hipGetLastError()); // of a call, not of the device, whose error every later call returns
+    std::size_t free = 0, total = 0;
+    return hipMemGetInfo(&free, &total) != hipSuccess;
+}
+
+void forget_error() { static_cast<void>(hipGetLastError()); }
 
 void check_launches(const char* what) { check_hip(hipPeekAtLastError(), what); }
 

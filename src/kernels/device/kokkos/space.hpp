@@ -36,6 +36,8 @@ inline constexpr std::size_t largest_functor = 3840;
 template <class F>
 void launched(const char* label, const F& f)
 {
+    if constexpr (space_is_device)
+        forget_error();
     try {
         f();
     } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# perf/gpu-check prepare DIR --kokkos SOURCE [--limit MIB]: makes DIR/carried.tar.xz with
+# perf/gpu-check prepare --sources DIR --kokkos SOURCE [--limit MIB]: makes DIR/carried.tar.xz with
 #   usr/      what jobs/packages.debian lists for build and tests and what that stands on, unpacked and made to find itself
 #   kokkos/   the sources of Kokkos, without its tests
 set -euo pipefail
@@ -18,7 +18,7 @@ while [[ $# -gt 0 ]]; do
     *) [[ -z $to ]] || fail "one folder, not '$to' and '$1'"; to=$1; shift ;;
     esac
 done
-[[ -n $to ]] || fail 'where to? perf/gpu-check prepare DIR --kokkos SOURCE'
+[[ -n $to ]] || fail 'where to? perf/gpu-check prepare --sources DIR --kokkos SOURCE'
 [[ $limit =~ ^[0-9]+$ ]] || fail "--limit must be a number of MiB, not '$limit'"
 [[ -e $kokkos/core/src/Kokkos_Core.hpp ]] || fail "--kokkos: '$kokkos' does not contain the sources of Kokkos"
 for tool in apt-get dpkg-deb patchelf xz file; do
