@@ -288,7 +288,7 @@ def with_tool(stage, name, seconds, tool, options, program):
 def profile(seconds, model, *keys):
     """Nsight Compute on launches of the kernels that are ours."""
     options = "--clock-control none --section SpeedOfLight --section WarpStateStats --section LaunchStats".split()
-    options += "--section Occupancy --print-summary per-kernel --launch-count 60 --kernel-name-base demangled".split()
+    options += "--section Occupancy --print-summary per-kernel --launch-count 100 --kernel-name-base demangled".split()
     options += ["--kernel-name", "regex:trivium"]
     program = ["perf_step", "--json", "--steps", "1", "--peak-seconds", "0.02", *MODELS[model][0], *keys]
     return with_tool("profile", model, seconds, "ncu", options, program)
@@ -322,12 +322,13 @@ PLANS = {
         [step(45, "llama3-8b", "own attention", OWN)],
         [step(45, "llama3-8b")],
         [step(45, "llama3-8b", "any order", ANY_ORDER)],
+        [step(30, "gpt2-1.5b", "any order", ANY_ORDER)],
+        [step(20, "gpt2-124m", "graphs", "--graphs")],
         [torch(50, "gpt2-1.5b")],
         [torch(50, "llama3-8b")],
         [torch(30, "gpt2-124m")],
-        [step(30, "gpt2-1.5b", "any order", ANY_ORDER)],
-        [step(20, "gpt2-124m", "graphs", "--graphs")],
         [torch(40, "llama3-8b", "cudnn")],
+        [profile(45, "gpt2-1.5b", "model.layers=1", OWN)],
         [kernels(70)],
     ],
     "second": [
