@@ -161,8 +161,8 @@ constexpr Bytes scratch_of_gpus = Bytes{576} << 20;
 /// By cuDNN where it applies, unless `cudnn` is false.
 void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool deterministic, const char* by)
 {
-    const AttentionShape shape{z.batch, z.seq, z.seq, z.kv_heads, z.q_per_kv, z.head_dim, 0,
-                               cudnn,   deterministic};
+    const AttentionShape shape{z.batch,    z.seq, z.seq, z.kv_heads,   z.q_per_kv,
+                               z.head_dim, 0,     cudnn, deterministic};
     const double heads = static_cast<double>(z.batch * z.kv_heads * z.q_per_kv),
                  seq = static_cast<double>(z.seq);
     const double flops =

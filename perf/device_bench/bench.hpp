@@ -72,6 +72,8 @@ void bench_rows(Bench& bench, const Sizes& sizes);
 void bench_tokens(Bench& bench, const Sizes& sizes);
 void bench_attention(Bench& bench, const Sizes& sizes);
 void bench_products(Bench& bench, const Sizes& sizes);
+/// Each algorithm that the library offers for a product.
+void bench_algorithms(Bench& bench, const Sizes& sizes);
 void bench_optimizer(Bench& bench);
 /// The product whose throughput is the ceiling of others.
 void bench_ceilings(Bench& bench);

@@ -1,7 +1,7 @@
 // Every kernel of src/kernels at training sizes: error relative to a reference in double, time, fraction of
 // the machine's ceiling.
 //
-//   perf_device [--json] [--tiny] [--only attention,products,rows,tokens,optimizer]
+//   perf_device [--json] [--tiny] [--only attention,products,rows,tokens,optimizer,algorithms]
 //                                     one JSON object per row; sizes that any machine computes quickly
 #include "base/check.hpp"
 #include "bench.hpp"
@@ -23,7 +23,7 @@ int main(int argc, char* argv[])
             only = argv[++i];
         } else {
             std::printf("usage: perf_device [--json] [--tiny] [--only "
-                        "attention,products,rows,tokens,optimizer]\n");
+                        "attention,products,rows,tokens,optimizer,algorithms]\n");
             return std::strcmp(argv[i], "--help") == 0 ? 0 : 2;
         }
     }
@@ -55,6 +55,9 @@ int main(int argc, char* argv[])
                     run(bench, sizes);
         if (wanted("optimizer"))
             bench_optimizer(bench);
+        if (!only.empty() && wanted("algorithms"))
+            for (const trivium::Sizes& sizes : models)
+                trivium::bench_algorithms(bench, sizes);
         return bench.passed() ? 0 : 1;
     } catch (const trivium::Error& error) {
         std::fprintf(stderr, "perf_device: %s\n", error.what());

@@ -17,7 +17,7 @@ void bench_update(Bench& bench, int count, i64 each)
     const i64 n = count * each;
     const double bytes = 4.0 * static_cast<double>(n), decay = 0.1, factor = 0.5;
     const double hyper[AdamwHyper::count] = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.05};
-    const int sets = bench.sets(7 * bytes);
+    const int sets = bench.sets(bytes); // of the call that uses the fewest
     const Array<float> p = Array<float>(bench.bed, n, sets).random("p"),
                        m = Array<float>(bench.bed, n, sets).random("m", 0.1),
                        v = Array<float>(bench.bed, n, sets).random("v", 0.01, 0.2),

@@ -30,6 +30,7 @@ TARGETS = {  # CMake's target: the program, relative to the build
 NOT_CARRIED = re.compile(
     r"^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|stdc\+\+|gcc_s|cuda|nccl|cublas|cublasLt|nvrtc.*|cudnn.*)\.so.*)$"
 )
+NOT_NEEDED = re.compile(r"pcompress")  # of PMIx; it does not fit every libpmix
 OF_NETWORKS = re.compile(r"^lib(ibverbs|rdmacm|fabric|efa|psm|infinipath|uc[mpst]\.|nl-|mca_common_(verbs|ofi|ucx)|oshmem)")
 MPI_COMPONENTS = "openmpi/lib/openmpi3/*.so", "pmix2/lib/pmix/*.so"
 
@@ -94,7 +95,7 @@ class Folder:
     def component(self, source):
         """One of Open MPI's, unless it is for a network."""
         found = {name: path for name, path in needed(source).items() if not NOT_CARRIED.match(name)}
-        if not any(map(OF_NETWORKS.match, found)):
+        if not any(map(OF_NETWORKS.match, found)) and not NOT_NEEDED.search(source):
             shutil.copy2(source, self.path(source.lstrip("/")))
             self.libraries.update(found)
 

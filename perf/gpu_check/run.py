@@ -81,9 +81,9 @@ class Run:
                 print("\n".join("   | " + line[:240] for line in text.splitlines()[-15:]), flush=True)
         return status, text, took
 
-    def row(self, stage, name, command, seconds, **environment):
+    def row(self, stage, name, command, seconds, again=True, **environment):
         """One row for a command, and the rows that it printed. What crashed on a device runs once more, with launches
-        that wait, so that its error names the kernel."""
+        that wait, so that its error names the kernel; not with several ranks, which would wait for each other."""
         status, text, took = self.call(f"{stage}: {name}", command, seconds, **environment)
         rows = [dict(row, stage=stage) for row in table.rows_of(text.splitlines())]
         skipped = re.search(r"^skipped: (.*)$", text, re.MULTILINE)
@@ -92,7 +92,7 @@ class Run:
             row["note"] = f"time was up after {took:.0f} s"
         elif status != 0:
             row["note"] = f"status {status}"
-            if self.device and re.search(r"CUDA|cuda|illegal|launch", text):
+            if again and self.device and re.search(r"CUDA|cuda|illegal|launch", text):
                 self.call(f"{stage}: {name}, again", command, min(30, seconds - took), CUDA_LAUNCH_BLOCKING="1", **environment)
         elif skipped:
             row.update(verdict="skipped", note=skipped[1])
@@ -136,7 +136,7 @@ def ranks(stage, seconds, program, count):
     def work(run, left):
         own = os.path.join(run.prefix, "usr", "bin", "mpirun")
         command = [own if os.path.exists(own) else "mpirun", "-n", str(count), *run.program(program)]
-        return run.row(stage, name, command, left, NCCL_DEBUG="WARN", NCCL_RAS_ENABLE="0")
+        return run.row(stage, name, command, left, again=False, NCCL_DEBUG="WARN", NCCL_RAS_ENABLE="0")
 
     return Task(stage, name, seconds, work)
 
@@ -179,8 +179,8 @@ MODELS = {
     "gpt2-124m": (["model.preset=gpt2-124m", *BATCH], "--layers 12 --dim 768 --heads 12 " + TORCH_BATCH),
     "gpt2-1.5b": (["model.preset=gpt2-1.5b", *BATCH], "--layers 48 --dim 1600 --heads 25 " + TORCH_BATCH),
     "llama3-8b": (
-        ["model.preset=llama3-8b", f"model.layers={LAYERS}", "train.precision=bf16", "train.global_batch=2"]
-        + ["train.micro_batch=1"],
+        ["model.preset=llama3-8b", f"model.layers={LAYERS}", "model.seq=8192", "train.precision=bf16"]
+        + ["train.global_batch=2", "train.micro_batch=1"],
         f"--family llama --layers {LAYERS} --dim 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocab 128256 --seq 8192 "
         "--micro-batch 1 --global-batch 2",
     ),

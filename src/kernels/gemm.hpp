@@ -63,6 +63,10 @@ public:
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
              const EpilogueOperands& operands = {}) const;
 
+    /// Takes another of the library's algorithms within the constructor's `most_scratch`: number 0 is the one
+    /// that the constructor took, the library's guess. Returns false, without effect, if there is no such one.
+    bool take(int algorithm);
+
     Bytes scratch_bytes() const;
     const ProductShape& shape() const;
 

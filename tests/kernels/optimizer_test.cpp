@@ -140,12 +140,11 @@ TEMPLATE_TEST_CASE("the element-wise parts of Muon", "", double, float)
             {
                 const Lent<T> on_m = lend(next_m), on_u = lend(u), on_unit = lend(unit), on_p = lend(next_p),
                               on_sum = lend(sum), on_zeros = lend(zeros);
-                const auto on_g = lend(g);
                 nesterov<T, T>(exec, n, momentum, lend(factor), on_u, on_m, on_u); // u in place of g
                 unit_norm<T>(exec, n, lend(squares), on_unit, on_unit);
                 unit_norm<T>(exec, n, lend(none), on_zeros, on_zeros);
-                weighted_sum<T>(exec, n, -2.5, on_sum, 0.5, on_g, on_sum);
-                descent<T>(exec, n, lend(hyper), decay, scale, on_g, on_p);
+                weighted_sum<T>(exec, n, -2.5, on_sum, 0.5, lend(g), on_sum);
+                descent<T>(exec, n, lend(hyper), decay, scale, lend(g), on_p);
             }
             return std::tuple(next_m, u, unit, zeros, sum, next_p);
         });

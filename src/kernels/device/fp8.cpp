@@ -18,7 +18,7 @@ constexpr i64 most_teams = 1056; // 8 per multiprocessor of an H100
 
 struct ClearFound {
     Fp8Found* found;
-    KOKKOS_FUNCTION void operator()(i64) const { *found = {0, 1}; }
+    KOKKOS_FUNCTION void operator()(i64) const { *found = {1, 0}; }
 };
 
 /// Magnitudes compare like their bits, with NaN as the largest; an integer maximum does not depend on the

@@ -4,10 +4,11 @@
 
 namespace trivium::kernels {
 
-/// Scaling data of an FP8 tensor, on the device.
-struct Fp8Found {
-    std::uint32_t amax; ///< bits of the largest magnitude (bf16)
+/// Scaling data of an FP8 tensor, on the device. Aligned, because cuBLASLt refuses factors at other
+/// addresses.
+struct alignas(16) Fp8Found {
     float back;         ///< factor from FP8 values to the original ones
+    std::uint32_t amax; ///< bits of the largest magnitude (bf16)
 };
 
 /// y_rc = bytes of x_rc under its own scale, or y_cr = its transpose; also writes `found`.

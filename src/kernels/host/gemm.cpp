@@ -153,6 +153,8 @@ Product::Product(Product&&) noexcept = default;
 Product& Product::operator=(Product&&) noexcept = default;
 Product::~Product() = default;
 
+bool Product::take(int algorithm) { return algorithm == 0; }
+
 Bytes Product::scratch_bytes() const { return impl_->scratch; }
 
 const ProductShape& Product::shape() const { return impl_->asked; }

@@ -92,11 +92,9 @@ TEMPLATE_TEST_CASE("plain convolutions and their gradients", "", TRV_TENSOR_TYPE
         });
         const auto [got_y, got_dx, got_dw] = stable([&](const Exec& exec) {
             std::vector<T> a(y.size()), b(dx.size()), c(dw.size());
-            const auto in_x = lend(x), in_w = lend(w), in_dy = lend(dy);
-            const auto to_y = lend(a), to_dx = lend(b), to_dw = lend(c);
-            convolution<T>(exec, drawn.shape, in_x, in_w, to_y);
-            convolution_grad_x<T>(exec, drawn.shape, in_dy, in_w, to_dx);
-            convolution_grad_w<T>(exec, drawn.shape, in_dy, in_x, to_dw);
+            convolution<T>(exec, drawn.shape, lend(x), lend(w), lend(a));
+            convolution_grad_x<T>(exec, drawn.shape, lend(dy), lend(w), lend(b));
+            convolution_grad_w<T>(exec, drawn.shape, lend(dy), lend(x), lend(c));
             return std::tuple(a, b, c);
         });
         INFO("round " << round);
@@ -121,9 +119,7 @@ bool check_prepared(const DrawnConvolution& drawn, ConvKind kind)
     const auto a = random<T>(volume(first), name + "a"), b = random<T>(volume(second), name + "b");
     std::vector<T> want(size(volume(result)));
     {
-        const auto in_a = lend(a), in_b = lend(b);
-        const auto to = lend(want);
-        plain_convolution({}, kind, drawn.shape, tensor_type<T>, in_a, in_b, to);
+        plain_convolution({}, kind, drawn.shape, tensor_type<T>, lend(a), lend(b), lend(want));
     }
     bool library = false;
     const auto got = std::get<0>(stable([&](const Exec& exec) {
@@ -131,9 +127,7 @@ bool check_prepared(const DrawnConvolution& drawn, ConvKind kind)
         library = prepared.by_library();
         const TestScratch scratch(prepared.scratch_bytes());
         std::vector<T> y(want.size(), T(static_cast<Acc<T>>(77)));
-        const auto in_a = lend(a), in_b = lend(b);
-        const auto to = lend(y);
-        prepared.run(exec, in_a, in_b, to, scratch);
+        prepared.run(exec, lend(a), lend(b), lend(y), scratch);
         return std::tuple(y);
     }));
     require_close(got, wide(want), tolerance<T>);

@@ -159,10 +159,7 @@ TEMPLATE_TEST_CASE("gather follows StableHLO", "", TRV_TENSOR_TYPES)
         });
         const auto y = std::get<0>(stable([&](const Exec& exec) {
             std::vector<T> result(want.size());
-            const auto in = lend(x);
-            const auto index = lend(starts);
-            const auto to = lend(result);
-            gather<T>(exec, drawn.shape, in, index, to);
+            gather<T>(exec, drawn.shape, lend(x), lend(starts), lend(result));
             return std::tuple(result);
         }));
         INFO("round " << round);
@@ -198,10 +195,8 @@ TEMPLATE_TEST_CASE("scatter follows StableHLO, in the order of the updates", "",
         });
         const auto y = std::get<0>(stable([&](const Exec& exec) {
             std::vector<T> result(want.size());
-            const auto in = lend(x), from = lend(updates);
-            const auto index = lend(starts);
-            const auto to = lend(result);
-            scatter<T>(exec, drawn.shape, how, from_operand, in, index, from, to);
+            scatter<T>(exec, drawn.shape, how, from_operand, lend(x), lend(starts), lend(updates),
+                       lend(result));
             return std::tuple(result);
         }));
         INFO("round " << round);
@@ -249,15 +244,12 @@ TEMPLATE_TEST_CASE("dynamic slices of shards, and updates", "", TRV_TENSOR_TYPES
         });
         const auto [slice, result, in_place] = stable([&](const Exec& exec) {
             std::vector<T> y(want.size()), z(x.size()), same = x;
-            const auto in = lend(x), from = lend(update);
-            const auto at = lend(starts);
-            const auto to_y = lend(y), to_z = lend(z), to_same = lend(same);
             DynamicStarts lent;
             for (int d = 0; d < s.rank; ++d)
-                lent.of[d] = at + d;
-            dynamic_slice<T>(exec, s, in, lent, to_y);
-            dynamic_update_slice<T>(exec, s, in, from, lent, to_z);
-            dynamic_update_slice<T>(exec, s, to_same, from, lent, to_same);
+                lent.of[d] = lend(starts) + d;
+            dynamic_slice<T>(exec, s, lend(x), lent, lend(y));
+            dynamic_update_slice<T>(exec, s, lend(x), lend(update), lent, lend(z));
+            dynamic_update_slice<T>(exec, s, lend(same), lend(update), lent, lend(same));
             return std::tuple(y, z, same);
         });
         INFO("round " << round);

@@ -14,9 +14,7 @@ std::vector<T> mapped(const IndexMap& map, double value, const std::vector<T>& x
 {
     return std::get<0>(stable([&](const Exec& exec) {
         std::vector<T> y(static_cast<std::size_t>(count), T(static_cast<Acc<T>>(99)));
-        const auto in = lend(x);
-        const auto out = lend(y);
-        index_copy<T>(exec, map, value, in, out + first);
+        index_copy<T>(exec, map, value, lend(x), lend(y) + first);
         return std::tuple(y);
     }));
 }

@@ -52,11 +52,9 @@ TEMPLATE_TEST_CASE("sort with a payload", "", TRV_TENSOR_TYPES)
             const auto [order, taken] = stable([&](const Exec& exec) {
                 Tokens indices(size(count));
                 std::vector<T> y(size(count));
-                const auto in = lend(keys), more = lend(payload);
-                const auto index = lend(indices);
-                const auto to = lend(y);
-                sort_order<T>(exec, lines, descending, in, index);
-                take_along<T>(exec, lines, more, static_cast<const std::int32_t*>(index), to);
+                sort_order<T>(exec, lines, descending, lend(keys), lend(indices));
+                take_along<T>(exec, lines, lend(payload), static_cast<const std::int32_t*>(lend(indices)),
+                              lend(y));
                 return std::tuple(indices, y);
             });
             for (i64 o = 0; o < lines.outer; ++o)
@@ -91,10 +89,7 @@ TEMPLATE_TEST_CASE("top_k", "", TRV_TENSOR_TYPES)
         const auto [values, indices] = stable([&, rows = rows, n = n, k = k](const Exec& exec) {
             std::vector<T> y(size(rows * k));
             Tokens at(size(rows * k));
-            const auto in = lend(x);
-            const auto to = lend(y);
-            const auto index = lend(at);
-            top_k<T>(exec, rows, n, k, 1000, in, to, index);
+            top_k<T>(exec, rows, n, k, 1000, lend(x), lend(y), lend(at));
             return std::tuple(y, at);
         });
         for (i64 r = 0; r < rows; ++r) {
@@ -123,10 +118,8 @@ TEMPLATE_TEST_CASE("cumsum in both directions", "", TRV_TENSOR_TYPES)
             const auto x = draw.tensor<T>(count, -3, 3);
             const auto [y, in_place] = stable([&](const Exec& exec) {
                 std::vector<T> result(size(count)), same = x;
-                const auto in = lend(x);
-                const auto to = lend(result), both = lend(same);
-                cumsum<T>(exec, lines, backwards, in, to);
-                cumsum<T>(exec, lines, backwards, both, both);
+                cumsum<T>(exec, lines, backwards, lend(x), lend(result));
+                cumsum<T>(exec, lines, backwards, lend(same), lend(same));
                 return std::tuple(result, same);
             });
             std::vector<T> want(size(count));

@@ -126,9 +126,7 @@ TEMPLATE_TEST_CASE("every unary op", "", TRV_TENSOR_TYPES)
         }
         const auto got = std::get<0>(stable([&](const Exec& exec) {
             std::vector<T> result(x.size());
-            const auto in = lend(x);
-            const auto out = lend(result);
-            unary<T>(exec, c.op, static_cast<i64>(x.size()), in, out);
+            unary<T>(exec, c.op, static_cast<i64>(x.size()), lend(x), lend(result));
             return std::tuple(result);
         }));
         for (std::size_t i = 0; i < x.size(); ++i) {
@@ -160,9 +158,8 @@ TEMPLATE_TEST_CASE("every binary op", "", TRV_TENSOR_TYPES)
     for (int op = 0; op <= static_cast<int>(Binary::logical_xor); ++op) {
         const auto got = std::get<0>(stable([&](const Exec& exec) {
             std::vector<T> result(a.size());
-            const auto in_a = lend(a), in_b = lend(b);
-            const auto out = lend(result);
-            binary<T>(exec, static_cast<Binary>(op), static_cast<i64>(a.size()), in_a, in_b, out);
+            binary<T>(exec, static_cast<Binary>(op), static_cast<i64>(a.size()), lend(a), lend(b),
+                      lend(result));
             return std::tuple(result);
         }));
         for (std::size_t i = 0; i < a.size(); ++i) {
@@ -199,14 +196,9 @@ TEMPLATE_TEST_CASE("compare and select", "", TRV_TENSOR_TYPES)
             Tokens result(3000);
             std::vector<T> y(3000);
             {
-                const auto in_a = lend(a), in_b = lend(b);
-                const auto out = lend(result);
-                compare<T>(exec, static_cast<Direction>(direction), n, in_a, in_b, out);
+                compare<T>(exec, static_cast<Direction>(direction), n, lend(a), lend(b), lend(result));
             }
-            const auto in_a = lend(a), in_b = lend(b);
-            const auto p = lend(result);
-            const auto out = lend(y);
-            select<T>(exec, n, p, in_a, in_b, out);
+            select<T>(exec, n, lend(result), lend(a), lend(b), lend(y));
             return std::tuple(result, y);
         });
         for (std::size_t i = 0; i < 3000; ++i) {
@@ -231,18 +223,12 @@ TEMPLATE_TEST_CASE("convert, splat and iota", "", TRV_TENSOR_TYPES)
         std::vector<bf16> h(x.size());
         Tokens i(x.size());
         std::vector<T> s(1500), w(60);
-        const auto in = lend(x);
-        const auto to_d = lend(d);
-        const auto to_f = lend(f);
-        const auto to_h = lend(h);
-        const auto to_i = lend(i);
-        const auto to_s = lend(s), to_w = lend(w);
-        convert<T>(exec, n, in, static_cast<double*>(to_d));
-        convert<T>(exec, n, in, static_cast<float*>(to_f));
-        convert<T>(exec, n, in, static_cast<bf16*>(to_h));
-        convert<T>(exec, n, in, static_cast<std::int32_t*>(to_i));
-        splat<T>(exec, 1500, -7.0, to_s);
-        iota<T>(exec, 3, 4, 5, 10, to_w);
+        convert<T>(exec, n, lend(x), static_cast<double*>(lend(d)));
+        convert<T>(exec, n, lend(x), static_cast<float*>(lend(f)));
+        convert<T>(exec, n, lend(x), static_cast<bf16*>(lend(h)));
+        convert<T>(exec, n, lend(x), static_cast<std::int32_t*>(lend(i)));
+        splat<T>(exec, 1500, -7.0, lend(s));
+        iota<T>(exec, 3, 4, 5, 10, lend(w));
         return std::tuple(d, f, h, i, s, w);
     });
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -265,9 +251,7 @@ TEMPLATE_TEST_CASE("real numbers outside of int32 saturate", "", TRV_STORAGE_TYP
                               T(std::nanf("")), T(-1.75f), T(2147483648.0f)};
     const auto got = std::get<0>(stable([&](const Exec& exec) {
         Tokens y(x.size());
-        const auto in = lend(x);
-        const auto out = lend(y);
-        convert<T>(exec, static_cast<i64>(x.size()), in, static_cast<std::int32_t*>(out));
+        convert<T>(exec, static_cast<i64>(x.size()), lend(x), static_cast<std::int32_t*>(lend(y)));
         return std::tuple(y);
     }));
     CHECK(got == Tokens{INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0, -1, INT32_MAX});

@@ -80,9 +80,7 @@ TEMPLATE_TEST_CASE("pool", "", TRV_TENSOR_TYPES)
             });
             const auto y = std::get<0>(stable([&](const Exec& exec) {
                 std::vector<T> result(want.size());
-                const auto in = lend(x);
-                const auto to = lend(result);
-                pool<T>(exec, drawn.shape, how, in, to);
+                pool<T>(exec, drawn.shape, how, lend(x), lend(result));
                 return std::tuple(result);
             }));
             INFO("round " << round << ", combine " << static_cast<int>(how));
@@ -160,10 +158,7 @@ TEMPLATE_TEST_CASE("the gradient of a pool with max or min, for boxes", "", TRV_
             });
             const auto dx = std::get<0>(stable([&](const Exec& exec) {
                 std::vector<T> result(want.size());
-                const auto in = lend(x);
-                const auto slope = lend(dy);
-                const auto to = lend(result);
-                pool_extremum_grad<T>(exec, shape, extremum, slope, in, to);
+                pool_extremum_grad<T>(exec, shape, extremum, lend(dy), lend(x), lend(result));
                 return std::tuple(result);
             }));
             INFO("round " << round);

@@ -37,9 +37,7 @@ std::vector<To> reduced(const ReduceShape& shape, Combine how, const std::vector
 {
     return std::get<0>(stable([&](const Exec& exec) {
         std::vector<To> y(static_cast<std::size_t>(results));
-        const auto in = lend(x);
-        const auto out = lend(y);
-        reduce<T, To>(exec, shape, how, in, out);
+        reduce<T, To>(exec, shape, how, lend(x), lend(y));
         return std::tuple(y);
     }));
 }
@@ -175,9 +173,7 @@ TEMPLATE_TEST_CASE("einsum of any factors", "", TRV_TENSOR_TYPES)
         });
         const auto c = std::get<0>(stable([&](const Exec& exec) {
             std::vector<T> y(want.size());
-            const auto in_a = lend(a), in_b = lend(b);
-            const auto out = lend(y);
-            einsum<T, T>(exec, shape, in_a, in_b, out);
+            einsum<T, T>(exec, shape, lend(a), lend(b), lend(y));
             return std::tuple(y);
         }));
         INFO("round " << round);

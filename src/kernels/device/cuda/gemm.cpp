@@ -130,6 +130,9 @@ struct Product::Impl {
     ProductShape shape;
     Layout a, b, c;
     Operation operation;
+    std::array<cublasLtMatmulHeuristicResult_t, 8>
+        found{};   ///< algorithms that fit the scratch, best guess first
+    int count = 0; ///< of these
     cublasLtMatmulAlgo_t algorithm{};
     Bytes scratch = 0;
     Bytes workspace = 0;      ///< of the library, at the end of the scratch
@@ -166,9 +169,10 @@ struct Product::Impl {
             if (!by_library)
                 describe_all(); // without the epilogue
         }
-        const bool found = by_library || choose(rest);
-        scratch = operands + workspace;
-        return found;
+        if (!by_library && !choose(rest))
+            return false;
+        scratch = operands;
+        return take(0);
     }
 
     void describe_all()
@@ -217,7 +221,19 @@ struct Product::Impl {
             set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre_mn);
     }
 
-    /// Takes the heuristic's first algorithm that fits the scratch. Measures nothing.
+    bool take(int number)
+    {
+        if (number < 0 || number >= count)
+            return number == 0; // an empty product
+        const cublasLtMatmulHeuristicResult_t& taken = found[static_cast<std::size_t>(number)];
+        scratch -= workspace;
+        algorithm = taken.algo;
+        workspace = static_cast<Bytes>(taken.workspaceSize);
+        scratch += workspace;
+        return true;
+    }
+
+    /// Finds the heuristic's algorithms that fit the scratch. Measures nothing.
     bool choose(Bytes most_scratch)
     {
         Preference preference;
@@ -230,24 +246,20 @@ struct Product::Impl {
         // If the sum over k is split, its parts are added in f32, in a fixed order.
         set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-        std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
-        int count = 0;
+        count = 0;
         const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
             handle(), operation.made, b.made, a.made, c.made, c.made, preference.made,
             static_cast<int>(found.size()), found.data(), &count);
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
             return false;
         check(status, "cublasLtMatmulAlgoGetHeuristic");
-        const auto fits = [&](const cublasLtMatmulHeuristicResult_t& result) {
-            return result.state == CUBLAS_STATUS_SUCCESS &&
-                   static_cast<Bytes>(result.workspaceSize) <= most_scratch;
-        };
-        const auto first = std::find_if(found.begin(), found.begin() + count, fits);
-        if (first == found.begin() + count)
-            return false;
-        algorithm = first->algo;
-        workspace = static_cast<Bytes>(first->workspaceSize);
-        return true;
+        const auto end = std::remove_if(found.begin(), found.begin() + count,
+                                        [&](const cublasLtMatmulHeuristicResult_t& result) {
+                                            return result.state != CUBLAS_STATUS_SUCCESS ||
+                                                   static_cast<Bytes>(result.workspaceSize) > most_scratch;
+                                        });
+        count = static_cast<int>(end - found.begin());
+        return count > 0;
     }
 
     /// Writes both operands in FP8 to the start of the scratch.
@@ -299,6 +311,8 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch) : i
 Product::Product(Product&&) noexcept = default;
 Product& Product::operator=(Product&&) noexcept = default;
 Product::~Product() = default;
+
+bool Product::take(int algorithm) { return impl_->take(algorithm); }
 
 Bytes Product::scratch_bytes() const { return impl_->scratch; }
 
