@@ -11,8 +11,7 @@ constexpr Bytes largest_gather = Bytes{1}
 std::vector<DenseMove> native_moves(const CollectiveShape& shape, int ranks, bool deterministic)
 {
     const bool gathers = shape.kind == CollectiveKind::all_gather;
-    if (!gathers && (deterministic || shape.combine != Combine::sum ||
-                     (shape.type != DType::f32 && shape.type != DType::f64)))
+    if (!gathers && (deterministic || shape.combine != Combine::sum || !is_floating(shape.type)))
         return {};
     std::vector<DenseMove> moves;
     for (const Operand& operand : shape.operands) {

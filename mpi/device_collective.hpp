@@ -6,12 +6,12 @@ namespace trivium {
 
 /// A collective bound to its memory. It may run many times. Three methods, the same on all members:
 ///   native:  the back-end's own collective. For gathers, if every operand is sharded evenly along its first
-///            dimension; for sums of f32 and f64 sharded like that (or all_reduce), if not `deterministic`.
-///            The back-end decides the order of additions: within 1e-6 of the sum of magnitudes for f32, and
-///            other buckets give other bits.
+///            dimension; for sums of floating types sharded like that (or all_reduce), if not
+///            `deterministic`. The back-end decides the order of additions, and may round bf16 after each:
+///            within 1e-6 of the sum of magnitudes for f32; other buckets give other bits.
 ///   gather:  a small all_reduce: every rank gathers all contributions and combines them.
 ///   rounds:  everything else, as on the host.
-/// The last two combine in rank order and give the bits of the host; bf16 is added in f32 and rounded once.
+/// The last two combine in rank order and give the bits of the host: bf16 is added in f32 and rounded once.
 /// lse uses the device's exp and log1p.
 class DeviceCollective {
 public:

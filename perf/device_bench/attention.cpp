@@ -159,7 +159,8 @@ namespace {
 constexpr Bytes scratch_of_gpus = Bytes{576} << 20;
 
 /// By cuDNN where it applies, unless `cudnn` is false.
-void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool deterministic, const char* by)
+void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool deterministic, const char* by,
+                        Bytes scratch_bytes = scratch_of_gpus)
 {
     const AttentionShape shape{z.batch,    z.seq, z.seq, z.kv_heads,   z.q_per_kv,
                                z.head_dim, 0,     cudnn, deterministic};
@@ -174,7 +175,7 @@ void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool determini
     const int threads = bench.bed.exec().threads;
     const Bytes size =
         std::max({attention_scratch<bf16>(shape, threads), attention_grad_scratch<bf16>(shape, threads),
-                  bench.tiny() ? 0 : scratch_of_gpus});
+                  bench.tiny() ? 0 : scratch_bytes});
     const std::shared_ptr<void> memory = bench.bed.allocate(size);
     const Scratch scratch{memory.get(), size};
     const std::string at =
@@ -204,6 +205,7 @@ void bench_attention_by(Bench& bench, const Sizes& z, bool cudnn, bool determini
 void bench_attention(Bench& bench, const Sizes& z)
 {
     bench_attention_by(bench, z, true, true, "");
+    bench_attention_by(bench, z, true, true, " 4 GiB of scratch", bench.tiny() ? 0 : Bytes{4} << 30);
     bench_attention_by(bench, z, true, false, " any order");
     bench_attention_by(bench, z, false, true, " own");
 }
