@@ -114,7 +114,7 @@ def launcher():
     return os.path.realpath(found)
 
 
-def pack(made, to, limit):
+def pack(made, to, limit, level):
     with tempfile.TemporaryDirectory() as work:
         folder = Folder(os.path.join(work, "packed"))
         programs = [path for path in TARGETS.values() if os.path.exists(os.path.join(made, path))]
@@ -133,7 +133,7 @@ def pack(made, to, limit):
         with open(archive, "wb") as file:
             tar = ["tar", "-C", folder.at, "--owner=0", "--group=0", "--sort=name", "-cf", "-", "."]
             with subprocess.Popen(tar, stdout=subprocess.PIPE) as packing:
-                subprocess.run(["xz", "-T0", "-6", "--block-size=8MiB"], stdin=packing.stdout, stdout=file, check=True)
+                subprocess.run(["xz", "-T0", f"-{level}", "--block-size=8MiB"], stdin=packing.stdout, stdout=file, check=True)
         size = os.path.getsize(archive)
         print("\n".join(f"{os.path.getsize(folder.path('programs', os.path.basename(p))) / 2**20:6.1f} MiB  {os.path.basename(p)}" for p in programs))
         print(f"{to}/programs.tar.xz: {size / 2**20:.1f} MiB, of at most {limit}")
@@ -152,6 +152,7 @@ def main():
     parser.add_argument("--preset", choices=["cuda", "default"], default="cuda", help="default: CPU programs, to rehearse")
     parser.add_argument("--limit", type=int, default=45, metavar="MIB", help="maximum size of the archive")
     parser.add_argument("--jobs", default=str(len(os.sched_getaffinity(0))))
+    parser.add_argument("--level", type=int, default=6, choices=range(10), metavar="0…9", help="of compression (6)")
     parser.add_argument("--built", metavar="DIR4", help="pack this build instead of building")
     options = parser.parse_args()
     if not options.built and options.preset == "cuda":
@@ -164,7 +165,7 @@ def main():
         options.jobs,
         options.preset,
     )
-    pack(made, os.path.abspath(options.folder), options.limit)
+    pack(made, os.path.abspath(options.folder), options.limit, options.level)
 
 
 if __name__ == "__main__":

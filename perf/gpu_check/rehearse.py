@@ -73,7 +73,7 @@ def main():
     problems = check_programs(os.path.join(build, "carried"))
     print("\n".join(problems) or "every program and library finds what it needs", flush=True)
     command = [sys.executable, "-B", os.path.join(HERE, "run.py"), arguments.folder, "--build", build]
-    command += ["--tiny", "--only", "step,kernels"] if arguments.tiny else []
+    command += ["--plan", "tiny"] if arguments.tiny else []
     status = subprocess.run(command, check=False).returncode
     return 1 if problems or status else 0
 

@@ -212,7 +212,8 @@ def step(seconds, model, label="", *keys):
     name = model + (f", {label}" if label else "")
 
     def work(run, left):
-        options = ["--json", "--shapes", "--steps", "5", "--peak-seconds", "0.1", *MODELS[model][0]]
+        threads = ["--threads", "1"] if run.options.tiny else []
+        options = [*threads, "--json", "--shapes", "--steps", "5", "--peak-seconds", "0.1", *MODELS[model][0]]
         command = run.program("perf_step", *options, *(TINY if run.options.tiny else []), *keys)
         row = run.row("step", name, command, left)[-1]
         found = figures(run.said.get(f"step: {name}", "")) if row["verdict"] == "passed" else None
@@ -264,12 +265,13 @@ def torch(seconds, model, attention="default", warm=False):
 
 def kernels(seconds, *choice):
     """The results of perf_device, also if it did not finish."""
+    name = " ".join(["perf_device", *choice])
 
     def work(run, left):
         tiny = ["--tiny"] if run.options.tiny else []
-        return run.row("kernels", "perf_device", run.program("perf_device", "--json", *tiny, *choice), left)
+        return run.row("kernels", name, run.program("perf_device", "--json", *tiny, *choice), left)
 
-    return Task("kernels", "perf_device", seconds, work)
+    return Task("kernels", name, seconds, work)
 
 
 def with_tool(stage, name, seconds, tool, options, program):
@@ -317,6 +319,7 @@ PLANS = {
             *[torch(75, model, warm=True) for model in MODELS],
         ],
         [step(30, "gpt2-124m")],
+        [train(30, "speed")],
         [step(40, "gpt2-1.5b", "own attention", OWN)],
         [step(40, "gpt2-1.5b")],
         [step(45, "llama3-8b", "own attention", OWN)],
@@ -336,8 +339,10 @@ PLANS = {
         [step(45, "llama3-8b")],
         [profile(60, "gpt2-1.5b", "model.layers=2", OWN)],
         [kernels(70)],
+        [kernels(70, "--only", "algorithms")],
         [sanitizer(40, tool, "test_device", SMALLEST_ATTENTION) for tool in ("memcheck", "racecheck")],
     ],
+    "tiny": [[step(60, "gpt2-124m")], [kernels(60)]],
 }
 
 
@@ -352,9 +357,8 @@ def parse(arguments):
     parser.add_argument("folder", metavar="DIR", help="folder that prepare made")
     parser.add_argument("--out", metavar="DIR2", help="folder for the log and table.json (default: DIR3/out)")
     parser.add_argument("--minutes", type=float, default=8, help="time limit for everything")
-    parser.add_argument("--plan", choices=PLANS, default="first", help="which tasks (first)")
+    parser.add_argument("--plan", choices=PLANS, default="first", help="which tasks (first); tiny: CPU programs, at sizes of seconds")
     parser.add_argument("--only", default="", metavar="STAGE,…", help="tests, train, nccl, grid, step, torch, kernels, …")
-    parser.add_argument("--tiny", action="store_true", help="rehearse with CPU programs, at sizes of seconds")
     parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="folder to unpack and build in")
     parser.add_argument("--arch", default="HOPPER90", help="the GPU's name in Kokkos, to build there")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="concurrent compilers")
@@ -362,6 +366,7 @@ def parse(arguments):
     options.folder = os.path.abspath(options.folder)
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "out"))
+    options.tiny = options.plan == "tiny"
     options.only = [name for name in options.only.split(",") if name]
     stages = {task.stage for group in PLANS[options.plan] for task in group}
     if unknown := set(options.only) - stages:
