@@ -9,7 +9,7 @@ namespace trivium::kernels {
 
 inline constexpr i64 block_size = 16384;
 
-TRV_HOST_DEVICE inline i64 blocks_of(i64 n) { return (n + block_size - 1) / block_size; }
+TRV_HOST_DEVICE inline i64 blocks_in(i64 n) { return (n + block_size - 1) / block_size; }
 
 /// A part of a list that is a kernel argument by value; the arguments of a launch must stay below 4 KB.
 template <class Item, int most>
@@ -54,7 +54,7 @@ void in_parts(std::span<const Item> items, F share)
         if constexpr (requires { part.before; }) {
             part.before[0] = 0;
             for (int k = 0; k < part.count; ++k)
-                part.before[k + 1] = part.before[k] + static_cast<int>(blocks_of(part.item[k].n));
+                part.before[k + 1] = part.before[k] + static_cast<int>(blocks_in(part.item[k].n));
         }
         share(part);
     }

@@ -30,7 +30,7 @@ void sum_squares_part(const Exec& exec, const SquaresBlocks<T>& part, double* pa
     for_rows<double>(
         exec, "sum_squares_join", part.count, 1, KOKKOS_LAMBDA(const Row& row, i64 k) {
             const double* from = partial + part.before[k];
-            const double total = row.total<double>(blocks_of(part.item[k].n), [=](i64 i) { return from[i]; });
+            const double total = row.total<double>(blocks_in(part.item[k].n), [=](i64 i) { return from[i]; });
             double* const out = part.item[k].out;
             row.single([=] { *out = total; });
         });
@@ -118,7 +118,7 @@ template <class Real, class F>
 void for_blocks(const Exec& exec, const char* name, i64 n, F f)
 {
     for_rows<Real>(
-        exec, name, blocks_of(n), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+        exec, name, blocks_in(n), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
             const i64 begin = block * block_size, rest = n - begin;
             f(row, begin, rest < block_size ? rest : block_size);
         });
