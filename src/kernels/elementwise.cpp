@@ -1,5 +1,6 @@
 #include "kernels/elementwise.hpp"
 
+#include "kernels/blocks.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
 #include "row_parallel.hpp"
@@ -103,6 +104,32 @@ void cast(const Exec& exec, i64 n, const From* x, To* y)
         exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
 }
 
+namespace {
+
+template <class From, class To>
+using CastBlocks = Blocks<CastOf<From, To>, 128>;
+
+template <class From, class To>
+void cast_part(const Exec& exec, const CastBlocks<From, To>& part)
+{
+    for_rows<From>(
+        exec, "cast", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+            const auto at = part.place(block);
+            const CastOf<From, To>& array = part.item[at.array];
+            row.map(
+                at.size, [](Acc<From> v) { return static_cast<Acc<To>>(v); }, array.y + at.begin,
+                array.x + at.begin);
+        });
+}
+
+} // namespace
+
+template <class From, class To>
+void cast_all(const Exec& exec, std::span<const CastOf<From, To>> arrays)
+{
+    in_parts<CastBlocks<From, To>>(arrays, [&](const CastBlocks<From, To>& part) { cast_part(exec, part); });
+}
+
 template <class T, class To>
 void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite)
 {
@@ -136,6 +163,9 @@ template void copy_rows(const Exec&, i64, i64, const std::int32_t*, i64, std::in
     template void cast(const Exec&, i64, const T*, double*);                                                 \
     template void cast(const Exec&, i64, const T*, float*);                                                  \
     template void cast(const Exec&, i64, const T*, bf16*);                                                   \
+    template void cast_all(const Exec&, std::span<const CastOf<T, double>>);                                 \
+    template void cast_all(const Exec&, std::span<const CastOf<T, float>>);                                  \
+    template void cast_all(const Exec&, std::span<const CastOf<T, bf16>>);                                   \
     template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);                                     \
     template void accumulate(const Exec&, i64, bf16*, const T*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)

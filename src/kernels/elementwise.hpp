@@ -2,6 +2,8 @@
 // One element in, one element out. Every output may alias an input of the same type exactly.
 #include "kernels/exec.hpp"
 
+#include <span>
+
 namespace trivium::kernels {
 
 /// y = silu(gate) * up, silu(g) = g / (1 + exp(-g)) (Shazeer 2020).
@@ -31,6 +33,18 @@ void fill(const Exec& exec, i64 n, double value, T* y);
 /// y = x in another type, rounded to nearest. May alias only if the types are the same.
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y);
+
+/// n numbers x, and the destination of their casts.
+template <class From, class To>
+struct CastOf {
+    const From* x = nullptr;
+    To* y = nullptr;
+    i64 n = 0;
+};
+/// cast() of several arrays, with the same bits; on a device many share a launch.
+template <class From, class To>
+void cast_all(const Exec& exec, std::span<const CastOf<From, To>> arrays);
+
 /// y[r, i] = x[r, i] for `columns` elements of each row, whose rows begin x_stride and y_stride elements
 /// apart: takes a part of a dimension, or puts one into its place. Also for int32.
 template <class T>

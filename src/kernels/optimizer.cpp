@@ -1,70 +1,13 @@
 #include "kernels/optimizer.hpp"
 
 #include "base/check.hpp"
+#include "kernels/blocks.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
 #include "row_parallel.hpp"
 
-#include <algorithm>
-
 namespace trivium::kernels {
-
-namespace {
-
-constexpr i64 block_size = 16384;
-
-TRV_HOST_DEVICE i64 blocks_of(i64 n) { return (n + block_size - 1) / block_size; }
-
-/// A part of a list that is a kernel argument by value; the arguments of a launch must stay below 4 KB.
-template <class Item, int most>
-struct Listed {
-    Item item[most];
-    int count = 0;
-};
-
-/// The blocks of several arrays as one sequence.
-template <class Item, int most>
-struct Blocks : Listed<Item, most> {
-    /// Array, offset and size of a block.
-    struct Place {
-        int array;
-        i64 begin, size;
-    };
-
-    i64 blocks() const { return before(this->count); }
-    /// Number of blocks in the previous arrays.
-    TRV_HOST_DEVICE i64 before(int array) const
-    {
-        i64 blocks = 0;
-        for (int k = 0; k < array; ++k)
-            blocks += blocks_of(this->item[k].n);
-        return blocks;
-    }
-    TRV_HOST_DEVICE Place place(i64 block) const
-    {
-        int k = 0;
-        for (i64 here; block >= (here = blocks_of(this->item[k].n)); ++k)
-            block -= here;
-        const i64 begin = block * block_size, rest = this->item[k].n - begin;
-        return {k, begin, rest < block_size ? rest : block_size};
-    }
-};
-
-/// share(part) for parts of `items`.
-template <class Part, class Item, class F>
-void in_parts(std::span<const Item> items, F share)
-{
-    constexpr std::size_t most = sizeof(Part::item) / sizeof(Item);
-    for (std::size_t at = 0; at < items.size(); at += most) {
-        Part part;
-        part.count = static_cast<int>(std::min(most, items.size() - at));
-        std::copy_n(items.data() + at, part.count, part.item);
-        share(part);
-    }
-}
-
-} // namespace
 
 Bytes sum_squares_scratch(i64 n) { return ceil_div(n, block_size) * static_cast<Bytes>(sizeof(double)); }
 
@@ -86,8 +29,8 @@ void sum_squares_part(const Exec& exec, const SquaresBlocks<T>& part, double* pa
         });
     for_rows<double>(
         exec, "sum_squares_join", part.count, 1, KOKKOS_LAMBDA(const Row& row, i64 k) {
-            const double* from = partial + part.before(static_cast<int>(k));
-            const double total = row.total<double>(blocks_of(part.item[k].n), [=](i64 i) { return from[i]; });
+            const double* from = partial + part.before[k];
+            const double total = row.total<double>(blocks_in(part.item[k].n), [=](i64 i) { return from[i]; });
             double* const out = part.item[k].out;
             row.single([=] { *out = total; });
         });
@@ -175,7 +118,7 @@ template <class Real, class F>
 void for_blocks(const Exec& exec, const char* name, i64 n, F f)
 {
     for_rows<Real>(
-        exec, name, blocks_of(n), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+        exec, name, blocks_in(n), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
             const i64 begin = block * block_size, rest = n - begin;
             f(row, begin, rest < block_size ? rest : block_size);
         });

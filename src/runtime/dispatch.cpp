@@ -25,12 +25,15 @@ k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.
 
 k::AttentionShape attention_shape(const Args& a, int q, int key)
 {
-    return {a.dim(q, 0), a.dim(q, 1),
+    return {a.dim(q, 0),
+            a.dim(q, 1),
             a.dim(key, 1),
             a.dim(q, 2),
             a.dim(q, 3),
             a.dim(q, 4),
-            a.attrs().scale.value_or(0), a.b.cudnn, a.b.deterministic};
+            a.attrs().scale.value_or(0),
+            a.b.cudnn,
+            a.b.deterministic};
 }
 
 k::RopeShape rope_shape(const Args& a)
@@ -268,6 +271,17 @@ Call bind_adamw(std::span<const Binding> bindings)
     };
 }
 
+template <class From, class To>
+Call bind_casts(std::span<const Binding> bindings)
+{
+    std::vector<k::CastOf<From, To>> arrays;
+    for (const Binding& b : bindings) {
+        const Args a{b};
+        arrays.push_back({a.in<From>(0), a.out<To>(0), a.n(0)});
+    }
+    return [arrays](const k::Exec& e) { k::cast_all<From, To>(e, arrays); };
+}
+
 /// Ops on statistics and master weights: double or float.
 template <class R>
 Call bind_real(const Binding& b)
@@ -368,13 +382,20 @@ Call Dispatch::bind(const Binding& b)
 bool can_bind_together(const Binding& first, const Binding& next)
 {
     const Op &a = *first.op, &b = *next.op;
-    if (a.kind != b.kind || (a.kind != OpKind::adamw && a.kind != OpKind::sum_squares))
+    if (a.kind != b.kind)
         return false;
-    // One kernel call has one element type of each kind, one clipping factor and one step.
-    if (a.kind == OpKind::adamw && (a.operands[4] != b.operands[4] || a.operands[5] != b.operands[5] ||
-                                    Args{first}.in_type(3).dtype != Args{next}.in_type(3).dtype))
-        return false;
-    return Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype;
+    const Args x{first}, y{next};
+    const auto reads_alike = [&](int i) { return x.in_type(i).dtype == y.in_type(i).dtype; };
+    switch (a.kind) {
+    case OpKind::adamw: // one clipping factor and one step
+        return reads_alike(0) && reads_alike(3) && a.operands[4] == b.operands[4] &&
+               a.operands[5] == b.operands[5];
+    case OpKind::sum_squares: return reads_alike(0);
+    case OpKind::cast:
+        return reads_alike(0) && x.in_type(0).dtype != DType::i32 && x.out_type(0).dtype != DType::i32 &&
+               x.out_type(0).dtype == y.out_type(0).dtype;
+    default: return false;
+    }
 }
 
 Call Dispatch::bind_together(std::span<const Binding> bindings)
@@ -386,6 +407,11 @@ Call Dispatch::bind_together(std::span<const Binding> bindings)
     if (first.op->kind == OpKind::sum_squares)
         return with_type(Args{first}.in_type(0).dtype,
                          [&](auto t) { return bind_squares<decltype(t)>(bindings); });
+    if (first.op->kind == OpKind::cast)
+        return with_type(Args{first}.in_type(0).dtype, [&](auto from) {
+            return with_type(Args{first}.out_type(0).dtype,
+                             [&](auto to) { return bind_casts<decltype(from), decltype(to)>(bindings); });
+        });
     const auto bind_update = [&](auto real) -> Call {
         using R = decltype(real);
         return Args{first}.in_type(3).dtype == DType::bf16 ? bind_adamw<R, bf16>(bindings)

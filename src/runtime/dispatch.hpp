@@ -23,7 +23,7 @@ struct Binding {
 };
 
 /// Whether a single launch can run both ops, of any sizes, if neither reads a result of the other: updates of
-/// one step, sums of squares.
+/// one step, sums of squares, casts of one type to another.
 bool can_bind_together(const Binding& first, const Binding& next);
 
 /// Makes Calls; caches the compiled products and convolutions by shape.

@@ -154,6 +154,47 @@ TEMPLATE_TEST_CASE("cast", "", TRV_STORAGE_TYPES)
     }
 }
 
+TEMPLATE_TEST_CASE("casts of several arrays are those of each", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    std::vector<i64> sizes{0, 1, 17, 16384, 0, 0, 50001};
+    for (int i = 0; i < 250; ++i) // more than fit in one launch
+        sizes.push_back(i % 7);
+    std::vector<std::vector<T>> x;
+    for (const i64 n : sizes)
+        x.push_back(random<T>(n + 4, "x" + std::to_string(x.size())));
+    const auto check = [&](auto to) {
+        using To = decltype(to);
+        const auto [together, single] = stable([&](const Exec& exec) {
+            std::vector<std::vector<To>> y;
+            for (const auto& each : x)
+                y.emplace_back(each.size());
+            auto z = y;
+            {
+                const auto on_x = lend_all(std::as_const(x));
+                const auto on_y = lend_all(y), on_z = lend_all(z);
+                std::vector<CastOf<T, To>> arrays;
+                for (std::size_t i = 0; i < sizes.size(); ++i) { // aligned alike, differently, or not at all
+                    const std::size_t from = i % 4, into = i % 3;
+                    arrays.push_back({on_x[i] + from, on_y[i] + into, sizes[i]});
+                    cast<T, To>(exec, sizes[i], on_x[i] + from, on_z[i] + into);
+                }
+                cast_all<T, To>(exec, arrays);
+            }
+            std::vector<To> flat_y, flat_z;
+            for (std::size_t i = 0; i < y.size(); ++i) {
+                flat_y.insert(flat_y.end(), y[i].begin(), y[i].end());
+                flat_z.insert(flat_z.end(), z[i].begin(), z[i].end());
+            }
+            return std::tuple(flat_y, flat_z);
+        });
+        CHECK(same_bits(together, single));
+    };
+    check(double{});
+    check(float{});
+    check(bf16{});
+}
+
 TEST_CASE("NaN and infinity pass through")
 {
     start_runtime();
