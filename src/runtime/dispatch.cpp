@@ -25,12 +25,15 @@ k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.
 
 k::AttentionShape attention_shape(const Args& a, int q, int key)
 {
-    return {a.dim(q, 0), a.dim(q, 1),
+    return {a.dim(q, 0),
+            a.dim(q, 1),
             a.dim(key, 1),
             a.dim(q, 2),
             a.dim(q, 3),
             a.dim(q, 4),
-            a.attrs().scale.value_or(0), a.b.cudnn, a.b.deterministic};
+            a.attrs().scale.value_or(0),
+            a.b.cudnn,
+            a.b.deterministic};
 }
 
 k::RopeShape rope_shape(const Args& a)
@@ -333,7 +336,8 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::matmul:
     case OpKind::matmul_bias:
     case OpKind::matmul_bias_gelu:
-    case OpKind::matmul_gelu_grad: return bind_product(b);
+    case OpKind::matmul_gelu_grad:
+    case OpKind::matmul_add: return bind_product(b);
     case OpKind::count_valid:
         return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::count_valid(e, n, t, y, o);
