@@ -33,6 +33,8 @@ const Fusion fusions[] = {
     {K::matmul, K::bias_add, 0, K::matmul_bias, bias_of_columns},
     {K::matmul_bias, K::gelu, 0, K::matmul_bias_gelu},
     {K::matmul, K::gelu_grad, 0, K::matmul_gelu_grad, any_product},
+    {K::matmul, K::add, 1, K::matmul_add, any_product, true},
+    {K::matmul, K::add, 0, K::matmul_add, any_product, true},
     {K::add, K::rms_norm, 0, K::add_rms_norm},
     {K::add, K::layer_norm, 0, K::add_layer_norm},
     {K::rms_norm_grad_x, K::add, 1, K::rms_norm_grad_x_add},
@@ -47,11 +49,15 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 {
     if (first.accumulate || second.accumulate || first.results.size() != 1)
         return nullptr;
+    // A fused op computes in one type, and the libraries in floating numbers.
+    if (first.attrs.dtype || !is_floating(graph[first.results[0]].type.dtype))
+        return nullptr;
     for (const Fusion& row : fusions) {
         const auto through = static_cast<std::size_t>(row.through);
         // The second op must read the intermediate value only once, because the fused op has no operand for
         // it.
         if (row.first == first.kind && row.second == second.kind &&
+            !(row.gradients_only && first.phase == Phase::forward) &&
             second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
             (!row.fits || row.fits(rule_of(graph, first), rule_of(graph, second))))

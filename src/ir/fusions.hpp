@@ -13,6 +13,9 @@ struct Fusion {
     OpKind fused;
     /// Whether `fused` can replace these two, by their rules; null: always.
     bool (*fits)(const FactorRule& first, const FactorRule& second) = nullptr;
+    /// Not in the forward phase, where sums must have the same rounding in training, in evaluation, and on
+    /// any pipeline.
+    bool gradients_only = false;
 };
 
 /// The first row that fits two ops of a graph, or null.

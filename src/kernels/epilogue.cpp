@@ -18,6 +18,7 @@ void finish(const Exec& exec, const ProductShape& shape, T* c, const T* bias, T*
         gelu(exec, shape.m * shape.n, pre, c);
         break;
     case Epilogue::gelu_grad: gelu_grad(exec, shape.m * shape.n, c, pre, c); break;
+    case Epilogue::add: add(exec, shape.m * shape.n, pre, c, c); break;
     }
 }
 

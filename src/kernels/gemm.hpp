@@ -14,9 +14,10 @@ enum class Epilogue {
     bias,      ///< C = P + bias_n on every row
     bias_gelu, ///< pre = P + bias_n, C = gelu(pre)
     gelu_grad, ///< C = P * gelu'(pre)
+    add,       ///< C = P + D, with D in the place of pre
 };
 
-/// Further operands of an epilogue, of C's type. bias_gelu writes pre_mn, gelu_grad reads it.
+/// Further operands of an epilogue, of C's type. bias_gelu writes pre_mn, gelu_grad and add read it.
 struct EpilogueOperands {
     const void* bias_n = nullptr;
     void* pre_mn = nullptr;

@@ -24,9 +24,9 @@ public:
     Graph run()
     {
         std::vector<Op> ops;
-        for (Op& op : g_.ops)
-            if (ops.empty() || !join(ops.back(), op))
-                ops.push_back(std::move(op));
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (ops.empty() || fuses_with_next(i) || !join(ops.back(), g_.ops[i]))
+                ops.push_back(std::move(g_.ops[i]));
         g_.ops = std::move(ops);
         // Removing an op leaves a value without producer.
         std::vector<bool> kept(g_.values.size(), false);
@@ -43,17 +43,31 @@ private:
     /// Replaces `first` by one op that does both, if a fusion fits.
     bool join(Op& first, const Op& second)
     {
+        const Fusion* fusion = fitting(first, second);
+        if (fusion)
+            first = fused_op(g_, first, second, *fusion);
+        return fusion != nullptr;
+    }
+
+    /// A recomputed sum must be fused as in the forward phase, with its norm.
+    bool fuses_with_next(std::size_t i) const
+    {
+        return i + 1 < g_.ops.size() && fitting(g_.ops[i], g_.ops[i + 1]);
+    }
+
+    /// The fusion that fits, or null.
+    const Fusion* fitting(const Op& first, const Op& second) const
+    {
         if (first.region != second.region || first.phase != second.phase ||
             stage_of(g_, first) != stage_of(g_, second))
-            return false;
+            return nullptr;
         const Fusion* fusion = find_fusion(g_, first, second);
         if (!fusion)
-            return false;
+            return nullptr;
         const bool read_by_others = needed_[first.results[0].index()] > 1;
         if (keeps_middle(*fusion) ? !read_by_others && !in_place(fusion->fused) : read_by_others)
-            return false;
-        first = fused_op(g_, first, second, *fusion);
-        return true;
+            return nullptr;
+        return fusion;
     }
 
     /// Whether the last result may use an operand's buffer, so that it needs no memory.

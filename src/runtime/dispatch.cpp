@@ -347,7 +347,8 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::matmul:
     case OpKind::matmul_bias:
     case OpKind::matmul_bias_gelu:
-    case OpKind::matmul_gelu_grad: return bind_product(b);
+    case OpKind::matmul_gelu_grad:
+    case OpKind::matmul_add: return bind_product(b);
     case OpKind::count_valid:
         return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::count_valid(e, n, t, y, o);

@@ -29,6 +29,7 @@ kernels::Epilogue epilogue_of(OpKind kind)
     case OpKind::matmul_bias: return kernels::Epilogue::bias;
     case OpKind::matmul_bias_gelu: return kernels::Epilogue::bias_gelu;
     case OpKind::matmul_gelu_grad: return kernels::Epilogue::gelu_grad;
+    case OpKind::matmul_add: return kernels::Epilogue::add;
     default: return kernels::Epilogue::none;
     }
 }
@@ -39,7 +40,8 @@ kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue 
     case kernels::Epilogue::none: break;
     case kernels::Epilogue::bias: return {b.operands[2], nullptr};
     case kernels::Epilogue::bias_gelu: return {b.operands[2], b.results[1]};
-    case kernels::Epilogue::gelu_grad: return {nullptr, b.operands[2]};
+    case kernels::Epilogue::gelu_grad:
+    case kernels::Epilogue::add: return {nullptr, b.operands[2]};
     }
     return {};
 }

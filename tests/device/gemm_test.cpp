@@ -80,6 +80,9 @@ TEST_CASE("products on a device: the sizes of training")
     ProductShape hidden{tokens, ffn, dim, false, true}; // dY W'
     hidden.epilogue = Epilogue::gelu_grad;
     check_product<bf16, bf16>(hidden, on<bf16, bf16>(device), tolerance<bf16>);
+    ProductShape sum{tokens, dim, dim, false, true};
+    sum.epilogue = Epilogue::add;
+    check_product<bf16, bf16>(sum, on<bf16, bf16>(device), tolerance<bf16>);
     check_product<bf16, float>({dim, ffn, tokens, true, false}, on<bf16, float>(device), 1e-4); // X' dY
     check_product<float, float>({dim, ffn, tokens, true, false}, on<float, float>(device), tolerance<float>);
     check_product<bf16, bf16>({some, vocab, dim, false, true}, on<bf16, bf16>(device), tolerance<bf16>);
@@ -116,8 +119,8 @@ TEMPLATE_TEST_CASE(
              {std::tuple<i64, i64, i64>{32, 48, 80}, {128, 256, 192}, {33, 48, 80}, {32, 50, 7}})
             for (const bool ta : {false, true})
                 for (const bool tb : {false, true})
-                    for (const Epilogue epilogue :
-                         {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad}) {
+                    for (const Epilogue epilogue : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu,
+                                                    Epilogue::gelu_grad, Epilogue::add}) {
                         if (epilogue != Epilogue::none && std::is_same_v<Out, float>)
                             continue;
                         ProductShape shape{m, n, k, ta, tb, DType::bf16, dtype_of<Out>};
@@ -141,6 +144,8 @@ TEMPLATE_TEST_CASE(
                                 want[i] = reference::gelu(want[i]);
                             if (epilogue == Epilogue::gelu_grad)
                                 want[i] *= gelu_slope(pre[i]);
+                            if (epilogue == Epilogue::add)
+                                want[i] += pre[i];
                         }
                         on<bf16, Out>(device)(shape, true, data);
                         // Hopper accumulates FP8 products with fewer bits than f32.

@@ -95,6 +95,8 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
                     }
                     if (shape.epilogue == Epilogue::gelu_grad)
                         sum *= gelu_slope(pre[at]);
+                    if (shape.epilogue == Epilogue::add)
+                        sum += pre[at];
                     want.push_back(overwrite ? sum : sum + c[at]);
                     got.push_back(after.c[at]);
                 }
@@ -111,7 +113,8 @@ void check_products(const RunProduct<T, Out>& run, double tol)
                             {64, 64, 64}, {1, 300, 64}, {128, 48, 96}, {33, 257, 50}, {2, 2, 1500}};
     std::vector<Epilogue> epilogues{Epilogue::none};
     if (std::is_same_v<T, Out>)
-        epilogues.insert(epilogues.end(), {Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad});
+        epilogues.insert(epilogues.end(),
+                         {Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad, Epilogue::add});
     for (const bool transpose_a : {false, true})
         for (const bool transpose_b : {false, true}) {
             for (const auto& [m, n, k] : sizes)

@@ -54,11 +54,12 @@ TEMPLATE_TEST_CASE("an epilogue gives the bits of separate kernels", "", TRV_STO
     const auto a = random<T>(37 * 65, "a"), b = random<T>(48 * 65, "b"), bias = random<T>(48, "bias");
     const std::size_t size = 37 * 48;
     const TestScratch scratch(Product(shape).scratch_bytes());
-    std::vector<T> sum(size), biased(size), activated(size), slope(size), c(size), pre(size);
+    std::vector<T> sum(size), biased(size), activated(size), slope(size), added(size), c(size), pre(size);
     Product(shape).run({}, a.data(), b.data(), sum.data(), true, scratch);
     bias_add<T>({}, 37, 48, sum.data(), bias.data(), biased.data());
     gelu<T>({}, 37 * 48, biased.data(), activated.data());
     gelu_grad<T>({}, 37 * 48, sum.data(), biased.data(), slope.data());
+    add<T>({}, 37 * 48, biased.data(), sum.data(), added.data());
     const auto run = [&](Epilogue epilogue) {
         shape.epilogue = epilogue;
         Product(shape).run({}, a.data(), b.data(), c.data(), true, scratch, {bias.data(), pre.data()});
@@ -70,6 +71,8 @@ TEMPLATE_TEST_CASE("an epilogue gives the bits of separate kernels", "", TRV_STO
     CHECK(same_bits(pre, biased));
     run(Epilogue::gelu_grad);
     CHECK(same_bits(c, slope));
+    run(Epilogue::add);
+    CHECK(same_bits(c, added));
 }
 
 TEST_CASE("long sums of a transposed product do not depend on the threads")

@@ -88,7 +88,8 @@ cudaDataType_t type_of(Fp8 format) { return format == Fp8::e4m3 ? CUDA_R_8F_E4M3
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
 {
     switch (epilogue) {
-    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::none:
+    case Epilogue::add: return CUBLASLT_EPILOGUE_DEFAULT; // D is the library's C
     case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::gelu_grad: return CUBLASLT_EPILOGUE_DGELU;
@@ -116,7 +117,7 @@ constexpr std::uint32_t alignment = 256;
 bool fits_library(const ProductShape& shape)
 {
     const bool activates = shape.epilogue == Epilogue::bias_gelu || shape.epilogue == Epilogue::gelu_grad;
-    return shape.epilogue == Epilogue::none ||
+    return shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::add ||
            (shape.in != DType::f64 && (!activates || (shape.in == DType::bf16 && shape.n % 8 == 0)));
 }
 
@@ -200,6 +201,8 @@ struct Product::Impl {
 
     void follow_with(Epilogue epilogue) const
     {
+        if (epilogue == Epilogue::add)
+            return;
         set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
         if (epilogue != Epilogue::bias)
             set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(shape.n));
@@ -215,6 +218,8 @@ struct Product::Impl {
 
     void point_to(const EpilogueOperands& operands) const
     {
+        if (shape.epilogue == Epilogue::add)
+            return;
         if (shape.epilogue != Epilogue::gelu_grad)
             set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias_n);
         if (shape.epilogue != Epilogue::bias)
@@ -284,16 +289,17 @@ struct Product::Impl {
         from_b = to_b;
     }
 
-    void multiply(cudaStream_t stream, const void* from_a, const void* from_b, void* to, bool overwrite,
+    /// to = op(A) op(B) + addend, if there is one.
+    void multiply(cudaStream_t stream, const void* from_a, const void* from_b, const void* addend, void* to,
                   Scratch lent) const
     {
         const bool wide = shape.in == DType::f64;
         const double one = 1, zero = 0;
         const float one_f = 1, zero_f = 0;
         const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
-        const void* beta = overwrite ? (wide ? static_cast<const void*>(&zero) : &zero_f) : alpha;
-        check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta, to,
-                             c.made, to, c.made, &algorithm,
+        const void* beta = addend ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
+        check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta,
+                             addend ? addend : to, c.made, to, c.made, &algorithm,
                              static_cast<char*>(lent.data) + (scratch - workspace),
                              static_cast<std::size_t>(workspace), stream),
               "cublasLtMatmul");
@@ -343,7 +349,10 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
             p.quantise(exec, a, b, scratch);
         if (p.by_library)
             p.point_to(operands);
-        p.multiply(static_cast<cudaStream_t>(stream_of(exec)), a, b, target, overwrite, scratch);
+        const void* const addend = p.by_library && shape.epilogue == Epilogue::add ? operands.pre_mn
+                                   : overwrite                                     ? nullptr
+                                                                                   : target;
+        p.multiply(static_cast<cudaStream_t>(stream_of(exec)), a, b, addend, target, scratch);
     }
     if (!p.by_library)
         finish_product(exec, shape, c, operands);
