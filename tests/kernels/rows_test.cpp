@@ -76,6 +76,28 @@ TEST_CASE("the gradient of an embedding adds distant occurrences in a long list"
         CHECK(table[15 * shape.dim + i] == dy[3 * shape.dim + i] + dy[last * shape.dim + i]);
 }
 
+TEST_CASE("the gradient of an embedding adds rare and frequent tokens, from any address")
+{
+    const EmbeddingShape shape{1000, 700, 264, 9};
+    Tokens token = random_tokens(shape.count, "token", 0, 720); // some are outside the table
+    for (std::size_t c = 0; c < token.size(); c += 8)
+        token[c] = c % 3 == 0 ? 300 : 44; // of one bucket of 64, or of 256
+    const auto dy = random<bf16>(shape.count * shape.dim + 1, "dy");
+    for (const i64 off : {0, 1}) { // in packs, or one by one
+        Doubles want(static_cast<std::size_t>(shape.rows * shape.dim));
+        for (i64 c = 0; c < shape.count; ++c)
+            for (i64 i = 0; i < shape.dim; ++i)
+                if (const i64 v = token[c] - shape.row_offset; v >= 0 && v < shape.rows)
+                    want[v * shape.dim + i] += static_cast<double>(float(dy[off + c * shape.dim + i]));
+        const auto [got] = stable([&](const Exec& exec) {
+            std::vector<float> table(want.size(), NAN);
+            embedding_grad<bf16>(exec, shape, lend(dy) + off, lend(token), lend(table), true);
+            return std::tuple(table);
+        });
+        require_close(got, want, tolerance<float>);
+    }
+}
+
 TEMPLATE_TEST_CASE("rms_norm", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
