@@ -70,16 +70,16 @@ TEST_CASE("attention by cuDNN runs in parts if the scratch is too small for the 
         return;
     const Stream stream{Device()};
     const Inputs in({4, 256, 256, 2, 3, 64});
-    // One kv head of a sample needs slightly more than 576 KiB; a sample has two, the batch eight.
+    // By cuDNN's documents one kv head of a sample needs slightly more than 576 KiB; a sample has two, the
+    // batch eight.
     for (const Bytes kib : {700, 1300, 2600}) {
         INFO(kib << " KiB");
         const OnDevice::Results got = run_by_cudnn(stream, in, kib << 10);
         require_right(in, got);
         require_same(got, run_by_cudnn(stream, in, kib << 10));
     }
-    OnDevice device(in, Bytes{300} << 10);
+    const OnDevice device(in);
     CHECK(forward_by_cudnn(stream.exec(), in.shape, device));
-    CHECK_FALSE(backward_by_cudnn(stream.exec(), in.shape, device));
     CHECK_FALSE(cudnn_attention_grad(stream.exec(), in.shape, device.grad(), {}));
     CHECK(std::isnan(static_cast<float>(device.read(stream).dq[0])));
 }

@@ -19,7 +19,7 @@ struct ScatterRows {
     static constexpr int across = 32;                  ///< lanes that share a row
     static constexpr int groups = Team::most / across; ///< of lanes, one per row that is read
     static constexpr int tile = across * width;        ///< columns of a team
-    static constexpr int looks = 8;                    ///< tokens of a lane in a round
+    static constexpr int looks = 7;                    ///< tokens of a lane in a round
     static constexpr int round = looks * Team::most;
     static constexpr int ahead = 4;
     static constexpr int few = 32; ///< rows that one group adds

@@ -4,34 +4,13 @@
 // several lanes. tests/kernels/teams/team.hpp has the same names for lanes that take turns.
 #include "base/check.hpp"
 #include "kernels/device/kokkos/space.hpp"
+#include "native_lanes.hpp"
 
 #include <algorithm>
 #include <limits>
 
 namespace trivium::kernels {
 inline namespace on_teams {
-
-namespace detail {
-
-/// A reducer of Kokkos that keeps its value in `value`.
-template <class A, class Join>
-struct JoinReducer {
-    using reducer = JoinReducer;
-    using value_type = A;
-    using result_view_type = Kokkos::View<A, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-
-    A* value;
-    A none;
-    Join joined;
-
-    KOKKOS_FUNCTION void init(A& to) const { to = none; }
-    KOKKOS_FUNCTION void join(A& to, const A& from) const { to = joined(to, from); }
-    KOKKOS_FUNCTION A& reference() const { return *value; }
-    KOKKOS_FUNCTION result_view_type view() const { return result_view_type(value); }
-    KOKKOS_FUNCTION bool references_scalar() const { return true; }
-};
-
-} // namespace detail
 
 /// One thread's view of its team. "All": all threads of the team must call it.
 class Team {
@@ -41,14 +20,22 @@ public:
     static constexpr int at_tasks = 256; ///< lanes of a team that works on tasks
     using Member = Kokkos::TeamPolicy<DeviceSpace>::member_type;
 
-    /// Shared memory that join() and number() need on a host.
-    static constexpr Bytes joining_bytes = space_is_device ? 0 : 2 * most * 16;
+    /// Neighbouring lanes of a device that exchange values without shared memory.
+    static constexpr int neighbours = 32;
+    /// Shared memory that join() needs, and number() on a host.
+    static constexpr Bytes joining_bytes = 2 * (space_is_device ? most / neighbours : most) * 16;
     /// Of Kokkos' scratch; on a host both levels are the same memory, and the first one is only 32 KiB.
     static constexpr int scratch_level = space_is_device ? 0 : 1;
 
     /// Alignment of shared memory, for which a launch asks for as many bytes more: Kokkos' scratch begins
     /// anywhere.
     static constexpr Bytes alignment = 16;
+
+    /// Of a launch: what a device has without asking for more, less Kokkos' own for reductions.
+    static constexpr Bytes largest_shared(int lanes)
+    {
+        return (Bytes{48} << 10) - 2 * most / neighbours * 16 - alignment - Bytes{8} * (lanes + 2);
+    }
 
     KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
         : member_(member), lanes_(lanes),
@@ -84,8 +71,17 @@ public:
         static_assert(sizeof(A) <= 16);
         A all = none;
         if constexpr (space_is_device) {
-            all = of(rank());
-            member_.team_reduce(detail::JoinReducer<A, Join>{&all, none, joined});
+            A mine = of(rank());
+            for (int mask = 1; mask < neighbours; mask *= 2) { // the lower lane's first, in both lanes
+                const A theirs = of_lane_xor(mine, mask);
+                mine = (rank() & mask) != 0 ? joined(theirs, mine) : joined(mine, theirs);
+            }
+            A* const parts = next_parts<A>();
+            if (rank() % neighbours == 0)
+                parts[rank() / neighbours] = mine;
+            sync();
+            for (int part = 0; part < lanes_ / neighbours; ++part)
+                all = joined(all, parts[part]);
         } else {
             const A* const parts = exchanged<A>(of);
             for (int lane = 0; lane < lanes_; ++lane)
@@ -121,12 +117,17 @@ public:
     }
 
 private:
-    /// of(lane) of every lane. Two arrays in turn: a fast thread may write again while a slow one still
-    /// reads.
+    /// Two arrays in turn: a fast thread may write again while a slow one still reads.
+    template <class A>
+    KOKKOS_FUNCTION A* next_parts() const
+    {
+        return reinterpret_cast<A*>(shared_ + (turn_ ^= 1) * (joining_bytes / 2));
+    }
+    /// of(lane) of every lane.
     template <class A, class F>
     KOKKOS_FUNCTION const A* exchanged(F of) const
     {
-        A* const parts = reinterpret_cast<A*>(shared_ + (turn_ ^= 1) * (joining_bytes / 2));
+        A* const parts = next_parts<A>();
         for (int lane = rank(); lane < lanes_; lane += size())
             parts[lane] = of(lane);
         sync();
@@ -167,6 +168,7 @@ void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, con
     if (teams == 0)
         return;
     TRV_CHECK(teams <= std::numeric_limits<int>::max(), label, ": ", teams, " teams");
+    TRV_CHECK(shared <= Team::largest_shared(lanes), label, ": ", shared, " bytes of shared memory");
     const Kernel kernel{f, lanes, shared};
     const int league = static_cast<int>(teams);
     const DeviceSpace space = space_of(exec);

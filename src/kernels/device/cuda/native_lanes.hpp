@@ -1,0 +1,26 @@
+#pragma once
+// Exchange between neighbouring lanes, by NVIDIA's instructions. hip/ and portable/ have the same function.
+#include "base/bf16.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace trivium::kernels {
+
+/// The `value` of lane `lane ^ mask` of 32 neighbouring lanes, all of which call it. \pre mask < 32
+template <class A>
+TRV_HOST_DEVICE A of_lane_xor(A value, [[maybe_unused]] int mask)
+{
+    static_assert(sizeof(A) % 4 == 0);
+#ifdef __CUDA_ARCH__
+    std::uint32_t words[sizeof(A) / 4];
+    memcpy(words, &value, sizeof(A));
+#pragma unroll
+    for (std::uint32_t& word : words)
+        word = __shfl_xor_sync(0xffffffffu, word, mask);
+    memcpy(&value, words, sizeof(A));
+#endif
+    return value;
+}
+
+} // namespace trivium::kernels
