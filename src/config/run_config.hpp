@@ -215,7 +215,8 @@ struct ParallelConfig {
         visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
-        visit("cudnn", self.cudnn, "on NVIDIA GPUs: attention by cuDNN, if the build has it and the shape fits");
+        visit("cudnn", self.cudnn,
+              "on NVIDIA GPUs: attention by cuDNN, if the build has it and the shape fits");
         visit("reduce", self.reduce, "type in which gradients are communicated");
         visit(
             "accumulate", self.accumulate,

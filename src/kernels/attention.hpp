@@ -14,7 +14,7 @@ namespace trivium::kernels {
 struct AttentionShape {
     i64 batch = 0, q_len = 0, kv_len = 0;
     i64 kv_heads = 0, q_per_kv = 1, head_dim = 0;
-    double scale = 0; ///< of the scores; 0 means 1 / sqrt(head_dim)
+    double scale = 0;          ///< of the scores; 0 means 1 / sqrt(head_dim)
     bool cudnn = true;         ///< where the build has it and the shape fits
     bool deterministic = true; ///< otherwise cuDNN's gradient may add in a changing order, with less scratch
 };

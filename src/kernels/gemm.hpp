@@ -65,7 +65,8 @@ public:
              const EpilogueOperands& operands = {}) const;
 
     /// Takes another of the library's algorithms within the constructor's `most_scratch`: number 0 is the one
-    /// that the constructor took, the library's guess. Returns false, without effect, if there is no such one.
+    /// that the constructor took, the library's guess. Returns false, without effect, if there is no such
+    /// one.
     bool take(int algorithm);
 
     Bytes scratch_bytes() const;

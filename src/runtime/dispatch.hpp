@@ -18,7 +18,7 @@ struct Binding {
     const Op* op = nullptr;
     std::vector<void*> operands, results; ///< addresses in the arena, by position
     kernels::Scratch scratch;
-    bool overwrite = false; ///< for an accumulating op
+    bool overwrite = false;                  ///< for an accumulating op
     bool cudnn = true, deterministic = true; ///< for attention, as in its shape
 };
 

@@ -22,10 +22,12 @@ inline Doubles product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b, 
     Doubles c(at(m * n));
     const auto rows = [&](i64 begin, i64 end) {
         for (i64 i = begin; i < end; ++i)
-            for (i64 outer = 0; outer < (transpose_b ? n : k); ++outer) // B's numbers in their order in memory
+            for (i64 outer = 0; outer < (transpose_b ? n : k);
+                 ++outer) // B's numbers in their order in memory
                 for (i64 inner = 0; inner < (transpose_b ? k : n); ++inner) {
                     const i64 j = transpose_b ? outer : inner, p = transpose_b ? inner : outer;
-                    c[at(i * n + j)] += a[transpose_a ? p * m + i : i * k + p] * b[outer * (transpose_b ? k : n) + inner];
+                    c[at(i * n + j)] +=
+                        a[transpose_a ? p * m + i : i * k + p] * b[outer * (transpose_b ? k : n) + inner];
                 }
     };
     if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < 1e8) {

@@ -103,7 +103,8 @@ TEST_CASE("bucket, as text: by bytes, by block, not at all")
             "bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
 }
 
-TEST_CASE("fuse, as text, and once is enough: ops that are alone, read twice, transposed, wide or partial stay")
+TEST_CASE(
+    "fuse, as text, and once is enough: ops that are alone, read twice, transposed, wide or partial stay")
 {
     check("fuse", fuse, {Level::local, Level::local});
     const Graph once = fuse(parse_graph(read_text("golden/passes/fuse/in.graph"), ""));

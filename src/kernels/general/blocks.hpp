@@ -31,8 +31,10 @@ void for_tiles(const Exec& exec, const char* label, i64 rows, i64 columns, F f)
         });
 }
 
+// Internal linkage: nvcc keeps what copies a lambda's captures per source file, and unset in all but one if
+// the linker merges the files' copies of a function that makes a lambda.
 template <class T>
-void copy_array(const Exec& exec, const char* label, i64 n, const T* x, T* y)
+static void copy_array(const Exec& exec, const char* label, i64 n, const T* x, T* y)
 {
     for_tiles(
         exec, label, 1, n, KOKKOS_LAMBDA(const Row& row, i64, i64 begin, i64 end) {
@@ -41,7 +43,7 @@ void copy_array(const Exec& exec, const char* label, i64 n, const T* x, T* y)
 }
 
 template <class T>
-void fill_array(const Exec& exec, const char* label, i64 n, T value, T* y)
+static void fill_array(const Exec& exec, const char* label, i64 n, T value, T* y)
 {
     for_each_index(
         exec, label, n, KOKKOS_LAMBDA(i64 i) { y[i] = value; });

@@ -158,59 +158,11 @@ void gather_runs(const Exec& exec, const WindowPlan& plan, i64 rows, const T* x,
         });
 }
 
-/// The updates of a tile. Not a lambda: with nvcc 13.0 the launch of that one called address 0.
-template <class T, class Join>
-struct ScatterTile {
-    WindowPlan plan;
-    UpdateDims apart, serial;
-    i64 steps;
-    int inner, free; ///< the columns' dimension of the updates and of the operand, or -1
-    Join join;
-    const std::int32_t* indices;
-    const T* updates;
-    T* y;
-
-    TRV_HOST_DEVICE void operator()(const Row& row, i64 r, i64 a, i64 b) const
-    {
-        using A = Acc<T>;
-        i64 coordinates[most_dims];
-        if (inner >= 0)
-            coordinates[inner] = 0;
-        i64 from_apart = 0;
-        for (int k = apart.count - 1; k >= 0; --k) {
-            const int d = apart.of[k];
-            coordinates[d] = take_last(r, plan.out[d]);
-            from_apart += coordinates[d] * plan.out_stride[d];
-        }
-        const i64 step_from = inner >= 0 ? plan.out_stride[inner] : 0;
-        const i64 step_to = inner >= 0 ? plan.stride[free] : 0;
-        for (i64 s = 0; s < steps; ++s) {
-            i64 index = s, from = from_apart;
-            for (int k = serial.count - 1; k >= 0; --k) {
-                const int d = serial.of[k];
-                coordinates[d] = take_last(index, plan.out[d]);
-                from += coordinates[d] * plan.out_stride[d];
-            }
-            const WindowPlace place = window_place(plan, coordinates, indices, free);
-            if (!place.inside)
-                continue;
-            // On a device each thread has the same columns in every step.
-            const i64 first = inner >= 0 ? clamped(-place.free, a, b) : a;
-            const i64 end = inner >= 0 ? clamped(plan.extent[free] - place.free, first, b) : b;
-            const T* const in = updates + from + first * step_from;
-            T* const to = y + place.offset + first * step_to;
-            row.each(end - first, [&](i64 i) {
-                T& element = to[i * step_to];
-                element = static_cast<T>(join(static_cast<A>(element), static_cast<A>(in[i * step_from])));
-            });
-        }
-    }
-};
-
 template <class T, class Join>
 void scatter_updates(const Exec& exec, const WindowPlan& plan, Join join, const std::int32_t* indices,
                      const T* updates, T* y)
 {
+    using A = Acc<T>;
     // Updates that differ in an "apart" dimension never meet: it moves in a dimension that is not indexed.
     // The last one of the window is the columns: these share their index vector.
     UpdateDims apart, serial;
@@ -230,10 +182,43 @@ void scatter_updates(const Exec& exec, const WindowPlan& plan, Join join, const 
         if (kept >= 0)
             apart.of[apart.count++] = kept;
     }
+    const int free = inner >= 0 ? plan.operand_dim(inner) : -1;
     const i64 columns = inner >= 0 ? plan.out[inner] : 1;
-    for_tiles(exec, "scatter", rows / columns, columns,
-              ScatterTile<T, Join>{plan, apart, serial, steps, inner,
-                                   inner >= 0 ? plan.operand_dim(inner) : -1, join, indices, updates, y});
+    for_tiles(
+        exec, "scatter", rows / columns, columns, KOKKOS_LAMBDA(const Row& row, i64 r, i64 a, i64 b) {
+            i64 coordinates[most_dims];
+            if (inner >= 0)
+                coordinates[inner] = 0;
+            i64 from_apart = 0;
+            for (int k = apart.count - 1; k >= 0; --k) {
+                const int d = apart.of[k];
+                coordinates[d] = take_last(r, plan.out[d]);
+                from_apart += coordinates[d] * plan.out_stride[d];
+            }
+            const i64 step_from = inner >= 0 ? plan.out_stride[inner] : 0;
+            const i64 step_to = inner >= 0 ? plan.stride[free] : 0;
+            for (i64 s = 0; s < steps; ++s) {
+                i64 index = s, from = from_apart;
+                for (int k = serial.count - 1; k >= 0; --k) {
+                    const int d = serial.of[k];
+                    coordinates[d] = take_last(index, plan.out[d]);
+                    from += coordinates[d] * plan.out_stride[d];
+                }
+                const WindowPlace place = window_place(plan, coordinates, indices, free);
+                if (!place.inside)
+                    continue;
+                // On a device each thread has the same columns in every step.
+                const i64 first = inner >= 0 ? clamped(-place.free, a, b) : a;
+                const i64 end = inner >= 0 ? clamped(plan.extent[free] - place.free, first, b) : b;
+                const T* const in = updates + from + first * step_from;
+                T* const to = y + place.offset + first * step_to;
+                row.each(end - first, [=](i64 i) {
+                    T& element = to[i * step_to];
+                    element =
+                        static_cast<T>(join(static_cast<A>(element), static_cast<A>(in[i * step_from])));
+                });
+            }
+        });
 }
 
 } // namespace

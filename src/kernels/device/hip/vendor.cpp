@@ -66,7 +66,8 @@ void wait_for_device() { check_hip(hipDeviceSynchronize(), "the device's work");
 
 bool device_failed()
 {
-    static_cast<void>(hipGetLastError()); // of a call, not of the device, whose error every later call returns
+    static_cast<void>(
+        hipGetLastError()); // of a call, not of the device, whose error every later call returns
     std::size_t free = 0, total = 0;
     return hipMemGetInfo(&free, &total) != hipSuccess;
 }
