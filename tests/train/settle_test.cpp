@@ -200,17 +200,22 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
         for (const Recompute level : {Recompute::selective, Recompute::full}) {
             if (contracts_on && (layers != 2 || level != Recompute::full))
                 continue;
-            RunConfig some = config_of(4, 3);
-            some.model.layers = c.model.layers;
-            some.parallel.recompute = level;
-            some.parallel.recompute_layers = layers;
-            some.parallel.bucket = c.parallel.bucket;
-            c.parallel.memory_limit = arena_of(some);
+            const auto arena_in = [&](i64 count) {
+                RunConfig some = config_of(4, 3);
+                some.model.layers = c.model.layers;
+                some.parallel.recompute = level;
+                some.parallel.recompute_layers = count;
+                some.parallel.bucket = c.parallel.bucket;
+                return arena_of(some);
+            };
+            c.parallel.memory_limit = arena_in(layers);
+            // Of few layers the arena may have smaller gaps, and then need no more than that of three.
+            const i64 first = layers == 3 && arena_in(2) <= c.parallel.memory_limit ? 2 : layers;
             const ParallelConfig p = settle(c, options()).parallel;
             INFO(name_of(level) << " in " << layers << " layers");
             CHECK(p.recompute == level);
-            CHECK(p.recompute_layers == layers);
-            CHECK(arena_of(c) == c.parallel.memory_limit);
+            CHECK(p.recompute_layers == first);
+            CHECK(arena_of(c) == arena_in(first));
         }
     if (contracts_on) // the next case has such a limit
         return;
