@@ -62,8 +62,11 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, Rows row
                               .random("b", 1 / std::sqrt(static_cast<double>(s.k))),
                       bias = Array<bf16>(bench.bed, s.n, sets).random("bias");
     Array<Out> c(bench.bed, s.m * s.n, sets), pre(bench.bed, pre_used ? s.m * s.n : 1, sets);
-    if (!overwrite)
-        c = Array<Out>(bench.bed, s.m * s.n, sets).random("c");
+    const auto fill_sums = [&] {
+        if (!overwrite)
+            c = Array<Out>(bench.bed, s.m * s.n, sets).random("c");
+    };
+    fill_sums();
     if (s.epilogue == Epilogue::gelu_grad)
         pre = Array<Out>(bench.bed, s.m * s.n, sets).random("pre");
     Product product(s, bench.bed.exec().threads);
@@ -110,6 +113,7 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, Rows row
         bench.measure(test);
     else
         for (int algorithm = 0; product.take(algorithm); ++algorithm) {
+            fill_sums(); // the last algorithm has added to them
             test.name = fmt::format("{}, algorithm {}", name_of(s, overwrite), algorithm);
             bench.measure(test);
         }

@@ -104,16 +104,10 @@ def build(run, seconds):
                 return [{"stage": "build", "name": "nothing has changed", "verdict": "passed", "note": made}]
     rows, cuda, jobs = [], toolkit(), str(run.options.jobs)
     kokkos = os.path.join(run.prefix, "kokkos")
-    kokkos_build = os.path.join(run.prefix, "kokkos-build")
+    installed = os.path.join(run.prefix, "kokkos-cuda")
+    of_kokkos = pack.kokkos_commands(kokkos, os.path.join(run.prefix, "kokkos-build"), installed, run.options.arch, jobs)
     steps = [
-        (
-            "Kokkos: configure",
-            ["cmake", "-S", kokkos, "-B", kokkos_build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
-            + ["-DKokkos_ENABLE_SERIAL=ON", "-DKokkos_ENABLE_CUDA=ON", f"-DKokkos_ARCH_{run.options.arch}=ON"]
-            + ["-DCMAKE_CXX_STANDARD=20", f"-DCMAKE_CXX_COMPILER={kokkos}/bin/nvcc_wrapper"]
-            + [f"-DCMAKE_INSTALL_PREFIX={run.prefix}/kokkos-cuda"],
-        ),
-        ("Kokkos: build", ["cmake", "--build", kokkos_build, "--target", "install", "--parallel", jobs]),
+        *zip(("Kokkos: configure", "Kokkos: build"), of_kokkos),
         (
             "configure",
             ["cmake", "--preset", "cuda", "-B", made]
@@ -121,7 +115,7 @@ def build(run, seconds):
         ),
         ("build", ["cmake", "--build", made, "--parallel", jobs, "--target", *pack.TARGETS, "--", "-k", "0"]),
     ]
-    if os.path.exists(os.path.join(run.prefix, "kokkos-cuda", "lib")):
+    if os.path.exists(os.path.join(installed, "lib")):
         steps = steps[2:]
     for name, command in steps:
         rows += run.row("build", name, command, end - time.monotonic(), **environment(run, cuda))

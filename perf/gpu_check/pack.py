@@ -40,6 +40,14 @@ def call(command, **options):
     subprocess.run(command, check=True, **options)
 
 
+def kokkos_commands(source, made, to, arch, jobs):
+    """Configure, then build: Kokkos for GPUs of `arch` (its name in Kokkos), installed in `to`."""
+    configure = ["cmake", "-S", source, "-B", made, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
+    configure += ["-DKokkos_ENABLE_SERIAL=ON", "-DKokkos_ENABLE_CUDA=ON", f"-DKokkos_ARCH_{arch}=ON"]
+    configure += ["-DCMAKE_CXX_STANDARD=20", f"-DCMAKE_CXX_COMPILER={source}/bin/nvcc_wrapper", f"-DCMAKE_INSTALL_PREFIX={to}"]
+    return configure, ["cmake", "--build", made, "--target", "install", "--parallel", jobs]
+
+
 def build(folder, kokkos, frontend, jobs, preset):
     """Builds Kokkos and the programs. Returns the folder of the programs' build."""
     env = dict(os.environ, PATH=os.environ["PATH"] + ":/usr/local/cuda/bin")
@@ -48,15 +56,8 @@ def build(folder, kokkos, frontend, jobs, preset):
     if preset == "cuda":
         installed = os.path.join(folder, "kokkos")
         if not os.path.exists(os.path.join(installed, "include", "Kokkos_Core.hpp")):
-            at = os.path.join(folder, "kokkos-build")
-            call(
-                ["cmake", "-S", kokkos, "-B", at, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
-                + ["-DKokkos_ENABLE_SERIAL=ON", "-DKokkos_ENABLE_CUDA=ON", "-DKokkos_ARCH_HOPPER90=ON"]
-                + ["-DCMAKE_CXX_STANDARD=20", f"-DCMAKE_CXX_COMPILER={kokkos}/bin/nvcc_wrapper"]
-                + [f"-DCMAKE_INSTALL_PREFIX={installed}"],
-                env=env,
-            )
-            call(["cmake", "--build", at, "--target", "install", "--parallel", jobs], env=env)
+            for command in kokkos_commands(kokkos, os.path.join(folder, "kokkos-build"), installed, "HOPPER90", jobs):
+                call(command, env=env)
         options += [f"-DCMAKE_PREFIX_PATH={installed};{frontend}", f"-DTRIVIUM_CUDNN={'ON' if frontend else 'OFF'}"]
     call(["cmake", "--preset", preset, "-B", made, *options], cwd=ROOT, env=env)
     wanted = [target for target, path in TARGETS.items() if preset == "cuda" or not path.startswith("tests/device")]

@@ -1,26 +1,18 @@
 #pragma once
-// Exchange between neighbouring lanes, by NVIDIA's instructions. hip/ and portable/ have the same function.
+// Exchange between neighbouring lanes, by NVIDIA's instruction. hip/ and portable/ have the same function.
 #include "base/bf16.hpp"
 
 #include <cstdint>
-#include <cstring>
 
 namespace trivium::kernels {
 
-/// The `value` of lane `lane ^ mask` of 32 neighbouring lanes, all of which call it. \pre mask < 32
-template <class A>
-TRV_HOST_DEVICE A of_lane_xor(A value, [[maybe_unused]] int mask)
+/// The `word` of lane `lane ^ mask` of 32 neighbouring lanes, all of which call it. \pre mask < 32
+TRV_HOST_DEVICE inline std::uint32_t of_lane_xor(std::uint32_t word, [[maybe_unused]] int mask)
 {
-    static_assert(sizeof(A) % 4 == 0);
 #ifdef __CUDA_ARCH__
-    std::uint32_t words[sizeof(A) / 4];
-    memcpy(words, &value, sizeof(A));
-#pragma unroll
-    for (std::uint32_t& word : words)
-        word = __shfl_xor_sync(0xffffffffu, word, mask);
-    memcpy(&value, words, sizeof(A));
+    word = __shfl_xor_sync(0xffffffffu, word, mask);
 #endif
-    return value;
+    return word;
 }
 
 } // namespace trivium::kernels

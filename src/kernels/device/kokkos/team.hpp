@@ -23,7 +23,8 @@ public:
     /// Neighbouring lanes of a device that exchange values without shared memory.
     static constexpr int neighbours = 32;
     /// Shared memory that join() needs, and number() on a host.
-    static constexpr Bytes joining_bytes = 2 * (space_is_device ? most / neighbours : most) * 16;
+    static constexpr Bytes joining_on_device = 2 * most / neighbours * 16;
+    static constexpr Bytes joining_bytes = space_is_device ? joining_on_device : 2 * most * 16;
     /// Of Kokkos' scratch; on a host both levels are the same memory, and the first one is only 32 KiB.
     static constexpr int scratch_level = space_is_device ? 0 : 1;
 
@@ -34,7 +35,7 @@ public:
     /// Of a launch: what a device has without asking for more, less Kokkos' own for reductions.
     static constexpr Bytes largest_shared(int lanes)
     {
-        return (Bytes{48} << 10) - 2 * most / neighbours * 16 - alignment - Bytes{8} * (lanes + 2);
+        return (Bytes{48} << 10) - joining_on_device - alignment - Bytes{8} * (lanes + 2);
     }
 
     KOKKOS_FUNCTION Team(const Member& member, int lanes, Bytes shared_bytes)
@@ -73,7 +74,7 @@ public:
         if constexpr (space_is_device) {
             A mine = of(rank());
             for (int mask = 1; mask < neighbours; mask *= 2) { // the lower lane's first, in both lanes
-                const A theirs = of_lane_xor(mine, mask);
+                const A theirs = from_lane_xor(mine, mask);
                 mine = (rank() & mask) != 0 ? joined(theirs, mine) : joined(mine, theirs);
             }
             A* const parts = next_parts<A>();
@@ -117,6 +118,20 @@ public:
     }
 
 private:
+    /// of_lane_xor() of a value of several words.
+    template <class A>
+    KOKKOS_FUNCTION static A from_lane_xor(const A& value, int mask)
+    {
+        static_assert(sizeof(A) % 4 == 0);
+        struct Words {
+            std::uint32_t of[sizeof(A) / 4];
+        };
+        auto words = __builtin_bit_cast(Words, value);
+        for (std::uint32_t& word : words.of)
+            word = of_lane_xor(word, mask);
+        return __builtin_bit_cast(A, words);
+    }
+
     /// Two arrays in turn: a fast thread may write again while a slow one still reads.
     template <class A>
     KOKKOS_FUNCTION A* next_parts() const
