@@ -89,6 +89,11 @@ void strip_product(i64 m, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb
 
 } // namespace detail
 
+/// Columns of b that tile_product reads at a time. b packed in strips of this width is read without gaps.
+template <class A>
+inline constexpr i64 tile_strip = std::max(tile_lanes<A>, detail::strip_registers* detail::register_bytes /
+                                                              static_cast<i64>(sizeof(A)));
+
 /// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc.
 /// Columns up to the next multiple of tile_lanes are computed too: b must be readable and c writable there.
 template <class A>

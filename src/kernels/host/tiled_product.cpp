@@ -10,7 +10,7 @@ namespace {
 // Blocks for the caches: B is packed in strips of columns that stay in the first level (32 KiB), a tile of C
 // and a block of A in the second. A is packed too where its columns are not dense or its type is not that of
 // the sums.
-constexpr i64 tile_columns = 128, block_rows = 24, strip = 32;
+constexpr i64 tile_columns = 128, block_rows = 24;
 template <class In>
 constexpr i64 depth = 1024 / static_cast<i64>(sizeof(Acc<In>));
 template <class In>
@@ -27,38 +27,113 @@ i64 tiles_of(const ProductShape& shape)
     return shape.batch * ceil_div(shape.m, tile_rows<In>) * ceil_div(shape.n, tile_columns);
 }
 
-/// to[p, i] = from[p*stride_p + i*stride_i] for p < k, i < n, with rows `width` apart, read along the
-/// direction in which `from` is dense.
+/// A square of four (doubles: two) rows of 16 bytes, transposed in registers.
+template <class A>
+struct Square {
+    static constexpr int size = 16 / static_cast<int>(sizeof(A));
+    typedef A Line __attribute__((vector_size(16)));
+    typedef A Unaligned __attribute__((vector_size(16), aligned(alignof(A)), may_alias));
+
+    template <class In>
+    static Line load(const In* from)
+    {
+        if constexpr (std::is_same_v<In, A>) {
+            return *reinterpret_cast<const Unaligned*>(from);
+        } else {
+            Line line;
+            for (int i = 0; i < size; ++i)
+                line[i] = A(from[i]);
+            return line;
+        }
+    }
+
+    /// to[p*stride_to + i] = from[p + i*stride_from] for p, i < size.
+    template <class In>
+    static void transpose(const In* from, i64 stride_from, A* to, i64 stride_to)
+    {
+        const auto put = [&](int p, Line line) { *reinterpret_cast<Unaligned*>(to + p * stride_to) = line; };
+        const Line a = load(from), b = load(from + stride_from);
+        if constexpr (size == 2) {
+            put(0, __builtin_shufflevector(a, b, 0, 2));
+            put(1, __builtin_shufflevector(a, b, 1, 3));
+        } else {
+            const Line c = load(from + 2 * stride_from), d = load(from + 3 * stride_from);
+            const Line ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5),
+                       ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7),
+                       bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5),
+                       bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+            put(0, __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5));
+            put(1, __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7));
+            put(2, __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5));
+            put(3, __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7));
+        }
+    }
+};
+
+/// to[p*width + i] = from[p*stride + i] for p < k, i < n. The next n columns come into the cache, too.
 template <class In>
-void pack_panel(const In* from, i64 stride_p, i64 stride_i, i64 k, i64 n, Acc<In>* to, i64 width)
+void pack_rows(const In* from, i64 stride, i64 k, i64 n, Acc<In>* to, i64 width)
 {
-    if (stride_p == 1)
+    for (i64 p = 0; p < k; ++p, from += stride, to += width) {
+        __builtin_prefetch(from + 2 * n);
         for (i64 i = 0; i < n; ++i)
-            for (i64 p = 0; p < k; ++p)
-                to[p * width + i] = from[p + i * stride_i];
+            to[i] = Acc<In>(from[i]);
+    }
+}
+
+/// to[p*width + i] = from[p + i*stride] for p < k, i < n.
+template <class In>
+void pack_transposed(const In* from, i64 stride, i64 k, i64 n, Acc<In>* to, i64 width)
+{
+    constexpr i64 size = Square<Acc<In>>::size;
+    const i64 whole_n = n / size * size, whole_k = k / size * size;
+    for (i64 i = 0; i < whole_n; i += size)
+        for (i64 p = 0; p < whole_k; p += size)
+            Square<Acc<In>>::transpose(from + p + i * stride, stride, to + p * width + i, width);
+    for (i64 i = 0; i < n; ++i)
+        for (i64 p = i < whole_n ? whole_k : 0; p < k; ++p)
+            to[p * width + i] = from[p + i * stride];
+}
+
+/// A block of A, to[p, i] = from[p*ak + i*am] for p < k and i < m, with rows of block_rows.
+template <class In>
+void pack_block(const In* from, i64 ak, i64 am, i64 k, i64 m, Acc<In>* to)
+{
+    if (ak == 1)
+        pack_transposed(from, am, k, m, to, block_rows);
+    else if (m == block_rows)
+        pack_rows(from, ak, k, block_rows, to, block_rows); // with a constant number of columns
     else
-        for (i64 p = 0; p < k; ++p)
-            for (i64 i = 0; i < n; ++i)
-                to[p * width + i] = from[p * stride_p + i * stride_i];
+        pack_rows(from, ak, k, m, to, block_rows);
 }
 
 /// A tile of B in strips, to[j / strip, p, j % strip] = from[p*bk + j*bn], padded with 0.
 template <class In>
 void pack_strips(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
 {
-    for (i64 j0 = 0; j0 < nt; j0 += strip, from += strip * bn, to += depth<In> * strip) {
-        const i64 width = std::min(strip, nt - j0);
-        pack_panel(from, bk, bn, kt, width, to, strip);
-        for (i64 p = 0; p < kt; ++p)
-            for (i64 j = width; j < strip; ++j)
-                to[p * strip + j] = 0;
-    }
+    constexpr i64 strip = tile_strip<Acc<In>>;
+    const i64 whole = nt / strip * strip, width = nt - whole;
+    if (bn == 1)
+        for (i64 p = 0; p < kt; ++p) // whole rows, because each is in another page
+            for (i64 j0 = 0; j0 < whole; j0 += strip)
+                for (i64 j = 0; j < strip; ++j)
+                    to[j0 * depth<In> + p * strip + j] = Acc<In>(from[p * bk + j0 + j]);
+    else
+        for (i64 j0 = 0; j0 < whole; j0 += strip)
+            pack_transposed(from + j0 * bn, bn, kt, strip, to + j0 * depth<In>, strip);
+    if (width == 0)
+        return;
+    to += whole * depth<In>;
+    for (i64 p = 0; p < kt; ++p)
+        for (i64 j = 0; j < strip; ++j)
+            to[p * strip + j] = j < width ? Acc<In>(from[p * bk + (whole + j) * bn]) : Acc<In>(0);
 }
 
 template <class In, class Out>
 void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In* b, Out* c, bool overwrite,
               Scratch scratch)
 {
+    constexpr i64 strip = tile_strip<Acc<In>>;
     const i64 m = shape.m, n = shape.n, k = shape.k, tasks = tiles_of<In>(shape);
     const i64 am = shape.transpose_a ? 1 : k, ak = shape.transpose_a ? m : 1;
     const i64 bk = shape.transpose_b ? 1 : n, bn = shape.transpose_b ? k : 1;
@@ -90,7 +165,7 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
                     }
                 for (i64 i = 0; i < mt; i += block_rows) {
                     const i64 count = std::min(block_rows, mt - i);
-                    pack_panel(a_tile + i * am + k0 * ak, ak, am, kt, count, a_mk, block_rows);
+                    pack_block(a_tile + i * am + k0 * ak, ak, am, kt, count, a_mk);
                     add(i, count, a_mk, 1, block_rows);
                 }
             }
