@@ -88,10 +88,10 @@ struct Kept {
     detail::Input<T, width, ahead> in[arrays];
     bool kept;
 
-    template <class F, class... More>
-    KOKKOS_FUNCTION Acc<T> sum(F f, const More*... more) const
+    template <class F>
+    KOKKOS_FUNCTION Acc<T> sum(F f) const
     {
-        return sum_of(std::make_index_sequence<arrays>(), f, more...);
+        return sum_of(std::make_index_sequence<arrays>(), f);
     }
     template <class F, class... More>
     KOKKOS_FUNCTION void map(F f, T* to, const More*... more) const
@@ -118,8 +118,8 @@ struct Kept {
     }
 
 private:
-    template <std::size_t... k, class F, class... More>
-    KOKKOS_FUNCTION Acc<T> sum_of(std::index_sequence<k...>, F f, const More*... more) const;
+    template <std::size_t... k, class F>
+    KOKKOS_FUNCTION Acc<T> sum_of(std::index_sequence<k...>, F f) const;
     template <std::size_t... k, class F, class... More>
     KOKKOS_FUNCTION void map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const;
 };
@@ -341,23 +341,22 @@ KOKKOS_FUNCTION void Kept<T, arrays>::each(int begin, int slots, F f) const
 }
 
 template <class T, int arrays>
-template <std::size_t... k, class F, class... More>
-KOKKOS_FUNCTION Acc<T> Kept<T, arrays>::sum_of(std::index_sequence<k...>, F f, const More*... more) const
+template <std::size_t... k, class F>
+KOKKOS_FUNCTION Acc<T> Kept<T, arrays>::sum_of(std::index_sequence<k...>, F f) const
 {
     using A = Acc<T>;
-    if (!kept || !fits(more...))
-        return row.template sum<A>(n, f, in[k].from..., more...);
+    static_assert(ahead == detail::packs_ahead(arrays), "the order of Row::sum()");
+    if (!kept)
+        return row.template sum<A>(n, f, in[k].from...);
     return row.team().join(
         A(0),
         [&](int) {
             A part[ahead] = {};
-            each_with(
-                [&](int slot, int, const auto&... also) {
-                    TRV_UNROLL
-                    for (int j = 0; j < width; ++j)
-                        part[slot] += f(in[k].get(slot, j)..., also.get(slot, j)...);
-                },
-                detail::Input<More, width, ahead>{more, {}}...);
+            each(0, ahead, [&](int slot, int) {
+                TRV_UNROLL
+                for (int j = 0; j < width; ++j)
+                    part[slot] += f(in[k].get(slot, j)...);
+            });
             TRV_UNROLL
             for (int slot = 1; slot < ahead; ++slot)
                 part[0] += part[slot];
@@ -386,9 +385,8 @@ KOKKOS_FUNCTION void Kept<T, arrays>::map_of(std::index_sequence<k...>, F f, T* 
 inline constexpr int columns_at_once = 1; // so that neighbouring threads have neighbouring elements
 inline constexpr int loops_per_row = 64;
 
-/// Lanes for a row of `width` elements of `size` bytes: up to four packs per lane, which Kept holds. So
-/// enough bytes are on their way. (A row that keeps two long arrays
-/// has twice their width.)
+/// Lanes for a row of `width` elements of `size` bytes: up to four packs per lane, which Kept holds, so that
+/// enough bytes are in flight. (A row that keeps two long arrays has twice their width.)
 inline int row_lanes(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;

@@ -14,12 +14,9 @@ struct RunningSoftmax {
     /// Shift of the exponents: 0 if all values so far are -inf, because exp(-inf + inf) would be NaN.
     KOKKOS_FUNCTION static A shift(A row_max) { return row_max == -A(INFINITY) ? A(0) : row_max; }
 
-    /// exp(x - origin) by one multiplication and exp2: exponentials cost as much time as memory.
-    KOKKOS_FUNCTION static A power(A x, A origin)
-    {
-        constexpr A log2_e = A(1.4426950408889634);
-        return fast_exp2(x * log2_e - origin * log2_e);
-    }
+    /// exp(x - origin) by exp2: exponentials cost as much time as memory. The difference comes first: it is
+    /// exactly 0 for the row maximum, and does not overflow.
+    KOKKOS_FUNCTION static A power(A x, A origin) { return fast_exp2((x - origin) * A(1.4426950408889634)); }
 
     /// The running softmax of both.
     KOKKOS_FUNCTION static RunningSoftmax joined(const RunningSoftmax& a, const RunningSoftmax& b)

@@ -175,10 +175,10 @@ struct Kept {
     i64 n;
     const T* in[arrays];
 
-    template <class F, class... More>
-    Acc<T> sum(F f, const More*... more) const
+    template <class F>
+    Acc<T> sum(F f) const
     {
-        return sum_of(std::make_index_sequence<arrays>(), f, more...);
+        return sum_of(std::make_index_sequence<arrays>(), f);
     }
     /// `to` may be one of the arrays; no other loop may follow then.
     template <class F, class... More>
@@ -188,10 +188,10 @@ struct Kept {
     }
 
 private:
-    template <std::size_t... k, class F, class... More>
-    Acc<T> sum_of(std::index_sequence<k...>, F f, const More*... more) const
+    template <std::size_t... k, class F>
+    Acc<T> sum_of(std::index_sequence<k...>, F f) const
     {
-        return row.sum<Acc<T>>(n, f, in[k]..., more...);
+        return row.sum<Acc<T>>(n, f, in[k]...);
     }
     template <std::size_t... k, class F, class... More>
     void map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const
