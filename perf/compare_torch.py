@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The model that perf/step trains, in PyTorch: compiled block by block, fused attention, bf16 products over f32 masters,
-fused AdamW.
+"""The model that perf/step trains, in PyTorch: compiled block by block, fused attention, bf16 (or f32) products over f32
+masters, fused AdamW.
 
     perf/compare_torch.py --family gpt2 --layers 48 --dim 1600 --heads 25 --vocab 50304 --seq 1024 \
         --micro-batch 16 --global-batch 64 --steps 10 --json
@@ -93,7 +93,7 @@ class Model(nn.Module):
         x = self.tokens(token_bs)
         if self.positions is not None:
             x = x + self.positions.weight
-        cos, sin = self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16)
+        cos, sin = self.cos.to(self.c.dtype), self.sin.to(self.c.dtype)
         for block in self.blocks:
             x = block(x, cos, sin)
         return self.loss(x, target_bs)
@@ -128,8 +128,13 @@ def main():
     parser.add_argument("--attention", choices=["default", "flash", "cudnn"], default="default")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s to which MFU is relative")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--precision", choices=["bf16", "f32"], default="bf16")
+    parser.add_argument("--threads", type=int, default=0, help="on the host")
     parser.add_argument("--json", action="store_true")
     c = parser.parse_args()
+    c.dtype = torch.bfloat16 if c.precision == "bf16" else torch.float32
+    if c.threads:
+        torch.set_num_threads(c.threads)
     c.kv_heads = c.kv_heads or c.heads
     c.ffn = c.ffn or 4 * c.dim
     c.tied = c.family == "gpt2" if c.tied < 0 else bool(c.tied)
@@ -144,8 +149,7 @@ def main():
     model = Model(c).to(c.device)
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() == 1]
-    fused = {"fused": True} if c.device == "cuda" else {}
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-4, betas=(0.9, 0.95), eps=1e-8, **fused)
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
     if not c.no_compile:
         model.compile_parts()
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
@@ -155,7 +159,7 @@ def main():
     def step():
         total = torch.zeros((), device=c.device)
         for i in range(micro):
-            with torch.autocast(c.device, dtype=torch.bfloat16):
+            with torch.autocast(c.device, dtype=torch.bfloat16, enabled=c.precision == "bf16"):
                 loss = model(tokens[i, :, :-1], tokens[i, :, 1:])
             (loss / (c.global_batch * c.seq)).backward()
             total += loss.detach()

@@ -1,6 +1,7 @@
 #include "base/words.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace trivium {
@@ -9,15 +10,17 @@ namespace {
 
 constexpr std::size_t max_length = 64; ///< of a word that may be a typing error
 
+/// Small and capital letters are equal.
 std::size_t edit_distance(std::string_view a, std::string_view b)
 {
+    const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 0; i < a.size(); ++i) {
         std::size_t diagonal = row[0];
         row[0] = i + 1;
         for (std::size_t j = 0; j < b.size(); ++j) {
-            const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+            const std::size_t substituted = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
             diagonal = row[j + 1];
             row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
         }

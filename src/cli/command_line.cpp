@@ -80,6 +80,11 @@ std::string path_of(const CLI::App* command)
     if (!word.starts_with('-'))
         throw UserError({"command line", str("unexpected argument '", word, "' of `", path, "`"), "",
                          str("see `", path, " --help`")});
+    if (word.find('.') != std::string::npos)
+        throw UserError(
+            {"command line", str("`", path, "` has no option '", word, "'"),
+             "keys of the config are given without dashes",
+             str("write '", word.substr(word.find_first_not_of('-')), "=VALUE' after the config")});
     const std::string near = nearest_word(word, options_of(*command));
     throw UserError({"command line", str("`", path, "` has no option '", word, "'"), "",
                      near.empty() ? str("see `", path, " --help`")

@@ -4,6 +4,7 @@
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -155,8 +156,11 @@ int diff(const DiffArguments& arguments)
                                 {"state", state},
                                 {"tensors", tensors}}
                                .dump(2, ' ', false, Json::error_handler_t::replace));
-    else
-        print(arguments, state, tensors, a.tensors().size());
+    else {
+        const auto others = std::count_if(tensors.begin(), tensors.end(),
+                                          [](const Json& row) { return row["problem"] == "only in b"; });
+        print(arguments, state, tensors, a.tensors().size() + static_cast<std::size_t>(others));
+    }
     return state.empty() && tensors.empty() ? 0 : 1;
 }
 

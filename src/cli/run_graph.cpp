@@ -40,6 +40,9 @@ Graph graph_to_run(const std::string& file)
         throw UserError({file, "cannot be run",
                          "it has a line `at`, so it is the graph of one of several ranks",
                          "run the graph of all ranks, from which it was made"});
+    if (graph.outputs.empty())
+        throw UserError({file, "has no output", "nothing would be computed and compared",
+                         "name a result: `output %NAME`"});
     return graph;
 }
 

@@ -17,7 +17,12 @@ namespace {
 
 class Parser {
 public:
-    Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+    Parser(std::string_view text, const std::string& file) : text_(text), file_(file)
+    {
+        constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+        if (text_.starts_with(byte_order_mark))
+            text_.remove_prefix(byte_order_mark.size());
+    }
 
     Graph run()
     {

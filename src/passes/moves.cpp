@@ -154,6 +154,23 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
         apply(now, move, mesh);
         moves.push_back(std::move(move));
     };
+    if (changes_places(from.axes, to, mesh))
+        return search_moves(from, to, whole, mesh, layouts);
+    // So every dimension either loses axes or gains some. What is sliced first need be neither added nor
+    // gathered.
+    const auto slice = [&] {
+        const auto waits = [&](const std::string& axis) {
+            return std::any_of(now.partial.begin(), now.partial.end(), [&](const Partial& p) {
+                const std::vector<std::string> axes = axes_of_group(mesh, p.axis);
+                return std::any_of(axes.begin(), axes.end(),
+                                   [&](const std::string& other) { return mesh.overlap(other, axis); });
+            });
+        };
+        for (std::size_t d = 0; d < to.size(); ++d)
+            while (now.axes[d].size() < to[d].size() && !waits(to[d][now.axes[d].size()]))
+                make({MoveKind::slice, std::string(to[d][now.axes[d].size()]), d});
+    };
+    slice();
     std::vector<Partial> partial = from.partial;
     std::sort(partial.begin(), partial.end(),
               [&](const Partial& a, const Partial& b) { return mesh.find(a.axis) > mesh.find(b.axis); });
@@ -161,8 +178,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
         std::size_t dim = 0;
         const auto next = [&](std::size_t d) {
             const std::size_t have = now.axes[d].size();
-            return to[d].size() > have && to[d][have] == p.axis &&
-                   std::equal(now.axes[d].begin(), now.axes[d].end(), to[d].begin());
+            return to[d].size() > have && to[d][have] == p.axis;
         };
         while (dim < to.size() && !next(dim))
             ++dim;
@@ -171,20 +187,10 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
         else
             make({MoveKind::all_reduce, p.axis, 0, p.combine});
     }
-    if (changes_places(now.axes, to, mesh))
-        return search_moves(from, to, whole, mesh, layouts);
-    const auto common = [&](std::size_t d) {
-        std::size_t n = 0;
-        while (n < now.axes[d].size() && n < to[d].size() && now.axes[d][n] == to[d][n])
-            ++n;
-        return n;
-    };
+    slice();
     for (std::size_t d = 0; d < to.size(); ++d)
-        while (now.axes[d].size() > common(d))
+        while (now.axes[d].size() > to[d].size())
             make({MoveKind::all_gather, std::string(now.axes[d].back()), d});
-    for (std::size_t d = 0; d < to.size(); ++d)
-        while (now.axes[d].size() < to[d].size())
-            make({MoveKind::slice, std::string(to[d][now.axes[d].size()]), d});
     return moves;
 }
 

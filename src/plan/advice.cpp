@@ -4,10 +4,8 @@
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/lookahead.hpp"
-#include "passes/partition.hpp"
 #include "passes/propagate.hpp"
-#include "passes/simplify.hpp"
+#include "plan/graph_file.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -17,13 +15,6 @@
 namespace trivium {
 
 namespace {
-
-Graph first_rank(const Graph& sharded)
-{
-    const PartitionConfig config{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis,
-                                 sharded.carries.empty()};
-    return simplify(partition(look_ahead(sharded, config), config));
-}
 
 Bytes sent(const std::vector<CollectiveEntry>& all)
 {
@@ -89,7 +80,7 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
     graph[v].sharding = sharding;
     try {
         verify(graph, Level::global);
-        return sent(collectives_of(first_rank(propagate(std::move(graph)))));
+        return sent(collectives_of(local_graph(propagate(std::move(graph)), 0)));
     } catch (const UserError&) {
         return {};
     }
@@ -101,7 +92,7 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
 {
     // On a large mesh one takes seconds.
     tries = static_cast<int>(std::min<i64>(tries, std::max<i64>(1024 / graph.mesh.ranks(), 2)));
-    const Graph sharded = propagate(graph), local = first_rank(sharded);
+    const Graph sharded = propagate(graph), local = local_graph(sharded, 0);
     const std::vector<CollectiveEntry> all = collectives_of(local);
     double tensors = 0;
     for (const Value& v : local.values)
@@ -133,11 +124,17 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
                 parts = these;
             }
         };
-        const bool first = tried.emplace(from, entry.axes).second;
-        if (from && first)
-            for (const Sharding& one :
-                 variants(sharded[from].sharding, sharded[from].type.shape, sharded.mesh, entry.axes))
-                consider(from, one);
+        std::vector<ValueId> moved{from};
+        for (const std::string& more : entry.more)
+            moved.push_back(global_value(names, more));
+        bool first = false;
+        for (const ValueId v : moved)
+            if (v && tried.emplace(v, entry.axes).second) {
+                first = first || v == from;
+                for (const Sharding& one :
+                     variants(sharded[v].sharding, sharded[v].type.shape, sharded.mesh, entry.axes))
+                    consider(v, one);
+            }
         if (made && from && made != from && first && sharded[made].type.shape == sharded[from].type.shape)
             consider(made, closed(sharded[from].sharding)); // it stays as it is
         list.push_back(std::move(advice));

@@ -74,7 +74,9 @@ Bytes BytesByKind::sum() const { return std::accumulate(std::begin(bytes), std::
 
 MemoryHistory memory_history(const Schedule& schedule, const Graph& graph)
 {
-    TRV_CHECK(!schedule.steps.empty(), "no steps");
+    if (schedule.steps.empty())
+        throw UserError({graph.file.empty() ? graph.name : graph.file, "has nothing to compute",
+                         "no output needs one of its ops", "name a result: `output %NAME`"});
     Occupancy occupancy = worst_occupancy(schedule, HappensBefore(schedule));
     MemoryHistory made;
     made.length = schedule.steps.size();

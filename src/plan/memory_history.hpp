@@ -22,7 +22,7 @@ struct MemoryHistory {
     StepId peak_step;            ///< the Step that begins at the peak
 };
 
-/// \pre `schedule` was built from `graph`, and has a Step
+/// Throws UserError if the schedule has no Step. \pre it was built from `graph`
 MemoryHistory memory_history(const Schedule& schedule, const Graph& graph);
 
 /// Bytes alive at a time, by kind.

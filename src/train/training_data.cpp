@@ -20,7 +20,7 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
     if (window_count(store.size(), config.model.seq) == 0)
         throw UserError(
             {path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
-             str("model.seq = ", config.model.seq), str("give ", key, " use more text, or lower model.seq")});
+             str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
     verify_at_start(store, grid.local_rank(), grid.local_ranks());
     return store;
 }

@@ -168,3 +168,9 @@ TEST_CASE("a result may not outlive the buffer that it is in")
     g[out].lifetime = Lifetime::run;
     CHECK(contains(graph_error(g), "outlives its buffer"));
 }
+
+TEST_CASE("a text may begin with a byte-order mark")
+{
+    const std::string text = "graph g\ninput %a : f32[2]\n%b = gelu(%a) : f32[2]\noutput %b\n";
+    CHECK(to_text(parse_graph("\xEF\xBB\xBF" + text, "t")) == to_text(parse_graph(text, "t")));
+}

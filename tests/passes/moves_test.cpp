@@ -247,6 +247,10 @@ TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
     CHECK(names({{{"tensor"}}, {{"data"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter data"});
     CHECK(names({{{}}, {{"data"}, {"tensor"}}}, {{"tensor", "data"}}) ==
           Names{"reduce_scatter tensor", "reduce_scatter data"});
+    // What another rank keeps is neither added nor gathered.
+    CHECK(names({{{}, {"tensor"}}, {}}, {{"data"}, {}}) == Names{"slice data", "all_gather tensor"});
+    CHECK(names({{{}, {}}, {{"tensor"}}}, {{"data"}, {}}) == Names{"slice data", "all_reduce tensor"});
+    CHECK(names({{{}}, {{"tensor"}}}, {{"data", "tensor"}}) == Names{"slice data", "reduce_scatter tensor"});
     // An axis that becomes major to another one: shards change ranks, nothing is gathered.
     CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) == Names{"slice tensor", "permute data+tensor"});
     CHECK(names({{{"data"}, {}}, {}}, {{}, {"data"}}) == Names{"all_to_all data"});

@@ -32,6 +32,18 @@ const std::string turned = "graph turned\nmesh x=3\n"
                            "%c = exp(%b) : f64[12,7]\n"
                            "%d = reduce(%c) {dims=\"1\", combine=\"sum\"} : f64[12] <x>\n"
                            "output %d\n";
+const std::string joined = "graph joined\nmesh x=2 y=2 z=1\n" // one reduction over both axes
+                           "input %a : f32[32,16,64] <-,x,y>\n"
+                           "parameter %w : f32[16,64,32] <x,y,->\n"
+                           "%b = matmul(%a, %w) {rule=\"m i j, i j n -> m n\"} : f32[32,32]\n"
+                           "output %b\n";
+const std::string bucketed = "graph bucketed\nmesh x=4\n"
+                             "input %a : f32[64,32] <x,->\n"
+                             "parameter %v : f32[32,32] <x,->\n"
+                             "parameter %w : f32[32,32] <x,->\n"
+                             "%b = matmul(%a, %v) {rule=\"m k, k n -> m n\"} : f32[64,32]\n"
+                             "%c = matmul(%b, %w) {rule=\"m k, k n -> m n\"} : f32[64,32] <x,->\n"
+                             "output %c\n";
 
 Bytes sent_by(const std::string& text)
 {
@@ -68,7 +80,7 @@ std::string annotated(const std::string& text, int number, const std::string& va
 TEST_CASE("a proposed annotation saves what the advice states")
 {
     int proposed = 0;
-    for (const std::string& text : {costly, summed, turned}) {
+    for (const std::string& text : {costly, summed, turned, joined, bucketed}) {
         INFO(text);
         const Graph graph = read_graph(text, "t");
         for (const Advice& advice : advise(graph, 0)) {
@@ -83,7 +95,7 @@ TEST_CASE("a proposed annotation saves what the advice states")
             CHECK(sent_by(text) - sent_by(better) == advice.saved);
         }
     }
-    CHECK(proposed >= 4);
+    CHECK(proposed >= 6);
 }
 
 TEST_CASE("only collectives above the share are named")
@@ -115,15 +127,8 @@ TEST_CASE("among annotations that save as much, the advice has the smallest shar
 
 TEST_CASE("a bucket names all that it moves")
 {
-    const std::string text = "graph two\nmesh x=4\n"
-                             "input %a : f32[64,32] <x,->\n"
-                             "parameter %v : f32[32,32] <x,->\n"
-                             "parameter %w : f32[32,32] <x,->\n"
-                             "%b = matmul(%a, %v) {rule=\"m k, k n -> m n\"} : f32[64,32]\n"
-                             "%c = matmul(%b, %w) {rule=\"m k, k n -> m n\"} : f32[64,32] <x,->\n"
-                             "output %c\n";
     const std::vector<CollectiveEntry> all =
-        collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0));
+        collectives_of(local_graph(sharded_graph(read_graph(bucketed, "t")), 0));
     REQUIRE(all.size() == 1);
     CHECK(all[0].value == "v");
     CHECK((all[0].more == std::vector<std::string>{"w"}));

@@ -202,3 +202,19 @@ TEST_CASE("a program with a manual region is compared with its definition on one
     const json all = json_of(run_program(arguments({"--json"}), folder.path()));
     CHECK(all["difference"].get<double>() < 1e-14);
 }
+
+TEST_CASE("a graph without outputs is refused, with a remedy")
+{
+    const Folder folder;
+    write_text(folder / "p.graph", "graph none\nmesh x=2\ninput %a : f64[8] <x>\n%b = tanh(%a) : f64[8]\n");
+    for (const bool runs : {false, true}) {
+        std::vector<std::string> words{"explain", "p.graph"};
+        if (runs)
+            words.push_back("--run");
+        const Outcome outcome = run_program(words, folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(outcome.err.find("p.graph: has") != std::string::npos);
+        CHECK(outcome.err.find("`output %NAME`") != std::string::npos);
+    }
+}

@@ -113,6 +113,19 @@ TEST_CASE("integers, and an index that stays inside its table")
     CHECK(*result.difference < 1e-6);
 }
 
+TEST_CASE("a partial sum is added before a cast that loses digits")
+{
+    const auto difference = [](const std::string& from, const std::string& to) {
+        return *compare("graph cast\nmesh x=4\ninput %a : " + from + "[8,512] <-,x>\ninput %b : " + from +
+                        "[512,8] <x,->\n%p = matmul(%a, %b) {rule=\"m k, k n -> m n\"} : " + from +
+                        "[8,8]\n%c = cast(%p) {dtype=\"" + to + "\"} : " + to + "[8,8]\noutput %c\n")
+                    .difference;
+    };
+    CHECK(difference("f64", "i32") == 0);
+    CHECK(difference("f64", "f32") < 1e-7);
+    CHECK(difference("f32", "bf16") < 0.008); // of one rounding
+}
+
 TEST_CASE("the epilogue runs, and an updated parameter is an output")
 {
     const Comparison result =

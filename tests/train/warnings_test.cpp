@@ -74,6 +74,8 @@ TEST_CASE("misspelt options, keys and values name the right ones")
         {{"explain", "/dev/null", "--onyl", "graph"}, {"did you mean '--only'?"}},
         {{"metrics", "curve", "--titel", "x"}, {"trivium metrics curve", "did you mean '--title'?"}},
         {{"metrics", "cruve"}, {"did you mean 'curve'?"}},
+        {{"plan", "/dev/null", "--train.lr=1"}, {"without dashes", "write 'train.lr=VALUE'"}},
+        {{"plan", "--machine", "H100", "/dev/null"}, {"the nearest is 'h100'"}},
         {{"plan", "/dev/null", "train.precision=fp8"}, {"train.fp8 = true", "bf16"}},
         {{"plan", "/dev/null", "train.lrr=1"}, {"did you mean 'train.lr'?"}},
         {{"plan", "/dev/null", "train.zreo=1"}, {"did you mean 'parallel.zero'?"}},

@@ -206,6 +206,7 @@ TEST_CASE("diff lists the tensors that differ, for any grids")
     const std::string text = checkpoint({"diff", c, a}).text;
     CHECK(has(text, "1 of 120 values differ, by up to 0.5"));
     CHECK(has(text, "param/norm"));
+    CHECK(has(text, "2 tensors differ, of 2"));
 
     RunState state{.step = 4};
     state.recent_losses = {2.5};
