@@ -67,11 +67,6 @@ void require_ranks(int started, i64 ranks, const std::string& file)
                          str("start it with mpirun -n ", ranks, " (or srun -n ", ranks, ")")});
 }
 
-std::string text_of(const std::optional<double>& difference)
-{
-    return difference ? fmt::format("{:.3g}", *difference) : "not compared";
-}
-
 std::string sharding_text(const Sharding& sharding)
 {
     const std::string text = to_text(sharding);
@@ -79,12 +74,10 @@ std::string sharding_text(const Sharding& sharding)
 }
 
 /// JSON has no infinity.
-nlohmann::ordered_json json_of(const std::optional<double>& difference)
+nlohmann::ordered_json json_of(double difference)
 {
-    if (!difference)
-        return nullptr;
-    return std::isfinite(*difference) ? nlohmann::ordered_json(*difference)
-                                      : nlohmann::ordered_json("infinite");
+    return std::isfinite(difference) ? nlohmann::ordered_json(difference)
+                                     : nlohmann::ordered_json("infinite");
 }
 
 void print(const Comparison& result, bool json)
@@ -110,9 +103,9 @@ void print(const Comparison& result, bool json)
     }
     fmt::print("# outputs: type, sharding, largest relative difference from the unpartitioned program\n");
     for (const ComparedOutput& o : result.outputs)
-        fmt::print("{:<{}}  {:<{}}  {:<{}}  {}\n", "%" + o.name, name, to_string(o.type), type,
-                   sharding_text(o.sharding), sharding, text_of(o.difference));
-    fmt::print("largest difference: {}\n", text_of(result.difference));
+        fmt::print("{:<{}}  {:<{}}  {:<{}}  {:.3g}\n", "%" + o.name, name, to_string(o.type), type,
+                   sharding_text(o.sharding), sharding, o.difference);
+    fmt::print("largest difference: {:.3g}\n", result.difference);
 }
 
 void write_outputs(const std::string& path, const Comparison& result)

@@ -108,28 +108,22 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
     std::vector<TensorShard> shards = run_rank(program, comm, source, config.run);
     std::vector<TensorShard> expected;
     succeed_together(comm, [&] {
-        if (comm.rank() == 0 && config.compare)
+        if (comm.rank() == 0)
             expected = run_rank({sharded, unpartitioned(sharded)}, *make_self_comm(), source, config.run);
     });
     Comparison result;
-    if (config.compare)
-        result.difference = 0;
     for (std::size_t i = 0; i < shards.size(); ++i) {
         ComparedOutput output{shards[i].name, shards[i].type, shards[i].sharding, {}, {}};
         if (comm.rank() == 0 && config.gather)
             output.whole.resize(static_cast<std::size_t>(output.type.bytes()));
         double largest = 0;
         each_shard(comm, shards[i], [&](const Box& box, const TensorBytes& data) {
-            if (config.compare)
-                largest =
-                    std::max(largest, difference(output.type, expected[i].data.data(), box, data.data()));
+            largest = std::max(largest, difference(output.type, expected[i].data.data(), box, data.data()));
             if (config.gather)
                 place_box(output.type, data.data(), box, output.whole.data());
         });
-        if (config.compare) {
-            output.difference = std::bit_cast<double>(gather_numbers(comm, std::bit_cast<u64>(largest))[0]);
-            result.difference = std::max(*result.difference, *output.difference);
-        }
+        output.difference = std::bit_cast<double>(gather_numbers(comm, std::bit_cast<u64>(largest))[0]);
+        result.difference = std::max(result.difference, output.difference);
         result.outputs.push_back(std::move(output));
         shards[i].data = {};
     }

@@ -2,8 +2,6 @@
 // Runs a program on all ranks and compares what it computes with the same program on one rank.
 #include "programs/rank_run.hpp"
 
-#include <optional>
-
 namespace trivium {
 
 /// The largest difference of `got`, a box of a tensor, from `expected`, the whole tensor, relative to the
@@ -19,19 +17,17 @@ struct ComparedOutput {
     std::string name;
     TensorType type; ///< of the whole tensor
     Sharding sharding;
-    std::optional<double> difference; ///< over the boxes of all ranks
-    TensorBytes whole;                ///< on rank 0, as the ranks computed it, if that was asked for
+    double difference = 0; ///< over the boxes of all ranks
+    TensorBytes whole;     ///< on rank 0, as the ranks computed it, if that was asked for
 };
 
 struct Comparison {
     std::vector<ComparedOutput> outputs; ///< in the order of the graph's
-    std::optional<double> difference;    ///< the largest; 0 without outputs
+    double difference = 0;               ///< the largest; 0 without outputs
 };
 
 struct CompareConfig {
     RankRunConfig run;
-    bool compare =
-        true; ///< also run the unpartitioned program, on rank 0; otherwise there are no differences
     bool gather = false; ///< the whole outputs on rank 0
     /// foreseen_graph of the graph, if several ranks of a process share it; null: each rank makes it.
     const Graph* foreseen = nullptr;

@@ -34,7 +34,7 @@ public:
             const std::vector<Index> all = indices(region);
             for (const ValueId v : op.results)
                 while (copies_[v.index()].size() < all.size())
-                    copies_[v.index()].push_back(another(v));
+                    copies_[v.index()].push_back(add_value(in_[v], v));
             for (const Index& at : all)
                 if (!info(op).manual)
                     copy(op, at);
@@ -78,9 +78,10 @@ private:
         return copies_[v.index()][static_cast<std::size_t>(position(region, at))];
     }
 
-    ValueId another(ValueId v)
+    /// Another value, called like `v` with a number.
+    ValueId add_value(Value made, ValueId v)
     {
-        Value made = in_[v];
+        made.name = in_[v].name;
         for (int i = 1; !names_.insert(made.name).second; ++i)
             made.name = str(in_[v].name, ".", i);
         out_.values.push_back(std::move(made));
@@ -141,10 +142,7 @@ private:
             }
             Value value = out_[parts[0]];
             value.type.shape[d] *= static_cast<i64>(parts.size());
-            for (int i = 1; !names_.insert(value.name).second; ++i)
-                value.name = str(in_[op.results[0]].name, ".", i);
-            out_.values.push_back(std::move(value));
-            const ValueId whole(out_.values.size() - 1);
+            const ValueId whole = add_value(std::move(value), op.results[0]);
             made.attrs = {.lists = {{Attr::dims, {static_cast<i64>(d)}}}};
             add(made, std::move(parts), {whole});
             return whole;
