@@ -86,8 +86,6 @@ TEST_CASE("a rank is stopped, or Slurm's step daemon dies: the log names it, and
         const std::string job =
             run.submit("--nodes=4 --ntasks-per-node=2", "train.sbatch", "job.watchdog=15");
         run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
-        std::this_thread::sleep_for(
-            std::chrono::milliseconds(1200)); // one heartbeat is from these short steps
         const std::string processes = cluster(str("pids ", node, " ", program, " ", job));
         shell(str("kill -", signal, " ", processes.substr(0, processes.find('\n'))));
         run.wait_until( // to the report's last line; it may arrive in parts
