@@ -10,6 +10,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/group.hpp"
 #include "passes/halves.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/offload.hpp"
@@ -174,12 +175,19 @@ Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stag
     return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
 }
 
+bool groups_products(const ParallelConfig& p, const Machine& machine)
+{
+    return p.group == GroupProducts::automatic ? machine.is_device : p.group == GroupProducts::on;
+}
+
 /// The passes on a rank's graph after its buckets are decided.
-Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, Offload offload,
-               PassRunner& runner)
+Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, bool group,
+               Offload offload, PassRunner& runner)
 {
     graph = runner.run("bucket" + suffix, Level::local, std::move(graph),
                        [&](Graph g) { return bucket(std::move(g), buckets); });
+    if (group)
+        graph = runner.run("group" + suffix, Level::local, std::move(graph), group_products);
     graph = runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
     if (offload == Offload::optimizer)
         graph = runner.run("offload" + suffix, Level::local, std::move(graph), offload_optimizer);
@@ -190,7 +198,7 @@ Graph finished(Graph graph, const std::string& suffix, const BucketConfig& bucke
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
     return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
-                    suffix_of(sharded), {}, Offload::none, runner);
+                    suffix_of(sharded), {}, false, Offload::none, runner);
 }
 
 /// The config of a model that runs on one rank and is not trained.
@@ -292,7 +300,8 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
         Graph own = part_of_rank(*sharded, compiled.at, all.stages, runner);
         const BucketConfig& buckets = buckets_of(all, *sharded, compiled.at, own, microbatches);
         compiled.programs.push_back(
-            {finished(std::move(own), suffix_of(*sharded), buckets, config.parallel.offload, runner),
+            {finished(std::move(own), suffix_of(*sharded), buckets,
+                      groups_products(config.parallel, options.machine), config.parallel.offload, runner),
              microbatches,
              {},
              sharded,

@@ -32,6 +32,11 @@ template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"synchronous", "post-validated",
                                                                            "auto"};
 
+/// Whether weights that read the same values are joined (passes/group.hpp).
+enum class GroupProducts { automatic, on, off };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<GroupProducts>{"auto", "true", "false"};
+
 enum class OptimizerKind { adamw, muon };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
@@ -146,6 +151,7 @@ struct ParallelConfig {
     bool overlap = true;
     UpdateMode update = UpdateMode::synchronous;
     bool graphs = false;
+    GroupProducts group = GroupProducts::automatic;
     std::string bucket = "auto";
     i64 memory_limit = 0;
     i64 threads = 0;
@@ -203,6 +209,9 @@ struct ParallelConfig {
               "update that turns out to be clipped or skipped is done again (post-validated), with the same "
               "bits; auto = post-validated if a step is at least 1 % shorter by the simulator");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
+        visit("group", self.group,
+              "one product for the weights that read the same values: q, k and v, gate and up; auto = on "
+              "devices. Sums have another order, and on hosts no product is faster");
         visit("bucket", self.bucket,
               "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "
               "\"global\", a number of bytes, or \"auto\" (of the first four, the one with the shortest step "

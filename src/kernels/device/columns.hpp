@@ -18,8 +18,8 @@ struct ColumnTile {
     F f;
     Store store;
     Inputs<In...> in;
-    i64 rows, columns;
-    int across; ///< lanes that share a row of the tile, a power of two
+    i64 rows, columns, apart; ///< apart: elements between rows
+    int across;               ///< lanes that share a row of the tile, a power of two
 
     KOKKOS_FUNCTION void operator()(const Team& team, i64 tile) const
     {
@@ -59,7 +59,7 @@ struct ColumnTile {
     {
         each_pack<ahead>(rows, group, groups, [&](i64 r, int slot, bool ready) {
             if (!ready)
-                return (arrays.load(slot, r * columns), ...);
+                return (arrays.load(slot, r * apart), ...);
             TRV_UNROLL
             for (int j = 0; j < width; ++j)
                 total[j] += f(r, arrays.get(slot, j)...);
@@ -70,7 +70,7 @@ struct ColumnTile {
 } // namespace detail
 
 template <class A, class F, class Store, class... In>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64 apart, F f, Store store,
                  const In*... in)
 {
     constexpr int width = pack_width<In...>(), lanes = Team::most;
@@ -79,10 +79,11 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
         constexpr int pack = decltype(wide)::value;
         using Tile = detail::ColumnTile<A, pack, F, Store, In...>;
         launch_teams(exec, label, ceil_div(columns, across * pack), lanes,
-                     Tile{f, store, {{in..., nullptr}}, rows, columns, across},
+                     Tile{f, store, {{in..., nullptr}}, rows, columns, apart, across},
                      lanes * pack * static_cast<Bytes>(sizeof(A)));
     };
-    if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
+    if (columns % width == 0 && apart % width == 0 &&
+        ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
         launch(std::integral_constant<int, width>(), columns / width / 4 >= enough ? 4 : 2);
     else
         launch(std::integral_constant<int, 1>(), columns / 32 >= enough ? 32 : 16);
