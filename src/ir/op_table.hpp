@@ -18,7 +18,7 @@ struct Alias {
     bool must = false;
 };
 
-/// Operands and results that may be columns of a wider value (ir/columns.hpp): bit i is the one at position
+/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is the one at position
 /// i.
 struct ColumnsAt {
     std::uint32_t operands = 0, results = 0;

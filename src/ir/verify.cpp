@@ -1,7 +1,7 @@
 #include "ir/verify.hpp"
 
 #include "base/check.hpp"
-#include "ir/columns.hpp"
+#include "ir/general/columns.hpp"
 #include "ir/general/manual.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"

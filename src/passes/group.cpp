@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
-#include "ir/columns.hpp"
+#include "ir/general/columns.hpp"
 #include "ir/product_form.hpp"
 
 #include <algorithm>
@@ -88,32 +88,6 @@ private:
     const std::vector<Read>& reads(ValueId v) const { return reads_[v.index()]; }
     const TensorType& type(ValueId v) const { return g_[v].type; }
 
-    /// The dimensions of X and of a weight are the rule's: X = rows + common, W = common + columns, and the
-    /// result rows + columns.
-    struct Dims {
-        std::vector<std::string> rows, common, columns;
-    };
-
-    static std::optional<Dims> forward_dims(const Op& op)
-    {
-        if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype ||
-            op.region != Region::microbatch)
-            return {};
-        const auto &x = (*op.attrs.rule)->operands[0].dims, &w = (*op.attrs.rule)->operands[1].dims,
-                   &c = (*op.attrs.rule)->results[0].dims;
-        for (std::size_t common = 1; common <= std::min(x.size(), w.size()); ++common) {
-            const auto middle = x.end() - static_cast<std::ptrdiff_t>(common),
-                       end = w.begin() + static_cast<std::ptrdiff_t>(common);
-            Dims dims{{x.begin(), middle}, {middle, x.end()}, {end, w.end()}};
-            std::vector<std::string> result = dims.rows;
-            result.insert(result.end(), dims.columns.begin(), dims.columns.end());
-            if (std::equal(middle, x.end(), w.begin(), end) && result == c && !dims.columns.empty() &&
-                !dims.rows.empty())
-                return dims;
-        }
-        return {};
-    }
-
     /// A weight, or a bias, that can be packed once per step.
     bool is_packable(ValueId v) const
     {
@@ -135,13 +109,13 @@ private:
         std::vector<bool> seen(g_.values.size(), false);
         for (std::size_t i = 0; i < count_; ++i) {
             const Op& first = g_.ops[i];
-            const std::optional<Dims> dims = forward_dims(first);
+            const std::optional<ProductDims> dims = dims_of_product(first);
             if (!dims || !is_packable(first.operands[1]) || seen[first.operands[1].index()])
                 continue;
             std::vector<ValueId> weights;
             for (const Read& read : reads(first.operands[0])) {
                 const Op& op = g_.ops[read.op];
-                const std::optional<Dims> other = forward_dims(op);
+                const std::optional<ProductDims> other = dims_of_product(op);
                 const ValueId w = other ? op.operands[1] : ValueId();
                 if (read.operand == 0 && other && other->common.size() == dims->common.size() &&
                     alike(first, op) && is_packable(w) && type(w).dtype == type(first.operands[1]).dtype &&
@@ -167,12 +141,12 @@ private:
                 const Op& op = g_.ops[read.op];
                 if (op.region != Region::microbatch)
                     continue; // of a parameter: the update
-                if (read.operand == 1 && forward_dims(op)) {
+                if (read.operand == 1 && dims_of_product(op)) {
                     Forward& forward = by_operand[op.operands[0]];
                     if (forward.products.empty())
                         order.push_back(op.operands[0]);
                     forward.products.push_back(read.op);
-                } else if (read.operand == 1 && is_gradient(op)) {
+                } else if (read.operand == 1 && is_gradient_of_product(g_, op)) {
                     group.backward.products.push_back(read.op);
                 } else {
                     return {};
@@ -189,15 +163,6 @@ private:
         return group;
     }
 
-    /// C = dY W', the gradient of X.
-    bool is_gradient(const Op& op) const
-    {
-        if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype)
-            return false;
-        const auto form = find_product_form(rule_of(g_, op));
-        return form && form->batch == 1 && !form->swapped && !form->trans_a && form->trans_b;
-    }
-
     /// Whether every product is there, one per weight, and its result may be columns.
     bool complete(const std::vector<ValueId>& weights, Forward& forward) const
     {
@@ -212,8 +177,8 @@ private:
             ValueId part = op.results[0];
             if (const auto& uses = reads(part); uses.size() == 1 && !kept_[part.index()]) {
                 const Op& bias = g_.ops[uses[0].op];
-                const std::vector<std::string> columns = forward_dims(op)->columns;
-                if (bias.kind == OpKind::bias_add && uses[0].operand == 0 && alike(first, bias) &&
+                const std::vector<std::string> columns = dims_of_product(op)->columns;
+                if (adds_bias(bias) && uses[0].operand == 0 && alike(first, bias) &&
                     is_packable(bias.operands[1]) && type(bias.operands[1]).shape.size() == columns.size()) {
                     forward.biases.push_back(uses[0].op);
                     part = bias.results[0];
@@ -229,7 +194,7 @@ private:
     /// The rows of a product's result.
     i64 rows_of(const Op& op) const
     {
-        const Dims dims = *forward_dims(op);
+        const ProductDims dims = *dims_of_product(op);
         const Shape& shape = type(op.results[0]).shape;
         return element_count(
             Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(dims.rows.size())));
@@ -296,7 +261,7 @@ private:
         for (const ValueId v : terms)
             if (is_term(v)) {
                 const Op& op = g_.ops[reads(v)[0].op];
-                if (op.kind == OpKind::add && is_term(op.operands[0]) && is_term(op.operands[1]))
+                if (adds_two(op) && is_term(op.operands[0]) && is_term(op.operands[1]))
                     return reads(v)[0].op;
             }
         return count_;
@@ -305,7 +270,7 @@ private:
     void rewrite(const WeightGroup& group)
     {
         const Op first = g_.ops[group.forward[0].products[0]];
-        const std::size_t common = forward_dims(first)->common.size();
+        const std::size_t common = dims_of_product(first)->common.size();
         const ValueId weight = pack(group.weights, common, first);
         std::map<std::vector<ValueId>, ValueId> packed_biases;
         for (const Forward& forward : group.forward) {
@@ -333,47 +298,10 @@ private:
         b_.where = {region, phase, op.block, parent(op.scope)};
     }
 
-    /// Columns' dimensions of the parts, with names that have one size each.
-    struct PartDims {
-        std::vector<Rule::Tensor> parts;
-        FactorSizes sizes; ///< of all names
-        i64 width = 0;
-    };
-    PartDims part_dims(const std::vector<ValueId>& parts, std::size_t rows) const
-    {
-        PartDims made;
-        for (const ValueId v : parts) {
-            const Shape& shape = type(v).shape;
-            Rule::Tensor tensor = row_dims(rows);
-            for (std::size_t d = rows; d < shape.size(); ++d) {
-                tensor.dims.push_back(str("c", made.sizes.size()));
-                made.sizes.push_back({tensor.dims.back(), shape[d]});
-            }
-            made.width +=
-                element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(rows), shape.end()));
-            made.parts.push_back(std::move(tensor));
-        }
-        return made;
-    }
-    static Rule::Tensor row_dims(std::size_t rows)
-    {
-        Rule::Tensor tensor;
-        for (std::size_t d = 0; d < rows; ++d)
-            tensor.dims.push_back(str("r", d));
-        return tensor;
-    }
-    static Rule::Tensor whole_dims(std::size_t rows)
-    {
-        Rule::Tensor whole = row_dims(rows);
-        whole.dims.emplace_back("n");
-        return whole;
-    }
-
     /// The tensors, whose first `rows` dimensions are the same, as columns of one, in the prologue. Casts
     /// that nothing else reads are part of it.
     ValueId pack(const std::vector<ValueId>& tensors, std::size_t rows, const Op& of)
     {
-        const PartDims dims = part_dims(tensors, rows);
         std::vector<ValueId> from = tensors;
         std::size_t place = 0; // after the last producer
         bool casts = true;
@@ -390,18 +318,16 @@ private:
                 v = g_[g_[v].producer].operands[0];
             }
         set_where(of, Region::prologue, Phase::forward);
-        return insert_op(place > 0 ? place : prologue_end_, OpKind::pack_columns, from,
-                         {.dtype = type(tensors[0]).dtype,
-                          .rule = Rule(Rule::Parts{dims.parts, {whole_dims(rows)}}),
-                          .sizes = {{"n", dims.width}}},
-                         g_[tensors[0]].name + ".group");
+        return insert_new(place > 0 ? place : prologue_end_,
+                          packed_columns(g_, from, rows, type(tensors[0]).dtype),
+                          g_[tensors[0]].name + ".group");
     }
 
     /// A cast whose result only products and sums read that are replaced.
     bool is_own_cast(ValueId v) const
     {
         const Op& op = g_[g_[v].producer];
-        return op.kind == OpKind::cast && op.region == Region::prologue && !kept_[v.index()] &&
+        return casts(op) && op.region == Region::prologue && !kept_[v.index()] &&
                std::all_of(reads(v).begin(), reads(v).end(),
                            [&](const Read& read) { return removed_[read.op]; });
     }
@@ -409,56 +335,53 @@ private:
     void rewrite(const Forward& forward, ValueId weight, ValueId bias)
     {
         const std::size_t at = *std::min_element(forward.products.begin(), forward.products.end());
-        const Op first = g_.ops[at];
-        const Dims dims = *forward_dims(first);
+        Op product = g_.ops[at];
+        const ProductDims dims = *dims_of_product(product);
         std::vector<std::string> w = dims.common, c = dims.rows;
         const std::string n = name_for_columns(dims);
         w.push_back(n);
         c.push_back(n);
-        set_where(first, first.region, first.phase);
+        set_where(product, product.region, product.phase);
         const std::string name = g_[forward.parts[0]].name + ".group";
-        Attributes attributes = first.attrs;
-        attributes.rule = Rule(Rule::Parts{{(*first.attrs.rule)->operands[0], {w}}, {{c}}});
-        ValueId whole = insert_op(at, OpKind::matmul, {first.operands[0], weight}, attributes,
-                                  bias ? name + ".plain" : name);
-        if (bias)
-            whole = insert_op(at, OpKind::bias_add, {whole, bias},
-                              {.rule = Rule(Rule::Parts{{{c}, {{n}}}, {{c}}})}, name);
-        const PartDims parts = part_dims(forward.parts, dims.rows.size());
-        Op split;
-        split.kind = OpKind::split_columns;
-        split.operands = {whole};
-        split.results = forward.parts;
-        split.attrs.rule = Rule(Rule::Parts{{whole_dims(dims.rows.size())}, parts.parts});
-        split.attrs.sizes = parts.sizes;
-        insert(at, std::move(split));
+        product.operands[1] = weight;
+        product.attrs.rule = Rule(Rule::Parts{{(*product.attrs.rule)->operands[0], {w}}, {{c}}});
+        ValueId whole = insert_new(at, std::move(product), bias ? name + ".plain" : name);
+        if (bias) {
+            Op sum = g_.ops[forward.biases[0]];
+            sum.operands = {whole, bias};
+            sum.attrs.rule = Rule(Rule::Parts{{{c}, {{n}}}, {{c}}});
+            whole = insert_new(at, std::move(sum), name);
+        }
+        Op divided = divided_columns(g_, whole, forward.parts, dims.rows.size());
+        divided.results = forward.parts;
+        insert(at, std::move(divided));
     }
 
     void rewrite(const Backward& back, ValueId weight)
     {
         const std::size_t at = back.sums.back();
-        const Op first = g_.ops[back.products[0]];
+        Op product = g_.ops[back.products[0]];
+        set_where(product, product.region, product.phase);
         // dX's dimensions are those of dY's rows, then those that the weight has in common.
         const std::size_t common = type(weight).shape.size() - 1, rows = type(back.sum).shape.size() - common;
-        Rule::Tensor dy = whole_dims(rows), w, dx = row_dims(rows);
+        const ValueId whole =
+            insert_new(at, joined_columns(g_, back.gradients, rows), g_[back.gradients[0]].name + ".group");
+        Rule::Tensor dy, w, dx;
+        for (std::size_t d = 0; d < rows; ++d)
+            dy.dims.push_back(str("r", d));
         for (std::size_t d = 0; d < common; ++d)
             w.dims.push_back(str("k", d));
+        dx.dims = dy.dims;
         dx.dims.insert(dx.dims.end(), w.dims.begin(), w.dims.end());
+        dy.dims.emplace_back("n");
         w.dims.emplace_back("n");
-        const PartDims parts = part_dims(back.gradients, rows);
-        set_where(first, first.region, first.phase);
-        const ValueId whole = insert_op(
-            at, OpKind::join_columns, back.gradients,
-            {.rule = Rule(Rule::Parts{parts.parts, {whole_dims(rows)}}), .sizes = {{"n", parts.width}}},
-            g_[back.gradients[0]].name + ".group");
-        Op product = first;
         product.operands = {whole, weight};
         product.results = {back.sum};
         product.attrs.rule = Rule(Rule::Parts{{dy, w}, {dx}});
         insert(at, std::move(product));
     }
 
-    static std::string name_for_columns(const Dims& dims)
+    static std::string name_for_columns(const ProductDims& dims)
     {
         std::string name = "n";
         while (std::find(dims.rows.begin(), dims.rows.end(), name) != dims.rows.end() ||
@@ -467,13 +390,13 @@ private:
         return name;
     }
 
-    /// Appends an op that goes before op `place`.
-    ValueId insert_op(std::size_t place, OpKind kind, std::vector<ValueId> operands, Attributes attrs,
-                      const std::string& name)
+    /// Appends an op that goes before op `place`; returns its result.
+    ValueId insert_new(std::size_t place, Op op, const std::string& name)
     {
         places_.push_back(place);
-        return b_.op1(kind, std::move(operands), std::move(attrs), name);
+        return b_.op1(op.kind, std::move(op.operands), std::move(op.attrs), name);
     }
+    /// The same for results that are there.
     void insert(std::size_t place, Op op)
     {
         op.region = b_.where.region;

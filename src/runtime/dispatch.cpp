@@ -1,7 +1,7 @@
 #include "runtime/dispatch.hpp"
 
 #include "base/check.hpp"
-#include "ir/columns.hpp"
+#include "ir/general/columns.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cache.hpp"
 #include "kernels/elementwise.hpp"

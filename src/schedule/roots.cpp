@@ -1,6 +1,6 @@
 #include "schedule/roots.hpp"
 
-#include "ir/columns.hpp"
+#include "ir/general/columns.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ir/columns.hpp"
+#include "ir/general/columns.hpp"
 
 #include "base/check.hpp"
 #include "ir/product_form.hpp"
@@ -131,6 +131,104 @@ void check_columns(const Graph& graph)
         if (rows[v.index()] >= 0 || whole[v.index()])
             throw UserError({source_place(graph, graph[v].line) + "%" + graph[v].name, "is an output",
                              "it is part of a view, or has parts", "copy the value"});
+}
+
+std::optional<ProductDims> dims_of_product(const Op& op)
+{
+    if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype ||
+        op.region != Region::microbatch)
+        return {};
+    const auto &x = (*op.attrs.rule)->operands[0].dims, &w = (*op.attrs.rule)->operands[1].dims,
+               &c = (*op.attrs.rule)->results[0].dims;
+    for (std::size_t common = 1; common < std::min(x.size(), w.size() + 1) && common < w.size(); ++common) {
+        const auto middle = x.end() - static_cast<std::ptrdiff_t>(common),
+                   end = w.begin() + static_cast<std::ptrdiff_t>(common);
+        ProductDims dims{{x.begin(), middle}, {middle, x.end()}, {end, w.end()}};
+        std::vector<std::string> result = dims.rows;
+        result.insert(result.end(), dims.columns.begin(), dims.columns.end());
+        if (std::equal(middle, x.end(), w.begin(), end) && result == c)
+            return dims;
+    }
+    return {};
+}
+
+bool is_gradient_of_product(const Graph& graph, const Op& op)
+{
+    if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype)
+        return false;
+    const std::optional<ProductForm> form = find_product_form(rule_of(graph, op));
+    return form && form->batch == 1 && !form->swapped && !form->trans_a && form->trans_b;
+}
+
+bool adds_bias(const Op& op) { return op.kind == OpKind::bias_add; }
+bool adds_two(const Op& op) { return op.kind == OpKind::add; }
+bool casts(const Op& op) { return op.kind == OpKind::cast; }
+
+namespace {
+
+Rule::Tensor whole_dims(std::size_t rows)
+{
+    Rule::Tensor whole;
+    for (std::size_t d = 0; d < rows; ++d)
+        whole.dims.push_back(str("r", d));
+    whole.dims.emplace_back("n");
+    return whole;
+}
+
+/// The dimensions of the parts: rows, then columns, whose sizes are appended.
+std::vector<Rule::Tensor> part_dims(const Graph& graph, const std::vector<ValueId>& parts, std::size_t rows,
+                                    FactorSizes& sizes)
+{
+    std::vector<Rule::Tensor> made;
+    for (const ValueId v : parts) {
+        const Shape& shape = graph[v].type.shape;
+        Rule::Tensor& part = made.emplace_back(whole_dims(rows));
+        part.dims.pop_back();
+        for (std::size_t d = rows; d < shape.size(); ++d) {
+            part.dims.push_back(str("c", sizes.size()));
+            sizes.push_back({part.dims.back(), shape[d]});
+        }
+    }
+    return made;
+}
+
+Op of_parts(const Graph& graph, OpKind kind, const std::vector<ValueId>& parts, std::size_t rows)
+{
+    Op op;
+    op.kind = kind;
+    op.operands = parts;
+    FactorSizes sizes;
+    op.attrs.rule = Rule(Rule::Parts{part_dims(graph, parts, rows, sizes), {whole_dims(rows)}});
+    i64 width = 0;
+    for (const ValueId v : parts) {
+        const Shape& shape = graph[v].type.shape;
+        width += element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(rows), shape.end()));
+    }
+    op.attrs.sizes = {{"n", width}};
+    return op;
+}
+
+} // namespace
+
+Op packed_columns(const Graph& graph, const std::vector<ValueId>& parts, std::size_t rows, DType dtype)
+{
+    Op op = of_parts(graph, OpKind::pack_columns, parts, rows);
+    op.attrs.dtype = dtype;
+    return op;
+}
+
+Op divided_columns(const Graph& graph, ValueId whole, const std::vector<ValueId>& parts, std::size_t rows)
+{
+    Op op;
+    op.kind = OpKind::split_columns;
+    op.operands = {whole};
+    op.attrs.rule = Rule(Rule::Parts{{whole_dims(rows)}, part_dims(graph, parts, rows, op.attrs.sizes)});
+    return op;
+}
+
+Op joined_columns(const Graph& graph, const std::vector<ValueId>& parts, std::size_t rows)
+{
+    return of_parts(graph, OpKind::join_columns, parts, rows);
 }
 
 } // namespace trivium
