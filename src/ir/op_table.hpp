@@ -18,8 +18,8 @@ struct Alias {
     bool must = false;
 };
 
-/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is the one at position
-/// i.
+/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is the one at
+/// position i.
 struct ColumnsAt {
     std::uint32_t operands = 0, results = 0;
 };
