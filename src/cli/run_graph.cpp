@@ -123,12 +123,6 @@ void write_outputs(const std::string& path, const Comparison& result)
     log_info("wrote " + path);
 }
 
-bool has_manual_regions(const Graph& graph)
-{
-    return graph.mesh.ranks() > 1 &&
-           std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).manual; });
-}
-
 int run(Session& session, const GraphRunArguments& arguments)
 {
     Comm& world = session.world();
@@ -149,7 +143,6 @@ int run(Session& session, const GraphRunArguments& arguments)
     const Computing computing(as_threads ? 1 : threads, &grid);
     CompareConfig config;
     config.run = {machine_of(computing).scratch, as_threads ? 1 : threads};
-    config.compare = !has_manual_regions(graph);
     config.gather = !arguments.outputs.empty();
     Comparison result;
     if (as_threads) {

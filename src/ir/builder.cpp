@@ -96,6 +96,15 @@ ValueId Builder::cast_to(ValueId x, DType dtype, const std::string& name)
     return op1(OpKind::cast, {x}, {.dtype = dtype}, name);
 }
 
+ValueId Builder::cast_to_send(ValueId x, DType dtype)
+{
+    const std::size_t before = graph_.ops.size();
+    const ValueId made = cast_to(x, dtype);
+    if (graph_.ops.size() > before)
+        graph_.ops.back().stays_partial = true;
+    return made;
+}
+
 ValueId Builder::filled_like(ValueId x, double fill_value)
 {
     return op1(OpKind::fill, {x}, {.value = fill_value});

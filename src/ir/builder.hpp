@@ -39,6 +39,8 @@ public:
     ValueId sum_of(ValueId a, ValueId b); ///< a + b, same type
     /// x itself if it has that type and needs no name.
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
+    /// The same, but partial sums are cast one by one, and summed in `dtype`.
+    ValueId cast_to_send(ValueId x, DType dtype);
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
     ValueId scaled_by(ValueId x, double factor);  ///< x times a number
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares

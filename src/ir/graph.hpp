@@ -79,7 +79,8 @@ struct Op {
     std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
     /// The axes over which each factor is divided, if the lookahead chose; empty: the partitioner chooses.
     std::vector<std::vector<std::string>> division;
-    bool stays_partial = false; ///< with `division`: its operands are partial and are not summed before it
+    bool stays_partial = false; ///< its operands are partial and are not summed before it: the lookahead
+                                ///< chose so, with `division`, or it makes what is sent smaller
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.

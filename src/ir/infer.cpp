@@ -88,6 +88,15 @@ std::string place_of(const Graph& graph, const Op& op)
     return str(source_place(graph, op.line), op.scope, op.scope.empty() ? "" : ".", info(op).name);
 }
 
+bool is_linear(const Graph& graph, const Op& op)
+{
+    if (op.kind != OpKind::cast)
+        return info(op).linear;
+    const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;
+    return from == to ||
+           (is_floating(from) && is_floating(to) && (op.stays_partial || size_of(to) > size_of(from)));
+}
+
 FactorRule rule_of(const Graph& graph, const Op& op)
 {
     TRV_EXPECT(std::all_of(op.operands.begin(), op.operands.end(),

@@ -96,7 +96,7 @@ struct OpInfo {
     Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
     bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;    ///< the last operand's pattern repeats
-    bool linear = false;      ///< linear: partial sums of its operands give a partial sum of its result
+    bool linear = false;      ///< partial sums of its operands give a partial sum of its result (is_linear)
     bool placement = false;   ///< the identity; the sharding of its result determines which data move
     bool contributes =
         false;          ///< may lack operands, which count as 0: exactly one of all ranks contributes each
@@ -129,6 +129,10 @@ std::string place_of(const Graph& graph, const Op& op);
 
 /// The op's factors. Throws UserError if the operands do not fit. \pre operands exist in `graph`
 FactorRule rule_of(const Graph& graph, const Op& op);
+/// Whether partial sums of the op's operands give a partial sum of its result. A cast that loses digits does
+/// not, unless it was made to send fewer bytes (Op::stays_partial); nor does one of integers, whose partial
+/// sums may wrap.
+bool is_linear(const Graph& graph, const Op& op);
 /// The required types of the op's results.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
 /// The same with the op's factors, if they are known.

@@ -9,39 +9,32 @@ namespace trivium::kernels {
 namespace {
 
 template <class T>
-KOKKOS_FUNCTION void rms_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, T* y,
-                                  Acc<T>* to_rstd)
+KOKKOS_FUNCTION void rms_norm_row(const Kept<T, 1>& x, Acc<T> eps, const T* w, T* y, Acc<T>* to_rstd)
 {
     using A = Acc<T>;
-    const A square = row.sum<A>(
-        dim, [](A v) { return v * v; }, x);
-    const A rstd = A(1) / square_root(square * (A(1) / static_cast<A>(dim)) + eps);
-    row.single([=] { *to_rstd = rstd; });
-    row.map(
-        dim, [=](A v, A by) { return v * rstd * by; }, y, x, w);
+    const A square = x.sum([](A v) { return v * v; });
+    const A rstd = A(1) / square_root(square * (A(1) / static_cast<A>(x.n)) + eps);
+    x.row.single([=] { *to_rstd = rstd; });
+    x.map([=](A v, A by) { return v * rstd * by; }, y, w);
 }
 
 template <class T>
-KOKKOS_FUNCTION void layer_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, const T* b,
-                                    T* y, Acc<T>* to_mean, Acc<T>* to_rstd)
+KOKKOS_FUNCTION void layer_norm_row(const Kept<T, 1>& x, Acc<T> eps, const T* w, const T* b, T* y,
+                                    Acc<T>* to_mean, Acc<T>* to_rstd)
 {
     using A = Acc<T>;
-    const A inverse = A(1) / static_cast<A>(dim);
-    const A mean = inverse * row.sum<A>(
-                                 dim, [](A v) { return v; }, x);
-    const A square = row.sum<A>(
-        dim, [=](A v) { return (v - mean) * (v - mean); }, x);
+    const A inverse = A(1) / static_cast<A>(x.n);
+    const A mean = inverse * x.sum([](A v) { return v; });
+    const A square = x.sum([=](A v) { return (v - mean) * (v - mean); });
     const A rstd = A(1) / square_root(square * inverse + eps);
-    row.single([=] {
+    x.row.single([=] {
         *to_mean = mean;
         *to_rstd = rstd;
     });
     if (b)
-        row.map(
-            dim, [=](A v, A by, A plus) { return (v - mean) * rstd * by + plus; }, y, x, w, b);
+        x.map([=](A v, A by, A plus) { return (v - mean) * rstd * by + plus; }, y, w, b);
     else
-        row.map(
-            dim, [=](A v, A by) { return (v - mean) * rstd * by; }, y, x, w);
+        x.map([=](A v, A by) { return (v - mean) * rstd * by; }, y, w);
 }
 
 } // namespace
@@ -53,7 +46,7 @@ void rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* 
     const auto eps = static_cast<Acc<T>>(shape.eps);
     for_rows<T>(
         exec, "rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            rms_norm_row(row, dim, eps, x_rd + r * dim, w_d, y_rd + r * dim, rstd_r + r);
+            rms_norm_row(row.keep(dim, x_rd + r * dim), eps, w_d, y_rd + r * dim, rstd_r + r);
         });
 }
 
@@ -66,11 +59,9 @@ void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const
     const auto eps = static_cast<A>(shape.eps);
     for_rows<T>(
         exec, "add_rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            T* y = y_rd + r * dim;
-            row.map(
-                dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
-            row.sync();
-            rms_norm_row(row, dim, eps, y, w_d, n_rd + r * dim, rstd_r + r);
+            const auto y = row.keep_map(
+                dim, [](A a, A b) { return a + b; }, y_rd + r * dim, x_rd + r * dim, r_rd + r * dim);
+            rms_norm_row(y, eps, w_d, n_rd + r * dim, rstd_r + r);
         });
 }
 
@@ -83,6 +74,7 @@ struct LayerNormSlope {
 namespace {
 
 /// The factor of x in the gradient: mean(dy w x) rstd^2.
+/// Arrays are not kept: the host's compiler would reassociate the product differently, with other bits.
 template <class T>
 KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w,
                                       Acc<T> rstd)
@@ -93,16 +85,14 @@ KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, cons
     return dot * (A(1) / static_cast<A>(dim)) * rstd * rstd;
 }
 
+/// `in`: dy, w, x.
 template <class T>
-KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Row& row, i64 dim, const T* dy, const T* x,
-                                                        const T* w, Acc<T> mean, Acc<T> rstd)
+KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Kept<T, 3>& in, Acc<T> mean, Acc<T> rstd)
 {
     using A = Acc<T>;
-    const A inverse = A(1) / static_cast<A>(dim);
-    const A shift = inverse * row.sum<A>(
-                                  dim, [](A d, A by) { return d * by; }, dy, w);
-    const A dot = row.sum<A>(
-        dim, [=](A d, A by, A v) { return d * by * (v - mean); }, dy, w, x);
+    const A inverse = A(1) / static_cast<A>(in.n);
+    const A shift = inverse * in.sum([](A d, A by, A) { return d * by; });
+    const A dot = in.sum([=](A d, A by, A v) { return d * by * (v - mean); });
     return {shift, dot * inverse * rstd * rstd};
 }
 
@@ -115,7 +105,7 @@ void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, c
     using A = Acc<T>;
     const i64 dim = shape.dim;
     for_rows<T>(
-        exec, "rms_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        exec, "rms_norm_grad_x", shape.rows, 2 * dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
             const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
             const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
             row.map(
@@ -131,7 +121,7 @@ void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_r
     using A = Acc<T>;
     const i64 dim = shape.dim;
     for_rows<T>(
-        exec, "rms_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        exec, "rms_norm_grad_x_add", shape.rows, 2 * dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
             const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
             const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
             row.map(
@@ -160,7 +150,8 @@ void layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T
     const auto eps = static_cast<Acc<T>>(shape.eps);
     for_rows<T>(
         exec, "layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            layer_norm_row(row, dim, eps, x_rd + r * dim, w_d, b_d, y_rd + r * dim, mean_r + r, rstd_r + r);
+            layer_norm_row(row.keep(dim, x_rd + r * dim), eps, w_d, b_d, y_rd + r * dim, mean_r + r,
+                           rstd_r + r);
         });
 }
 
@@ -173,11 +164,9 @@ void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, con
     const auto eps = static_cast<A>(shape.eps);
     for_rows<T>(
         exec, "add_layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            T* y = y_rd + r * dim;
-            row.map(
-                dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
-            row.sync();
-            layer_norm_row(row, dim, eps, y, w_d, b_d, n_rd + r * dim, mean_r + r, rstd_r + r);
+            const auto y = row.keep_map(
+                dim, [](A a, A b) { return a + b; }, y_rd + r * dim, x_rd + r * dim, r_rd + r * dim);
+            layer_norm_row(y, eps, w_d, b_d, n_rd + r * dim, mean_r + r, rstd_r + r);
         });
 }
 
@@ -188,13 +177,12 @@ void layer_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd,
     using A = Acc<T>;
     const i64 dim = shape.dim;
     for_rows<T>(
-        exec, "layer_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+        exec, "layer_norm_grad_x", shape.rows, 2 * dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const auto in = row.keep(dim, dy_rd + r * dim, w_d, x_rd + r * dim);
             const A mean = mean_r[r], rstd = rstd_r[r];
-            const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
-            row.map(
-                dim, [=](A d, A by, A v) { return rstd * (d * by - less.shift - less.slope * (v - mean)); },
-                dx_rd + r * dim, dy, w_d, x);
+            const auto less = layer_norm_slope(in, mean, rstd);
+            in.map([=](A d, A by, A v) { return rstd * (d * by - less.shift - less.slope * (v - mean)); },
+                   dx_rd + r * dim);
         });
 }
 
@@ -206,16 +194,15 @@ void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy
     using A = Acc<T>;
     const i64 dim = shape.dim;
     for_rows<T>(
-        exec, "layer_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+        exec, "layer_norm_grad_x_add", shape.rows, 2 * dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const auto in = row.keep(dim, dy_rd + r * dim, w_d, x_rd + r * dim);
             const A mean = mean_r[r], rstd = rstd_r[r];
-            const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
-            row.map(
-                dim,
+            const auto less = layer_norm_slope(in, mean, rstd);
+            in.map(
                 [=](A d, A by, A v, A more) {
                     return add_rounded(A(T(rstd * (d * by - less.shift - less.slope * (v - mean)))), more);
                 },
-                dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
+                dx_rd + r * dim, dres_rd + r * dim);
         });
 }
 

@@ -159,7 +159,7 @@ private:
         bool own = contribution.index() >= first_own_;
         if (const Sharding sharding = graph_[carry.in].sharding; shards(sharding, config_.reduce_axis)) {
             if (config_.reduce_bf16)
-                contribution = builder_.cast_to(contribution, DType::bf16);
+                contribution = builder_.cast_to_send(contribution, DType::bf16);
             else if (own)
                 builder_.widen(contribution);
             contribution = builder_.reshard_to(contribution, sharding);

@@ -122,7 +122,7 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
         if (const ValueId gradient = graph.find(value_name::gradient + graph[p].name)) {
             b.where.block = graph[graph[gradient].producer].block;
             const std::string name = value_name::reduced_gradient + graph[p].name;
-            const ValueId sent = config.reduce_bf16 ? b.cast_to(gradient, DType::bf16) : gradient;
+            const ValueId sent = config.reduce_bf16 ? b.cast_to_send(gradient, DType::bf16) : gradient;
             trained.emplace_back(p, b.reshard_to(sent, {}, name));
         }
     TRV_CHECK(!trained.empty(), "the graph has no gradients");

@@ -1,7 +1,6 @@
 #include "passes/propagate.hpp"
 
 #include "base/check.hpp"
-#include "ir/general/manual.hpp"
 #include "ir/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/factor_shardings.hpp"
@@ -207,9 +206,8 @@ private:
     /// Values of a manual region cannot be sharded over its axes.
     void mark_manual()
     {
-        const auto manual = manual_axes(graph_);
-        for (std::size_t i = 0; i < manual.size(); ++i)
-            for (const PartId part : parts_.parts_of(manual[i]))
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            for (const PartId part : parts_.manual(ValueId(i)))
                 values_[i].blocked.push_back(part);
     }
 

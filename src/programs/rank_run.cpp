@@ -5,6 +5,7 @@
 #include "ir/op_table.hpp"
 #include "ir/verify.hpp"
 #include "plan/graph_file.hpp"
+#include "programs/unroll_manual.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/executor.hpp"
@@ -230,8 +231,9 @@ std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const 
     return RankRun(program, comm, source).run(config, more);
 }
 
-Graph unpartitioned(Graph graph)
+Graph unpartitioned(const Graph& partitioned)
 {
+    Graph graph = unroll_manual(partitioned);
     graph.mesh = {};
     graph.stage_of_block.clear();
     std::vector<ValueId> to(graph.values.size());
@@ -244,16 +246,9 @@ Graph unpartitioned(Graph graph)
         Op& op = graph.ops[i];
         for (ValueId& v : op.operands)
             v = to[v.index()];
-        const bool copies = info(op).placement && is_floating(graph[op.operands[0]].type.dtype);
-        if (copies || !(info(op).placement || info(op).manual))
+        if (!info(op).placement || is_floating(graph[op.operands[0]].type.dtype))
             continue;
         const ValueId from = op.operands[0], result = op.results[0];
-        if (graph[from].type != graph[result].type)
-            throw UserError({place_of(graph, op),
-                             str("is the boundary of a manual region: %", graph[from].name, " is ",
-                                 graph[from].type, ", %", graph[result].name, " is ", graph[result].type),
-                             "the program without partitioning has no such region",
-                             "compare a program without manual regions"});
         to[result.index()] = from;
         ops[i] = values[result.index()] = false;
     }

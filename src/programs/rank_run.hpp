@@ -33,10 +33,9 @@ struct RankProgram {
 std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
                                   const RankRunConfig& config, const std::vector<std::string>& more = {});
 
-/// The graph without mesh, shardings and boundaries of manual regions; reshard ops are copies. Its outputs
-/// are those of `graph` in the same order, under other names where an op is left out. Throws UserError if a
-/// manual region has tensors of another shape than the program without it.
-Graph unpartitioned(Graph graph);
+/// The graph without mesh, shardings and manual regions (unroll_manual); reshard ops are copies. Its outputs
+/// are those of `graph` in the same order, under other names where an op is left out.
+Graph unpartitioned(const Graph& graph);
 
 /// The program of `rank`: local_graph of a graph that sharded_graph returned, or unpartitioned() if the mesh
 /// has one rank. `foreseen`: foreseen_graph(sharded), if it is known.

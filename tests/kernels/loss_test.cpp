@@ -109,6 +109,27 @@ TEST_CASE("logits of minus infinity, plus infinity and NaN")
     CHECK(dx[vocab + 4990] == -1);
 }
 
+TEST_CASE("large logits: the row maximum contributes exactly 1")
+{
+    start_runtime();
+    // With these, 1.44 x overflows, or its rounding exceeds that of x. Equal logits: every partial sum that
+    // is joined is exact.
+    const i64 vocab = 4096;
+    const std::vector<float> values{3e38f, -3e38f, 1001.1f, 77.7f};
+    std::vector<float> x;
+    for (const float value : values)
+        x.insert(x.end(), static_cast<std::size_t>(vocab), value);
+    const i64 rows = static_cast<i64>(values.size());
+    const Tokens target(values.size(), 5);
+    std::vector<float> lse(values.size()), picked(values.size());
+    xent_stats<float>({}, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(picked));
+    for (std::size_t r = 0; r < values.size(); ++r) {
+        INFO("logits of " << values[r]);
+        CHECK(picked[r] == values[r]);
+        CHECK(lse[r] == Approx(values[r] + std::log(static_cast<float>(vocab))).epsilon(1e-7));
+    }
+}
+
 TEMPLATE_TEST_CASE("sums of losses and counts of targets", "", double, float)
 {
     using T = TestType;

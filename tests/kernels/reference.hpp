@@ -77,6 +77,30 @@ inline Doubles layer_norm(i64 rows, i64 dim, double eps, const Doubles& x, const
     return y;
 }
 
+/// The gradient with respect to x of sum(dy * rms_norm(x)), or of layer_norm(x) if `centred`.
+inline Doubles norm_grad_x(i64 rows, i64 dim, double eps, bool centred, const Doubles& dy, const Doubles& x,
+                           const Doubles& w)
+{
+    Doubles dx(x.size());
+    const double n = static_cast<double>(dim);
+    for (i64 r = 0; r < rows; ++r) {
+        const double *xr = x.data() + r * dim, *dr = dy.data() + r * dim;
+        double mean = 0, variance = 0, shift = 0, slope = 0;
+        for (i64 i = 0; centred && i < dim; ++i) {
+            mean += xr[i] / n;
+            shift += dr[i] * w[at(i)] / n;
+        }
+        for (i64 i = 0; i < dim; ++i) {
+            variance += std::pow(xr[i] - mean, 2) / n;
+            slope += dr[i] * w[at(i)] * (xr[i] - mean) / n;
+        }
+        for (i64 i = 0; i < dim; ++i)
+            dx[at(r * dim + i)] = (dr[i] * w[at(i)] - shift - slope * (xr[i] - mean) / (variance + eps)) /
+                                  std::sqrt(variance + eps);
+    }
+    return dx;
+}
+
 /// Rotates pairs (i, i + e/2) by pos * theta^(-2i/e).
 inline Doubles rope(i64 rows, i64 heads, i64 e, double theta, const Tokens& pos, const Doubles& x)
 {

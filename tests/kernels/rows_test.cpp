@@ -9,6 +9,7 @@
 #include "support.hpp"
 
 #include <array>
+#include <functional>
 
 using namespace trivium;
 using namespace trivium::kernels;
@@ -211,6 +212,96 @@ TEMPLATE_TEST_CASE("norms fused with the residual sum equal add followed by the 
         std::apply(
             [&](const auto&... a) { std::apply([&](const auto&... c) { (agree(a, c), ...); }, apart); },
             along);
+    }
+}
+
+TEMPLATE_TEST_CASE("norms of rows that fit registers or not, their weights aligned or not", "",
+                   TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const auto combined = [](Doubles a, const Doubles& b, auto f) {
+        for (std::size_t i = 0; i < a.size(); ++i)
+            a[i] = f(a[i], b[i]);
+        return a;
+    };
+    const auto sum = [&](const Doubles& a, const Doubles& b) { return combined(a, b, std::plus<>()); };
+    const auto size = [&](const Doubles& a, const Doubles& b) {
+        return combined(a, b, [](double v, double u) { return std::abs(v) + std::abs(u); });
+    };
+    // A device's lanes keep up to 4 packs of an array, or 2 of each of three. 4096 and 16384 elements fill
+    // them for some type and number of lanes; 4104 and 16392 are a pack too many.
+    for (const auto& [rows, dim] :
+         {std::array<i64, 2>{2, 1600}, {2, 4096}, {1, 4104}, {1, 16384}, {1, 16392}})
+        for (const i64 off : {0, 1}) {
+            const i64 n = rows * dim;
+            const NormShape shape{rows, dim, 1e-5};
+            const auto x = random<T>(n, "x"), r = random<T>(n, "r"), w = random<T>(dim + off, "w"),
+                       b = random<T>(dim + off, "b"), dy = random<T>(n, "dy"), dres = random<T>(n, "dres");
+            const auto [y, rms, rms_dx, rms_sum, layer, layer_dx, layer_sum] =
+                stable([&, rows = rows, off = off](const Exec& exec) {
+                    std::vector<T> y1(x), y2(x.size()), a1(r), a2(r), d1(dy), d2(dy), s1(dres), s2(dres);
+                    std::vector<Acc<T>> mean(static_cast<std::size_t>(rows)), rstd(mean);
+                    add_rms_norm<T>(exec, shape, lend(y1), lend(a1), lend(w, off), lend(y1), lend(a1),
+                                    lend(rstd)); // these are all in place
+                    rms_norm_grad_x<T>(exec, shape, lend(d1), lend(y1), lend(w, off), lend(rstd), lend(d1));
+                    rms_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y1), lend(w, off), lend(rstd),
+                                           lend(s1), lend(s1));
+                    add_layer_norm<T>(exec, shape, lend(x), lend(a2), lend(w, off), lend(b, off), lend(y2),
+                                      lend(a2), lend(mean), lend(rstd));
+                    layer_norm_grad_x<T>(exec, shape, lend(d2), lend(y2), lend(w, off), lend(mean),
+                                         lend(rstd), lend(d2));
+                    layer_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y2), lend(w, off), lend(mean),
+                                             lend(rstd), lend(s2), lend(s2));
+                    REQUIRE(same_bits(y1, y2));
+                    return std::tuple(y1, a1, d1, s1, a2, d2, s2);
+                });
+            INFO(rows << " rows of " << dim << ", weights from " << off);
+            Doubles ww = wide(w), wb = wide(b);
+            ww.erase(ww.begin(), ww.begin() + off);
+            wb.erase(wb.begin(), wb.begin() + off);
+            const Doubles zero(x.size()), wy = wide(y), exact = sum(wide(x), wide(r));
+            require_rounded(y, exact, size(exact, zero), "sum");
+            const auto check = [&, rows = rows, dim = dim](bool centred, const Doubles& want,
+                                                           const auto& norm, const auto& dx,
+                                                           const auto& added) {
+                require_rounded(norm, want, size(want, zero), "norm");
+                const Doubles grad = reference::norm_grad_x(rows, dim, 1e-5, centred, wide(dy), wy, ww),
+                              total = sum(grad, wide(dres));
+                require_rounded(dx, grad, size(grad, zero), "dx");
+                require_rounded(added, total, size(grad, total), "dx + dres"); // both are rounded
+            };
+            check(false, reference::rms_norm(rows, dim, 1e-5, wy, ww), rms, rms_dx, rms_sum);
+            check(true, reference::layer_norm(rows, dim, 1e-5, wy, ww, wb), layer, layer_dx, layer_sum);
+        }
+}
+
+TEMPLATE_TEST_CASE("sums of the columns of tall matrices", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    // Rows for several rounds of a device's loads, in packs and one by one; and one row more or less.
+    for (const auto& [rows, columns] :
+         {std::array<i64, 2>{4097, 8}, {2047, 8}, {513, 9}, {257, 9}, {255, 9}}) {
+        const NormShape shape{rows, columns, 1e-5};
+        const auto x = random<T>(rows * columns, "x"), dy = random<T>(rows * columns, "dy");
+        const auto mean = random<Acc<T>>(rows, "mean"), rstd = random<Acc<T>>(rows, "rstd");
+        const auto [total, rms_dw, layer_dw] = stable([&, rows = rows, columns = columns](const Exec& exec) {
+            std::vector<Acc<T>> a(static_cast<std::size_t>(columns)), b(a), c(a);
+            column_sum<T>(exec, rows, columns, lend(x), lend(a), true);
+            rms_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(rstd), lend(b), true);
+            layer_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(mean), lend(rstd), lend(c), true);
+            return std::tuple(a, b, c);
+        });
+        Doubles sum(static_cast<std::size_t>(columns)), rms(sum), layer(sum);
+        const Doubles wx = wide(x), wdy = wide(dy), wmean = wide(mean), wrstd = wide(rstd);
+        for (i64 i = 0; i < rows * columns; ++i) {
+            sum[i % columns] += wx[i];
+            rms[i % columns] += wdy[i] * wx[i] * wrstd[i / columns];
+            layer[i % columns] += wdy[i] * (wx[i] - wmean[i / columns]) * wrstd[i / columns];
+        }
+        INFO(rows << " rows of " << columns);
+        require_close(total, sum, tolerance<Acc<T>>, "sum");
+        require_close(rms_dw, rms, tolerance<Acc<T>>, "rms dw");
+        require_close(layer_dw, layer, tolerance<Acc<T>>, "layer dw");
     }
 }
 

@@ -6,9 +6,11 @@
 #include "kernels/exec.hpp"
 #include "lend.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -34,6 +36,7 @@ std::vector<T> random(i64 n, const std::string& name, double scale = 1)
 {
     const RandomStream stream(42, name);
     std::vector<T> result;
+    result.reserve(static_cast<std::size_t>(n)); // so that an address sanitizer detects accesses beyond it
     for (i64 i = 0; i < n; ++i)
         result.push_back(T(static_cast<Acc<T>>(scale * stream.normal_at(static_cast<u64>(i)))));
     return result;
@@ -68,6 +71,14 @@ std::vector<T> narrow(const Doubles& x)
     return result;
 }
 
+inline double dot(const Doubles& a, const Doubles& b)
+{
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        sum += a[i] * b[i];
+    return sum;
+}
+
 /// Requires every element to be within `tol` of the expected one, relative to its size plus the root mean
 /// square of all.
 template <class T>
@@ -82,6 +93,33 @@ void require_close(const std::vector<T>& got, const Doubles& want, double tol, c
         const double value = static_cast<double>(static_cast<Acc<T>>(got[i]));
         if (!(std::abs(value - want[i]) <= tol * (std::abs(want[i]) + size) + 1e-300)) {
             INFO(what << "[" << i << "] of " << want.size() << ": got " << value << ", want " << want[i]);
+            REQUIRE(false);
+        }
+    }
+}
+
+/// Largest relative error of rounding to T.
+template <class T>
+inline constexpr double rounding = std::numeric_limits<T>::epsilon() / 2;
+template <>
+inline constexpr double rounding<bf16> = 1.0 / 256;
+
+/// Requires every element to be the expected one, up to errors of the accumulator and the rounding to T of
+/// values whose sizes sum to `rounded`. If a kernel rounds a value and then adds one of the other sign, the
+/// sum has the value's rounding error, which may be large relative to the sum.
+template <class T>
+void require_rounded(const std::vector<T>& got, const Doubles& want, const Doubles& rounded,
+                     const char* what = "")
+{
+    REQUIRE(got.size() == want.size());
+    const double size =
+        std::sqrt(dot(want, want) / static_cast<double>(std::max<std::size_t>(want.size(), 1)));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+        const double value = static_cast<double>(static_cast<Acc<T>>(got[i]));
+        if (!(std::abs(value - want[i]) <=
+              rounding<T> * rounded[i] + tolerance<Acc<T>> * (rounded[i] + size) + 1e-300)) {
+            INFO(what << "[" << i << "] of " << want.size() << ": got " << value << ", want " << want[i]
+                      << ", rounded " << rounded[i]);
             REQUIRE(false);
         }
     }
@@ -145,14 +183,6 @@ inline Doubles slope(const std::function<double(const Doubles&)>& f, Doubles x)
         result.push_back((up - down) / (2 * step));
     }
     return result;
-}
-
-inline double dot(const Doubles& a, const Doubles& b)
-{
-    double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        sum += a[i] * b[i];
-    return sum;
 }
 
 } // namespace trivium::kernels

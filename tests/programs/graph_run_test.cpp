@@ -174,8 +174,4 @@ TEST_CASE("what cannot be run or compared is refused")
     has(error_of(
             "graph g\nmesh x=2\nparameter %w : f32[4]\nprologue {\n  %v = gelu(%w) : f32[4]\n}\noutput %v\n"),
         "%v, an output, is computed in the prologue");
-    has(error_of(
-            "graph g\nmesh x=2\ninput %a : f32[4,2] <x,->\n%l = local(%a) {sharding=\"<x,->\"} : f32[2,2]\n"
-            "%m = gelu(%l) : f32[2,2]\n%g = global(%m) {sharding=\"<x,->\"} : f32[4,2]\noutput %g\n"),
-        "is the boundary of a manual region");
 }

@@ -1,9 +1,11 @@
 // The steps of indices, windows and manual regions.
 #include "base/check.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/text.hpp"
 #include "random_steps.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trivium {
 
@@ -205,32 +207,54 @@ void RandomSteps::pool()
          !sums);
 }
 
+/// A region's axes, each on some dimension of `v`. With `divides`, only where its extent divides into equal
+/// parts.
+Attributes RandomSteps::manual_over(ValueId v, const std::vector<std::string>& axes, bool divides)
+{
+    Sharding manual;
+    Shape inside = shape(v);
+    manual.dims.assign(inside.size(), {{}, false});
+    for (const std::string& axis : axes) {
+        const auto d = static_cast<std::size_t>(dim(v));
+        const i64 size = graph_.mesh.size(axis);
+        if (divides && (one_in(4) || inside[d] % size != 0))
+            continue;
+        manual.dims[d].axes.push_back(axis);
+        inside[d] /= size;
+    }
+    return {.sharding = to_text(manual)};
+}
+
+/// Steps on tensors of which each rank along some axes has its own, and on whole ones.
 void RandomSteps::region()
 {
-    if (!regions_)
+    if (!regions_ || in_region_)
         return;
-    const Known x = any();
-    Sharding manual;
-    Shape inside = shape(x.id);
-    manual.dims.assign(inside.size(), {{}, false});
-    for (const MeshAxis& axis : graph_.mesh.axes) {
-        const auto d = static_cast<std::size_t>(dim(x.id));
-        if (one_in(4) || inside[d] % axis.size != 0)
-            continue;
-        manual.dims[d].axes.push_back(axis.name);
-        inside[d] /= axis.size;
+    std::vector<std::string> axes;
+    for (const MeshAxis& axis : graph_.mesh.axes)
+        axes.push_back(axis.name);
+    const std::vector<Known> outside = known_;
+    known_.clear();
+    for (i64 i = upto(1, 3); i > 0; --i)
+        known_.push_back(outside[static_cast<std::size_t>(below(draw_, static_cast<i64>(outside.size())))]);
+    for (i64 i = upto(1, 3); i > 0; --i) {
+        const Known& x = outside[static_cast<std::size_t>(below(draw_, static_cast<i64>(outside.size())))];
+        if (!shape(x.id).empty())
+            keep(op(K::local, {x.id}, manual_over(x.id, axes, true)), x.exact);
     }
-    const Attributes attrs{.sharding = to_text(manual)};
-    const auto enter = [&](ValueId v) { return op(K::local, {v}, attrs); };
-    const Known y = any();
-    ValueId v = enter(x.id);
-    if (one_in(2))
-        v = op(K::sin, {v});
-    if (one_in(2))
-        v = op(one_in(2) ? K::add : K::multiply, {v, enter(fitted(y.id, shape(x.id)))});
-    if (one_in(2))
-        v = op(K::negate, {v});
-    keep(op(K::global, {tame(v)}, attrs), x.exact && y.exact);
+    in_region_ = true;
+    for (i64 i = upto(1, 5); i > 0; --i)
+        step();
+    in_region_ = false;
+    const std::vector<std::vector<std::string>> regions = manual_axes(graph_);
+    const std::vector<Known> made = std::exchange(known_, outside);
+    for (const Known& k : made) {
+        if (regions.empty() || regions[k.id.index()].empty())
+            continue;
+        const ValueId whole =
+            shape(k.id).empty() ? op(K::reshape, {k.id}, {.lists = {{A::shape, {1}}}}) : k.id;
+        keep(op(K::global, {whole}, manual_over(whole, regions[k.id.index()], false)), k.exact);
+    }
 }
 
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "random_program.hpp"
 
 #include "base/check.hpp"
+#include "ir/general/manual.hpp"
 #include "ir/text.hpp"
 #include "passes/autodiff.hpp"
 #include "random_steps.hpp"
@@ -13,26 +14,15 @@ namespace {
 
 using Numbers = std::vector<i64>;
 
-/// By value, whether it is in a manual region. \pre the ops in regions are element-wise
-std::vector<bool> inside_regions(const Graph& graph)
-{
-    std::vector<bool> inside(graph.values.size(), false);
-    for (const Op& op : graph.ops)
-        for (const ValueId v : op.results)
-            inside[v.index()] =
-                info(op).manual ? info(op).enters : !op.operands.empty() && inside[op.operands[0].index()];
-    return inside;
-}
-
 /// Annotates some of the values that have no sharding.
 void annotate(Draw& draw, Graph& graph, const AxisPieces& pieces, std::size_t from, i64 one_in)
 {
-    const std::vector<bool> inside = inside_regions(graph);
+    const std::vector<std::vector<std::string>> regions = manual_axes(graph);
     for (std::size_t i = from; i < graph.values.size(); ++i) {
         Value& v = graph.values[i];
         const bool adds = v.producer && graph[v.producer].accumulate; // kept like its accumulator
-        if (below(draw, one_in) == 0 && v.sharding.dims.empty() && !v.type.shape.empty() && !inside[i] &&
-            !adds)
+        if (below(draw, one_in) == 0 && v.sharding.dims.empty() && !v.type.shape.empty() && !adds &&
+            (regions.empty() || regions[i].empty()))
             v.sharding = drawn_sharding(draw, v.type, graph.mesh, pieces, {.partial = v.role == Role::input});
     }
 }
@@ -59,9 +49,10 @@ void add_results(Graph& graph, bool with_loss)
         loss = loss ? build.sum_of(loss, sum) : sum;
         weight += 0.37;
     };
+    const std::vector<std::vector<std::string>> regions = manual_axes(graph);
     const std::size_t values = graph.values.size();
     for (std::size_t i = 0; i < values; ++i)
-        if (const ValueId v(i); !read[i] && graph[v].producer) {
+        if (const ValueId v(i); !read[i] && graph[v].producer && (regions.empty() || regions[i].empty())) {
             graph.outputs.push_back(v);
             if (with_loss && graph[v].type.dtype == DType::f64)
                 add(v);
@@ -109,24 +100,8 @@ RandomConfig random_config(std::uint64_t seed)
     RandomConfig config;
     config.mesh = meshes[seed % meshes.size()];
     config.backward = seed / meshes.size() % 4 != 0;
-    config.regions = seed / meshes.size() % 8 == 0;
+    config.regions = !config.backward;
     return config;
-}
-
-Graph without_regions(Graph graph)
-{
-    const std::vector<bool> inside = inside_regions(graph);
-    for (Op& op : graph.ops) {
-        for (const ValueId v : op.results)
-            if (inside[v.index()] || info(op).manual)
-                graph[v].type.shape = graph[op.operands[0]].type.shape;
-        if (info(op).manual) { // a region over no axis
-            Sharding whole;
-            whole.dims.assign(graph[op.operands[0]].type.shape.size(), {{}, false});
-            op.attrs.sharding = to_text(whole);
-        }
-    }
-    return graph;
 }
 
 } // namespace trivium

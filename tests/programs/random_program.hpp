@@ -17,11 +17,7 @@ struct RandomConfig {
 
 /// The program of this seed.
 Graph random_program(std::uint64_t seed, const RandomConfig& config);
-/// Mesh and kind of program by the seed: a quarter has no gradients, some of these have manual regions.
+/// Mesh and kind of program by the seed: a quarter has no gradients, but manual regions.
 RandomConfig random_config(std::uint64_t seed);
-
-/// The program in which each manual region is an ordinary part, on whole tensors. \pre the ops in regions
-/// are element-wise
-Graph without_regions(Graph graph);
 
 } // namespace trivium

@@ -40,8 +40,11 @@ void RandomSteps::step()
                                      &S::slice,        &S::pad,           &S::concatenate,    &S::reverse,
                                      &S::cumsum,       &S::sort,          &S::top_k,          &S::gather_rows,
                                      &S::gather_batch, &S::dynamic_slice, &S::dynamic_update, &S::convolution,
-                                     &S::pool,         &S::reshard,       &S::reshard,        &S::region};
-    (this->*steps[below(draw_, std::size(steps))])();
+                                     &S::pool,         &S::reshard,       &S::reshard};
+    if (regions_ && !in_region_ && one_in(4))
+        region();
+    else
+        (this->*steps[below(draw_, std::size(steps))])();
 }
 
 RandomSteps::Known RandomSteps::any(DType type, std::size_t least)
@@ -395,6 +398,8 @@ void RandomSteps::cumsum()
 
 void RandomSteps::reshard()
 {
+    if (in_region_)
+        return;
     const Known x = any();
     const Sharding sharding =
         drawn_sharding(draw_, graph_[x.id].type, graph_.mesh, drawn_pieces(draw_, graph_.mesh, false), {});

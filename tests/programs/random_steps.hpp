@@ -69,6 +69,7 @@ private:
     void reshard();
     void region();
 
+    Attributes manual_over(ValueId v, const std::vector<std::string>& axes, bool divides);
     ValueId start(); ///< i32[]
     void gather(Known x, ValueId ids, const Attributes& attrs, const Numbers& sizes);
     void scatter_like(ValueId x, ValueId ids, ValueId updates, Attributes attrs, bool exact);
@@ -77,6 +78,7 @@ private:
     Graph& graph_;
     Builder b_;
     bool backward_, regions_; ///< only ops with gradients; also manual regions
+    bool in_region_ = false;
     i64 most_elements_;
     std::vector<Known> known_;
 };

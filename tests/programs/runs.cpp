@@ -45,26 +45,4 @@ double difference_on_threads(const std::string& text, std::uint64_t seed)
     return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
 }
 
-double difference_from(const std::string& text, const std::string& alone, std::uint64_t seed)
-{
-    const Graph sharded = sharded_graph(read_graph(text, "program"));
-    const TensorSource source = drawn_source(sharded, seed);
-    const Graph foreseen = foreseen_graph(sharded);
-    Comparison got;
-    run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
-        Comparison own =
-            compare_with_one_rank(sharded, comm, source, {small_scratch(), false, true, &foreseen});
-        if (comm.rank() == 0)
-            got = std::move(own);
-    });
-    const Graph whole = read_graph(alone, "alone");
-    const std::vector<TensorShard> expected =
-        run_rank({whole, unpartitioned(whole)}, *make_self_comm(), source, small_scratch());
-    double largest = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i)
-        largest = std::max(largest, difference(expected[i].type, expected[i].data.data(), expected[i].box,
-                                               got.outputs[i].whole.data()));
-    return largest;
-}
-
 } // namespace trivium::runs

@@ -12,7 +12,5 @@ void start_runtime();
 /// (compare.hpp), in the order of its outputs.
 std::vector<double> differences_on_threads(const std::string& text, std::uint64_t seed);
 double difference_on_threads(const std::string& text, std::uint64_t seed);
-/// The same, compared with another program on one rank, which has the same values and outputs.
-double difference_from(const std::string& text, const std::string& alone, std::uint64_t seed);
 
 } // namespace trivium::runs

@@ -13,7 +13,7 @@ namespace detail {
 
 template <class A, int width, class F, class Store, class... In>
 struct ColumnTile {
-    static constexpr int ahead = 4;
+    static constexpr int ahead = sizeof...(In) == 1 ? 8 : 4;
 
     F f;
     Store store;
@@ -57,13 +57,27 @@ struct ColumnTile {
     template <class... Arrays>
     KOKKOS_FUNCTION void add_rows(A (&total)[width], int group, int groups, Arrays... arrays) const
     {
-        each_pack<ahead>(rows, group, groups, [&](i64 r, int slot, bool ready) {
-            if (!ready)
-                return (arrays.load(slot, r * apart), ...);
+        const auto use = [&](i64 r, int slot) {
             TRV_UNROLL
             for (int j = 0; j < width; ++j)
                 total[j] += f(r, arrays.get(slot, j)...);
-        });
+        };
+        i64 r = group;
+        TRV_ROLLED
+        for (; r + static_cast<i64>(ahead - 1) * groups < rows; r += static_cast<i64>(ahead) * groups) {
+            // Without conditions, so that also what f loads is loaded ahead.
+            TRV_UNROLL
+            for (int u = 0; u < ahead; ++u)
+                (arrays.load(u, (r + static_cast<i64>(u) * groups) * apart), ...);
+            TRV_UNROLL
+            for (int u = 0; u < ahead; ++u)
+                use(r + static_cast<i64>(u) * groups, u);
+        }
+        TRV_ROLLED
+        for (; r < rows; r += groups) {
+            (arrays.load(0, r * apart), ...);
+            use(r, 0);
+        }
     }
 };
 

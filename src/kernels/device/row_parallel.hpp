@@ -3,11 +3,12 @@
 // host/row_parallel.hpp.
 //
 // These kernels are bound by memory. So arrays move in packs of 16 bytes, neighbouring threads take
-// neighbouring packs, and a thread loads several packs before it uses the first. Data that a row needs twice
-// is read twice: row_lanes() makes sure that the rows of a multiprocessor fit its L1 cache.
+// neighbouring packs, and a thread loads several packs before it uses the first. Arrays that a row needs
+// twice stay in registers (Row::keep) if the row is short; otherwise they are read twice, and row_lanes()
+// makes sure that the rows of a multiprocessor fit its L1 cache.
 //
 // The order of every sum depends only on the sizes. A row's team may be one thread that works for all of its
-// lanes, so whatever a lane keeps beyond a barrier is in shared memory.
+// lanes, so whatever a lane keeps beyond a barrier is in shared memory, or read again.
 #include "base/check.hpp"
 #include "kernels/device/pack.hpp"
 #include "kernels/values.hpp"
@@ -74,6 +75,55 @@ KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self,
 
 } // namespace detail
 
+class Row;
+
+/// Arrays of a row for several loops. If they are whole packs, of which a lane has at most `ahead`, it keeps
+/// them in registers.
+template <class T, int arrays>
+struct Kept {
+    static constexpr int width = pack_width<T>(), ahead = arrays == 1 ? 4 : 2; // see row_lanes()
+
+    const Row& row;
+    i64 n;
+    detail::Input<T, width, ahead> in[arrays];
+    bool kept;
+
+    template <class F>
+    KOKKOS_FUNCTION Acc<T> sum(F f) const
+    {
+        return sum_of(std::make_index_sequence<arrays>(), f);
+    }
+    template <class F, class... More>
+    KOKKOS_FUNCTION void map(F f, T* to, const More*... more) const
+    {
+        map_of(std::make_index_sequence<arrays>(), f, to, more...);
+    }
+
+    template <class... More>
+    KOKKOS_FUNCTION bool fits(const More*... more) const;
+    /// f(slot, i) for `slots` packs of this thread, at i. \pre fits()
+    template <class F>
+    KOKKOS_FUNCTION void each(int begin, int slots, F f) const;
+    /// Loads the packs of these arrays, too, then calls f(slot, i, arrays...).
+    template <class F, class... More>
+    KOKKOS_FUNCTION void each_with(F f, More... more) const
+    {
+        constexpr int at_once = 2; // more would need too many registers
+        TRV_UNROLL
+        for (int begin = 0; begin < ahead; begin += at_once) {
+            if constexpr (sizeof...(More) > 0)
+                each(begin, at_once, [&](int slot, int i) { (more.load(slot, i), ...); });
+            each(begin, at_once, [&](int slot, int i) { f(slot, i, more...); });
+        }
+    }
+
+private:
+    template <std::size_t... k, class F>
+    KOKKOS_FUNCTION Acc<T> sum_of(std::index_sequence<k...>, F f) const;
+    template <std::size_t... k, class F, class... More>
+    KOKKOS_FUNCTION void map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const;
+};
+
 /// One row, processed by one team.
 class Row {
 public:
@@ -93,6 +143,45 @@ public:
     KOKKOS_FUNCTION void map(i64 n, F f, To to, const In*... in) const
     {
         map_into(n, f, targets_of(to), in...);
+    }
+
+    template <class T, class... Same>
+    KOKKOS_FUNCTION Kept<T, 1 + static_cast<int>(sizeof...(Same))> keep(i64 n, const T* first,
+                                                                        const Same*... more) const
+    {
+        constexpr int arrays = 1 + static_cast<int>(sizeof...(Same));
+        Kept<T, arrays> all{*this, n, {{first, {}}, {more, {}}...}, false};
+        all.kept = all.fits(first, more...);
+        if (all.kept)
+            all.each(0, all.ahead, [&](int slot, int i) {
+                TRV_UNROLL
+                for (int k = 0; k < arrays; ++k)
+                    all.in[k].load(slot, i);
+            });
+        return all;
+    }
+
+    template <class F, class T, class... In>
+    KOKKOS_FUNCTION Kept<T, 1> keep_map(i64 n, F f, T* to, const In*... in) const
+    {
+        Kept<T, 1> all{*this, n, {{to, {}}}, false};
+        all.kept = all.fits(to, in...);
+        if (all.kept)
+            all.each_with(
+                [&](int slot, int i, const auto&... from) {
+                    Pack<T, pack_width<T>()> out;
+                    TRV_UNROLL
+                    for (int j = 0; j < pack_width<T>(); ++j)
+                        out.at[j] = static_cast<T>(f(from.get(slot, j)...));
+                    out.store(to + i);
+                    using Words = typename Pack<T, pack_width<T>()>::Words;
+                    all.in[0].words[slot] = __builtin_bit_cast(Words, out);
+                },
+                detail::Input<In, Kept<T, 1>::width, Kept<T, 1>::ahead>{in, {}}...);
+        else
+            map(n, f, to, in...);
+        sync(); // for loops that do not fit
+        return all;
     }
 
     template <class T>
@@ -231,16 +320,78 @@ private:
     const Team& team_;
 };
 
+template <class T, int arrays>
+template <class... More>
+KOKKOS_FUNCTION bool Kept<T, arrays>::fits(const More*... more) const
+{
+    const Team& team = row.team();
+    return team.size() == team.lanes() && n <= i64{width} * ahead * team.lanes() && n % width == 0 &&
+           ((reinterpret_cast<std::uintptr_t>(more) % (width * sizeof(More)) == 0) && ...);
+}
+
+template <class T, int arrays>
+template <class F>
+KOKKOS_FUNCTION void Kept<T, arrays>::each(int begin, int slots, F f) const
+{
+    const int end = static_cast<int>(n), first = row.team().rank() * width, step = row.team().size() * width;
+    TRV_UNROLL
+    for (int slot = begin; slot < begin + slots; ++slot)
+        if (first + slot * step < end)
+            f(slot, first + slot * step);
+}
+
+template <class T, int arrays>
+template <std::size_t... k, class F>
+KOKKOS_FUNCTION Acc<T> Kept<T, arrays>::sum_of(std::index_sequence<k...>, F f) const
+{
+    using A = Acc<T>;
+    static_assert(ahead == detail::packs_ahead(arrays), "the order of Row::sum()");
+    if (!kept)
+        return row.template sum<A>(n, f, in[k].from...);
+    return row.team().join(
+        A(0),
+        [&](int) {
+            A part[ahead] = {};
+            each(0, ahead, [&](int slot, int) {
+                TRV_UNROLL
+                for (int j = 0; j < width; ++j)
+                    part[slot] += f(in[k].get(slot, j)...);
+            });
+            TRV_UNROLL
+            for (int slot = 1; slot < ahead; ++slot)
+                part[0] += part[slot];
+            return part[0];
+        },
+        [](A a, A b) { return a + b; });
+}
+
+template <class T, int arrays>
+template <std::size_t... k, class F, class... More>
+KOKKOS_FUNCTION void Kept<T, arrays>::map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const
+{
+    if (!kept || !fits(to, more...))
+        return row.map(n, f, to, in[k].from..., more...);
+    each_with(
+        [&](int slot, int i, const auto&... also) {
+            Pack<T, width> out;
+            TRV_UNROLL
+            for (int j = 0; j < width; ++j)
+                out.at[j] = static_cast<T>(f(in[k].get(slot, j)..., also.get(slot, j)...));
+            out.store(to + i);
+        },
+        detail::Input<More, width, ahead>{more, {}}...);
+}
+
 inline constexpr int columns_at_once = 1; // so that neighbouring threads have neighbouring elements
 inline constexpr int loops_per_row = 64;
 
-/// Lanes for a row of `width` elements of `size` bytes: two packs per lane, so that few rows are active
-/// at a time.
+/// Lanes for a row of `width` elements of `size` bytes: up to four packs per lane, which Kept holds, so that
+/// enough bytes are in flight. (A row that keeps two long arrays has twice their width.)
 inline int row_lanes(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;
     int lanes = Team::fewest;
-    while (lanes < Team::most && lanes * 2 < packs)
+    while (lanes < Team::most && lanes * 4 < packs)
         lanes *= 2;
     return lanes;
 }

@@ -14,11 +14,15 @@ struct RunningSoftmax {
     /// Shift of the exponents: 0 if all values so far are -inf, because exp(-inf + inf) would be NaN.
     KOKKOS_FUNCTION static A shift(A row_max) { return row_max == -A(INFINITY) ? A(0) : row_max; }
 
+    /// exp(x - origin) by exp2: exponentials cost as much time as memory. The difference comes first: it is
+    /// exactly 0 for the row maximum, and does not overflow.
+    KOKKOS_FUNCTION static A power(A x, A origin) { return fast_exp2((x - origin) * A(1.4426950408889634)); }
+
     /// The running softmax of both.
     KOKKOS_FUNCTION static RunningSoftmax joined(const RunningSoftmax& a, const RunningSoftmax& b)
     {
         const A top = b.row_max > a.row_max ? b.row_max : a.row_max, drop = shift(top);
-        return {top, a.row_sum * fast_exp(a.row_max - drop) + b.row_sum * fast_exp(b.row_max - drop)};
+        return {top, a.row_sum * power(a.row_max, drop) + b.row_sum * power(b.row_max, drop)};
     }
 
     template <int n, class Get>
@@ -30,11 +34,11 @@ struct RunningSoftmax {
             next = get(j) > next ? get(j) : next;
         const A drop = shift(next);
         if (next > row_max) // rare after the first elements of a row
-            row_sum *= fast_exp(row_max - drop);
+            row_sum *= power(row_max, drop);
         row_max = next;
         TRV_UNROLL
         for (int j = 0; j < n; ++j)
-            row_sum += fast_exp(get(j) - drop);
+            row_sum += power(get(j), drop);
     }
 };
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <utility>
 
 // Kernel loops may write where they read, but only at the same index: iterations are independent.
 #ifdef __clang__
@@ -23,6 +24,9 @@
 
 namespace trivium::kernels {
 inline namespace on_host { // separate from on_teams: tests link both
+
+template <class T, int arrays>
+struct Kept;
 
 /// One row, processed by one thread.
 class Row {
@@ -42,6 +46,21 @@ public:
     void map(i64 n, F f, To to, const In*... in) const
     {
         map_into(n, f, targets_of(to), in...);
+    }
+
+    /// Arrays that several loops need.
+    template <class T, class... Same>
+    Kept<T, 1 + static_cast<int>(sizeof...(Same))> keep(i64 n, const T* first, const Same*... more) const
+    {
+        return {*this, n, {first, more...}};
+    }
+
+    /// map(), and its result for further loops.
+    template <class F, class T, class... In>
+    Kept<T, 1> keep_map(i64 n, F f, T* to, const In*... in) const
+    {
+        map(n, f, to, in...);
+        return {*this, n, {to}};
     }
 
     /// to[i] = from[i], bit for bit.
@@ -147,6 +166,38 @@ private:
     }
 
     static constexpr int lanes = 32;
+};
+
+/// Arrays of a row for several loops; f takes their elements before those of `more`.
+template <class T, int arrays>
+struct Kept {
+    Row row;
+    i64 n;
+    const T* in[arrays];
+
+    template <class F>
+    Acc<T> sum(F f) const
+    {
+        return sum_of(std::make_index_sequence<arrays>(), f);
+    }
+    /// `to` may be one of the arrays; no other loop may follow then.
+    template <class F, class... More>
+    void map(F f, T* to, const More*... more) const
+    {
+        map_of(std::make_index_sequence<arrays>(), f, to, more...);
+    }
+
+private:
+    template <std::size_t... k, class F>
+    Acc<T> sum_of(std::index_sequence<k...>, F f) const
+    {
+        return row.sum<Acc<T>>(n, f, in[k]...);
+    }
+    template <std::size_t... k, class F, class... More>
+    void map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const
+    {
+        row.map(n, f, to, in[k]..., more...);
+    }
 };
 
 /// Calls f without inlining. Inlined into loops, the compiler makes several versions of a body (peeled,

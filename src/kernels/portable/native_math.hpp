@@ -29,6 +29,7 @@ TRV_HOST_DEVICE inline float fast_exp(float x)
     // Because exponents -127 and 128 encode 0 and infinity.
     return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(n) + 127) << 23);
 }
+TRV_HOST_DEVICE inline float fast_exp2(float x) { return ::exp2f(x); }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
 // Compilers contract within an expression (Clang), or wherever no barrier prevents it (GCC).
 #ifdef __clang__

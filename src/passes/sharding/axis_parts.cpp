@@ -111,6 +111,8 @@ bool any_composed(const Graph& graph)
 AxisParts::AxisParts(const Graph& graph, bool reshapes) : mesh_(graph.mesh), of_axis_(graph.mesh.axes.size())
 {
     divide(boundaries_of(graph), reshapes);
+    for (const std::vector<std::string>& axes : manual_axes(graph))
+        manual_.push_back(parts_of(axes));
 }
 
 AxisParts::AxisParts(const Mesh& mesh, const std::vector<std::string>& names, bool primes)

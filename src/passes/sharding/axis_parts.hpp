@@ -39,6 +39,9 @@ public:
     /// The parts of an axis, or of a part of one, by name. Empty for an axis with one rank.
     PartList parts_of(const std::string& name) const;
     PartList parts_of(const std::vector<std::string>& names) const;
+    /// The parts over whose axes `v` is in manual regions. Each rank along them has a tensor of its own, so
+    /// nothing that reads or makes it may be sharded over them.
+    PartList manual(ValueId v) const { return manual_.empty() ? PartList() : manual_[v.index()]; }
     /// The shortest list of names: neighbouring parts become one.
     std::vector<std::string> names_of(const PartList& parts) const;
 
@@ -47,6 +50,7 @@ private:
 
     const Mesh& mesh_;
     std::vector<Part> parts_;
+    std::vector<PartList> manual_; ///< by value; empty if the graph has no manual region
     std::vector<PartList> of_axis_;
 };
 

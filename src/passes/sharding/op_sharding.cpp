@@ -35,14 +35,18 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         project(op.operands[i], rule_.operands[i]);
     for (std::size_t r = 0; r < rule_.results.size(); ++r)
         project(op.results[r], rule_.results[r]);
-    PartList pinned;
+    PartList taken; // by a manual region or its boundary
     for (const Factor& factor : rule_.factors)
         for (const PartId part : parts.parts_of(factor.pinned))
-            pinned.push_back(part);
+            taken.push_back(part);
+    for (const auto* values : {&op.operands, &op.results})
+        for (const ValueId v : *values)
+            for (const PartId part : parts.manual(v))
+                taken.push_back(part);
     for (std::size_t p = 0; p < parts.count(); ++p) {
         const auto part = static_cast<PartId>(p);
         const MeshAxis& axis = g_.mesh.axes[static_cast<std::size_t>(parts[part].axis)];
-        if (axis.name == stage_axis_ || holds(pinned, part))
+        if (axis.name == stage_axis_ || holds(taken, part))
             continue;
         std::vector<int> factors{-1};
         bool elsewhere = false; // it shards a factor of which every rank needs all

@@ -7,6 +7,7 @@
 namespace trivium::kernels {
 
 TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
+TRV_HOST_DEVICE inline float fast_exp2(float x) { return ::exp2f(x); }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
 // Clang fuses what the pragma does not forbid.
 TRV_HOST_DEVICE inline float add_rounded(float a, float b)
