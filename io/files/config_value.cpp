@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -148,11 +149,15 @@ std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>&
     std::string name = value.text;
     if (const auto* text = value.node.as_string())
         name = text->get();
+    else if (const auto* flag = value.node.as_boolean();
+             flag && std::find(names.begin(), names.end(), "true") != names.end())
+        return static_cast<std::size_t>(
+            std::find(names.begin(), names.end(), flag->get() ? "true" : "false") - names.begin());
     std::vector<std::string> quoted;
     for (std::size_t i = 0; i < names.size(); ++i) {
         if (names[i] == name)
             return i;
-        quoted.push_back(print_value(names[i]));
+        quoted.push_back(print_name(names[i]));
     }
     if (!value.node.is_string() && value.text.empty())
         throw_wrong_type(value, one_of(quoted));

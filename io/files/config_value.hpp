@@ -52,10 +52,16 @@ void assign(Enum& target, const ConfigValue& value)
     target = static_cast<Enum>(parse_name(value, enum_names<Enum>()));
 }
 
+/// A name of an enum's value; true and false are booleans.
+inline std::string print_name(const std::string& name)
+{
+    return name == "true" || name == "false" ? name : print_value(name);
+}
+
 template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
 std::string print_value(Enum value)
 {
-    return print_value(std::string(name_of(value)));
+    return print_name(std::string(name_of(value)));
 }
 
 /// The type of a key in the reference: "integer", "`f32` or `bf16`" …
@@ -71,7 +77,7 @@ std::string type_name(const T&)
     else if constexpr (std::is_enum_v<T>) {
         std::vector<std::string> names = enum_names<T>();
         for (std::string& name : names)
-            name = print_value(name);
+            name = print_name(name);
         return one_of(names);
     } else if constexpr (std::is_same_v<T, RopeScaling>)
         return "scaling";

@@ -301,7 +301,7 @@ def sanitizer(seconds, tool, program, choice):
     return with_tool("sanitizer", f"{tool}: {choice}", seconds, "compute-sanitizer", options, [program, choice])
 
 
-OWN, ANY_ORDER = "parallel.cudnn=false", "parallel.deterministic=false"
+OWN, ANY_ORDER, JOINED = "parallel.cudnn=false", "parallel.deterministic=false", "parallel.group=true"
 SMALLEST_ATTENTION = "attention on tensor cores has the same bits from a graph"
 
 # Groups of tasks with their maximum seconds, the most important first. The tasks of a group run at the same time.
@@ -322,9 +322,11 @@ PLANS = {
         [train(30, "speed")],
         [step(40, "gpt2-1.5b", "own attention", OWN)],
         [step(40, "gpt2-1.5b")],
+        [step(40, "gpt2-1.5b", "joined products", JOINED)],
         [step(45, "llama3-8b", "own attention", OWN)],
         [step(45, "llama3-8b")],
         [step(45, "llama3-8b", "any order", ANY_ORDER)],
+        [step(45, "llama3-8b", "joined products", JOINED)],
         [step(30, "gpt2-1.5b", "any order", ANY_ORDER)],
         [step(20, "gpt2-124m", "graphs", "--graphs")],
         [torch(50, "gpt2-1.5b")],

@@ -10,6 +10,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/group.hpp"
 #include "passes/halves.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/offload.hpp"
@@ -175,11 +176,13 @@ Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stag
 }
 
 /// The passes on a rank's graph after its buckets are decided.
-Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, Offload offload,
-               PassRunner& runner)
+Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, bool group,
+               Offload offload, PassRunner& runner)
 {
     graph = runner.run("bucket" + suffix, Level::local, std::move(graph),
                        [&](Graph g) { return bucket(std::move(g), buckets); });
+    if (group)
+        graph = runner.run("group" + suffix, Level::local, std::move(graph), group_products);
     graph = runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
     if (offload == Offload::optimizer)
         graph = runner.run("offload" + suffix, Level::local, std::move(graph), offload_optimizer);
@@ -190,7 +193,7 @@ Graph finished(Graph graph, const std::string& suffix, const BucketConfig& bucke
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
     return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
-                    suffix_of(sharded), {}, Offload::none, runner);
+                    suffix_of(sharded), {}, false, Offload::none, runner);
 }
 
 /// The config of a model that runs on one rank and is not trained.
@@ -291,12 +294,12 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
         const i64 microbatches = order.shape.microbatches;
         Graph own = part_of_rank(*sharded, compiled.at, all.stages, runner);
         const BucketConfig& buckets = buckets_of(all, *sharded, compiled.at, own, microbatches);
-        compiled.programs.push_back(
-            {finished(std::move(own), suffix_of(*sharded), buckets, config.parallel.offload, runner),
-             microbatches,
-             {},
-             sharded,
-             order.ranks[stage]});
+        compiled.programs.push_back({finished(std::move(own), suffix_of(*sharded), buckets,
+                                              config.parallel.group, config.parallel.offload, runner),
+                                     microbatches,
+                                     {},
+                                     sharded,
+                                     order.ranks[stage]});
     };
     add(all.train, all.order);
     add(all.eval, evaluation_order(all.order.shape));

@@ -146,6 +146,7 @@ struct ParallelConfig {
     bool overlap = true;
     UpdateMode update = UpdateMode::synchronous;
     bool graphs = false;
+    bool group = false;
     std::string bucket = "auto";
     i64 memory_limit = 0;
     i64 threads = 0;
@@ -203,6 +204,9 @@ struct ParallelConfig {
               "update that turns out to be clipped or skipped is done again (post-validated), with the same "
               "bits; auto = post-validated if a step is at least 1 % shorter by the simulator");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
+        visit("group", self.group,
+              "one product for the weights that read the same values: q, k and v, gate and up. Sums "
+              "have another order, and on hosts no product is faster");
         visit("bucket", self.bucket,
               "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "
               "\"global\", a number of bytes, or \"auto\" (of the first four, the one with the shortest step "

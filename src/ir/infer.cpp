@@ -122,9 +122,9 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
 std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule)
 {
     const OpInfo& row = info(op);
-    if (const std::size_t required = row.bucket                 ? rule.operands.size()
-                                     : row.parts || row.factors ? rule.results.size()
-                                                                : row.results.size();
+    if (const std::size_t required = row.bucket                                ? rule.operands.size()
+                                     : row.parts || row.columns || row.factors ? rule.results.size()
+                                                                               : row.results.size();
         rule.results.size() != required)
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",

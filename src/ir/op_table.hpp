@@ -18,6 +18,12 @@ struct Alias {
     bool must = false;
 };
 
+/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is the one at
+/// position i.
+struct ColumnsAt {
+    std::uint32_t operands = 0, results = 0;
+};
+
 /// Kind of library or kernel scratch that an op may use; the machine file states the bytes of each kind.
 enum class ScratchKind { none, product, attention, reduction, exchange };
 
@@ -99,6 +105,9 @@ struct OpInfo {
     bool exchanges = false; ///< moves boxes between ranks, of a tensor that they hold in parts (exchange.hpp)
     bool parts =
         false; ///< the operand's (or the result's) parts along one dimension are its results (operands)
+    bool columns = false; ///< the operand's (or the result's) columns are its results (operands)
+    bool view = false;    ///< with `columns`: the parts are in the buffer of the whole, so nothing runs
+    ColumnsAt may_be_columns{};
     bool separable = false; ///< parts of a factor may be computed separately: joined if a result has it,
                             ///< added if only operands have it
     bool bucket = false;    ///< may have several operands of one element type, with one result per operand

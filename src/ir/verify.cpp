@@ -1,6 +1,7 @@
 #include "ir/verify.hpp"
 
 #include "base/check.hpp"
+#include "ir/general/columns.hpp"
 #include "ir/general/manual.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
@@ -35,6 +36,7 @@ public:
             TRV_RULE(id.index() < g_.values.size(), place(0), "an output names no value", "name a value");
         if (level_ != Level::local)
             check_manual(g_);
+        check_columns(g_);
     }
 
 private:

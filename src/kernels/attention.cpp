@@ -63,7 +63,7 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
             // Longest rows first, to balance the threads.
             const i64 i0 = (at.query_blocks - 1 - task % at.query_blocks) * at.rows;
             const i64 n = at.lanes_of(i0), first = start ? *start : 0;
-            load_queries(row, at, group, i0, q_bsgre, A(at.scale), tile.q_es);
+            load_queries(row, at, group, i0, q_bsgre, at.stride.q, A(at.scale), tile.q_es);
             row.each(n, [=](i64 i) {
                 tile.row_max_s[i] = -A(INFINITY);
                 tile.row_sum_s[i] = 0;
@@ -71,8 +71,8 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
             const i64 seen = at.seen(i0, first);
             for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
                 const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
-                load_keys(row, at, group, j0, keys, k_btge, tile.k_te);
-                load_keys(row, at, group, j0, keys, v_btge, tile.v_te);
+                load_keys(row, at, group, j0, keys, k_btge, at.stride.k, tile.k_te);
+                load_keys(row, at, group, j0, keys, v_btge, at.stride.v, tile.v_te);
                 tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts,
                              at.rows, false);
                 mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
@@ -88,7 +88,7 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
             }
             row.each(n, [=](i64 i) { tile.rescale_s[i] = A(1) / tile.row_sum_s[i]; });
             row.sync();
-            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre);
+            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.dense_row);
             row.each(at.rows_of(i0), [=](i64 i) {
                 lse_bgrs[at.lse_at(group, i0 + i)] = tile.row_max_s[i] + logarithm(tile.row_sum_s[i]);
             });
@@ -123,16 +123,16 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
             });
             for (i64 i0 = 0; i0 < at.total_rows; i0 += at.rows) {
                 const i64 n = at.lanes_of(i0);
-                load_queries(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_es);
-                load_queries(row, at, group, i0, args.dout_bsgre, A(1), tile.do_es);
-                load_query_rows(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_se);
-                load_query_rows(row, at, group, i0, args.dout_bsgre, A(1), tile.do_se);
+                load_queries(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_es);
+                load_queries(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_es);
+                load_query_rows(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_se);
+                load_query_rows(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_se);
                 load_statistics(row, at, group, i0, args, tile);
                 const i64 seen = at.seen(i0, 0);
                 for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
                     const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
-                    load_keys(row, at, group, j0, keys, args.k_btge, tile.k_te);
-                    load_keys(row, at, group, j0, keys, args.v_btge, tile.v_te);
+                    load_keys(row, at, group, j0, keys, args.k_btge, at.stride.k, tile.k_te);
+                    load_keys(row, at, group, j0, keys, args.v_btge, at.stride.v, tile.v_te);
                     tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows,
                                  tile.p_ts, at.rows, false);
                     tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows,
@@ -154,11 +154,11 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
                 }
                 row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
                 row.sync();
-                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre);
+                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre, at.stride.dq);
                 row.sync();
             }
-            store_keys(row, at, group, tile.dk_te, args.dk_btge);
-            store_keys(row, at, group, tile.dv_te, args.dv_btge);
+            store_keys(row, at, group, tile.dk_te, args.dk_btge, at.stride.dk);
+            store_keys(row, at, group, tile.dv_te, args.dv_btge, at.stride.dv);
             row.sync();
         });
 }

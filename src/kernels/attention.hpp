@@ -11,12 +11,29 @@
 
 namespace trivium::kernels {
 
+/// Elements between the rows (a token's heads) of each tensor that may be columns of a wider one; 0: dense.
+/// On a device, multiples of 16 bytes.
+struct AttentionRows {
+    i64 q = 0, k = 0, v = 0, dq = 0, dk = 0, dv = 0;
+};
+
 struct AttentionShape {
     i64 batch = 0, q_len = 0, kv_len = 0;
     i64 kv_heads = 0, q_per_kv = 1, head_dim = 0;
     double scale = 0;          ///< of the scores; 0 means 1 / sqrt(head_dim)
     bool cudnn = true;         ///< where the build has it and the shape fits
     bool deterministic = true; ///< otherwise cuDNN's gradient may add in a changing order, with less scratch
+    AttentionRows rows{};
+
+    i64 query_row() const { return kv_heads * q_per_kv * head_dim; } ///< of a dense tensor of queries
+    i64 key_row() const { return kv_heads * head_dim; }
+    /// `rows`, with the strides of dense tensors instead of 0.
+    AttentionRows strides() const
+    {
+        const auto of = [](i64 row, i64 dense) { return row > 0 ? row : dense; };
+        return {of(rows.q, query_row()),  of(rows.k, key_row()),  of(rows.v, key_row()),
+                of(rows.dq, query_row()), of(rows.dk, key_row()), of(rows.dv, key_row())};
+    }
 };
 
 /// Scratch of attention() for `threads` threads.

@@ -17,7 +17,8 @@ struct AttentionTiles {
           dim(shape.head_dim), groups(shape.batch * shape.kv_heads), lanes(lanes_per_vector),
           total_rows(shape.q_len * shape.q_per_kv),
           rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)),
-          query_blocks(ceil_div(total_rows, rows)), width(round_up(dim, lanes)),
+          query_blocks(ceil_div(total_rows, rows)), width(round_up(dim, lanes)), stride(shape.strides()),
+          dense_row(shape.query_row()),
           scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim)))
     {
         TRV_CHECK(dim > 0 && q_per_kv > 0, "attention: head_dim ", dim, ", q_per_kv ", q_per_kv);
@@ -32,6 +33,8 @@ struct AttentionTiles {
     i64 rows;         ///< queries of a tile, padded
     i64 query_blocks; ///< tiles of queries
     i64 width;        ///< dim, padded
+    AttentionRows stride;
+    i64 dense_row; ///< stride of o and dout
     double scale;
 
     /// Number of rows of the block at row i0, without and with padding.
@@ -43,17 +46,17 @@ struct AttentionTiles {
         const i64 end = start + (i0 + rows_of(i0) - 1) / q_per_kv + 1;
         return end < kv_len ? end : kv_len;
     }
-    /// Offset of row i of a group in q_bsgre.
-    TRV_HOST_DEVICE i64 query_at(i64 group, i64 i) const
+    /// Offset of row i of a group in q_bsgre, whose tokens are `apart` elements.
+    TRV_HOST_DEVICE i64 query_at(i64 group, i64 i, i64 apart) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
-        return (((b * q_len + i / q_per_kv) * kv_heads + g) * q_per_kv + i % q_per_kv) * dim;
+        return (b * q_len + i / q_per_kv) * apart + (g * q_per_kv + i % q_per_kv) * dim;
     }
-    /// Offset of key t of a group in k_btge.
-    TRV_HOST_DEVICE i64 key_at(i64 group, i64 t) const
+    /// Offset of key t of a group in k_btge, whose tokens are `apart` elements.
+    TRV_HOST_DEVICE i64 key_at(i64 group, i64 t, i64 apart) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
-        return ((b * kv_len + t) * kv_heads + g) * dim;
+        return (b * kv_len + t) * apart + g * dim;
     }
     TRV_HOST_DEVICE i64 lse_at(i64 group, i64 i) const
     {
@@ -125,11 +128,11 @@ private:
 /// to_es[e, i] = factor * row i0 + i of the group; rows past the end are 0.
 template <class T, class A>
 KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                  const T* from_bsgre, A factor, A* to_es)
+                                  const T* from_bsgre, i64 apart, A factor, A* to_es)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0);
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, apart);
         const A f = i < count ? factor : A(0);
         row.each(at.dim, [=](i64 e) { to_es[e * at.rows + i] = f * A(from[e]); });
     }
@@ -139,11 +142,11 @@ KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 
 /// The same, row by row: to_se[i, e].
 template <class T, class A>
 KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                     const T* from_bsgre, A factor, A* to_se)
+                                     const T* from_bsgre, i64 apart, A factor, A* to_se)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0);
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, apart);
         const A f = i < count ? factor : A(0);
         A* to = to_se + i * at.width;
         row.each(at.dim, [=](i64 e) { to[e] = f * A(from[e]); });
@@ -155,11 +158,11 @@ KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i
 /// Row i0 + i of the group = factor_s[i] * from_es[:, i].
 template <class T, class A>
 KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                   const A* from_es, const A* factor_s, T* to_bsgre)
+                                   const A* from_es, const A* factor_s, T* to_bsgre, i64 apart)
 {
     const i64 count = at.rows_of(i0);
     for (i64 i = 0; i < count; ++i) {
-        T* to = to_bsgre + at.query_at(group, i0 + i);
+        T* to = to_bsgre + at.query_at(group, i0 + i, apart);
         row.each(at.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
     }
 }
@@ -167,10 +170,10 @@ KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64
 /// Keys (or values) [j0, j0 + keys) of a group, rows `width` apart.
 template <class T, class A>
 KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 group, i64 j0, i64 keys,
-                               const T* from_btge, A* to_te)
+                               const T* from_btge, i64 apart, A* to_te)
 {
     for (i64 c = 0; c < keys; ++c) {
-        const T* from = from_btge + at.key_at(group, j0 + c);
+        const T* from = from_btge + at.key_at(group, j0 + c, apart);
         A* to = to_te + c * at.width;
         row.each(at.dim, [=](i64 e) { to[e] = A(from[e]); });
     }
@@ -179,11 +182,11 @@ KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 gro
 
 template <class T, class A>
 KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te,
-                                T* to_btge)
+                                T* to_btge, i64 apart)
 {
     for (i64 t = 0; t < at.kv_len; ++t) {
         const A* from = from_te + t * at.width;
-        T* to = to_btge + at.key_at(group, t);
+        T* to = to_btge + at.key_at(group, t, apart);
         row.each(at.dim, [=](i64 e) { to[e] = T(from[e]); });
     }
 }
@@ -238,7 +241,7 @@ KOKKOS_FUNCTION void load_statistics(const Row& row, const AttentionTiles& at, i
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const i64 from = at.query_at(group, i < count ? i0 + i : i0);
+        const i64 from = at.query_at(group, i < count ? i0 + i : i0, at.dense_row);
         const T *dout = args.dout_bsgre + from, *o = args.o_bsgre + from;
         const A delta = row.sum<A>(i < count ? at.dim : 0, [=](i64 e) { return A(dout[e]) * A(o[e]); });
         const A lse = i < count ? args.lse_bgrs[at.lse_at(group, i0 + i)] : A(0);

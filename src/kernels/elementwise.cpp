@@ -7,25 +7,56 @@
 
 namespace trivium::kernels {
 
+namespace {
+
+// Functors, because dense matrices are one range and others a row per team.
+template <class A>
+struct Swiglu {
+    KOKKOS_FUNCTION A operator()(A g, A u) const { return g * sigmoid(g) * u; }
+};
+template <class A>
+struct SwigluGrad {
+    KOKKOS_FUNCTION Values<A, 2> operator()(A d, A g, A u) const
+    {
+        const A s = sigmoid(g);
+        return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
+    }
+};
+
+template <class... Matrices>
+bool dense(i64 rows, i64 columns, const Matrices&... matrices)
+{
+    return rows == 1 || ((matrices.apart == columns) && ...);
+}
+
+} // namespace
+
 template <class T>
-void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
+void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y)
 {
     using A = Acc<T>;
-    map(
-        exec, "swiglu", n, KOKKOS_LAMBDA(A g, A u) { return g * sigmoid(g) * u; }, y, gate, up);
+    if (dense(rows, columns, gate, up, y))
+        return map(exec, "swiglu", rows * columns, Swiglu<A>(), y.at, gate.at, up.at);
+    for_rows<T>(
+        exec, "swiglu", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(columns, Swiglu<A>(), y.at + r * y.apart, gate.at + r * gate.apart, up.at + r * up.apart);
+        });
 }
 
 template <class T>
-void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup)
+void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
+                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup)
 {
     using A = Acc<T>;
-    map(
-        exec, "swiglu_grad", n,
-        KOKKOS_LAMBDA(A d, A g, A u) {
-            const A s = sigmoid(g);
-            return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
-        },
-        Targets<T, 2>{{dgate, dup}}, dy, gate, up);
+    if (dense(rows, columns, dy, gate, up, dgate, dup))
+        return map(exec, "swiglu_grad", rows * columns, SwigluGrad<A>(), Targets<T, 2>{{dgate.at, dup.at}},
+                   dy.at, gate.at, up.at);
+    for_rows<T>(
+        exec, "swiglu_grad", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(columns, SwigluGrad<A>(),
+                    Targets<T, 2>{{dgate.at + r * dgate.apart, dup.at + r * dup.apart}}, dy.at + r * dy.apart,
+                    gate.at + r * gate.apart, up.at + r * up.apart);
+        });
 }
 
 namespace {
@@ -148,11 +179,23 @@ void copy_rows(const Exec& exec, i64 rows, i64 columns, const T* x, i64 x_stride
         KOKKOS_LAMBDA(const Row& row, i64 r) { row.copy(columns, x + r * x_stride, y + r * y_stride); });
 }
 
+template <class From, class To>
+void cast_rows(const Exec& exec, i64 rows, i64 columns, const From* x, i64 x_stride, To* y, i64 y_stride)
+{
+    for_rows<From>(
+        exec, "cast_rows", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(
+                columns, [](Acc<From> v) { return static_cast<Acc<To>>(v); }, y + r * y_stride,
+                x + r * x_stride);
+        });
+}
+
 template void copy_rows(const Exec&, i64, i64, const std::int32_t*, i64, std::int32_t*, i64);
 
 #define TRV_INSTANTIATE(T)                                                                                   \
-    template void swiglu(const Exec&, i64, const T*, const T*, T*);                                          \
-    template void swiglu_grad(const Exec&, i64, const T*, const T*, const T*, T*, T*);                       \
+    template void swiglu(const Exec&, i64, i64, RowsOf<const T>, RowsOf<const T>, RowsOf<T>);                \
+    template void swiglu_grad(const Exec&, i64, i64, RowsOf<const T>, RowsOf<const T>, RowsOf<const T>,      \
+                              RowsOf<T>, RowsOf<T>);                                                         \
     template void gelu(const Exec&, i64, const T*, T*);                                                      \
     template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                       \
     template void add(const Exec&, i64, const T*, const T*, T*);                                             \
@@ -163,6 +206,9 @@ template void copy_rows(const Exec&, i64, i64, const std::int32_t*, i64, std::in
     template void cast(const Exec&, i64, const T*, double*);                                                 \
     template void cast(const Exec&, i64, const T*, float*);                                                  \
     template void cast(const Exec&, i64, const T*, bf16*);                                                   \
+    template void cast_rows(const Exec&, i64, i64, const T*, i64, double*, i64);                             \
+    template void cast_rows(const Exec&, i64, i64, const T*, i64, float*, i64);                              \
+    template void cast_rows(const Exec&, i64, i64, const T*, i64, bf16*, i64);                               \
     template void cast_all(const Exec&, std::span<const CastOf<T, double>>);                                 \
     template void cast_all(const Exec&, std::span<const CastOf<T, float>>);                                  \
     template void cast_all(const Exec&, std::span<const CastOf<T, bf16>>);                                   \

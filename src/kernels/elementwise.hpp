@@ -6,11 +6,30 @@
 
 namespace trivium::kernels {
 
+/// A matrix whose rows are dense and begin `apart` elements apart.
+template <class T>
+struct RowsOf {
+    T* at = nullptr;
+    i64 apart = 0;
+};
+
 /// y = silu(gate) * up, silu(g) = g / (1 + exp(-g)) (Shazeer 2020).
 template <class T>
-void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y);
+void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y);
 template <class T>
-void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup);
+void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
+                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup);
+/// The same, of n numbers.
+template <class T>
+void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
+{
+    swiglu<T>(exec, 1, n, {gate, n}, {up, n}, {y, n});
+}
+template <class T>
+void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup)
+{
+    swiglu_grad<T>(exec, 1, n, {dy, n}, {gate, n}, {up, n}, {dgate, n}, {dup, n});
+}
 
 /// The tanh form of GELU (Hendrycks & Gimpel 2016) that GPT-2 uses.
 template <class T>
@@ -49,6 +68,9 @@ void cast_all(const Exec& exec, std::span<const CastOf<From, To>> arrays);
 /// apart: takes a part of a dimension, or puts one into its place. Also for int32.
 template <class T>
 void copy_rows(const Exec& exec, i64 rows, i64 columns, const T* x, i64 x_stride, T* y, i64 y_stride);
+/// The same, with a cast.
+template <class From, class To>
+void cast_rows(const Exec& exec, i64 rows, i64 columns, const From* x, i64 x_stride, To* y, i64 y_stride);
 /// acc (+)= x, added in the accumulator type of `acc`. `To` is T's accumulator type, or bf16.
 template <class T, class To>
 void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite);

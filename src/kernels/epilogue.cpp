@@ -36,6 +36,12 @@ void check_product(const ProductShape& shape, int threads)
     TRV_CHECK((shape.fp8_a == Fp8::none) == (shape.fp8_b == Fp8::none) &&
                   (shape.fp8_a == Fp8::none || (shape.batch == 1 && shape.in == DType::bf16)),
               "FP8 requires both operands, batch 1 and bf16; batch ", shape.batch);
+    TRV_CHECK((shape.row_a == 0 && shape.row_b == 0) ||
+                  (shape.batch == 1 && shape.fp8_a == Fp8::none &&
+                   shape.row_of_a() >= (shape.transpose_a ? shape.m : shape.k) &&
+                   shape.row_of_b() >= (shape.transpose_b ? shape.k : shape.n)),
+              "row strides ", shape.row_a, " and ", shape.row_b, " require batch 1, no FP8 and wide rows; m ",
+              shape.m, ", n ", shape.n, ", k ", shape.k, ", batch ", shape.batch);
 }
 
 void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& operands)

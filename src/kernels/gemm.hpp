@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products C (+)= op(A) · op(B), all row-major and contiguous, with optional epilogues.
+// Matrix products C (+)= op(A) · op(B), all row-major, with optional epilogues.
 #include "kernels/exec.hpp"
 #include "kernels/fp8.hpp"
 
@@ -33,9 +33,15 @@ struct ProductShape {
     DType out = DType::f32; ///< `in`, or f32 for bf16 inputs
     i64 batch = 1;
     i64 stride_a = 0, stride_b = 0, stride_c = 0;
+    /// Elements between the stored rows of A and B, which are then columns of a wider matrix; 0: dense. Other
+    /// than 0 requires batch 1 and no FP8.
+    i64 row_a = 0, row_b = 0;
     Epilogue epilogue = Epilogue::none; ///< other than none requires batch 1 and out = in
     /// FP8 formats to which A and B (bf16) are rounded before multiplying; both or neither; requires batch 1.
     Fp8 fp8_a = Fp8::none, fp8_b = Fp8::none;
+
+    i64 row_of_a() const { return row_a > 0 ? row_a : transpose_a ? m : k; }
+    i64 row_of_b() const { return row_b > 0 ? row_b : transpose_b ? k : n; }
 };
 
 /// Default limit of a product's scratch.
@@ -60,7 +66,8 @@ public:
 
     /// c = op(a)·op(b), or c += if not `overwrite`; an epilogue always overwrites. Tensors must not overlap.
     /// Uses the number of threads of the constructor, not exec.threads. Not thread-safe. On a device all
-    /// addresses must be aligned to 256 bytes. \throws InternalError if scratch.size < scratch_bytes()
+    /// addresses must be aligned to 256 bytes, those of operands with a row stride to 16. \throws
+    /// InternalError if scratch.size < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
              const EpilogueOperands& operands = {}) const;
 

@@ -137,7 +137,7 @@ void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, c
 {
     using A = Acc<T>;
     for_columns<A>(
-        exec, "rms_norm_grad_w", shape.rows, shape.dim,
+        exec, "rms_norm_grad_w", shape.rows, shape.dim, shape.dim,
         KOKKOS_LAMBDA(i64 r, A d, A v) { return d * v * rstd_r[r]; },
         KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; }, dy_rd, x_rd);
 }
@@ -212,17 +212,18 @@ void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd,
 {
     using A = Acc<T>;
     for_columns<A>(
-        exec, "layer_norm_grad_w", shape.rows, shape.dim,
+        exec, "layer_norm_grad_w", shape.rows, shape.dim, shape.dim,
         KOKKOS_LAMBDA(i64 r, A d, A v) { return d * (v - mean_r[r]) * rstd_r[r]; },
         KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; }, dy_rd, x_rd);
 }
 
 template <class T>
-void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* sum_n, bool overwrite)
+void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* sum_n, bool overwrite,
+                i64 apart)
 {
     using A = Acc<T>;
     for_columns<A>(
-        exec, "column_sum", rows, columns, KOKKOS_LAMBDA(i64, A v) { return v; },
+        exec, "column_sum", rows, columns, apart > 0 ? apart : columns, KOKKOS_LAMBDA(i64, A v) { return v; },
         KOKKOS_LAMBDA(i64 c, A sum) { sum_n[c] = overwrite ? sum : sum_n[c] + sum; }, x_rn);
 }
 
@@ -246,7 +247,7 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
                                       const Acc<T>*, const T*, T*);                                          \
     template void layer_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*,         \
                                         const Acc<T>*, const Acc<T>*, const T*, T*);                         \
-    template void column_sum(const Exec&, i64, i64, const T*, Acc<T>*, bool);
+    template void column_sum(const Exec&, i64, i64, const T*, Acc<T>*, bool, i64);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

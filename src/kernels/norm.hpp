@@ -58,8 +58,9 @@ void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy
                            const T* w_d, const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd,
                            T* dx_rd);
 
-/// sum_n (+)= sum over rows of x_rn: the gradient of a bias.
+/// sum_n (+)= sum over rows of x_rn, the gradient of a bias. `apart`: elements between rows; 0: dense.
 template <class T>
-void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* sum_n, bool overwrite);
+void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* sum_n, bool overwrite,
+                i64 apart = 0);
 
 } // namespace trivium::kernels

@@ -9,7 +9,8 @@ namespace trivium::kernels {
 /// \pre head_dim is even
 struct RopeShape {
     i64 batch = 0, seq = 0, heads = 0, head_dim = 0;
-    i64 max_pos = 0; ///< rows of the table
+    i64 max_pos = 0;          ///< rows of the table
+    i64 x_row = 0, y_row = 0; ///< elements between tokens; 0: dense
 };
 
 /// y = x rotated by the angles of its position; `inverse` rotates back, which is also the gradient.

@@ -1,6 +1,7 @@
 #include "runtime/dispatch.hpp"
 
 #include "base/check.hpp"
+#include "ir/general/columns.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cache.hpp"
 #include "kernels/elementwise.hpp"
@@ -13,6 +14,7 @@
 #include "runtime/op_args.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <type_traits>
 
 namespace trivium {
@@ -23,23 +25,40 @@ namespace {
 
 k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.attrs().eps.value_or(0)}; }
 
-k::AttentionShape attention_shape(const Args& a, int q, int key)
+/// q, k and v are the operands from `q` on; `gradient`: their gradients are the results.
+k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
 {
-    return {a.dim(q, 0),
-            a.dim(q, 1),
-            a.dim(key, 1),
-            a.dim(q, 2),
-            a.dim(q, 3),
-            a.dim(q, 4),
-            a.attrs().scale.value_or(0),
-            a.b.cudnn,
-            a.b.deterministic};
+    const int key = q + 1;
+    k::AttentionShape s{a.dim(q, 0),
+                        a.dim(q, 1),
+                        a.dim(key, 1),
+                        a.dim(q, 2),
+                        a.dim(q, 3),
+                        a.dim(q, 4),
+                        a.attrs().scale.value_or(0),
+                        a.b.cudnn,
+                        a.b.deterministic};
+    s.rows = {a.in_row(q), a.in_row(q + 1), a.in_row(q + 2)};
+    if (gradient)
+        std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
+    return s;
+}
+
+/// The last extent of an operand; 1 of a scalar.
+i64 width_of(const Args& a, int i) { return a.in_shape(i).empty() ? 1 : a.last(i); }
+
+/// An operand or result as a matrix, if it has `columns` per row.
+template <class T>
+k::RowsOf<T> rows_of(T* at, i64 apart, i64 columns)
+{
+    return {at, apart > 0 ? apart : columns};
 }
 
 k::RopeShape rope_shape(const Args& a)
 {
     const i64 e = a.last(0);
-    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0)};
+    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0),
+            a.in_row(0), a.out_row(0)};
 }
 
 /// The call of an op with storage type T. It contains copies of everything that it needs, so running it
@@ -126,14 +145,14 @@ Call bind_typed(const Binding& b)
     }
     case OpKind::attention:
     case OpKind::attention_cached: {
-        const k::AttentionShape s = attention_shape(a, 0, 1);
+        const k::AttentionShape s = attention_shape(a, 0, false);
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
         return
             [s, q = a.in<T>(0), key = a.in<T>(1), v = a.in<T>(2), start, y = a.out<T>(0), lse = a.out<A>(1),
              w = a.scratch()](const k::Exec& e) { k::attention(e, s, q, key, v, start, y, lse, w); };
     }
     case OpKind::attention_grad: {
-        const k::AttentionShape s = attention_shape(a, 1, 2);
+        const k::AttentionShape s = attention_shape(a, 1, true);
         const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3), a.in<T>(4),
                                     a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
         return [s, g, w = a.scratch()](const k::Exec& e) { k::attention_grad(e, s, g, w); };
@@ -150,13 +169,19 @@ Call bind_typed(const Binding& b)
             k::select_row(e, s, x, row, y);
         };
     }
-    case OpKind::swiglu:
-        return [n = a.n(0), g = a.in<T>(0), u = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) {
-            k::swiglu(e, n, g, u, y);
-        };
-    case OpKind::swiglu_grad:
-        return [n = a.n(0), dy = a.in<T>(0), g = a.in<T>(1), u = a.in<T>(2), dg = a.out<T>(0),
-                du = a.out<T>(1)](const k::Exec& e) { k::swiglu_grad(e, n, dy, g, u, dg, du); };
+    case OpKind::swiglu: {
+        const i64 n = width_of(a, 0);
+        return [rows = a.n(0) / std::max<i64>(n, 1), n, g = rows_of(a.in<T>(0), a.in_row(0), n),
+                u = rows_of(a.in<T>(1), a.in_row(1), n), y = rows_of(a.out<T>(0), a.out_row(0), n)](
+                   const k::Exec& e) { k::swiglu<T>(e, rows, n, g, u, y); };
+    }
+    case OpKind::swiglu_grad: {
+        const i64 n = width_of(a, 0);
+        return [rows = a.n(0) / std::max<i64>(n, 1), n, dy = rows_of(a.in<T>(0), a.in_row(0), n),
+                g = rows_of(a.in<T>(1), a.in_row(1), n), u = rows_of(a.in<T>(2), a.in_row(2), n),
+                dg = rows_of(a.out<T>(0), a.out_row(0), n), du = rows_of(a.out<T>(1), a.out_row(1), n)](
+                   const k::Exec& e) { k::swiglu_grad<T>(e, rows, n, dy, g, u, dg, du); };
+    }
     case OpKind::gelu:
         return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::gelu(e, n, x, y); };
     case OpKind::gelu_grad:
@@ -172,9 +197,8 @@ Call bind_typed(const Binding& b)
                 y = a.out<T>(0)](const k::Exec& e) { k::bias_add(e, rows, n, x, c, y); };
     case OpKind::reduce_sum: {
         const i64 n = a.out_type(0).elements();
-        return [rows = a.n(0) / n, n, x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) {
-            k::column_sum(e, rows, n, x, y, o);
-        };
+        return [rows = a.n(0) / n, n, apart = a.in_row(0), x = a.in<T>(0), y = a.out<A>(0),
+                o = a.over()](const k::Exec& e) { k::column_sum(e, rows, n, x, y, o, apart); };
     }
     case OpKind::accumulate: {
         const auto into = [&](auto to) -> Call {
@@ -334,6 +358,28 @@ Call bind_stack(const Binding& b)
             y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
+/// Casts each part into its columns of the whole.
+Call bind_pack(const Binding& b)
+{
+    const Args a{b};
+    const Columns columns = columns_of(*b.graph, *b.op);
+    return with_type(a.in_type(0).dtype, [&](auto from) {
+        return with_type(a.out_type(0).dtype, [&](auto to) -> Call {
+            using From = decltype(from);
+            using To = decltype(to);
+            std::vector<std::tuple<const From*, i64, To*>> parts; // from, columns, to
+            for (std::size_t i = 0; i < columns.parts.size(); ++i)
+                parts.emplace_back(a.in<From>(static_cast<int>(i)),
+                                   a.n(static_cast<int>(i)) / std::max<i64>(columns.rows, 1),
+                                   a.out<To>(0) + columns.first[i]);
+            return [parts, rows = columns.rows, width = columns.width](const k::Exec& e) {
+                for (const auto& [x, n, y] : parts)
+                    k::cast_rows(e, rows, n, x, n, y, width);
+            };
+        });
+    });
+}
+
 } // namespace
 
 Call Dispatch::bind(const Binding& b)
@@ -367,6 +413,7 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::convolution_grad_w: return bind_convolution(b);
     case OpKind::split:
     case OpKind::concat: return bind_parts(b);
+    case OpKind::pack_columns: return bind_pack(b);
     default: break;
     }
     if (Call call = bind_general(b))

@@ -17,6 +17,8 @@ struct Binding {
     const Graph* graph = nullptr;
     const Op* op = nullptr;
     std::vector<void*> operands, results; ///< addresses in the arena, by position
+    /// Elements between rows, by position, of what is columns of a wider value; 0: dense. Empty: all are.
+    std::vector<i64> operand_rows, result_rows;
     kernels::Scratch scratch;
     bool overwrite = false;                  ///< for an accumulating op
     bool cudnn = true, deterministic = true; ///< for attention, as in its shape

@@ -15,7 +15,8 @@
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8>;
+    using Key =
+        std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8, i64, i64>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
     std::map<std::vector<i64>, std::unique_ptr<kernels::Convolution>>
         convolutions; ///< by all numbers of the shape
@@ -149,8 +150,11 @@ Call Dispatch::bind_product(const Binding& binding)
     const kernels::Epilogue epilogue = epilogue_of(op.kind);
     const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
     const Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
-    std::unique_ptr<kernels::Product>& product = products_->made[{
-        form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue, fp8_a, fp8_b}];
+    const i64 row_a = Args{binding}.in_row(form.swapped ? 1 : 0),
+              row_b = Args{binding}.in_row(form.swapped ? 0 : 1);
+    std::unique_ptr<kernels::Product>& product =
+        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue,
+                         fp8_a, fp8_b, row_a, row_b}];
     if (!product) {
         kernels::ProductShape shape;
         shape.m = form.m;
@@ -164,6 +168,8 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.stride_a = form.m * form.k;
         shape.stride_b = form.k * form.n;
         shape.stride_c = form.m * form.n;
+        shape.row_a = row_a;
+        shape.row_b = row_b;
         shape.epilogue = epilogue;
         shape.fp8_a = fp8_a;
         shape.fp8_b = fp8_b;

@@ -129,11 +129,23 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
                                     const ExecutorConfig& config, const Grid* grid)
 {
     auto bound = std::make_unique<BoundSchedule>(graph, schedule, arenas, config);
-    const auto address = [&](BufferId id) -> void* {
+    const auto buffer = [&](BufferId id) {
         const Buffer& b = schedule[id];
         TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arenas.of(b.space).size(), "buffer ", b.name,
                   " lies outside the arena");
         return bound->at(id);
+    };
+    const auto address = [&](BufferId id, ValueId v) -> void* {
+        return buffer(id) + schedule.columns_of(v).first * size_of(graph[v].type.dtype);
+    };
+    const auto rows_of = [&](const std::vector<ValueId>& values, std::uint32_t accepted) {
+        std::vector<i64> rows;
+        for (const ValueId v : values) {
+            rows.push_back(schedule.columns_of(v).apart);
+            TRV_CHECK(rows.back() == 0 || (accepted >> (rows.size() - 1) & 1u) != 0, "%", graph[v].name,
+                      " is columns of another value, of an op that needs it dense");
+        }
+        return rows;
     };
     bound->grid = grid && grid->world().size() > 1 ? grid : nullptr;
     if (bound->grid)
@@ -149,12 +161,16 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
         Binding& binding = bound->bindings[i];
         binding.graph = &graph;
         binding.op = &graph[step.op];
-        for (const BufferId id : step.operands)
-            binding.operands.push_back(address(id));
-        for (const BufferId id : step.results)
-            binding.results.push_back(address(id));
+        for (std::size_t k = 0; k < step.operands.size(); ++k)
+            binding.operands.push_back(address(step.operands[k], binding.op->operands[k]));
+        for (std::size_t k = 0; k < step.results.size(); ++k)
+            binding.results.push_back(address(step.results[k], binding.op->results[k]));
+        if (!schedule.columns.empty()) {
+            binding.operand_rows = rows_of(binding.op->operands, info(*binding.op).may_be_columns.operands);
+            binding.result_rows = rows_of(binding.op->results, info(*binding.op).may_be_columns.results);
+        }
         if (step.scratch)
-            binding.scratch = {address(step.scratch), schedule[step.scratch].bytes};
+            binding.scratch = {buffer(step.scratch), schedule[step.scratch].bytes};
         binding.overwrite = !binding.op->accumulate || step.overwrite;
         binding.cudnn = config.cudnn;
         binding.deterministic = config.deterministic;

@@ -30,6 +30,13 @@ struct Args {
     {
         return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
     }
+    /// Elements between the rows of an operand or a result; 0: dense.
+    i64 in_row(int i) const { return row(b.operand_rows, i); }
+    i64 out_row(int i) const { return row(b.result_rows, i); }
+    static i64 row(const std::vector<i64>& rows, int i)
+    {
+        return rows.empty() ? 0 : rows[static_cast<std::size_t>(i)];
+    }
     const std::int32_t* ids(int i) const { return in<std::int32_t>(i); }
     template <class T>
     T* out(int i) const

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "ir/collectives.hpp"
 #include "schedule/place.hpp"
+#include "schedule/roots.hpp"
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
@@ -11,48 +12,6 @@
 namespace trivium {
 
 namespace {
-
-/// For each value, the value whose buffer it uses: follows results that must alias an operand, and results
-/// that may if nothing reads the operand later.
-std::vector<ValueId> find_roots(const Graph& graph)
-{
-    std::vector<std::size_t> last_use(graph.values.size(), 0);
-    for (std::size_t i = 0; i < graph.ops.size(); ++i)
-        for (const ValueId v : graph.ops[i].operands)
-            last_use[v.index()] = i;
-    std::vector<bool> kept(graph.values.size(), false);
-    for (const ValueId v : graph.outputs)
-        kept[v.index()] = true;
-    std::vector<ValueId> root(graph.values.size());
-    for (std::size_t i = 0; i < root.size(); ++i)
-        root[i] = ValueId(i);
-    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-        const Op& op = graph.ops[i];
-        std::vector<bool> taken(op.operands.size(), false);
-        for (std::size_t r = 0; r < op.results.size(); ++r) {
-            const ValueId result = op.results[r];
-            if (const ValueId into = aliased_operand(op, r)) {
-                root[result.index()] = root[into.index()];
-                continue;
-            }
-            for (const Alias& alias : aliases_of(op)) {
-                const auto at = static_cast<std::size_t>(alias.operand);
-                if (static_cast<std::size_t>(alias.result) != r || taken[at])
-                    continue;
-                const ValueId v = op.operands[at];
-                const bool dies = graph[v].role == Role::computed &&
-                                  graph[v].lifetime == graph[result].lifetime && last_use[v.index()] == i &&
-                                  !kept[v.index()];
-                if (dies && graph[v].type == graph[result].type && root[result.index()] == result) {
-                    root[result.index()] = root[v.index()];
-                    for (std::size_t same = 0; same < taken.size(); ++same) // the op may read one value twice
-                        taken[same] = taken[same] || op.operands[same] == v;
-                }
-            }
-        }
-    }
-    return root;
-}
 
 /// A state that the epilogue updates belongs to the optimizer; one that every microbatch writes is a cache.
 MemoryKind state_kind(const Graph& graph, ValueId id)
@@ -98,7 +57,7 @@ public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
         : graph_(graph), config_(config),
           tasks_(config.tasks.empty() ? plain_order(graph, config.microbatches) : config.tasks),
-          slots_(graph, find_roots(graph), tasks_, config.microbatches)
+          roots_(find_roots(graph)), slots_(graph, roots_.of, tasks_, config.microbatches)
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)
@@ -126,6 +85,7 @@ public:
         if (config.place)
             place_communication(graph, slots_, config.receive_early, unrolled);
         run(unrolled);
+        schedule_.columns = std::move(roots_.columns);
     }
 
     Schedule result() { return std::move(schedule_); }
@@ -350,6 +310,8 @@ private:
     void op(OpId id, i64 microbatch)
     {
         const Op& op = graph_[id];
+        if (info(op).view)
+            return; // its parts are in the buffer of the whole
         Step step;
         step.op = id;
         step.microbatch = microbatch;
@@ -379,6 +341,7 @@ private:
     const Graph& graph_;
     const ScheduleConfig& config_;
     RankOrder tasks_;
+    Roots roots_;
     BufferSlots slots_;
     Schedule schedule_;
     std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot

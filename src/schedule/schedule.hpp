@@ -7,6 +7,7 @@
 #include "config/run_config.hpp"
 #include "ir/op_table.hpp"
 #include "schedule/order.hpp"
+#include "schedule/roots.hpp"
 
 #include <array>
 #include <string>
@@ -72,6 +73,7 @@ struct Schedule {
                                      ///< some op uses them
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
+    std::vector<ColumnsIn> columns; ///< by value: its place in its buffer; empty: all are dense
     /// Steps from here on change run-lifetime values. Before the first of them, all ranks decide together
     /// whether they run. With a post-validated update the decision is early, and about the step before.
     std::size_t decision = 0;
@@ -82,6 +84,7 @@ struct Schedule {
     i64 representative = every_microbatch;
 
     const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
+    ColumnsIn columns_of(ValueId v) const { return columns.empty() ? ColumnsIn{} : columns[v.index()]; }
 };
 
 /// The queues of ops on the host, and of copies of values to the host and to the device. Feeds and fetches

@@ -32,7 +32,7 @@ public:
             feed(v, -1);
         const std::vector<bool> late = for_decision();
         for (std::size_t i = 0; i < late.size(); ++i)
-            if (!late[i])
+            if (!late[i] && !waits_for_gather(graph_.ops[i]))
                 made_.items.push_back({StepKind::op, OpId(i), {}, -1});
         find_early();
         for (std::size_t t = 0; t < head_; ++t)
@@ -149,11 +149,26 @@ private:
             if (ops == ops_.end())
                 continue;
             for (const OpId id : ops->second) {
+                for (const ValueId v : graph_[id].operands)
+                    if (const OpId producer = graph_[v].producer;
+                        producer && waits_for_gather(graph_[producer]))
+                        op_once(producer);
                 made_.items.push_back({StepKind::op, id, {}, task.microbatch});
                 if (last_.at({phase, stage}) == t)
                     has_ended(id);
             }
         }
+    }
+
+    /// An op that packs gathered weights goes to just before its first reader. In the prologue, the first op
+    /// of the first microbatch would wait for the last gather.
+    bool waits_for_gather(const Op& op) const
+    {
+        return op.kind == OpKind::pack_columns && !decides_early(graph_) &&
+               std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+                   const OpId producer = graph_[v].producer;
+                   return producer && info(graph_[producer]).communicates;
+               });
     }
 
     /// Receives stand before their first reader: a rank that waits for each transfer must have sent what its
@@ -214,7 +229,7 @@ private:
     Unrolled made_;
     std::vector<std::vector<OpId>> early_; ///< by op: early ops that read its results
     std::vector<std::size_t> missing_;     ///< by early op: producers of operands that have not ended
-    std::vector<bool> done_;               ///< ops of the epilogue that already have an item
+    std::vector<bool> done_;               ///< ops of the step region that already have an item
 };
 
 } // namespace

@@ -75,6 +75,48 @@ TEMPLATE_TEST_CASE("attention", "", TRV_STORAGE_TYPES)
     check_forward<TestType>({1, 70, 70, 1, 1, 16, 0.5}, 0);
 }
 
+TEMPLATE_TEST_CASE("attention of columns has the bits of dense attention", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    for (const AttentionShape& dense :
+         {AttentionShape{2, 3, 3, 2, 1, 8}, {1, 65, 65, 1, 3, 16}, {2, 70, 70, 2, 2, 64}}) {
+        const i64 q_row = dense.query_row(), k_row = dense.key_row(), row = q_row + 2 * k_row + 8;
+        const i64 tokens = dense.batch * dense.q_len;
+        const auto whole = random<T>(tokens * row, "qkv"), dout = random<T>(tokens * q_row, "dout");
+        const auto part = [&](const std::vector<T>& of, i64 first, i64 columns) {
+            std::vector<T> made;
+            for (i64 t = 0; t < tokens; ++t)
+                made.insert(made.end(), of.begin() + t * row + first, of.begin() + t * row + first + columns);
+            return made;
+        };
+        const auto q = part(whole, 0, q_row), k = part(whole, q_row, k_row),
+                   v = part(whole, q_row + k_row, k_row);
+        const auto [dq, dk, dv] = gradients<T>({}, dense, q, k, v, dout);
+        AttentionShape shape = dense;
+        shape.rows = {row, row, row, row, row, row};
+        std::vector<T> o(dout.size()), want_o(dout.size()), gradient(whole.size(), T(3));
+        std::vector<Acc<T>> lse(static_cast<std::size_t>(queries(shape))), want_lse(lse);
+        const TestScratch scratch(
+            std::max(attention_scratch<T>(shape, 1), attention_grad_scratch<T>(shape, 1)));
+        attention<T>({}, dense, q.data(), k.data(), v.data(), nullptr, want_o.data(), want_lse.data(),
+                     scratch);
+        const T *const from = whole.data(), *const keys = from + q_row;
+        attention<T>({}, shape, from, keys, keys + k_row, nullptr, o.data(), lse.data(), scratch);
+        REQUIRE(same_bits(o, want_o));
+        REQUIRE(same_bits(lse, want_lse));
+        T *const to = gradient.data(), *const to_keys = to + q_row;
+        attention_grad<T>(
+            {}, shape,
+            {dout.data(), from, keys, keys + k_row, o.data(), lse.data(), to, to_keys, to_keys + k_row},
+            scratch);
+        REQUIRE(same_bits(part(gradient, 0, q_row), dq));
+        REQUIRE(same_bits(part(gradient, q_row, k_row), dk));
+        REQUIRE(same_bits(part(gradient, q_row + k_row, k_row), dv));
+        for (const T& rest : part(gradient, q_row + 2 * k_row, 8)) // nothing else is written
+            REQUIRE(static_cast<Acc<T>>(rest) == Acc<T>(3));
+    }
+}
+
 TEMPLATE_TEST_CASE("attention with large scores", "", TRV_STORAGE_TYPES)
 {
     check_forward<TestType>({1, 100, 100, 1, 1, 16}, 0, 4);

@@ -23,7 +23,7 @@ using RunProduct = std::function<void(const ProductShape&, bool overwrite, Produ
 inline std::string name_of(const ProductShape& s)
 {
     return str("m ", s.m, " n ", s.n, " k ", s.k, " batch ", s.batch, " ta ", s.transpose_a, " tb ",
-               s.transpose_b, " epilogue ", static_cast<int>(s.epilogue));
+               s.transpose_b, " epilogue ", static_cast<int>(s.epilogue), " rows ", s.row_a, ", ", s.row_b);
 }
 
 /// All rows of a small product, some of a large one, whose sums in double would take too long.
@@ -52,7 +52,9 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
 {
     shape.in = dtype_of<T>;
     shape.out = dtype_of<Out>;
-    const i64 size_a = shape.m * shape.k, size_b = shape.k * shape.n, size_c = shape.m * shape.n;
+    const i64 row_a = shape.row_of_a(), row_b = shape.row_of_b();
+    const i64 size_a = (shape.transpose_a ? shape.k : shape.m) * row_a,
+              size_b = (shape.transpose_b ? shape.n : shape.k) * row_b, size_c = shape.m * shape.n;
     if (shape.batch > 1)
         shape.stride_c = size_c;
     INFO(name_of(shape));
@@ -79,9 +81,9 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
                     double sum = 0;
                     for (i64 p = 0; p < shape.k; ++p) {
                         const auto at_a = static_cast<std::size_t>(
-                            i * shape.stride_a + (shape.transpose_a ? p * shape.m + row : row * shape.k + p));
+                            i * shape.stride_a + (shape.transpose_a ? p * row_a + row : row * row_a + p));
                         const auto at_b = static_cast<std::size_t>(
-                            i * shape.stride_b + (shape.transpose_b ? col * shape.k + p : p * shape.n + col));
+                            i * shape.stride_b + (shape.transpose_b ? col * row_b + p : p * row_b + col));
                         sum += static_cast<double>(static_cast<Acc<T>>(before.a[at_a])) *
                                static_cast<double>(static_cast<Acc<T>>(before.b[at_b]));
                     }
@@ -105,7 +107,8 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
     }
 }
 
-/// Every layout and odd sizes, every epilogue if the types are the same, strided and shared batches.
+/// Every layout and odd sizes, every epilogue if the types are the same, strided and shared batches, operands
+/// that are columns of wider matrices.
 template <class T, class Out>
 void check_products(const RunProduct<T, Out>& run, double tol)
 {
@@ -123,6 +126,15 @@ void check_products(const RunProduct<T, Out>& run, double tol)
                     shape.epilogue = epilogue;
                     check_product<T, Out>(shape, run, tol);
                 }
+            for (const Epilogue epilogue : epilogues)
+                for (const auto& [row_a, row_b] : {std::pair<i64, i64>{240, 0}, {0, 200}, {240, 200}})
+                    for (const i64 m : {48, 144}) {
+                        ProductShape shape{m, 64, 96, transpose_a, transpose_b};
+                        shape.epilogue = epilogue;
+                        shape.row_a = row_a;
+                        shape.row_b = row_b;
+                        check_product<T, Out>(shape, run, tol);
+                    }
             for (const auto& [stride_a, stride_b] : {std::pair<i64, i64>{63, 140}, {63, 0}, {0, 140}})
                 check_product<T, Out>(
                     {9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, stride_a, stride_b}, run,

@@ -396,3 +396,72 @@ TEMPLATE_TEST_CASE("cache_write", "", TRV_STORAGE_TYPES)
                 REQUIRE(float(cache[(b * 9 + t) * 7 + i]) == float(want));
             }
 }
+
+namespace {
+
+/// `columns` elements of each row from `first` on.
+template <class T>
+std::vector<T> columns_of(const std::vector<T>& from, i64 row, i64 first, i64 columns)
+{
+    std::vector<T> made;
+    for (auto at = from.begin(); at != from.end(); at += row)
+        made.insert(made.end(), at + first, at + first + columns);
+    return made;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dense ones", "",
+                   TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    for (const auto& [rows, n, gap] : {std::tuple<i64, i64, i64>{10, 48, 16}, {70, 192, 8}, {3, 6, 5}}) {
+        const i64 row = 2 * n + gap;
+        const auto whole = random<T>(rows * row, "x");
+        const auto left = columns_of(whole, row, 0, n), right = columns_of(whole, row, n, n);
+        const auto dy = random<T>(rows * n, "dy");
+        const Tokens pos = random_tokens(rows, "pos", 0, 40);
+        const i64 e = n / 3;
+        std::vector<Acc<T>> table(static_cast<std::size_t>(40 * e));
+        fill_rope_table({.head_dim = e, .theta = 500}, 40, table.data());
+        const auto [turned, y, dgate, dup, sum] = stable([&, rows = rows, n = n](const Exec& exec) {
+            std::vector<T> a = right, b(left.size()), c(left.size()), d(left.size());
+            std::vector<Acc<T>> total(static_cast<std::size_t>(n));
+            rope<T>(exec, {1, rows, 3, e, 40}, lend(right), lend(pos), lend(table), false, lend(a));
+            swiglu<T>(exec, rows * n, lend(left), lend(right), lend(b));
+            swiglu_grad<T>(exec, rows * n, lend(dy), lend(left), lend(right), lend(c), lend(d));
+            column_sum<T>(exec, rows, n, lend(right), lend(total), true);
+            return std::tuple(a, b, c, d, total);
+        });
+        const auto [turned_at, y_at, both, sum_of] = stable([&, rows = rows, n = n](const Exec& exec) {
+            std::vector<T> a = whole, b = whole, c = whole;
+            std::vector<Acc<T>> total(static_cast<std::size_t>(n));
+            RopeShape shape{1, rows, 3, e, 40};
+            shape.x_row = shape.y_row = row;
+            {
+                auto&& x = lend(a);
+                rope<T>(exec, shape, x + n, lend(pos), lend(table), false, x + n);
+            }
+            {
+                auto&& x = lend(b);
+                swiglu<T>(exec, rows, n, {x, row}, {x + n, row}, {x, row}); // in the place of gate
+            }
+            {
+                auto&& x = lend(c);
+                swiglu_grad<T>(exec, rows, n, {lend(dy), n}, {x, row}, {x + n, row}, {x, row}, {x + n, row});
+            }
+            {
+                auto&& x = lend(whole);
+                column_sum<T>(exec, rows, n, x + n, lend(total), true, row);
+            }
+            return std::tuple(a, b, c, total);
+        });
+        CHECK(same_bits(columns_of(turned_at, row, n, n), turned));
+        CHECK(same_bits(columns_of(y_at, row, 0, n), y));
+        CHECK(same_bits(columns_of(both, row, 0, n), dgate));
+        CHECK(same_bits(columns_of(both, row, n, n), dup));
+        CHECK(same_bits(sum_of, sum));
+        for (const auto* result : {&turned_at, &y_at, &both}) // nothing else is written
+            CHECK(same_bits(columns_of(*result, row, 2 * n, gap), columns_of(whole, row, 2 * n, gap)));
+    }
+}

@@ -51,8 +51,8 @@ Forward forward(const Inputs& in, bool backwards = false)
 {
     using Form = ForwardForm<Dim>;
     const std::vector<std::int32_t> start{in.start};
-    Forward out{filled(static_cast<i64>(in.q.size()), bf16(NAN)),
-                filled(static_cast<i64>(in.q.size()) / Dim, NAN)};
+    const i64 tokens = in.shape.batch * in.shape.q_len, row = in.shape.query_row();
+    Forward out{filled(tokens * row, bf16(NAN)), filled(tokens * row / Dim, NAN)};
     ForwardCall call{TensorShape(in.shape),
                      in.q.data(),
                      in.k.data(),
@@ -85,9 +85,10 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
     using KeyForm = KeyGradientForm<Dim>;
     using QueryForm = QueryGradientForm<Dim>;
     const TensorShape shape(in.shape);
-    Gradients out{filled(static_cast<i64>(in.q.size()), bf16(NAN)),
-                  filled(static_cast<i64>(in.k.size()), bf16(NAN)),
-                  filled(static_cast<i64>(in.k.size()), bf16(NAN))};
+    const AttentionRows rows = in.shape.strides();
+    const i64 queries = in.shape.batch * in.shape.q_len, keys = in.shape.batch * in.shape.kv_len;
+    Gradients out{filled(queries * rows.dq, bf16(NAN)), filled(keys * rows.dk, bf16(NAN)),
+                  filled(keys * rows.dv, bf16(NAN))};
     auto statistics = filled(static_cast<i64>(shape.groups) * shape.padded_rows * 2, static_cast<float>(NAN));
     const BackwardCall call{shape,
                             {in.dout.data(), in.q.data(), in.k.data(), in.v.data(), from.o.data(),
@@ -247,4 +248,40 @@ TEST_CASE("tensor attention is the same bits in whatever order threads and block
     CHECK(same_bits(a.dq, b.dq));
     CHECK(same_bits(a.dk, b.dk));
     CHECK(same_bits(a.dv, b.dv));
+}
+
+namespace {
+
+/// The rows of `dense` in the first columns of wider ones, whose other elements are `rest`.
+std::vector<bf16> widened(const std::vector<bf16>& dense, i64 row, i64 wide, bf16 rest)
+{
+    std::vector<bf16> made(dense.size() / static_cast<std::size_t>(row) * static_cast<std::size_t>(wide),
+                           rest);
+    for (std::size_t i = 0; i < dense.size(); ++i)
+        made[i / static_cast<std::size_t>(row) * static_cast<std::size_t>(wide) +
+             i % static_cast<std::size_t>(row)] = dense[i];
+    return made;
+}
+
+} // namespace
+
+TEST_CASE("tensor attention of columns has the bits of dense attention, and writes nothing else")
+{
+    for (const AttentionShape& shape : {AttentionShape{2, 70, 70, 2, 2, 64}, {1, 50, 77, 1, 3, 64}}) {
+        const Inputs dense(shape);
+        const i64 q_row = shape.query_row(), k_row = shape.key_row();
+        const AttentionRows rows{q_row + 8, k_row + 16, k_row + 24, q_row + 32, k_row + 40, k_row + 48};
+        Inputs in = dense;
+        in.shape.rows = rows;
+        in.q = widened(dense.q, q_row, rows.q, bf16(NAN));
+        in.k = widened(dense.k, k_row, rows.k, bf16(NAN));
+        in.v = widened(dense.v, k_row, rows.v, bf16(NAN));
+        const Forward want = forward<64>(dense), got = forward<64>(in);
+        CHECK(same_bits(got.o, want.o));
+        CHECK(same_bits(got.lse, want.lse));
+        const Gradients want_back = backward<64>(dense, want), back = backward<64>(in, want);
+        CHECK(same_bits(back.dq, widened(want_back.dq, q_row, rows.dq, bf16(NAN))));
+        CHECK(same_bits(back.dk, widened(want_back.dk, k_row, rows.dk, bf16(NAN))));
+        CHECK(same_bits(back.dv, widened(want_back.dv, k_row, rows.dv, bf16(NAN))));
+    }
 }

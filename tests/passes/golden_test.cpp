@@ -6,6 +6,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/group.hpp"
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
@@ -45,6 +46,14 @@ TEST_CASE("autodiff, as text")
 TEST_CASE("optimizer, as text")
 {
     check("optimizer", [](Graph g) { return add_optimizer(std::move(g), {0.5, 0.1}); });
+}
+
+TEST_CASE("group, as text, and once is enough: q, k and v with biases, gate and up, forward and backward")
+{
+    check("group", group_products, {Level::local, Level::local});
+    const Graph once = group_products(parse_graph(read_text("golden/passes/group/in.graph"), ""));
+    CHECK(to_text(group_products(once)) == to_text(once));
+    CHECK(to_text(parse_graph(to_text(once), "")) == to_text(once));
 }
 
 TEST_CASE("offload, as text: the update and a cast on the host, copies at the boundary")

@@ -148,7 +148,14 @@ Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, 
     forget_output(cwd);
     const int child = start_words(launched(parts), cwd);
     wait_until_said(when, cwd);
-    then(child);
+    try {
+        then(child);
+    } catch (...) { // a failed assertion: show what the ranks said, and leave no run behind
+        kill(child, SIGTERM);
+        const Outcome outcome = finish(status_of_launcher(child), cwd, parts[0].arguments);
+        WARN("status " << outcome.status << "\n" << outcome.out << "\n" << outcome.err);
+        throw;
+    }
     return finish(status_of_launcher(child), cwd, parts[0].arguments);
 }
 

@@ -6,6 +6,7 @@
 #include "train/tiny_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace trivium;
@@ -115,4 +116,35 @@ TEST_CASE("the first and the last stage, which both hold a tied embedding, share
     CHECK(written[0] > 0);
     CHECK(written[1] == 0);
     CHECK(written[2] > 0);
+}
+
+TEST_CASE("a run with products of joined weights resumes from a checkpoint of one without, and conversely")
+{
+    const Folder folder;
+    const tiny::Ground ground(folder.path());
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        std::vector<double> later;
+        for (const bool resumes : {false, true})
+            for (const bool on : {true, false}) {
+                const auto name = [&](bool grouped, bool resumed) {
+                    return std::string(name_of(family)) + (grouped ? "-on" : "-off") + (resumed ? "-2" : "");
+                };
+                RunConfig c = ground.config({family, false}, Precision::f32, {}, name(on, resumes));
+                c.model.heads = 4;
+                c.model.kv_heads = family == Family::llama ? 2 : 4;
+                c.model.dim = 32;
+                c.model.ffn_dim = 24;
+                c.parallel.group = on;
+                c.checkpoint.every = 4;
+                if (resumes)
+                    c.checkpoint.resume = ground.path(name(!on, false)) + "/" + checkpoint_name(4);
+                const std::vector<double> losses = tiny::train(c, 5);
+                REQUIRE(losses.size() == 4);
+                INFO(name(on, resumes));
+                if (later.empty())
+                    later = losses;
+                for (std::size_t i = 0; i < losses.size(); ++i)
+                    CHECK(std::abs(losses[i] - later[i]) <= 1e-6 * later[i]);
+            }
+    }
 }

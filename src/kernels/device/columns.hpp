@@ -18,8 +18,8 @@ struct ColumnTile {
     F f;
     Store store;
     Inputs<In...> in;
-    i64 rows, columns;
-    int across; ///< lanes that share a row of the tile, a power of two
+    i64 rows, columns, apart; ///< apart: elements between rows
+    int across;               ///< lanes that share a row of the tile, a power of two
 
     KOKKOS_FUNCTION void operator()(const Team& team, i64 tile) const
     {
@@ -68,14 +68,14 @@ struct ColumnTile {
             // Without conditions, so that also what f loads is loaded ahead.
             TRV_UNROLL
             for (int u = 0; u < ahead; ++u)
-                (arrays.load(u, (r + static_cast<i64>(u) * groups) * columns), ...);
+                (arrays.load(u, (r + static_cast<i64>(u) * groups) * apart), ...);
             TRV_UNROLL
             for (int u = 0; u < ahead; ++u)
                 use(r + static_cast<i64>(u) * groups, u);
         }
         TRV_ROLLED
         for (; r < rows; r += groups) {
-            (arrays.load(0, r * columns), ...);
+            (arrays.load(0, r * apart), ...);
             use(r, 0);
         }
     }
@@ -84,7 +84,7 @@ struct ColumnTile {
 } // namespace detail
 
 template <class A, class F, class Store, class... In>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64 apart, F f, Store store,
                  const In*... in)
 {
     constexpr int width = pack_width<In...>(), lanes = Team::most;
@@ -93,10 +93,11 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
         constexpr int pack = decltype(wide)::value;
         using Tile = detail::ColumnTile<A, pack, F, Store, In...>;
         launch_teams(exec, label, ceil_div(columns, across * pack), lanes,
-                     Tile{f, store, {{in..., nullptr}}, rows, columns, across},
+                     Tile{f, store, {{in..., nullptr}}, rows, columns, apart, across},
                      lanes * pack * static_cast<Bytes>(sizeof(A)));
     };
-    if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
+    if (columns % width == 0 && apart % width == 0 &&
+        ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
         launch(std::integral_constant<int, width>(), columns / width / 4 >= enough ? 4 : 2);
     else
         launch(std::integral_constant<int, 1>(), columns / 32 >= enough ? 32 : 16);

@@ -15,10 +15,12 @@ namespace trivium::kernels {
 
 namespace {
 
-/// [batch, rows, columns], each matrix row-major, or column-major if `transposed`.
-dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 columns, bool transposed)
+/// [batch, rows, columns], each matrix row-major, or column-major if `transposed`; `apart`: elements between
+/// its stored rows.
+dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 columns, bool transposed,
+                          i64 apart)
 {
-    const i64 row = transposed ? 1 : columns, column = transposed ? rows : 1;
+    const i64 row = transposed ? 1 : apart, column = transposed ? apart : 1;
     if (batch == 1)
         return {{rows, columns}, dnnl_type(type), dnnl::memory::dims{row, column}};
     // A shared operand broadcasts: its batch is 1.
@@ -76,9 +78,11 @@ struct Product::Impl {
     {
         if (shape.in == DType::f64 || !partitions_keep_bits())
             return false;
-        a = matrix(shape.in, shape.batch, shape.stride_a, shape.m, shape.k, shape.transpose_a);
-        b = matrix(shape.in, shape.batch, shape.stride_b, shape.k, shape.n, shape.transpose_b);
-        c = matrix(shape.out, shape.batch, shape.stride_c, shape.m, shape.n, false);
+        a = matrix(shape.in, shape.batch, shape.stride_a, shape.m, shape.k, shape.transpose_a,
+                   shape.row_of_a());
+        b = matrix(shape.in, shape.batch, shape.stride_b, shape.k, shape.n, shape.transpose_b,
+                   shape.row_of_b());
+        c = matrix(shape.out, shape.batch, shape.stride_c, shape.m, shape.n, false, shape.n);
         const int stable = stable_threads(shape, threads);
         const ThreadScope scope(stable);
         for (const bool overwrite : {false, true}) {

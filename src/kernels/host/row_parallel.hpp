@@ -261,9 +261,9 @@ void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in
 }
 
 /// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of
-/// those.
+/// those. `apart`: elements between rows.
 template <class A, class F, class Store, class... In>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64 apart, F f, Store store,
                  const In*... in)
 {
     constexpr i64 width = 128, depth = 64;
@@ -273,7 +273,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
             std::fill_n(part, width, A(0));
             for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
                 for (i64 c = 0; c < n; ++c)
-                    part[c] += f(r, static_cast<Loaded<In>>(in[r * columns + c0 + c])...);
+                    part[c] += f(r, static_cast<Loaded<In>>(in[r * apart + c0 + c])...);
             for (i64 c = 0; c < n; ++c)
                 total[c] += part[c];
         }

@@ -135,8 +135,9 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
 {
     constexpr i64 strip = tile_strip<Acc<In>>;
     const i64 m = shape.m, n = shape.n, k = shape.k, tasks = tiles_of<In>(shape);
-    const i64 am = shape.transpose_a ? 1 : k, ak = shape.transpose_a ? m : 1;
-    const i64 bk = shape.transpose_b ? 1 : n, bn = shape.transpose_b ? k : 1;
+    const i64 row_a = shape.row_of_a(), row_b = shape.row_of_b();
+    const i64 am = shape.transpose_a ? 1 : row_a, ak = shape.transpose_a ? row_a : 1;
+    const i64 bk = shape.transpose_b ? 1 : row_b, bn = shape.transpose_b ? row_b : 1;
     const i64 rows = ceil_div(m, tile_rows<In>), columns = ceil_div(n, tile_columns);
     for_tasks(
         exec, "product", tasks, task_workers(exec.threads, tasks), [=](const Row& row, i64 task, i64 worker) {

@@ -55,8 +55,9 @@ void multiply_as(const Exec& exec, const ProductShape& s, const void* a, const v
     const i64 down = ceil_div(s.m, Block::side), across = ceil_div(s.n, Block::side);
     launch_range(exec, "product", s.batch * down * across,
                  Block{static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c), s.m, s.n,
-                       s.k, s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1, s.transpose_b ? 1 : s.n,
-                       s.transpose_b ? s.k : 1, s.stride_a, s.stride_b, s.stride_c, down, across, overwrite});
+                       s.k, s.transpose_a ? 1 : s.row_of_a(), s.transpose_a ? s.row_of_a() : 1,
+                       s.transpose_b ? 1 : s.row_of_b(), s.transpose_b ? s.row_of_b() : 1, s.stride_a,
+                       s.stride_b, s.stride_c, down, across, overwrite});
 }
 
 } // namespace detail

@@ -7,6 +7,7 @@
 #include "kernels/device/aligned.hpp"
 #include "kernels/device/stream.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring> // needed by the frontend
 #include <map>
@@ -53,6 +54,21 @@ enum Tensor : std::int64_t {
     tensor_dk,
     tensor_dv
 };
+
+/// Elements between the tokens of a tensor other than lse.
+i64 stride_of(const AttentionShape& shape, Tensor t)
+{
+    const AttentionRows s = shape.strides();
+    switch (t) {
+    case tensor_q: return s.q;
+    case tensor_k: return s.k;
+    case tensor_v: return s.v;
+    case tensor_dq: return s.dq;
+    case tensor_dk: return s.dk;
+    case tensor_dv: return s.dv;
+    default: return shape.query_row();
+    }
+}
 
 bool of_keys(Tensor t) { return t == tensor_k || t == tensor_v || t == tensor_dk || t == tensor_dv; }
 
@@ -131,7 +147,7 @@ private:
     {
         const i64 per_key = of_keys(t) ? 1 : shape_.q_per_kv;
         const i64 heads = part_.kv_heads * per_key, length = of_keys(t) ? shape_.kv_len : shape_.q_len;
-        const i64 row = shape_.kv_heads * per_key * shape_.head_dim;
+        const i64 row = stride_of(shape_, t);
         at.set_uid(t);
         if (t == tensor_lse)
             at.set_dim({part_.batch, heads, length, 1})
@@ -171,15 +187,16 @@ public:
     /// The first part whose plan fits the scratch; made on the first call.
     const Plan& plan(const AttentionShape& s, bool backward, Bytes scratch)
     {
+        const AttentionRows& r = s.rows;
         const Key key{s.batch, s.q_len,  s.kv_heads,      s.q_per_kv, s.head_dim,
-                      s.scale, backward, s.deterministic, scratch};
+                      s.scale, backward, s.deterministic, scratch,    {r.q, r.k, r.v, r.dq, r.dk, r.dv}};
         const auto found = plans_.find(key);
         return found != plans_.end() ? found->second
                                      : plans_.emplace(key, choose(s, backward, scratch)).first->second;
     }
 
 private:
-    using Key = std::tuple<i64, i64, i64, i64, i64, double, bool, bool, Bytes>;
+    using Key = std::tuple<i64, i64, i64, i64, i64, double, bool, bool, Bytes, std::array<i64, 6>>;
 
     Plan choose(const AttentionShape& shape, bool backward, Bytes scratch) const
     {
@@ -242,8 +259,9 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
             for (const auto& [t, address] : tensors) {
                 const i64 groups = b * shape.kv_heads, length = of_keys(t) ? shape.kv_len : shape.q_len;
                 const i64 per_key = of_keys(t) ? 1 : shape.q_per_kv;
-                const i64 skip = t == tensor_lse ? 4 * (groups + g) * per_key * length
-                                                 : 2 * (groups * length + g) * per_key * shape.head_dim;
+                const i64 skip = t == tensor_lse
+                                     ? 4 * (groups + g) * per_key * length
+                                     : 2 * (b * length * stride_of(shape, t) + g * per_key * shape.head_dim);
                 at[t] = const_cast<char*>(static_cast<const char*>(address)) + skip;
             }
             check(plan.graph->execute(device.handle(), at, scratch.data),

@@ -97,12 +97,13 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// Layout of `stored` rows of `width` numbers, row-major: for the column-major cuBLASLt, these are columns.
-void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 batch, i64 stride)
+/// Layout of `stored` rows of `width` numbers, `apart` from each other: for the column-major cuBLASLt, these
+/// are columns.
+void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 apart, i64 batch, i64 stride)
 {
     layout.drop();
     check(cublasLtMatrixLayoutCreate(&layout.made, type, static_cast<u64>(width), static_cast<u64>(stored),
-                                     width),
+                                     apart),
           "cublasLtMatrixLayoutCreate");
     if (batch > 1) {
         set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
@@ -112,6 +113,16 @@ void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 ba
 
 /// Alignment of every address that run() gets, like the arena's offsets.
 constexpr std::uint32_t alignment = 256;
+/// Of operands with a row stride: they begin at some column of a wider matrix.
+constexpr std::uint32_t alignment_of_columns = 16;
+
+std::uint32_t alignment_of(i64 row) { return row > 0 ? alignment_of_columns : alignment; }
+
+void require_aligned(const void* address, std::uint32_t to)
+{
+    TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % to == 0, "an address that is not aligned to ", to,
+              " bytes");
+}
 
 /// Rows of the pre-activation must be multiples of 8 numbers; only these two types have GELU epilogues.
 bool fits_library(const ProductShape& shape)
@@ -180,10 +191,12 @@ struct Product::Impl {
     {
         const bool turn_a = shape.transpose_a && !as_bytes, turn_b = shape.transpose_b || as_bytes;
         describe(a, as_bytes ? type_of(shape.fp8_a) : type_of(shape.in), turn_a ? shape.k : shape.m,
-                 turn_a ? shape.m : shape.k, shape.batch, shape.stride_a);
+                 turn_a ? shape.m : shape.k, as_bytes ? shape.k : shape.row_of_a(), shape.batch,
+                 shape.stride_a);
         describe(b, as_bytes ? type_of(shape.fp8_b) : type_of(shape.in), turn_b ? shape.n : shape.k,
-                 turn_b ? shape.k : shape.n, shape.batch, shape.stride_b);
-        describe(c, type_of(shape.out), shape.m, shape.n, shape.batch, shape.stride_c);
+                 turn_b ? shape.k : shape.n, as_bytes ? shape.k : shape.row_of_b(), shape.batch,
+                 shape.stride_b);
+        describe(c, type_of(shape.out), shape.m, shape.n, shape.n, shape.batch, shape.stride_c);
         // f32 is summed in full f32: no TF32.
         const bool wide = shape.in == DType::f64;
         operation.drop();
@@ -244,10 +257,11 @@ struct Product::Impl {
         Preference preference;
         check(cublasLtMatmulPreferenceCreate(&preference.made), "cublasLtMatmulPreferenceCreate");
         set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_scratch));
-        for (const auto attribute :
-             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-            set(preference, attribute, alignment);
+        // The library's A is our b.
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(shape.row_b));
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(shape.row_a));
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
         // If the sum over k is split, its parts are added in f32, in a fixed order.
         set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -334,11 +348,12 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
               " needs ", p.scratch, " B of scratch and got ", scratch.size);
     if (p.empty())
         return;
+    require_aligned(a, alignment_of(shape.row_a));
+    require_aligned(b, alignment_of(shape.row_b));
     for (const void* address :
-         {a, b, static_cast<const void*>(c), operands.bias_n, static_cast<const void*>(operands.pre_mn),
+         {static_cast<const void*>(c), operands.bias_n, static_cast<const void*>(operands.pre_mn),
           static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
-        TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0,
-                  "an address that is not aligned to ", alignment, " bytes");
+        require_aligned(address, alignment);
     void* const target = p.by_library ? c : product_target(shape, c, operands);
     if (shape.k == 0) {
         for (i64 i = 0; overwrite && i < shape.batch; ++i)

@@ -68,7 +68,7 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
     float delta = 0;
     if (row < shape.rows)
         for (u32 chunk = part; chunk < Dim / 8; chunk += 8) {
-            const u64 from = shape.queries_of(group) + shape.query_at(row) + chunk * 8;
+            const u64 from = shape.queries_of(group, shape.o) + shape.query_at(row, shape.o) + chunk * 8;
             const Words dout = block.load(call.args.dout_bsgre + from),
                         o = block.load(call.args.o_bsgre + from);
             TRV_UNROLL
@@ -103,13 +103,17 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     const u32 warp_key = key0 + warp * Form::warp_rows, own = warp * Form::warp_rows * dim * 2;
     const u32 k_tile = 0, v_tile = Form::rows_bytes, stages = 2 * Form::rows_bytes;
 
-    const u64 queries = shape.queries_of(group), keys = shape.keys_of(group);
-    const auto query = [&](u32 row) { return shape.query_at(row); };
-    const auto key = [&](u32 t) { return shape.key_at(t); };
+    const bf16 *const queries = args.q_bsgre + shape.queries_of(group, shape.q), *const douts =
+                                                                                     args.dout_bsgre +
+                                                                                     shape.queries_of(
+                                                                                         group, shape.o);
     const auto load_rows = [&](u32 row) {
         const u32 stage = stages + row / step % 2 * Form::stage_bytes;
-        load_tiles<Form, step>(block, stage, row, shape.rows, query, args.q_bsgre + queries,
-                               args.dout_bsgre + queries);
+        load_tiles<Form, step>(
+            block, stage, row, shape.rows, [&](u32 at) { return shape.query_at(at, shape.q); }, queries);
+        load_tiles<Form, step>(
+            block, stage + Form::step_bytes, row, shape.rows,
+            [&](u32 at) { return shape.query_at(at, shape.o); }, douts);
         if (block.thread() < Form::statistics_bytes / 16)
             block.copy_async(stage + 2 * Form::step_bytes + block.thread() * 16,
                              call.statistics + call.statistics_at(group, row) + block.thread() * 4);
@@ -122,8 +126,12 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     dk.clear();
     dv.clear();
     if (begin < shape.rows) {
-        load_tiles<Form, Form::rows>(block, k_tile, key0, shape.kv_len, key, args.k_btge + keys,
-                                     args.v_btge + keys);
+        load_tiles<Form, Form::rows>(
+            block, k_tile, key0, shape.kv_len, [&](u32 at) { return at * shape.k; },
+            args.k_btge + shape.keys_of(group, shape.k));
+        load_tiles<Form, Form::rows>(
+            block, v_tile, key0, shape.kv_len, [&](u32 at) { return at * shape.v; },
+            args.v_btge + shape.keys_of(group, shape.v));
         load_rows(begin);
         block.commit();
     }
@@ -174,8 +182,10 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     }
 
     dk.scale(shape.scale);
-    store_rows<dim>(block, k_tile + own, dk, args.dk_btge + keys, warp_key, shape.kv_len, key);
-    store_rows<dim>(block, v_tile + own, dv, args.dv_btge + keys, warp_key, shape.kv_len, key);
+    store_rows<dim>(block, k_tile + own, dk, args.dk_btge + shape.keys_of(group, shape.dk), warp_key,
+                    shape.kv_len, [&](u32 at) { return at * shape.dk; });
+    store_rows<dim>(block, v_tile + own, dv, args.dv_btge + shape.keys_of(group, shape.dv), warp_key,
+                    shape.kv_len, [&](u32 at) { return at * shape.dv; });
 }
 
 /// One block: dq of Form::rows queries of a group, in the order of attention_forward().
@@ -193,16 +203,23 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     const u32 last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
     const u32 all = shape.q_per_kv.quotient(row0) + 1, seen = shape.q_per_kv.quotient(last_row) + 1;
 
-    const u64 queries = shape.queries_of(group), keys = shape.keys_of(group);
-    const auto query = [&](u32 row) { return shape.query_at(row); };
-    const auto key = [&](u32 t) { return shape.key_at(t); };
+    const bf16 *const keys = args.k_btge + shape.keys_of(group, shape.k), *const values =
+                                                                              args.v_btge +
+                                                                              shape.keys_of(group, shape.v);
     const auto load_keys = [&](u32 t) {
         const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
-        load_tiles<Form, step>(block, stage, t, seen, key, args.k_btge + keys, args.v_btge + keys);
+        load_tiles<Form, step>(
+            block, stage, t, seen, [&](u32 at) { return at * shape.k; }, keys);
+        load_tiles<Form, step>(
+            block, stage + Form::step_bytes, t, seen, [&](u32 at) { return at * shape.v; }, values);
     };
 
-    load_tiles<Form, Form::rows>(block, q_tile, row0, shape.rows, query, args.q_bsgre + queries,
-                                 args.dout_bsgre + queries);
+    load_tiles<Form, Form::rows>(
+        block, q_tile, row0, shape.rows, [&](u32 row) { return shape.query_at(row, shape.q); },
+        args.q_bsgre + shape.queries_of(group, shape.q));
+    load_tiles<Form, Form::rows>(
+        block, dout_tile, row0, shape.rows, [&](u32 row) { return shape.query_at(row, shape.o); },
+        args.dout_bsgre + shape.queries_of(group, shape.o));
     load_keys(0);
     block.commit();
 
@@ -243,7 +260,8 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
         add_product(block, ds, Pieces<dim>::down(k_tile, lane), dq);
     }
     dq.scale(shape.scale);
-    store_rows<dim>(block, q_tile + own, dq, args.dq_bsgre + queries, warp_row, shape.rows, query);
+    store_rows<dim>(block, q_tile + own, dq, args.dq_bsgre + shape.queries_of(group, shape.dq), warp_row,
+                    shape.rows, [&](u32 row) { return shape.query_at(row, shape.dq); });
 }
 
 } // namespace trivium::kernels

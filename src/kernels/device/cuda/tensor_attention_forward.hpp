@@ -103,15 +103,20 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const u32 all = first + shape.q_per_kv.quotient(row0) + 1,
               seen = first + shape.q_per_kv.quotient(last_row) + 1;
 
-    const u64 queries = shape.queries_of(group), keys = shape.keys_of(group);
-    const auto query = [&](u32 row) { return shape.query_at(row); };
-    const auto key = [&](u32 t) { return shape.key_at(t); };
+    const bf16 *const keys = call.k_btge + shape.keys_of(group, shape.k), *const values =
+                                                                              call.v_btge +
+                                                                              shape.keys_of(group, shape.v);
     const auto load_keys = [&](u32 t) {
         const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
-        load_tiles<Form, step>(block, stage, t, seen, key, call.k_btge + keys, call.v_btge + keys);
+        load_tiles<Form, step>(
+            block, stage, t, seen, [&](u32 at) { return at * shape.k; }, keys);
+        load_tiles<Form, step>(
+            block, stage + Form::step_bytes, t, seen, [&](u32 at) { return at * shape.v; }, values);
     };
 
-    load_tiles<Form, Form::rows>(block, q_tile, row0, shape.rows, query, call.q_bsgre + queries);
+    load_tiles<Form, Form::rows>(
+        block, q_tile, row0, shape.rows, [&](u32 row) { return shape.query_at(row, shape.q); },
+        call.q_bsgre + shape.queries_of(group, shape.q));
     load_keys(0);
     block.commit();
 
@@ -160,7 +165,8 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
             block.store(call.lse_bgrs + shape.lse_at(group, row),
                         shape.scale * row_max[i][half] + ::logf(sum));
     }
-    store_rows<dim>(block, own_tile, o, call.o_bsgre + queries, warp_row, shape.rows, query);
+    store_rows<dim>(block, own_tile, o, call.o_bsgre + shape.queries_of(group, shape.o), warp_row, shape.rows,
+                    [&](u32 row) { return shape.query_at(row, shape.o); });
 }
 
 } // namespace trivium::kernels

@@ -36,14 +36,19 @@ struct Divider {
 /// The rows of a group's statistics are padded to a multiple of this, so that tiles are complete.
 inline constexpr i64 statistics_rows = 64;
 
+inline i64 widest_row(const AttentionShape& shape)
+{
+    const AttentionRows s = shape.strides();
+    return std::max({s.q, s.k, s.v, s.dq, s.dk, s.dv, shape.query_row()});
+}
+
 /// Whether the shape and its blocks fit the kernels' 32-bit indices.
 inline bool fits_tensor_attention(const AttentionShape& shape)
 {
     constexpr i64 most = i64{1} << 30;
     return shape.batch * shape.kv_heads < most && shape.q_len * shape.q_per_kv < most &&
            (shape.kv_len + 1024) * shape.q_per_kv < most &&
-           std::max(shape.q_len, shape.kv_len) * shape.kv_heads * shape.q_per_kv * shape.head_dim <
-               4 * most &&
+           std::max(shape.q_len, shape.kv_len) * widest_row(shape) < 4 * most &&
            shape.batch * shape.kv_heads * ceil_div(std::max(shape.q_len * shape.q_per_kv, shape.kv_len), 32) <
                most;
 }
@@ -56,30 +61,32 @@ struct TensorShape {
           rows(static_cast<u32>(shape.q_len * shape.q_per_kv)),
           padded_rows(static_cast<u32>(round_up(rows, statistics_rows))),
           q_per_kv(static_cast<u32>(shape.q_per_kv)), dim(static_cast<u32>(shape.head_dim)),
-          q_stride(kv_heads * q_per_kv.divisor * dim), k_stride(kv_heads * dim),
+          o(static_cast<u32>(shape.query_row())), q(static_cast<u32>(shape.strides().q)),
+          k(static_cast<u32>(shape.strides().k)), v(static_cast<u32>(shape.strides().v)),
+          dq(static_cast<u32>(shape.strides().dq)), dk(static_cast<u32>(shape.strides().dk)),
+          dv(static_cast<u32>(shape.strides().dv)),
           scale(static_cast<float>(shape.scale != 0 ? shape.scale
                                                     : 1 / std::sqrt(static_cast<double>(shape.head_dim))))
     {
     }
 
-    /// Offset of a group in q_bsgre, and of row i within it.
-    TRV_HOST_DEVICE u64 queries_of(u32 group) const
+    /// Offset of a group in q_bsgre, and of row i within it; `stride`: that of the tensor.
+    TRV_HOST_DEVICE u64 queries_of(u32 group, u32 stride) const
     {
         const u64 b = group / kv_heads, g = group % kv_heads;
-        return b * q_len * q_stride + g * q_per_kv.divisor * dim;
+        return b * q_len * stride + g * q_per_kv.divisor * dim;
     }
-    TRV_HOST_DEVICE u32 query_at(u32 row) const
+    TRV_HOST_DEVICE u32 query_at(u32 row, u32 stride) const
     {
         const u32 s = q_per_kv.quotient(row);
-        return s * q_stride + (row - s * q_per_kv.divisor) * dim;
+        return s * stride + (row - s * q_per_kv.divisor) * dim;
     }
-    /// Offset of a group in k_btge, and of key t within it.
-    TRV_HOST_DEVICE u64 keys_of(u32 group) const
+    /// Offset of a group in k_btge; its key t is t * stride after it.
+    TRV_HOST_DEVICE u64 keys_of(u32 group, u32 stride) const
     {
         const u64 b = group / kv_heads, g = group % kv_heads;
-        return b * kv_len * k_stride + g * dim;
+        return b * kv_len * stride + g * dim;
     }
-    TRV_HOST_DEVICE u32 key_at(u32 t) const { return t * k_stride; }
     /// Offset of row i of a group in lse_bgrs.
     TRV_HOST_DEVICE u64 lse_at(u32 group, u32 row) const
     {
@@ -92,7 +99,8 @@ struct TensorShape {
     u32 rows, padded_rows; ///< per group
     Divider q_per_kv;
     u32 dim;
-    u32 q_stride, k_stride; ///< between queries of the same head, between keys
+    u32 o;                   ///< elements between the tokens of o and dout
+    u32 q, k, v, dq, dk, dv; ///< of each other tensor
     float scale;
 };
 

@@ -51,10 +51,10 @@ rocblas_status call(const ProductShape& s, const void* a, const void* b, void* c
     return rocblas_gemm_strided_batched_ex(
         handle(), s.transpose_b ? rocblas_operation_transpose : rocblas_operation_none,
         s.transpose_a ? rocblas_operation_transpose : rocblas_operation_none, size(s.n), size(s.m), size(s.k),
-        alpha, b, type_of(s.in), size(s.transpose_b ? s.k : s.n), s.stride_b, a, type_of(s.in),
-        size(s.transpose_a ? s.m : s.k), s.stride_a, overwrite ? none : alpha, c, type_of(s.out), size(s.n),
-        s.stride_c, c, type_of(s.out), size(s.n), s.stride_c, size(s.batch),
-        wide ? rocblas_datatype_f64_r : rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0);
+        alpha, b, type_of(s.in), size(s.row_of_b()), s.stride_b, a, type_of(s.in), size(s.row_of_a()),
+        s.stride_a, overwrite ? none : alpha, c, type_of(s.out), size(s.n), s.stride_c, c, type_of(s.out),
+        size(s.n), s.stride_c, size(s.batch), wide ? rocblas_datatype_f64_r : rocblas_datatype_f32_r,
+        rocblas_gemm_algo_standard, 0, 0);
 }
 
 } // namespace
