@@ -97,7 +97,7 @@ std::string suffix_of(const std::string& path)
     return dot == std::string::npos ? "" : name.substr(dot);
 }
 
-Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
+Compiled compile_file(const std::string& path, const Machine& machine, i64 rank, Shardings& propagated)
 {
     GraphProgram made =
         compile_graph(read_file(path, "graph file", static_cast<Bytes>(max_text_bytes)), path, machine, rank);
@@ -105,6 +105,7 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
     compiled.programs.push_back({std::move(made.graph), 1, std::move(made.schedule),
                                  std::make_shared<Graph>(std::move(made.sharded))});
     compiled.memory = made.memory;
+    propagated = std::move(made.propagated);
     return compiled;
 }
 
@@ -115,7 +116,7 @@ std::vector<Advice> advice(const ExplainArguments& a)
         read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes)), a.config.file);
     if (!graph.at.empty() || graph.mesh.ranks() == 1 || graph.mesh.size(pipeline_axis) > 1)
         return {};
-    return advise(graph, a.costly);
+    return advise(graph, a.costly, 64, work_prices(machine_at(a.machine), graph.mesh.ranks()));
 }
 
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
@@ -247,6 +248,7 @@ int explain_run(const ExplainArguments& a)
         refuse("--rank");
     GraphRunArguments run = a.run;
     run.file = a.config.file;
+    run.machine = machine_at(a.machine);
     run.json = a.config.json;
     return run_graph(run);
 }
@@ -279,10 +281,11 @@ int explain(const ExplainArguments& a)
                          "draw the schedule with --only schedule, the memory without it"});
     nlohmann::ordered_json out;
     Compiled compiled;
+    Shardings propagated;
     SimulatedStep step;
     ScheduleChart chart;
     if (is_graph) {
-        compiled = compile_file(a.config.file, machine, a.rank);
+        compiled = compile_file(a.config.file, machine, a.rank, propagated);
     } else {
         const RunConfig config = choose_schedule(config_to_explain(a.config), {machine, {}});
         require_rank(a.rank, rank_count(config.parallel));
@@ -329,7 +332,7 @@ int explain(const ExplainArguments& a)
         if (selected("shardings"))
             out["shardings"] = shardings_json(*program->sharded);
         if (selected("shardings") && is_graph)
-            out["values"] = values_json(*program->sharded);
+            out["values"] = values_json(*program->sharded, propagated);
         if (selected("communication") && is_graph) {
             const std::vector<CollectiveEntry> all = collectives_to_report(*program->sharded, program->graph);
             out["collectives"] = collectives_json(all);
@@ -359,7 +362,7 @@ int explain(const ExplainArguments& a)
         fmt::print(
             "# shardings over all ranks: <x+y,-> lists the mesh axes of each dimension, major first, - for "
             "none; |x:sum is still to be summed over x\n{}",
-            values_table(*program->sharded));
+            values_table(*program->sharded, propagated));
     if (selected("shardings") && !is_graph)
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(*program->sharded));
     if (selected("communication") && is_graph)
@@ -389,6 +392,11 @@ int explain(const ExplainArguments& a)
         print_memory(compiled, *program);
     if (draws_schedule)
         fmt::print("# schedule, simulated\n{}", schedule_text(chart, terminal_columns()));
+    if (const std::string changed = changed_text(*program->sharded, propagated);
+        selected("shardings") && is_graph && !changed.empty())
+        fmt::print("# warnings: shardings that propagation found otherwise, changed because ranks then send "
+                   "less in all; an annotation keeps a sharding\n{}",
+                   changed);
     if (selected("communication") && is_graph)
         if (const std::string warnings = advice_text(advice(a)); !warnings.empty())
             fmt::print("# warnings: costly collectives, and the annotation that avoids them\n{}", warnings);

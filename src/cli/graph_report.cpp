@@ -107,10 +107,11 @@ std::string reader_of(const CollectiveEntry& entry)
 
 } // namespace
 
-nlohmann::ordered_json values_json(const Graph& sharded)
+nlohmann::ordered_json values_json(const Graph& sharded, const Shardings& propagated)
 {
     nlohmann::ordered_json all = nlohmann::json::array();
-    for (const Value& v : sharded.values) {
+    for (std::size_t i = 0; i < sharded.values.size(); ++i) {
+        const Value& v = sharded.values[i];
         nlohmann::ordered_json dims = nlohmann::json::array(), origin = nlohmann::json::array(),
                                partial = nlohmann::json::array();
         for (const DimSharding& dim : v.sharding.dims) {
@@ -125,6 +126,8 @@ nlohmann::ordered_json values_json(const Graph& sharded)
                        {"sharding", dims},
                        {"partial", partial},
                        {"origin", origin}});
+        if (const auto before = propagated.find(ValueId(i)); before != propagated.end())
+            all.back()["propagated"] = to_text(before->second);
     }
     return all;
 }
@@ -186,12 +189,27 @@ nlohmann::ordered_json advice_json(const std::vector<Advice>& all)
     return list;
 }
 
-std::string values_table(const Graph& sharded)
+std::string values_table(const Graph& sharded, const Shardings& propagated)
 {
     std::vector<std::vector<std::string>> rows{{"value", "type", "sharding", "set by"}};
-    for (const Value& v : sharded.values)
-        rows.push_back({"%" + v.name, to_string(v.type), to_text(v.sharding), origins_of(sharded, v)});
+    for (std::size_t i = 0; i < sharded.values.size(); ++i) {
+        const Value& v = sharded.values[i];
+        const auto before = propagated.find(ValueId(i));
+        rows.push_back({"%" + v.name, to_string(v.type), to_text(v.sharding),
+                        before == propagated.end()
+                            ? origins_of(sharded, v)
+                            : str("look-ahead; propagation: ", to_text(before->second))});
+    }
     return aligned(rows);
+}
+
+std::string changed_text(const Graph& sharded, const Shardings& propagated)
+{
+    std::string text;
+    for (const auto& [v, before] : propagated)
+        text += str("  %", sharded[v].name, " is ", to_text(sharded[v].sharding), " instead of ",
+                    to_text(before), "\n");
+    return text;
 }
 
 std::string collectives_table(const std::vector<CollectiveEntry>& all)

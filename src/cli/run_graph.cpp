@@ -138,11 +138,12 @@ int run(Session& session, const GraphRunArguments& arguments)
     const bool as_threads = world.size() == 1 && graph.mesh.ranks() > 1;
     const Computing computing(as_threads ? 1 : threads, &grid);
     CompareConfig config;
+    config.work = work_prices(arguments.machine, graph.mesh.ranks());
     config.run = {machine_of(computing).scratch, as_threads ? 1 : threads};
     config.gather = !arguments.outputs.empty();
     Comparison result;
     if (as_threads) {
-        const Graph foreseen = foreseen_graph(graph);
+        const Graph foreseen = foreseen_graph(graph, config.work);
         config.foreseen = &foreseen;
         run_on_threads(static_cast<int>(graph.mesh.ranks()), [&](Comm& comm) {
             Comparison own = compare_with_one_rank(graph, comm, source, config);

@@ -1,6 +1,6 @@
 #pragma once
 // `trivium explain FILE.graph --run`.
-#include "base/units.hpp"
+#include "plan/machine.hpp"
 
 #include <string>
 
@@ -8,6 +8,7 @@ namespace trivium {
 
 struct GraphRunArguments {
     std::string file;
+    Machine machine; ///< on which it is fast: it decides how ops are sharded, as for explain
     bool run = false;
     std::string inputs, outputs; ///< safetensors files; empty: none
     u64 seed = 0;

@@ -95,17 +95,17 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
 }
 
 /// With a sharding for every value.
-Graph sharded(Graph g, const std::string& suffix, PassRunner& runner)
+Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRunner& runner)
 {
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
-    return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [](Graph graph) {
-        return look_ahead(graph, {{}, pipeline_axis});
+    return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [&](const Graph& graph) {
+        return look_ahead(graph, {{}, pipeline_axis, false, {}, work});
     });
 }
 
 /// The program of all ranks, with every value's sharding. `split`: weight gradients have their own phase.
-Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
+Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
     Graph g = build_loss_graph(config.model, graph_config(config));
@@ -127,7 +127,7 @@ Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    g = sharded(std::move(g), "", runner);
+    g = sharded(std::move(g), "", work, runner);
     if (split)
         g = runner.run("halves", Level::sharded, std::move(g), halve_backward);
     const bool gathers = gathers_in_microbatches(p);
@@ -140,7 +140,8 @@ Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
 }
 
 /// Parameters are laid out as in `kept`, if it is given, because the programs share them.
-Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph* kept = nullptr)
+Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner,
+                       const Graph* kept = nullptr)
 {
     Graph g = build_loss_graph(config.model, graph_config(config));
     g.mesh = mesh_of(config.parallel);
@@ -150,18 +151,19 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    return sharded(stack_outputs(std::move(g)), "-eval", runner);
+    return sharded(stack_outputs(std::move(g)), "-eval", work, runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
 
 /// The graph of the rank at `at`, from a sharded graph, without buckets.
-Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stages, PassRunner& runner)
+Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stages, const WorkPrices& work,
+                   PassRunner& runner)
 {
     const std::string suffix = suffix_of(sharded);
     const auto own = [&](const Graph& graph) {
         return runner.derive("partition" + suffix, Level::local, graph, [&](const Graph& all) {
-            return partition(all, {at, pipeline_axis, false, stages.stage_of_block});
+            return partition(all, {at, pipeline_axis, false, stages.stage_of_block, work});
         });
     };
     Graph g;
@@ -192,7 +194,7 @@ Graph finished(Graph graph, const std::string& suffix, const BucketConfig& bucke
 /// A graph for one rank alone.
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
-    return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
+    return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, {}, runner),
                     suffix_of(sharded), {}, false, Offload::none, runner);
 }
 
@@ -235,6 +237,7 @@ struct Sharded {
     StageConfig stages;
     HoldersOf holders;
     Flops flops = 0;
+    WorkPrices work;
     BucketChooser chooser;
     std::map<i64, std::string> bucket_mode{}; ///< by stage: the ranks of a stage use the same
     std::map<std::pair<i64, std::string>, BucketConfig> buckets{}; ///< by stage and program
@@ -259,17 +262,18 @@ const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordin
         all.bucket_mode[stage] = choice.mode;
         return choice.config;
     };
-    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stages, unseen));
+    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stages, all.work, unseen));
     return known->second;
 }
 
 Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunner& runner)
 {
     refuse_unbuilt(config);
-    Sharded all{{}, {}, {}, {}, {}, 0, {config, deciding_machine(config.parallel, machine.is_device)}};
+    const Machine decides = deciding_machine(config.parallel, machine.is_device);
+    Sharded all{{}, {}, {}, {}, {}, 0, work_prices(decides, rank_count(config.parallel)), {config, decides}};
     all.order = training_order(config);
-    all.train = std::make_shared<Graph>(training_graph(config, all.order.is_split(), runner));
-    all.eval = std::make_shared<Graph>(evaluation_graph(config, runner, all.train.get()));
+    all.train = std::make_shared<Graph>(training_graph(config, all.order.is_split(), all.work, runner));
+    all.eval = std::make_shared<Graph>(evaluation_graph(config, all.work, runner, all.train.get()));
     all.stages = stages_of(*all.train, all.order.shape);
     if (config.parallel.pipeline > 1)
         all.holders = ranks_holding(*all.train, all.stages);
@@ -292,7 +296,7 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
     const auto stage = static_cast<std::size_t>(stage_of(mesh, rank));
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
         const i64 microbatches = order.shape.microbatches;
-        Graph own = part_of_rank(*sharded, compiled.at, all.stages, runner);
+        Graph own = part_of_rank(*sharded, compiled.at, all.stages, all.work, runner);
         const BucketConfig& buckets = buckets_of(all, *sharded, compiled.at, own, microbatches);
         compiled.programs.push_back({finished(std::move(own), suffix_of(*sharded), buckets,
                                               config.parallel.group, config.parallel.offload, runner),
@@ -456,7 +460,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
-    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, runner));
+    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, runner));
     compiled.at = {0, 0, 0};
     compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
@@ -479,7 +483,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
         g.mesh = mesh_of(alone.parallel);
-        const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, runner));
+        const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, {}, runner));
         compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }
     compiled.passes = runner.records();

@@ -21,9 +21,8 @@ constexpr int reach = 3;                    ///< from the values that move, in o
 class Lookahead {
 public:
     Lookahead(const Graph& graph, const PartitionConfig& config)
-        : g_(graph), ops_(graph, config.stage_axis, sums_that_wait(graph), config.once),
-          variables_(graph.ops.size(), none), free_(graph.values.size(), false),
-          held_(graph.values.size(), false), readers_(graph.values.size())
+        : g_(graph), ops_(graph, config, sums_that_wait(graph)), variables_(graph.ops.size(), none),
+          free_(graph.values.size(), false), held_(graph.values.size(), false), readers_(graph.values.size())
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];

@@ -20,7 +20,7 @@ class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
         : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
-          pricing_(graph), sums_(sums_that_wait(graph))
+          pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph))
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -254,20 +254,16 @@ private:
         return true;
     }
 
-    /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
-    /// Computed for the first rank, which has the largest shards, because all ranks must make the same
-    /// choice.
+    /// Bytes that the choice moves, plus the work; nullopt if an in-place result would not fit.
     std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
     {
         // A value that outlives the microbatch would be moved in every microbatch: never worth it.
         const double fixed = c_.once ? 1 : 1e9;
-        const Coordinates first(g_.mesh.axes.size(), 0);
         const FactorRule& rule = sharding.rule();
-        double bytes = 0, touched = 0;
+        double bytes = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
             const Value& v = g_[op.operands[i]];
             const DimAxes axes = sharding.operand_axes(i, assignment);
-            touched += static_cast<double>(local_type(v.type, axes, g_.mesh, first).bytes());
             const Layout from = kept(op.operands[i]);
             double moved = 0;
             if (sharding.irregular_operand(i, assignment))
@@ -280,7 +276,6 @@ private:
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
             const Layout made = sharding.result_layout(r, assignment);
-            touched += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
             if (const ValueId into = aliased_operand(op, r)) {
                 const Layout& kept = of(into).layout;
                 const bool begins = op.accumulate && g_[into].role == Role::carry;
@@ -293,7 +288,7 @@ private:
             if (sharding.irregular_result(r, assignment))
                 bytes += pricing_.bytes_exchanged(sharding, r, assignment, v);
         }
-        return bytes + 1e-3 * touched;
+        return bytes + pricing_.work(op, sharding, assignment);
     }
 
     /// An addend that is complete along axes over which its accumulator is partial counts on one rank of

@@ -5,6 +5,14 @@
 
 namespace trivium {
 
+/// What a FLOP costs, in the bytes that a rank could send in the same time (work_prices() of plan/cost.hpp).
+/// The defaults are those of the machine "cpu".
+struct WorkPrices {
+    double f32 = 5. / 150, bf16 = 5. / 250, f64 = 5. / 10;
+
+    double flop(DType type) const { return type == DType::f64 ? f64 : type == DType::bf16 ? bf16 : f32; }
+};
+
 struct PartitionConfig {
     Coordinates at; ///< the rank, on the graph's mesh
     std::string stage_axis =
@@ -12,6 +20,7 @@ struct PartitionConfig {
     bool once =
         false; ///< the microbatch region runs once: to move a weight there costs no more than other values
     std::vector<int> stage_of_block{}; ///< of a graph that does not say it
+    WorkPrices work{};
 };
 
 /// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where

@@ -6,7 +6,6 @@
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <set>
 
@@ -56,10 +55,7 @@ public:
                 if (given.priority == priority)
                     admit(given);
             for (int level = 0; level < op_levels; ++level)
-                for (const bool resolves : {false, true}) {
-                    resolves_ = resolves;
-                    sweep(level);
-                }
+                sweep(level);
         }
         for (const Op& op : graph_.ops) // by then a priority may have sharded the accumulator further
             if (op.accumulate)
@@ -85,9 +81,8 @@ private:
         bool elementwise = false; ///< every tensor has the same dimensions
         bool passes = false;      ///< pass-through, in both directions
         bool boundary = false;    ///< states the sharding of an output
-        /// Its last visits that changed nothing, without and with `resolves_`: another one that finds the
-        /// same changes nothing either.
-        std::array<Visit, 2> settled{};
+        /// Its last visit that changed nothing: another one that finds the same changes nothing either.
+        Visit settled{};
     };
     /// A dimension's sharding as the user gave it, with a priority above 0.
     struct Given {
@@ -290,11 +285,8 @@ private:
                 now.versions += versions_[v.index()];
         for (std::size_t f = 0; f < op.rule.factors.size(); ++f)
             now.ways.push_back(direction(index, static_cast<int>(f), level));
-        Visit& settled = op.settled[resolves_ ? 1 : 0];
-        if (settled == now)
-            return;
-        if (!change_op(index, now.ways, notify))
-            settled = now;
+        if (op.settled != now && !change_op(index, now.ways, notify))
+            op.settled = now;
     }
 
     /// Carries axes between the op's tensors. Whether any changed.
@@ -321,18 +313,6 @@ private:
         }
         if (std::all_of(axes.begin(), axes.end(), [](const PartList& list) { return list.empty(); }))
             return false;
-        if (!resolves_) {
-            // What no tensor of the op contradicts, for all of them.
-            for (std::size_t f = 0; f < axes.size(); ++f) {
-                for (const auto* tensors : {&operands, &results})
-                    for (const FactorShardings& tensor : *tensors)
-                        axes[f] = tensor.unopposed(static_cast<int>(f), axes[f]);
-                for (auto* tensors : {&operands, &results})
-                    for (FactorShardings& tensor : *tensors)
-                        tensor.extend(static_cast<int>(f), axes[f]);
-            }
-            return write_all(index, operands, results, notify);
-        }
         const std::vector<int> order = factor_order(op.rule, op.elementwise, axes, operands, results, parts_);
         for (FactorShardings& tensor : results)
             for (const int f : order)
@@ -420,7 +400,6 @@ private:
     std::vector<std::vector<int>> users_; ///< by value: the ops that read it
     std::vector<int> uses_;               ///< by value: operands and outputs that it is
     std::vector<Given> given_;
-    bool resolves_ = false; ///< the aggressive strategy: where axes contradict each other, one of them wins
     std::vector<int> stack_;
     std::vector<bool> queued_;
 };

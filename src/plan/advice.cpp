@@ -75,12 +75,12 @@ std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, con
 }
 
 /// All that a rank sends if the value has this annotation; nothing if that is not possible.
-std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
+std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding, const WorkPrices& work)
 {
     graph[v].sharding = sharding;
     try {
         verify(graph, Level::global);
-        return sent(collectives_of(local_graph(propagate(std::move(graph)), 0)));
+        return sent(collectives_of(local_graph(propagate(std::move(graph)), 0, work)));
     } catch (const UserError&) {
         return {};
     }
@@ -88,11 +88,11 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
 
 } // namespace
 
-std::vector<Advice> advise(const Graph& graph, double share, int tries)
+std::vector<Advice> advise(const Graph& graph, double share, int tries, const WorkPrices& work)
 {
     // On a large mesh one takes seconds.
     tries = static_cast<int>(std::min<i64>(tries, std::max<i64>(1024 / graph.mesh.ranks(), 2)));
-    const Graph sharded = propagate(graph), local = local_graph(sharded, 0);
+    const Graph sharded = foreseen_graph(propagate(graph), work), local = rank_graph(sharded, 0, work);
     const std::vector<CollectiveEntry> all = collectives_of(local);
     double tensors = 0;
     for (const Value& v : local.values)
@@ -114,7 +114,7 @@ std::vector<Advice> advise(const Graph& graph, double share, int tries)
         const auto consider = [&](ValueId v, const Sharding& annotation) {
             if (--tries < 0)
                 return;
-            const std::optional<Bytes> after = sent_with(graph, v, annotation);
+            const std::optional<Bytes> after = sent_with(graph, v, annotation, work);
             if (!after || before - *after <= 0)
                 return;
             const i64 these = parts_of(annotation, graph.mesh);

@@ -1,5 +1,6 @@
 #pragma once
 // Costly communication of a graph, and the annotations that would avoid it.
+#include "passes/partition.hpp"
 #include "plan/collective_list.hpp"
 
 namespace trivium {
@@ -18,6 +19,6 @@ struct Advice {
 /// moved value with which the whole program sends least, and among equals has the smallest shards: tried are
 /// those in which the axes that move are left out, or shard another dimension. `graph` is the graph of all
 /// ranks before propagation. At most `tries` programs are compiled.
-std::vector<Advice> advise(const Graph& graph, double share, int tries = 64);
+std::vector<Advice> advise(const Graph& graph, double share, int tries = 64, const WorkPrices& work = {});
 
 } // namespace trivium

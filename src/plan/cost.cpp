@@ -242,6 +242,12 @@ std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 thr
 
 } // namespace
 
+WorkPrices work_prices(const Machine& machine, i64 ranks)
+{
+    const double link = machine.link_rate(machine.node_of(ranks - 1) > 0) / machine.product_efficiency;
+    return {link / machine.flops_f32, link / machine.flops_bf16, link / machine.flops_f64};
+}
+
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads)
 {
     std::vector<Seconds> seconds;

@@ -2,6 +2,7 @@
 // Duration of Steps. Of an op that computes: the larger of work / FLOP/s and bytes / bandwidth, each times
 // the efficiency that the machine's table states for its kind, plus a launch. Of a transfer: a latency, and
 // bytes / bandwidth.
+#include "passes/partition.hpp"
 #include "plan/machine.hpp"
 #include "schedule/timeline.hpp"
 
@@ -19,6 +20,9 @@ struct TransferCost {
     bool between_nodes = false; ///< some messages leave a node
 };
 TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine);
+
+/// What a FLOP costs if the bytes of collectives over `ranks` ranks cost 1 each, on one thread or device.
+WorkPrices work_prices(const Machine& machine, i64 ranks);
 
 /// Duration of each op in seconds, on `threads` threads of `machine`.
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);

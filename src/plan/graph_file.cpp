@@ -7,11 +7,13 @@
 #include "passes/bucket.hpp"
 #include "passes/join.hpp"
 #include "passes/lookahead.hpp"
+#include "passes/moves.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
 #include "plan/check_steps.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -87,21 +89,21 @@ Graph sharded_graph(Graph graph)
 
 namespace {
 
-PartitionConfig partition_config(const Graph& sharded, Coordinates at)
+PartitionConfig partition_config(const Graph& sharded, Coordinates at, const WorkPrices& work)
 {
-    return {std::move(at), pipeline_axis, sharded.carries.empty()};
+    return {std::move(at), pipeline_axis, sharded.carries.empty(), {}, work};
 }
 
 /// The stages of a pipeline send each other values in the order of the text, which may make them wait for
 /// each other forever.
-void require_runnable(const Graph& foreseen)
+void require_runnable(const Graph& foreseen, const WorkPrices& work)
 {
     const std::vector<i64> stages =
         foreseen.mesh.group(foreseen.mesh.coordinates(0), {std::string(pipeline_axis)});
     std::vector<Graph> graphs;
     std::vector<Schedule> schedules;
     for (const i64 stage : stages) {
-        graphs.push_back(rank_graph(foreseen, stage));
+        graphs.push_back(rank_graph(foreseen, stage, work));
         schedules.push_back(build_schedule(graphs.back(), {}));
     }
     std::vector<StageProgram> all;
@@ -119,24 +121,27 @@ void require_runnable(const Graph& foreseen)
 
 } // namespace
 
-Graph foreseen_graph(const Graph& sharded)
+Graph foreseen_graph(const Graph& sharded, const WorkPrices& work)
 {
     if (sharded.mesh.ranks() == 1)
         return sharded;
-    Graph foreseen = look_ahead(sharded, partition_config(sharded, {}));
+    Graph foreseen = look_ahead(sharded, partition_config(sharded, {}, work));
     if (foreseen.mesh.size(pipeline_axis) > 1)
-        require_runnable(foreseen);
+        require_runnable(foreseen, work);
     return foreseen;
 }
 
-Graph local_graph(const Graph& sharded, i64 rank) { return rank_graph(foreseen_graph(sharded), rank); }
+Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work)
+{
+    return rank_graph(foreseen_graph(sharded, work), rank, work);
+}
 
-Graph rank_graph(const Graph& foreseen, i64 rank)
+Graph rank_graph(const Graph& foreseen, i64 rank, const WorkPrices& work)
 {
     const Mesh& mesh = foreseen.mesh;
     if (mesh.ranks() == 1)
         return foreseen;
-    const PartitionConfig config = partition_config(foreseen, mesh.coordinates(rank));
+    const PartitionConfig config = partition_config(foreseen, mesh.coordinates(rank), work);
     Graph stages;
     const i64 ranks = mesh.size(pipeline_axis);
     if (ranks > 1) {
@@ -158,8 +163,13 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     if (graph.at.empty())
         require_rank(rank, graph.mesh.ranks());
     if (graph.at.empty() && graph.mesh.ranks() > 1) {
-        program.sharded = sharded_graph(std::move(graph));
-        program.graph = local_graph(program.sharded, rank);
+        const WorkPrices work = work_prices(machine, graph.mesh.ranks());
+        const Graph propagated = sharded_graph(std::move(graph));
+        program.sharded = foreseen_graph(propagated, work);
+        for (std::size_t i = 0; i < propagated.values.size(); ++i)
+            if (dim_axes(propagated.values[i].sharding) != dim_axes(program.sharded.values[i].sharding))
+                program.propagated[ValueId(i)] = propagated.values[i].sharding;
+        program.graph = rank_graph(program.sharded, rank, work);
     } else {
         program.sharded = program.graph = std::move(graph);
     }

@@ -1,12 +1,20 @@
 #pragma once
 // From a graph's text to a program: parse, verify, shard for a rank, schedule, plan the memory.
+#include "passes/partition.hpp"
 #include "plan/machine.hpp"
+
+#include <map>
 
 namespace trivium {
 
+using Shardings = std::map<ValueId, Sharding>;
+
 struct GraphProgram {
-    Graph sharded; ///< the graph of all ranks with shardings; if the text is one rank's graph, that graph
-    Graph graph;   ///< the rank's graph
+    /// The graph of all ranks with the shardings with which it runs (foreseen_graph); if the text is one
+    /// rank's graph, that graph.
+    Graph sharded;
+    Shardings propagated; ///< what propagation found, where it runs otherwise
+    Graph graph;          ///< the rank's graph
     Schedule schedule;
     MemoryPlan memory;
 };
@@ -20,10 +28,10 @@ Graph read_graph(std::string_view text, const std::string& file);
 /// result the graph of one rank: lookahead, stages, partition, simplify, join reductions, bucket. A graph on
 /// one rank stays as it is.
 Graph sharded_graph(Graph graph);
-Graph local_graph(const Graph& sharded, i64 rank);
+Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work = {});
 /// local_graph in two halves, for a process with several ranks: what is the same for all, and the rest.
-Graph foreseen_graph(const Graph& sharded);
-Graph rank_graph(const Graph& foreseen, i64 rank);
+Graph foreseen_graph(const Graph& sharded, const WorkPrices& work = {});
+Graph rank_graph(const Graph& foreseen, i64 rank, const WorkPrices& work = {});
 
 /// `text` is the graph of all ranks, or of one rank (it has a line `at`). In the first case the graph of
 /// `rank` is made. Throws UserError as read_graph, or if there is no such rank.

@@ -31,6 +31,7 @@ struct CompareConfig {
     bool gather = false; ///< the whole outputs on rank 0
     /// foreseen_graph of the graph, if several ranks of a process share it; null: each rank makes it.
     const Graph* foreseen = nullptr;
+    WorkPrices work{}; ///< with which it was made
 };
 
 /// Runs a graph that sharded_graph returned, on as many ranks as its mesh has; all call it. Only rank 0 holds

@@ -1,6 +1,7 @@
 #pragma once
 // Runs the program of one rank once: a microbatch, then the epilogue.
 #include "mpi/comm.hpp"
+#include "passes/partition.hpp"
 #include "programs/tensors.hpp"
 #include "schedule/schedule.hpp"
 
@@ -39,6 +40,7 @@ Graph unpartitioned(const Graph& graph);
 
 /// The program of `rank`: local_graph of a graph that sharded_graph returned, or unpartitioned() if the mesh
 /// has one rank. `foreseen`: foreseen_graph(sharded), if it is known.
-RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* foreseen = nullptr);
+RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* foreseen = nullptr,
+                            const WorkPrices& work = {});
 
 } // namespace trivium

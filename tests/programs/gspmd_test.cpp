@@ -144,7 +144,7 @@ TEST_CASE("a mixture of experts: two all-to-alls, no gather of tokens")
     for (const Grid grid : {Grid{2, 2}, {4, 2}}) {
         const double x = grid.x, y = grid.y;
         const std::string forward = example("moe", grid.mesh());
-        CHECK(annotations(forward) == 3);
+        CHECK(annotations(forward) == 5);
         check_shardings(forward, {{"logits", "<x,-,->"},
                                   {"gates", "<x,-,->"},
                                   {"first_count", "<x,-,->"},

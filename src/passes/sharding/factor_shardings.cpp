@@ -106,15 +106,6 @@ PartList FactorShardings::within(const Entry& entry, const PartList& axes) const
     return list;
 }
 
-PartList FactorShardings::unopposed(int factor, const PartList& axes) const
-{
-    const Entry* entry = find(factor);
-    PartList list = entry ? within(*entry, axes) : axes;
-    const auto used = std::find_if(list.begin(), list.end(), [&](PartId part) { return uses(part, factor); });
-    list.erase(used, list.end());
-    return list;
-}
-
 PartList FactorShardings::admissible(int factor, const PartList& axes) const
 {
     const Entry* entry = find(factor);
@@ -123,7 +114,11 @@ PartList FactorShardings::admissible(int factor, const PartList& axes) const
     const auto extends = [&](const PartList& list) {
         return list.size() > entry->axes.size() && begins_with(list, entry->axes);
     };
-    const PartList list = extends(within(*entry, axes)) ? unopposed(factor, axes) : PartList{};
+    PartList list = within(*entry, axes);
+    if (!extends(list))
+        return {};
+    list.erase(std::find_if(list.begin(), list.end(), [&](PartId part) { return uses(part, factor); }),
+               list.end());
     return extends(list) ? list : PartList{};
 }
 

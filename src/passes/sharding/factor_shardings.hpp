@@ -32,9 +32,6 @@ public:
     i64 elements() const { return element_count(shape_); }
     /// The longest beginning of `axes` that may shard the factor here; empty unless it extends what does.
     PartList admissible(int factor, const PartList& axes) const;
-    /// The beginning of `axes` that contradicts nothing here: neither another factor nor, if the tensor has
-    /// it, this one.
-    PartList unopposed(int factor, const PartList& axes) const;
     /// Takes over admissible(factor, axes).
     void extend(int factor, const PartList& axes);
     /// `axes`, or what shards the factor here if that is the beginning of `axes`.

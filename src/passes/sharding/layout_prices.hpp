@@ -9,7 +9,8 @@ namespace trivium {
 
 class LayoutPrices {
 public:
-    explicit LayoutPrices(const Graph& graph) : g_(graph), pricing_(graph), shape_of_(graph.values.size(), -1)
+    LayoutPrices(const Graph& graph, const AxisParts& parts, const WorkPrices& work)
+        : g_(graph), pricing_(graph, parts, work), shape_of_(graph.values.size(), -1)
     {
     }
 

@@ -5,9 +5,9 @@
 
 namespace trivium {
 
-OpPlans::OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> sums, bool once)
-    : g_(graph), once_(once), prices_(graph), parts_(graph, any_composed(graph)),
-      stage_axis_(std::move(stage_axis)), sums_(std::move(sums)), homes_(graph.values.size(), -1),
+OpPlans::OpPlans(const Graph& graph, const PartitionConfig& config, std::vector<bool> sums)
+    : g_(graph), once_(config.once), parts_(graph, any_composed(graph)), prices_(graph, parts_, config.work),
+      stage_axis_(config.stage_axis), sums_(std::move(sums)), homes_(graph.values.size(), -1),
       ops_(graph.ops.size())
 {
     for (const Value& v : g_.values)
@@ -42,10 +42,8 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
     const OpSharding& sharding = *ops_[o].sharding;
     const Op& op = g_.ops[o];
     OpOption made{std::move(assignment), {}, {}, 0, false};
-    double touched = 0;
     for (std::size_t i = 0; i < sharding.rule().operands.size(); ++i) {
         Need need{prices_.number({sharding.operand_axes(i, made.assignment), {}}), false, -1};
-        touched += prices_.size(need.layout, op.operands[i]);
         if (sharding.irregular_operand(i, made.assignment)) {
             Assignment seen; // by the operand: other factors do not change its boxes
             for (const int dim : sharding.rule().operands[i])
@@ -61,11 +59,10 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
     }
     for (std::size_t r = 0; r < op.results.size(); ++r) {
         made.made.push_back(prices_.number(sharding.result_layout(r, made.assignment)));
-        touched += prices_.size(made.made[r], op.results[r]);
         if (sharding.irregular_result(r, made.assignment))
             made.own += prices_.pricing().bytes_exchanged(sharding, r, made.assignment, g_[op.results[r]]);
     }
-    made.own += touching * touched;
+    made.own += std::max(0., prices_.pricing().work(op, sharding, made.assignment) - ops_[o].least_work);
     return made;
 }
 
@@ -75,8 +72,13 @@ OpPlan& OpPlans::of(std::size_t o)
     if (made.sharding)
         return made;
     made.sharding = std::make_unique<OpSharding>(g_, g_.ops[o], parts_, stage_axis_);
+    std::vector<Assignment> assignments = made.sharding->assignments();
+    for (std::size_t a = 0; a < assignments.size(); ++a) {
+        const double work = prices_.pricing().work(g_.ops[o], *made.sharding, assignments[a]);
+        made.least_work = a == 0 ? work : std::min(made.least_work, work);
+    }
     double least = 0;
-    for (Assignment& assignment : made.sharding->assignments()) {
+    for (Assignment& assignment : assignments) {
         made.options.push_back(option_of(o, std::move(assignment)));
         const double price = alone(o, made.options.back());
         if (made.options.size() == 1 || price < least) {

@@ -19,15 +19,12 @@ struct Need {
 /// A need that cannot be met: from a value that is nowhere complete (from < 0).
 inline constexpr double impossible_cost = 1e30;
 
-/// What an op costs per byte that it reads or writes, where a byte that moves costs 1.
-inline constexpr double touching = 1e-3;
-
 struct OpOption {
     Assignment assignment;
     std::vector<Need> needs; ///< by operand
     std::vector<int> made;   ///< by result: the layout
-    double own = 0;          ///< the cost that depends on no other op: exchanges of results, and a little for
-                             ///< the bytes that it reads and writes
+    double own = 0;          ///< the cost that depends on no other op: exchanges of results, and the work
+                             ///< beyond that of the sharding that propagation found
     bool pending = false;    ///< its operands stay partial
 };
 
@@ -35,12 +32,13 @@ struct OpPlan {
     std::unique_ptr<OpSharding> sharding;
     std::vector<OpOption> options;
     std::size_t chosen = 0; ///< what the op alone would choose, with every tensor in its own sharding
+    double least_work = 0;  ///< with the axes that its tensors have
 };
 
 class OpPlans {
 public:
-    /// All must outlive it. `sums`: by value (sums_that_wait). `once`: PartitionConfig::once.
-    OpPlans(const Graph& graph, std::string stage_axis, std::vector<bool> sums, bool once);
+    /// All must outlive it. `sums`: by value (sums_that_wait).
+    OpPlans(const Graph& graph, const PartitionConfig& config, std::vector<bool> sums);
 
     /// Whether the rules of the lookahead hold for the op: it only computes, within a microbatch.
     bool plain(const Op& op) const;
@@ -76,7 +74,6 @@ public:
 private:
     double with_latency(double bytes, ValueId v) const
     {
-        // As much as four element-wise ops that read and write all of it.
         return bytes > 0 ? bytes + 8 * touching * static_cast<double>(g_[v].type.bytes()) : 0;
     }
     OpOption option_of(std::size_t op, Assignment assignment);
@@ -92,8 +89,8 @@ private:
 
     const Graph& g_;
     bool once_;
-    LayoutPrices prices_;
     AxisParts parts_;
+    LayoutPrices prices_;
     std::string stage_axis_;
     std::vector<bool> sums_;
     std::vector<int> homes_; ///< by value; -1: not asked yet

@@ -209,6 +209,16 @@ void OpSharding::order(Assignment& assignment) const
         std::sort(axes.begin(), axes.end(), [&](PartId a, PartId b) {
             return parts_[a].axis != parts_[b].axis ? parts_[a].axis > parts_[b].axis : a < b;
         });
+        // What a tensor has comes first: to shard it further then moves nothing.
+        PartList most;
+        for (const Assignment& tensor : by_tensor_) {
+            PartList has = tensor[f];
+            std::erase_if(has, [&](PartId part) { return !holds(axes, part); });
+            if (has.size() > most.size() && std::equal(has.begin(), has.end(), tensor[f].begin()))
+                most = std::move(has);
+        }
+        std::erase_if(axes, [&](PartId part) { return holds(most, part); });
+        axes.insert(axes.begin(), most.begin(), most.end());
         const auto follow = [&](std::size_t tensor) {
             PartList order = by_tensor_[tensor][f];
             std::erase_if(order, [&](PartId part) { return !holds(axes, part); });

@@ -41,6 +41,20 @@ bool outlives_microbatch(const Graph& graph, ValueId v)
     return graph[v].lifetime != Lifetime::microbatch;
 }
 
+double Pricing::work(const Op& op, const OpSharding& sharding, const Assignment& assignment) const
+{
+    double touched = 0, parts = 1;
+    for (const std::vector<ValueId>& values : {op.operands, op.results})
+        for (const ValueId v : values)
+            touched += static_cast<double>(g_[v].type.bytes());
+    for (const PartList& axes : assignment)
+        for (const PartId part : axes)
+            parts *= static_cast<double>(parts_[part].size);
+    const double flops = info(op).flops ? info(op).flops(sharding.rule()) : 0;
+    const DType type = op.operands.empty() ? DType::f32 : g_[op.operands[0]].type.dtype;
+    return (touching * touched + work_.flop(type) * flops) / parts;
+}
+
 double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait)
 {
     if (from.partial.empty() && from.axes == to)

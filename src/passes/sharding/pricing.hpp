@@ -1,5 +1,6 @@
 #pragma once
 // What it costs to bring a value from one sharding to another, or to the boxes that an op reads.
+#include "passes/partition.hpp"
 #include "passes/sharding/op_sharding.hpp"
 
 #include <string>
@@ -25,13 +26,21 @@ struct Approach {
     double bytes;
 };
 
-/// Bytes that a rank sends, on average. Remembers what it has computed.
+/// What an op costs per byte that it reads or writes, where a byte that moves costs 1: next to nothing. The
+/// time for memory and the latency of collectives would move choices in opposite directions.
+inline constexpr double touching = 1e-3;
+
+/// Bytes that a rank sends, on average, and work in the same unit. Remembers what it has computed.
 class Pricing {
 public:
-    explicit Pricing(const Graph& graph)
-        : g_(graph), layouts_(30'000 + 100 * static_cast<int>(graph.ops.size()))
+    Pricing(const Graph& graph, const AxisParts& parts, const WorkPrices& work)
+        : g_(graph), parts_(parts), work_(work), layouts_(30'000 + 100 * static_cast<int>(graph.ops.size()))
     {
     }
+
+    /// A rank's part of the op's FLOPs and of the bytes that it reads and writes: all of them, divided by the
+    /// ranks that share them.
+    double work(const Op& op, const OpSharding& sharding, const Assignment& assignment) const;
 
     /// `sums_wait`: without the sums that the value may keep open (put_off_sums).
     double bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait = false);
@@ -48,6 +57,8 @@ private:
                          const Assignment& assignment, const Value& value) const;
 
     const Graph& g_;
+    const AxisParts& parts_;
+    WorkPrices work_;
     int layouts_;                                      ///< that searches may still visit
     std::unordered_map<std::string, double> elements_; ///< by both layouts and the shape
     std::string key_;                                  ///< of bytes_moved(), kept for its memory
