@@ -5,11 +5,13 @@
 
 namespace trivium {
 
-/// Minimises the bytes that a rank sends (Pricing::bytes_moved): for each value from the layout in which its
+/// Minimises what a rank sends, in bytes (Pricing::bytes_moved): for each value from the layout in which its
 /// op makes it to the sharding in which it is kept, and from there to each layout or box in which ops read
-/// it, where readers of one phase share a copy. Where bytes are equal, it prefers fewer collectives, then
-/// less work and memory: a byte that an op reads or writes costs 1e-3, a collective as much as four ops
-/// that read and write the whole tensor. A value that outlives the microbatch must not move in it.
+/// it, where readers of one phase share a copy. Added is the work of each op beyond that with the axes of its
+/// tensors (Pricing::work), so that ranks do not compute the same in order to send less. Where costs are
+/// equal, it prefers fewer collectives, then less memory traffic: a byte that an op reads or writes costs
+/// 1e-3, a collective as much as four ops that read and write the whole tensor. A value that outlives the
+/// microbatch must not move in it.
 ///
 /// Each op near a value that moves chooses among its assignments of axes to factors (all of them, or the
 /// cheapest of those of the partitioner if they are more than 64, in large graphs 16, on large meshes
@@ -20,7 +22,7 @@ namespace trivium {
 /// elimination minimises exactly wherever no table needs more than `elimination_limit` entries, or 2^19 /
 /// variables (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables
 /// keep their value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is
-/// that of Alpa (arXiv:2201.12023, section 4), without memory and compute costs, and solved without an ILP.
+/// that of Alpa (arXiv:2201.12023, section 4), without memory, and solved without an ILP.
 ///
 /// What a user or the model annotated, inputs, outputs, carries, and sums that may wait stay as they are. A
 /// value that is kept for a later phase takes no more memory than propagation intended. All stages of a

@@ -23,11 +23,12 @@ struct PartitionConfig {
     WorkPrices work{};
 };
 
-/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where
-/// values of lifetime run or step are not moved within a microbatch (GSPMD, arXiv:2105.04663, section 4). A
-/// result whose factor was summed away is partial. It is reduced when an op needs the whole sum, if possible
-/// directly into the shards of its sharding (a reduce-scatter). Sums of partial values stay partial. Values
-/// that were gathered in the forward phase are not kept for the backward phase but gathered again.
+/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, work
+/// included (Pricing::work), where values of lifetime run or step are not moved within a microbatch (GSPMD,
+/// arXiv:2105.04663, section 4). A result whose factor was summed away is partial. It is reduced when an op
+/// needs the whole sum, if possible directly into the shards of its sharding (a reduce-scatter). Sums of
+/// partial values stay partial. Values that were gathered in the forward phase are not kept for the backward
+/// phase but gathered again.
 Graph partition(const Graph& graph, const PartitionConfig& config);
 
 } // namespace trivium

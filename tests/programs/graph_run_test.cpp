@@ -1,7 +1,10 @@
 // Programs on ranks that are threads, against the same program on one rank.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "ir/op_table.hpp"
+#include "ir/text.hpp"
 #include "kernels/runtime.hpp"
+#include "passes/moves.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/machine.hpp"
 #include "programs/compare.hpp"
@@ -186,4 +189,37 @@ TEST_CASE("what cannot be run or compared is refused")
     has(error_of(
             "graph g\nmesh x=2\nparameter %w : f32[4]\nprologue {\n  %v = gelu(%w) : f32[4]\n}\noutput %v\n"),
         "%v, an output, is computed in the prologue");
+}
+
+TEST_CASE("ranks share a product as propagation found it, and the shardings of the report are those that run")
+{
+    // Without its work it would be cheapest to gather both weights, and to compute all columns everywhere.
+    for (const char* machine : {"cpu", "h100"})
+        for (const char* mesh : {"x=2 y=4", "x=4 y=2", "x=1 y=8"})
+            for (const i64 columns : {256, 512}) {
+                const std::string f = std::to_string(columns);
+                const GraphProgram made =
+                    compile_graph("graph layer\nmesh " + std::string(mesh) +
+                                      "\ninput %x : f32[4096,64] <x,->\n"
+                                      "parameter %a : f32[64," +
+                                      f + "] <-,y>\nparameter %b : f32[" + f +
+                                      ",64] <y,->\n"
+                                      "%h = matmul(%x, %a) {rule=\"t d, d f -> t f\"} : f32[4096," +
+                                      f + "]\n%g = gelu(%h) : f32[4096," + f +
+                                      "]\n%o = matmul(%g, %b) {rule=\"t f, f d -> t d\"} : f32[4096,64]\n"
+                                      "output %o\n",
+                                  "layer.graph", machine_called(machine), 0);
+                INFO(machine << " " << to_text(made.graph));
+                Flops flops = 0;
+                for (const Op& op : made.graph.ops)
+                    flops += flops_of(made.graph, op);
+                CHECK(flops == 4. * 4096 * 64 * static_cast<double>(columns) / 8);
+                for (const char* name : {"h", "g"}) {
+                    const Value& all = made.sharded[made.sharded.find(name)];
+                    CHECK(local_type(all.type, dim_axes(all.sharding), made.sharded.mesh, {0, 0}) ==
+                          made.graph[made.graph.find(name)].type);
+                    const bool differs = dim_axes(all.sharding) != DimAxes{{"x"}, {"y"}};
+                    CHECK((made.propagated.count(made.sharded.find(name)) > 0) == differs);
+                }
+            }
 }
