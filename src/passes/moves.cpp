@@ -143,6 +143,37 @@ Sharding sharding_of(const Layout& layout)
     return sharding;
 }
 
+namespace {
+
+/// Whether one exchange would send this much less than other moves.
+constexpr double worth_exchange = 1.05;
+
+/// What follows the last reduction as one exchange, if that sends less. The search knows no exchange that
+/// also drops or adds axes.
+std::vector<Move> shortened(std::vector<Move> moves, const Layout& from, const DimAxes& to,
+                            const Shape& whole, const Mesh& mesh)
+{
+    Layout at = from, reduced = from;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+        apply(at, moves[i], mesh);
+        if (moves[i].kind == MoveKind::all_reduce || moves[i].kind == MoveKind::reduce_scatter) {
+            begin = i + 1;
+            reduced = at;
+        }
+    }
+    const auto rest = moves.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::vector<Move> exchange = direct_moves(reduced, to);
+    if (reduced.axes == to || elements_moved({rest, moves.end()}, reduced, whole, mesh) <=
+                                  worth_exchange * elements_moved(exchange, reduced, whole, mesh))
+        return moves;
+    moves.erase(rest, moves.end());
+    moves.insert(moves.end(), exchange.begin(), exchange.end());
+    return moves;
+}
+
+} // namespace
+
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                                 int* layouts)
 {
@@ -155,7 +186,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
         moves.push_back(std::move(move));
     };
     if (changes_places(from.axes, to, mesh))
-        return search_moves(from, to, whole, mesh, layouts);
+        return shortened(search_moves(from, to, whole, mesh, layouts), from, to, whole, mesh);
     // So every dimension either loses axes or gains some. What is sliced first need be neither added nor
     // gathered.
     const auto slice = [&] {

@@ -443,8 +443,9 @@ bool worth_dividing(const std::vector<std::string>& names, const Mesh& mesh)
     return differ && parts <= most_parts;
 }
 
-/// All sums, then one exchange.
-std::vector<Move> direct(const Layout& from, const DimAxes& to)
+} // namespace
+
+std::vector<Move> direct_moves(const Layout& from, const DimAxes& to)
 {
     std::vector<Move> moves;
     for (const Partial& p : from.partial)
@@ -459,8 +460,6 @@ std::vector<Move> direct(const Layout& from, const DimAxes& to)
     moves.push_back({MoveKind::permute, joint, 0, Combine::sum, to});
     return moves;
 }
-
-} // namespace
 
 std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                                int* layouts)
@@ -485,7 +484,7 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
                 !moves.empty())
                 return moves;
     }
-    return direct(from, to);
+    return direct_moves(from, to);
 }
 
 } // namespace trivium
