@@ -126,8 +126,10 @@ nlohmann::ordered_json values_json(const Graph& sharded, const Shardings& propag
                        {"sharding", dims},
                        {"partial", partial},
                        {"origin", origin}});
-        if (const auto before = propagated.find(ValueId(i)); before != propagated.end())
-            all.back()["propagated"] = to_text(before->second);
+        const auto before = propagated.find(ValueId(i));
+        all.back()["propagated"] = before == propagated.end()
+                                       ? nlohmann::ordered_json()
+                                       : nlohmann::ordered_json(to_text(before->second));
     }
     return all;
 }

@@ -37,7 +37,8 @@ struct Move {
 /// After `few_layouts` it starts again with exchanges that bring all axes into place at once, which may move
 /// more; beyond `search_limit` layouts it takes all sums, then one exchange, and also where what follows the
 /// sums would send 5 % more than that: so without sums no rank gets over 1.05 times what it lacks. With
-/// `layouts`, the search visits at most so many, and reduces the number by what it visited: for one of very many prices.
+/// `layouts`, the search visits at most so many, and reduces the number by what it visited: for one of very
+/// many prices.
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                                 int* layouts = nullptr);
 inline constexpr int few_layouts = 200, search_limit = 20'000;

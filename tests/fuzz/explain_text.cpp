@@ -7,6 +7,7 @@
 #include "plan/advice.hpp"
 #include "plan/check_steps.hpp"
 #include "plan/collective_list.hpp"
+#include "plan/cost.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
@@ -119,10 +120,11 @@ void explain_text(const std::string& text)
     if (text.size() % 3 != 0) // the rest takes most of the time
         return;
     const std::vector<i64> ranks = some_ranks(whole.mesh.ranks());
+    const WorkPrices work = work_prices(machine, whole.mesh.ranks());
     std::vector<Graph> graphs;
     std::vector<Schedule> schedules;
     for (const i64 rank : ranks) {
-        graphs.push_back(rank == 0 ? first.graph : local_graph(first.sharded, rank));
+        graphs.push_back(rank == 0 ? first.graph : rank_graph(first.sharded, rank, work));
         schedules.push_back(build_schedule(graphs.back(), {}));
     }
     if (whole.mesh.ranks() == static_cast<i64>(ranks.size())) {
