@@ -176,6 +176,13 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
 
 void mark_latest(const std::string& dir, const std::string& name)
 {
+    // Other tools use this name for a link to a checkpoint, which copies may turn into a folder.
+    const fs::file_status status = fs::symlink_status(dir + "/latest");
+    if (fs::is_symlink(status))
+        remove_all(dir + "/latest");
+    if (fs::is_directory(status))
+        log_warning(str(dir, "/latest is a folder, not the name of a checkpoint: renamed to ",
+                        move_aside(dir, "latest", ".old-")));
     write_file(dir + "/latest", name + "\n");
 }
 

@@ -102,6 +102,14 @@ std::string read_file(const std::string& path, std::string_view what, Bytes max_
     return content;
 }
 
+void require_no_pointer(std::string_view content, const std::string& place)
+{
+    if (content.starts_with("version https://git-lfs.github.com/"))
+        throw UserError({place, "is a pointer of Git LFS, not the file itself",
+                         "the repository was cloned without its large files",
+                         "run `git lfs pull` in that repository, or download the file"});
+}
+
 Bytes file_size(const std::string& path, std::string_view what)
 {
     struct stat info {};

@@ -20,6 +20,9 @@ inline constexpr Bytes max_log_bytes = Bytes{2} << 30; ///< logs of a run: milli
 /// reading fails. `what` names the file's role in messages ("config file").
 std::string read_file(const std::string& path, std::string_view what = "file", Bytes max_bytes = no_limit);
 
+/// UserError about `place` if the content is the pointer that Git LFS puts in place of a large file.
+void require_no_pointer(std::string_view content, const std::string& place);
+
 /// Size of the file; 0 for a pipe or a device. Errors as read_file.
 Bytes file_size(const std::string& path, std::string_view what = "file");
 

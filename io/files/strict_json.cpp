@@ -1,6 +1,7 @@
 #include "io/files/strict_json.hpp"
 
 #include "base/check.hpp"
+#include "io/files/files.hpp"
 
 #include <algorithm>
 #include <unordered_set>
@@ -77,6 +78,7 @@ private:
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
 {
+    require_no_pointer(text, place);
     Checker checker(text, place, depth);
     Json::sax_parse(text, &checker);
     return Json::parse(text);

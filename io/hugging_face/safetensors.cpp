@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/checkpoint/box.hpp"
+#include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
 
 #include <algorithm>
@@ -85,6 +86,7 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, const s
 
 SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_bytes, const std::string& place)
 {
+    require_no_pointer(front, place);
     if (static_cast<Bytes>(front.size()) < length_bytes || file_bytes < length_bytes)
         refuse(place, str("has ", file_bytes, " bytes, too few for a header"));
     u64 length = 0;

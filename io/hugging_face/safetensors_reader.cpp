@@ -50,13 +50,14 @@ void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
 SafetensorsHeader read_header(const std::string& path)
 {
     const Bytes bytes = file_size(path, "safetensors file");
-    std::string front(static_cast<std::size_t>(std::min<Bytes>(bytes, 8)), '\0');
+    std::string front(static_cast<std::size_t>(std::min<Bytes>(bytes, 64)),
+                      '\0'); // shows what else it may be
     read_at(path, 0, std::as_writable_bytes(std::span(front)));
     u64 length = 0;
-    std::memcpy(&length, front.data(), front.size());
-    if (front.size() == 8 && length <= static_cast<u64>(std::min(max_header_bytes, bytes - 8))) {
+    std::memcpy(&length, front.data(), std::min<std::size_t>(8, front.size()));
+    if (front.size() >= 8 && length <= static_cast<u64>(std::min(max_header_bytes, bytes - 8))) {
         front.resize(8 + length);
-        read_at(path, 8, std::as_writable_bytes(std::span(front)).subspan(8));
+        read_at(path, 0, std::as_writable_bytes(std::span(front)));
     }
     return parse_safetensors_header(front, bytes, path);
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
+#include "io/tokens/stated_eos.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
 #include <functional>
@@ -88,7 +89,7 @@ TokenizerFiles of_pieces(const Tokenizer& tokenizer, const SentencePieceModel& m
 
 TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq)
 {
-    const std::string& model = tokenizer.model();
+    const std::string model = without_eos(tokenizer.model());
     if (model == "bytes")
         return of_pieces(tokenizer, byte_pieces(), imported, seq);
     if (looks_like_tokenizer_json(model))

@@ -5,6 +5,7 @@
 #include "io/files/utf8.hpp"
 #include "io/tokens/added_tokens.hpp"
 #include "io/tokens/nfc.hpp"
+#include "io/tokens/stated_eos.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
 #include <mutex>
@@ -28,7 +29,7 @@ public:
     ByteBpe(std::string file, const std::string& place) : ByteBpe(parse_tokenizer_json(file, place), place)
     {
         model_ = std::move(file);
-        fingerprint_ = str("bpe:", hex(hash_bytes(model_)));
+        fingerprint_ = str("bpe:", hex(hash_bytes(without_eos(model_))));
     }
 
     i64 vocab_size() const override { return static_cast<i64>(tokens_.size()); }
@@ -49,7 +50,7 @@ public:
             add_text(valid, 0, encoding);
             text.remove_prefix(valid.size());
             if (!text.empty()) {
-                encoding.ids.push_back(bytes_[static_cast<unsigned char>(text[0])]);
+                encoding.ids.push_back(id_of(text[0]));
                 text.remove_prefix(1);
             }
         }
@@ -76,7 +77,7 @@ private:
     };
 
     ByteBpe(TokenizerJson json, const std::string& place)
-        : tokens_(std::move(json.tokens)), bytes_(json.bytes), merges_(json.merges),
+        : place_(place), tokens_(std::move(json.tokens)), bytes_(json.bytes), merges_(json.merges),
           prefix_space_at_(json.prefix_space_at), nfc_(json.nfc), bos_(json.bos), eos_(json.eos)
     {
         for (const SplitRule& rule : json.splits)
@@ -144,6 +145,16 @@ private:
         cache_.emplace(text, encoded);
     }
 
+    i32 id_of(char c) const
+    {
+        const auto byte = static_cast<unsigned char>(c);
+        if (bytes_[byte] < 0)
+            throw UserError({place_, str("has no token for the byte ", static_cast<int>(byte)),
+                             "its vocabulary lacks some of the 256 bytes, and this text has one of them",
+                             "leave the text out, or use another tokenizer"});
+        return bytes_[byte];
+    }
+
     std::vector<i32> encode_piece(std::string_view text) const
     {
         if (const auto whole = whole_.find(text); whole != whole_.end())
@@ -151,14 +162,14 @@ private:
         std::vector<i32> ids;
         ids.reserve(text.size());
         for (const char c : text)
-            ids.push_back(bytes_[static_cast<unsigned char>(c)]);
+            ids.push_back(id_of(c));
         merges_.apply(ids);
         return ids;
     }
 
-    std::string model_, fingerprint_;
+    std::string place_, model_, fingerprint_;
     std::vector<TokenizerJson::Token> tokens_; ///< by id
-    std::array<i32, 256> bytes_;
+    std::array<i32, 256> bytes_;               ///< -1: none
     BpeMerges merges_;
     ByText<i32> whole_;                ///< pieces that are one token without any merge (ignore_merges)
     std::array<AddedTokens, 2> added_; ///< matched before and after normalization

@@ -3,6 +3,8 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace trivium {
 
@@ -29,64 +31,104 @@ HoldOut::HoldOut(double fraction) : fraction_(fraction)
     TRV_CHECK(fraction >= 0 && fraction < 1, "fraction = ", fraction);
 }
 
-bool HoldOut::Choice::next(double fraction, Bytes bytes, double part)
-{
-    seen += bytes;
-    const bool is_valid = static_cast<double>(valid) + part * static_cast<double>(bytes) <=
-                          fraction * static_cast<double>(seen);
-    valid += is_valid ? bytes : 0;
-    return is_valid;
-}
-
 void HoldOut::survey(Bytes document)
 {
     TRV_CHECK(at_ == 0, "survey() after split()");
-    if (count_ == 0 || document < smallest_bytes_) {
-        smallest_ = count_;
-        smallest_bytes_ = document;
-    }
-    valid_count_ += surveyed_.next(fraction_, document, 0.5) ? 1 : 0;
-    ++count_;
+    sizes_.push_back(document);
+    bytes_ += document;
+    valid_.clear();
 }
 
-double HoldOut::share() const
+void HoldOut::choose()
 {
-    if (count_ <= 1)
-        return fraction_;
-    const auto all = static_cast<double>(surveyed_.seen), smallest = static_cast<double>(smallest_bytes_);
-    return valid_count_ == 0        ? smallest / all
-           : valid_count_ == count_ ? 1 - smallest / all
-                                    : static_cast<double>(surveyed_.valid) / all;
+    if (!valid_.empty() || sizes_.empty())
+        return;
+    std::vector<u64> order(sizes_.size());
+    std::iota(order.begin(), order.end(), u64{0});
+    const auto size = [&](std::size_t place) { return static_cast<double>(sizes_[order[place]]); };
+    std::stable_sort(order.begin(), order.end(), [&](u64 a, u64 b) { return sizes_[a] < sizes_[b]; });
+    // The smaller side is sampled, the other one has the rest.
+    const bool swapped = fraction_ > 0.5;
+    const double fraction = swapped ? 1 - fraction_ : fraction_;
+    valid_.assign(sizes_.size(), swapped);
+    const auto samples = static_cast<std::size_t>(static_cast<double>(sizes_.size()) * fraction + 0.5);
+    double owed = 0; // bytes that the documents chosen so far lack
+    for (std::size_t sample = 0; sample < samples; ++sample) {
+        const auto boundary = [&](std::size_t n) {
+            return std::min(sizes_.size(),
+                            static_cast<std::size_t>(std::ceil(static_cast<double>(n) / fraction - 1e-6)));
+        };
+        const std::size_t begin = boundary(sample),
+                          end = sample + 1 == samples ? sizes_.size() : boundary(sample + 1);
+        double mean = 0;
+        for (std::size_t i = begin; i < end; ++i)
+            mean += size(i) / static_cast<double>(end - begin);
+        const std::size_t middle = (begin + end) / 2;
+        std::size_t best = begin;
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto distance = [&](std::size_t place) {
+                return std::pair(std::abs(size(place) - mean - owed),
+                                 place < middle ? middle - place : place - middle);
+            };
+            if (distance(i) < distance(best))
+                best = i;
+        }
+        owed += mean - size(best);
+        valid_[order[best]] = !swapped;
+    }
+    if (samples == 0)
+        choose_of_few(order[0]);
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+        valid_bytes_ += valid_[i] ? sizes_[i] : 0;
+}
+
+void HoldOut::choose_of_few(std::size_t smallest)
+{
+    Bytes seen = 0, held_out = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        seen += sizes_[i];
+        valid_[i] = static_cast<double>(held_out) + 0.5 * static_cast<double>(sizes_[i]) <=
+                    fraction_ * static_cast<double>(seen);
+        held_out += valid_[i] ? sizes_[i] : 0;
+    }
+    const auto count = std::count(valid_.begin(), valid_.end(), true);
+    if (count == 0 || count == documents())
+        valid_[smallest] = count == 0;
+}
+
+double HoldOut::share()
+{
+    choose();
+    return documents() <= 1 ? fraction_ : static_cast<double>(valid_bytes_) / static_cast<double>(bytes_);
 }
 
 void HoldOut::split(std::string_view document, const Take& take)
 {
     if (fraction_ <= 0)
         return take(false, document);
-    if (at_ == count_)
+    if (at_ == sizes_.size())
         throw UserError({"the input", "changed while it was read",
-                         str("the first pass found ", count_, " documents"), "run the command again"});
-    if (count_ == 1) {
-        ++at_;
+                         str("the first pass found ", documents(), " documents"), "run the command again"});
+    choose();
+    const bool valid = valid_[at_++];
+    if (documents() == 1)
         return split_one(document, take);
-    }
-    bool valid = split_.next(fraction_, static_cast<Bytes>(document.size()), 0.5);
-    if (valid_count_ == 0 || valid_count_ == count_) // the smallest document alone is on its side
-        valid = (at_ == smallest_) == (valid_count_ == 0);
-    ++at_;
     take(valid, document);
 }
 
 void HoldOut::split_one(std::string_view document, const Take& take) const
 {
-    const auto block = static_cast<std::size_t>(std::clamp<Bytes>(surveyed_.seen / 256, 1 << 10, 1 << 20));
-    Choice choice;
+    const auto block = static_cast<std::size_t>(std::clamp<Bytes>(bytes_ / 256, 1 << 10, 1 << 20));
+    Bytes seen = 0, held_out = 0;
     // Adjacent blocks on the same side form one part.
     std::size_t begin = 0, at = 0;
     bool side = false;
     while (at < document.size()) {
         const std::size_t size = block_end(document.substr(at), block);
-        const bool valid = choice.next(fraction_, static_cast<Bytes>(size), 1);
+        seen += static_cast<Bytes>(size);
+        const bool valid =
+            static_cast<double>(held_out + static_cast<Bytes>(size)) <= fraction_ * static_cast<double>(seen);
+        held_out += valid ? static_cast<Bytes>(size) : 0;
         if (at > begin && valid != side) {
             take(side, document.substr(begin, at - begin));
             begin = at;

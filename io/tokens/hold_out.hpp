@@ -4,12 +4,16 @@
 
 #include <functional>
 #include <string_view>
+#include <vector>
 
 namespace trivium {
 
-/// Holds out a fraction of the text, spread evenly over the corpus: whole documents, at least one on each
-/// side. A single document is divided into blocks that end with lines. The result depends on the corpus
-/// alone. It takes two passes: survey() with the sizes of all documents, then split() with their text.
+/// Holds out a fraction of the text: whole documents, at least one on each side, with the lengths of the
+/// corpus. In the order of their lengths, equal ones in the order of the corpus, one of every 1 / `fraction`
+/// is held out: the one that keeps the mean length nearest to that of all (stratified sampling). A single
+/// document is divided into blocks that end with lines. The result depends on the corpus alone. It takes two
+/// passes: survey() with the sizes of all documents, then split() with their text. Keeps 17 bytes per
+/// document in between.
 class HoldOut {
 public:
     using Take = std::function<void(bool valid, std::string_view part)>;
@@ -23,23 +27,23 @@ public:
     /// non-empty parts. UserError if it was not surveyed.
     void split(std::string_view document, const Take& take);
 
-    i64 documents() const { return count_; }
+    i64 documents() const { return static_cast<i64>(sizes_.size()); }
     /// The fraction of the surveyed bytes that is held out; `fraction` if there is a single document.
-    double share() const;
+    double share();
 
 private:
-    struct Choice {
-        Bytes seen = 0, valid = 0;
-        /// Whether the next document or block is held out: if `part` of its bytes fits into the fraction of
-        /// the bytes seen so far.
-        bool next(double fraction, Bytes bytes, double part);
-    };
+    /// Chooses the documents to hold out, when all are known.
+    void choose();
+    /// Of so few that none would be sampled: in the order of the corpus those of which half fits into the
+    /// fraction of the text so far, at least the smallest one.
+    void choose_of_few(std::size_t smallest);
     void split_one(std::string_view document, const Take& take) const;
 
     double fraction_;
-    i64 count_ = 0, valid_count_ = 0, smallest_ = 0, at_ = 0;
-    Bytes smallest_bytes_ = 0;
-    Choice surveyed_, split_; ///< in the first and in the second pass
+    std::vector<Bytes> sizes_;
+    std::vector<bool> valid_;
+    std::size_t at_ = 0; ///< the next document of the second pass
+    Bytes bytes_ = 0, valid_bytes_ = 0;
 };
 
 } // namespace trivium

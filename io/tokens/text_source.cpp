@@ -118,9 +118,18 @@ bool TextSource::next(Document& document)
             record_files_ += form_ != Form::text;
         }
         CorpusReport::Read& read = report_.read[suffix_of(file().path)];
-        const bool more = form_ == Form::text    ? take_text(document)
-                          : form_ == Form::lines ? take_line(document)
-                                                 : take_record(document);
+        bool more = false;
+        try {
+            more = form_ == Form::text    ? take_text(document)
+                   : form_ == Form::lines ? take_line(document)
+                                          : take_record(document);
+        } catch (const UserError&) {
+            if (!selection_.skip_bad)
+                throw;
+            skip_bad(document.place);
+            document.text.clear();
+            more = true;
+        }
         if (!more) {
             form_ = Form::none;
             records_.reset();
@@ -139,9 +148,14 @@ bool TextSource::next(Document& document)
     return false;
 }
 
+void TextSource::skip_bad(const std::string& place)
+{
+    report_.skip({"bad record", "bad records", "", "", 0}, place);
+}
+
 TextSource::Form TextSource::skip(const TextFile& file, const NotText& why)
 {
-    if (file.named)
+    if (file.named && !selection_.skip_bad)
         throw_not_text(file.path, why);
     report_.skip(why.kind, file.path);
     bytes_done_ += file.bytes;
@@ -219,7 +233,7 @@ TextSource::Form TextSource::form_of_json(const TextFile& file)
                 return Form::records;
             }
         } catch (const UserError& error) {
-            if (file.named || is_lines(suffix_of(file.path)))
+            if ((file.named || is_lines(suffix_of(file.path))) && !selection_.skip_bad)
                 throw;
             std::string problem = error.what(); // "PLACE: PROBLEM\n  reason: …"
             const bool invalid = problem.find("is not valid JSON") != std::string::npos;
@@ -254,7 +268,17 @@ bool TextSource::take_text(Document& document)
 
 bool TextSource::take_record(Document& document)
 {
-    const auto record = records_->next();
+    const auto next = [&]() -> std::optional<JsonRecords::Record> {
+        try {
+            return records_->next();
+        } catch (const UserError&) { // behind this, no record is found
+            if (!selection_.skip_bad)
+                throw;
+            skip_bad(file().path);
+            return {};
+        }
+    };
+    const auto record = next();
     if (!record) {
         bytes_done_ += file().bytes;
         return false;

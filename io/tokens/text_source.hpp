@@ -31,6 +31,8 @@ public:
     bool next(Document& document);
     /// Starts again with the first document. UserError if an input cannot be read twice (a pipe).
     void rewind();
+    /// Counts a document that next() returned as bad.
+    void skip_bad(const std::string& place);
 
     Bytes bytes_total() const { return bytes_total_; } ///< size of all files
     Bytes bytes_done() const { return bytes_done_; }   ///< read or skipped so far
@@ -48,7 +50,7 @@ private:
     bool take_text(Document& document);
     bool take_line(Document& document);
     bool take_record(Document& document);
-    /// Skips a file of a folder. UserError if the file was named as an input.
+    /// Skips a file of a folder. UserError if the file was named as an input, unless bad ones are skipped.
     Form skip(const TextFile& file, const NotText& why);
     /// To call after the last file. UserError if there was no document, or no record for `key`.
     void check_end() const;

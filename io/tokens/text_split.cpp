@@ -113,7 +113,10 @@ struct TextSplit::Impl {
             if (!stack_is_full && result != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER &&
                 result != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
                 refuse("splits text by a pattern that fails on it", message_of(result));
-            const u64 cost = retries * (stack / first_stack); // a retry may search the stack
+            // A retry may search the stack. But what goes back over the text once, like a run of blanks, does
+            // little more.
+            const bool once = retries <= growth * (text.size() - from) + first_retries;
+            const u64 cost = once ? retries : retries * (stack / first_stack);
             if (effort.left < cost || (stack_is_full && stack == max_stack))
                 refuse("splits text by a pattern that takes too long", "");
             effort.left -= cost;

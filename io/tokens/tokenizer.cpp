@@ -3,13 +3,18 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
+#include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/byte_bpe.hpp"
 #include "io/tokens/plain_status.hpp"
+#include "io/tokens/stated_eos.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
+#include <cctype>
 #include <cstdio>
+#include <filesystem>
 #include <sentencepiece_processor.h>
+#include <unordered_set>
 
 namespace trivium {
 
@@ -62,6 +67,7 @@ public:
                              "name a SentencePiece model, such as `trivium data tokenizer` makes, a "
                              "tokenizer.json, or \"bytes\""});
         };
+        require_no_pointer(model_, place);
         if (model_.empty())
             bad("is not a SentencePiece model", "the file is empty");
         const auto status = processor_.LoadFromSerializedProto(model_);
@@ -72,8 +78,10 @@ public:
             bad("has no end-of-text token", "its eos id is not set");
         pieces_.reserve(static_cast<std::size_t>(size));
         bool every_byte = true;
-        for (i32 id = 0; id < size; ++id)
+        for (i32 id = 0; id < size; ++id) {
             pieces_.push_back(piece_text(id));
+            note_neighbours(processor_.IdToPiece(id));
+        }
         for (int byte = 0; byte < 256; ++byte)
             every_byte = every_byte && byte_id(byte) >= 0;
         const std::vector<int> probe = processor_.EncodeAsIds("a");
@@ -93,7 +101,7 @@ public:
     {
         std::vector<i32> ids;
         if (!exact_) { // a foreign model: encode exactly as SentencePiece does
-            append(text, ids);
+            append_words(text, ids);
             return ids;
         }
         // A literal U+2581 would decode to a space, so encode its three bytes instead.
@@ -158,17 +166,62 @@ private:
         ids.insert(ids.end(), found.begin(), found.end());
     }
 
+    /// The character at `at`, as pieces spell it, and the place of the next one.
+    static std::pair<char32_t, std::size_t> character(std::string_view text, std::size_t at)
+    {
+        const auto lead = static_cast<unsigned char>(text[at]);
+        if (lead == ' ')
+            return {U'\u2581', at + 1};
+        std::size_t length = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+        length = std::min(length, text.size() - at);
+        char32_t code = 0; // enough to tell characters apart
+        for (std::size_t i = 0; i < length; ++i)
+            code = code << 8 | static_cast<unsigned char>(text[at + i]);
+        return {text.substr(at, length) == space_mark ? U'\u2581' : code, at + length};
+    }
+
+    static u64 neighbours(char32_t left, char32_t right) { return u64{left} << 32 | right; }
+
+    void note_neighbours(std::string_view piece)
+    {
+        for (std::size_t at = 0, next = 0; at < piece.size(); at = next) {
+            const char32_t left = character(piece, at).first;
+            next = character(piece, at).second;
+            if (next < piece.size())
+                neighbours_.insert(neighbours(left, character(piece, next).first));
+        }
+    }
+
+    /// Whether a character with this first byte composes with none before it, in any normalization: ASCII and
+    /// the ideographs U+4000 to U+9FFF.
+    static bool stands_alone(char lead)
+    {
+        const auto byte = static_cast<unsigned char>(lead);
+        return byte < 0x80 || (byte >= 0xe4 && byte <= 0xe9);
+    }
+
+    /// The first place from `from` on that no piece extends over, so that a cut there changes no id: no piece
+    /// has these two characters in a row.
+    std::size_t cut(std::string_view text, std::size_t from) const
+    {
+        while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80)
+            ++from;
+        while (from < text.size()) {
+            const auto [left, next] = character(text, from);
+            if (next == text.size() || (stands_alone(text[next]) &&
+                                        !neighbours_.contains(neighbours(left, character(text, next).first))))
+                return next;
+            from = next;
+        }
+        return text.size();
+    }
+
     /// SentencePiece needs several hundred bytes of memory per byte of text, so long text is encoded in
-    /// blocks. In a model that train_tokenizer made, no piece extends past a newline, so splitting there
-    /// changes no id.
+    /// blocks.
     void append_in_blocks(std::string_view text, std::vector<i32>& ids) const
     {
         while (text.size() > long_text) {
-            const std::size_t newline = text.find('\n', long_text);
-            const std::size_t end =
-                newline == std::string_view::npos ? newline : text.find_first_not_of('\n', newline);
-            if (end == std::string_view::npos)
-                break;
+            const std::size_t end = cut(text, long_text);
             append(text.substr(0, end), ids);
             text.remove_prefix(end);
         }
@@ -176,24 +229,91 @@ private:
             append(text, ids);
     }
 
+    /// The same for a foreign model, which may change characters, and may put a space in front of a text: a
+    /// block ends before a single space between letters, which that space replaces, if no piece has a space
+    /// behind a letter.
+    void append_words(std::string_view text, std::vector<i32>& ids) const
+    {
+        const auto is_letter = [&](std::size_t at) {
+            return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) != 0;
+        };
+        while (dummy_prefix_ && text.size() > long_text) {
+            std::size_t space = text.find(' ', long_text);
+            while (
+                space != std::string_view::npos &&
+                !(is_letter(space - 1) && is_letter(space + 1) &&
+                  !neighbours_.contains(neighbours(static_cast<unsigned char>(text[space - 1]), U'\u2581'))))
+                space = text.find(' ', space + 1);
+            if (space == std::string_view::npos)
+                break;
+            append(text.substr(0, space), ids);
+            text.remove_prefix(space + 1);
+        }
+        append(text, ids);
+    }
+
     std::string model_, fingerprint_;
     sentencepiece::SentencePieceProcessor processor_;
-    std::vector<std::string> pieces_; ///< what each id decodes to
-    bool dummy_prefix_ = false;       ///< the model adds a space in front of every text
-    bool exact_ = false;              ///< the model has all bytes and no dummy prefix: decoding is exact
+    std::vector<std::string> pieces_;    ///< what each id decodes to
+    std::unordered_set<u64> neighbours_; ///< characters that follow each other in some piece
+    bool dummy_prefix_ = false;          ///< the model adds a space in front of every text
+    bool exact_ = false;                 ///< the model has all bytes and no dummy prefix: decoding is exact
 };
 
 } // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
+namespace {
+
+/// The eos_token of the tokenizer_config.json in the folder of `path`, "" if there is none. It is a string or
+/// an object with its content.
+std::string configured_eos(const std::string& path)
 {
-    if (spec == "bytes")
+    const std::filesystem::path config = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(config, ignored))
+        return "";
+    const nlohmann::json file = parse_strict_json(
+        read_file(config.string(), "tokenizer config", max_tokenizer_bytes), config.string(), 32);
+    const auto token = file.is_object() ? file.find("eos_token") : file.end();
+    if (!file.is_object() || token == file.end())
+        return "";
+    const nlohmann::json name = token->is_object() ? token->value("content", nlohmann::json()) : *token;
+    return name.is_string() ? name.get<std::string>() : "";
+}
+
+} // namespace
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::string& eod)
+{
+    const auto refuse_eod = [&] {
+        if (!eod.empty())
+            throw UserError({"--eod " + eod, "applies to a tokenizer.json only",
+                             str("'", spec, "' has an end-of-text token of its own"), "leave it out"});
+    };
+    if (spec == "bytes") {
+        refuse_eod();
         return std::make_unique<ByteTokenizer>();
+    }
     if (spec.empty())
         throw UserError({"tokenizer", "none is named", "",
                          "set it to \"bytes\", or to the path of a SentencePiece model or a tokenizer.json"});
-    return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")", max_tokenizer_bytes),
-                                spec);
+    const std::string file = read_file(spec, "tokenizer model (nor is it \"bytes\")", max_tokenizer_bytes);
+    if (!looks_like_tokenizer_json(file)) {
+        refuse_eod();
+        return tokenizer_from_model(file, spec);
+    }
+    const std::string eos = eod.empty() ? configured_eos(spec) : eod;
+    if (eos.empty())
+        return tokenizer_from_model(file, spec);
+    std::unique_ptr<Tokenizer> stated = tokenizer_from_model(with_eos(file, eos), spec);
+    if (!eod.empty())
+        return stated;
+    try { // the text stays as it is if it says the same by itself
+        std::unique_ptr<Tokenizer> alone = tokenizer_from_model(file, spec);
+        return alone->eos() == stated->eos() ? std::move(alone) : std::move(stated);
+    } catch (const UserError&) {
+        return stated;
+    }
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)

@@ -17,7 +17,8 @@ public:
     virtual ~Tokenizer() = default;
     /// Ids are 0 … vocab_size() - 1.
     virtual i64 vocab_size() const = 0;
-    /// Ids of UTF-8 text, without bos and eos. Text that spells a special token stays text.
+    /// Ids of UTF-8 text, without bos and eos. Text that spells a special token stays text. UserError if it
+    /// has a byte without a token, or takes the pattern of a tokenizer.json too long.
     virtual std::vector<i32> encode(std::string_view text) const = 0;
     /// Text of any ids. Special tokens become "", ids outside the vocabulary U+FFFD. A single id may be a
     /// part of a character. decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer
@@ -37,9 +38,11 @@ public:
 };
 
 /// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or
-/// of a tokenizer.json (byte-level BPE, see byte_bpe.hpp), which the content distinguishes. UserError if the
-/// file is missing or neither.
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec);
+/// of a tokenizer.json (byte-level BPE, see byte_bpe.hpp), which the content distinguishes. `eod`: the
+/// special token of a tokenizer.json that ends a document; if empty, that of a tokenizer_config.json in the
+/// same folder, or what the file says (TokenizerJson::eos). UserError if the file is missing or neither, or
+/// has no such token.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::string& eod = "");
 
 /// From the result of Tokenizer::model(); `place` names the file in messages.
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place);

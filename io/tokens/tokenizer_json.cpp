@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/tokens/stated_eos.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -265,9 +266,7 @@ private:
         }
         for (std::size_t byte = 0; byte < 256; ++byte) {
             const auto found = ids_.find(alphabet().letters[byte]);
-            if (found == ids_.end())
-                damaged(str("has no token for the byte ", byte), "a byte-level vocabulary has all 256");
-            out_.bytes[byte] = found->second;
+            out_.bytes[byte] = found == ids_.end() ? -1 : found->second;
         }
     }
 
@@ -320,11 +319,12 @@ private:
             return;
         if (!list->is_array())
             damaged("has 'added_tokens' that are not a list");
-        std::vector<bool> made(out_.tokens.size()); // by BPE
+        made_.resize(out_.tokens.size());
         for (const i32 id : out_.bytes)
-            made[static_cast<std::size_t>(id)] = true;
+            if (id >= 0)
+                made_[static_cast<std::size_t>(id)] = true;
         for (const BpeMerges::Merge& merge : out_.merges)
-            made[static_cast<std::size_t>(merge.result)] = true;
+            made_[static_cast<std::size_t>(merge.result)] = true;
         const std::size_t tokens = ids_.size() + list->size();
         for (const Json& token : *list) {
             const std::string content = text(token, "content");
@@ -334,12 +334,10 @@ private:
                 (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
                 damaged(str("adds a token ", in_quotes(content), " with the id ", id),
                         "the token has another id, or the id another token");
-            const bool is_made =
-                static_cast<std::size_t>(id) < made.size() && made[static_cast<std::size_t>(id)];
             ids_.emplace(content, id);
             if (flag(token, "special", false)) {
                 out_.added.push_back({content, -1, flag(token, "normalized", false)});
-                if (!is_made)
+                if (!is_made(id))
                     slot(id) = {Kind::special, "", false};
                 continue;
             }
@@ -350,6 +348,11 @@ private:
             slot(id).kind = Kind::plain;
             slot(id).text = content;
         }
+    }
+
+    bool is_made(i32 id) const
+    {
+        return static_cast<std::size_t>(id) < made_.size() && made_[static_cast<std::size_t>(id)];
     }
 
     template <class Names>
@@ -363,27 +366,102 @@ private:
         return {};
     }
 
+    /// The token that with_eos states, which becomes special.
+    std::optional<i32> stated_eos()
+    {
+        const auto statement = file_.find(eos_statement);
+        if (statement == file_.end())
+            return {};
+        const std::string name = text(*statement, "eos_token");
+        const auto added =
+            std::find_if(out_.added.begin(), out_.added.end(),
+                         [&](const TokenizerJson::Added& token) { return token.text == name; });
+        if (added == out_.added.end() || is_made(ids_.at(name)))
+            throw UserError({place_, str("has no special token ", in_quotes(name)),
+                             "the end-of-text token must be one of its added_tokens", special_names()});
+        added->id = -1;
+        const i32 id = ids_.at(name);
+        slot(id) = {Kind::special, "", false};
+        return id;
+    }
+
+    /// The first special token of the post-processor's template before the text, or after it.
+    std::optional<i32> template_token(bool after) const
+    {
+        const auto processor = file_.find("post_processor");
+        if (processor == file_.end() || !processor->is_object())
+            return {};
+        std::vector<const Json*> steps{&*processor};
+        if (const auto list = processor->find("processors"); list != processor->end() && list->is_array())
+            for (const Json& step : *list)
+                steps.push_back(&step);
+        for (const Json* step : steps) {
+            const auto single = step->is_object() ? step->find("single") : step->end();
+            if (!step->is_object() || single == step->end() || !single->is_array())
+                continue;
+            bool is_after = false;
+            for (const Json& part : *single) {
+                if (!part.is_object())
+                    continue;
+                is_after = is_after || part.contains("Sequence");
+                const auto token = part.find("SpecialToken");
+                if (token == part.end() || is_after != after)
+                    continue;
+                const auto found = ids_.find(text(*token, "id"));
+                if (found != ids_.end() &&
+                    out_.tokens[static_cast<std::size_t>(found->second)].kind == Kind::special)
+                    return found->second;
+            }
+        }
+        return {};
+    }
+
+    /// For remedies: a few names of special tokens.
+    std::string special_names() const
+    {
+        std::string list;
+        std::size_t count = 0;
+        for (const TokenizerJson::Added& token : out_.added)
+            if (token.id < 0 && ++count <= 8)
+                list += (list.empty() ? "" : ", ") + token.text;
+        return list.empty() ? ""
+                            : str("name the token that ends a document with --eod; its special tokens are ",
+                                  list, count > 8 ? ", …" : "");
+    }
+
     /// Sets bos and eos.
     void find_special_tokens()
     {
-        std::optional<i32> eos = special_token(eos_names);
+        std::optional<i32> eos = stated_eos();
+        if (!eos)
+            eos = template_token(true);
+        if (!eos)
+            eos = special_token(eos_names);
         std::vector<i32> special;
         for (std::size_t id = 0; id < out_.tokens.size(); ++id)
             if (out_.tokens[id].kind == Kind::special)
                 special.push_back(static_cast<i32>(id));
         if (!eos && special.size() == 1)
             eos = special.front();
+        if (!eos && !special.empty())
+            throw UserError(
+                {place_, "does not say which token ends a document",
+                 "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or similar",
+                 special_names()});
         if (!eos)
-            damaged("has no end-of-text token",
-                    "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or similar");
+            damaged("has no end-of-text token", "none of its added_tokens is special");
         out_.eos = *eos;
-        out_.bos = special_token(bos_names).value_or(*eos);
+        std::optional<i32> bos = template_token(false);
+        if (!bos)
+            bos = special_token(bos_names);
+        out_.bos = bos.value_or(*eos);
     }
 
     const Json& file_;
     const std::string& place_;
     TokenizerJson out_;
     std::unordered_map<std::string, i32> ids_; ///< by token, as spelled in the file
+    std::vector<bool> made_;                   ///< by id: BPE yields the token
     bool byte_level_ = false;
 };
 

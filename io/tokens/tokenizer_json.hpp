@@ -25,8 +25,9 @@ struct TokenizerJson {
         bool normalized = false; ///< searched in the normalized text, after the others
     };
 
-    std::vector<Token> tokens;    ///< by id
-    std::array<i32, 256> bytes{}; ///< the ids of single bytes
+    std::vector<Token> tokens; ///< by id
+    std::array<i32, 256>
+        bytes{}; ///< the ids of single bytes; -1: it has none (often of bytes that UTF-8 never has)
     std::vector<BpeMerges::Merge> merges;
     bool ignore_merges = false; ///< a piece that is in the vocabulary becomes that token, without merges
     std::vector<Added> added;
@@ -36,7 +37,9 @@ struct TokenizerJson {
     /// Before the split of this index, each piece without a leading space gets one; splits.size(): after all
     /// splits; -1: never.
     i64 prefix_space_at = -1;
-    i32 bos = 0, eos = 0; ///< special tokens, found by their usual names; equal if there is only one
+    /// Special tokens: eos is the one that the file states (with_eos), or else ends its post-processor's
+    /// template, or has one of the usual names, or is the only one; bos likewise, otherwise it is eos.
+    i32 bos = 0, eos = 0;
 };
 
 /// Whether these bytes look like a tokenizer.json; no SentencePiece model does.

@@ -1,7 +1,9 @@
 #include "base/cores.hpp"
 
 #include "base/check.hpp"
+#include "base/control_groups.hpp"
 
+#include <algorithm>
 #include <sched.h>
 
 namespace trivium {
@@ -9,7 +11,10 @@ namespace trivium {
 int usable_core_count()
 {
     cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return 0;
+    const double quota = ControlGroups{}.cpu_quota();
+    return quota > 0 ? std::clamp(static_cast<int>(quota), 1, CPU_COUNT(&cores)) : CPU_COUNT(&cores);
 }
 
 std::string usable_cores()

@@ -1,5 +1,7 @@
 #include "base/host_memory.hpp"
 
+#include "base/control_groups.hpp"
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -17,11 +19,8 @@ Bytes available_host_memory()
         if (key == "MemAvailable:")
             least = kilobytes * 1024;
     }
-    Bytes limit = 0, used = 0;
-    if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
-        std::ifstream("/sys/fs/cgroup/memory.current") >> used)
-        least = least < 0 ? limit - used : std::min(least, limit - used);
-    return least;
+    const Bytes in_groups = ControlGroups{}.available_memory();
+    return least < 0 || in_groups < 0 ? std::max(least, in_groups) : std::min(least, in_groups);
 }
 
 } // namespace trivium

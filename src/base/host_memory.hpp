@@ -4,7 +4,7 @@
 
 namespace trivium {
 
-/// Available bytes on this machine and in this process's control group; -1 if unknown.
+/// Available bytes on this machine and within the limits of this process's control groups; -1 if unknown.
 Bytes available_host_memory();
 
 } // namespace trivium

@@ -84,6 +84,9 @@ void add_selection(Command& command, TextSelection& text)
                 {.list = true, .type = "PATTERN,…"})
         .option("--exclude", text.exclude, "in folders, leave out files that match a pattern",
                 {.list = true, .type = "PATTERN,…"});
+    command.flag(
+        "--skip-bad", text.skip_bad,
+        "skip and count records without valid JSON, UTF-8 or text, and named files that are not text");
     command.footer(
         "A file of UTF-8 text is one document. In a file of JSON records (one object per line, or a list of "
         "objects), each record is one.\n"
@@ -131,7 +134,7 @@ void run_tokenizer(const TokenizerOptions& options)
 
 struct TokenizeOptions {
     TextSelection text;
-    std::string tokenizer, output, valid;
+    std::string tokenizer, eod, output, valid;
     double valid_fraction = 0.05;
 };
 
@@ -159,7 +162,7 @@ HoldOut survey(TextSource& source, double fraction)
 }
 
 /// Reports if whole documents could not match the requested fraction.
-void note_hold_out(const HoldOut& hold_out, double fraction)
+void note_hold_out(HoldOut& hold_out, double fraction)
 {
     if (hold_out.documents() == 1)
         log_info("the corpus is a single document: blocks of it are held out, which end at line ends");
@@ -183,7 +186,7 @@ void run_tokenize(const TokenizeOptions& options)
         throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "",
                          "0.05 is usual"});
 
-    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
+    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer, options.eod);
     TextSelection text = options.text;
     text.own = {options.output, options.valid};
     if (options.tokenizer != "bytes")
@@ -199,7 +202,18 @@ void run_tokenize(const TokenizeOptions& options)
     Progress progress;
     for (Document document; source.next(document);)
         hold_out.split(document.text, [&](bool to_valid, std::string_view part) {
-            (to_valid ? *valid : train).add(tokenizer->encode(part), static_cast<Bytes>(part.size()));
+            std::vector<i32> ids;
+            try {
+                ids = tokenizer->encode(part);
+            } catch (const UserError& error) {
+                if (!options.text.skip_bad)
+                    throw UserError(
+                        {document.place, "cannot be tokenized",
+                         std::string(error.what()).substr(0, std::string(error.what()).find('\n')),
+                         "leave it out, or skip and count such documents with --skip-bad"});
+                return source.skip_bad(document.place);
+            }
+            (to_valid ? *valid : train).add(ids, static_cast<Bytes>(part.size()));
             progress.show(source.bytes_done(), source.bytes_total(),
                           train.tokens() + (valid ? valid->tokens() : 0));
         });
@@ -339,6 +353,10 @@ void add_tokenize(Command& data)
         .option("--tokenizer", options->tokenizer,
                 "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)",
                 {.required = true, .type = "T"})
+        .option("--eod", options->eod,
+                "special token of a tokenizer.json that ends each document (default: what the file or its "
+                "tokenizer_config.json says)",
+                {.type = "TOKEN"})
         .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
         .option("--valid", options->valid,
                 "hold text out into this second store: whole documents, or blocks of a single document",

@@ -11,6 +11,7 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -90,9 +91,20 @@ void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArgu
                          str("add model.seq=", source.window, " or less")});
 }
 
-/// The model's tensors in f32, as pieces of a checkpoint that are read when written. \pre both arguments
-/// outlive the pieces
-std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, Bytes& done)
+void require_finite(std::span<const float> values, i64 first, const std::string& tensor,
+                    const std::string& place)
+{
+    const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    if (bad != values.end())
+        throw UserError(
+            {place, str("the tensor '", tensor, "' has values that are not finite"),
+             str("value ", first + (bad - values.begin()), " is ", *bad, ": training would begin with it"),
+             "get the model again from where it came from, or an earlier checkpoint of it"});
+}
+
+/// The model's tensors in f32, as pieces of a checkpoint that are read when written. `place`: its folder.
+/// \pre all arguments outlive the pieces
+std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, const std::string& place, Bytes& done)
 {
     const Bytes all = parameter_count(source.model) * 4;
     std::vector<TensorPiece> pieces;
@@ -100,12 +112,15 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, Bytes& done)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
             pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape,
                                           DType::f32, nullptr));
-            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, source.files)](
-                                      Bytes begin, std::span<std::byte> to) {
-                values(begin / 4, {reinterpret_cast<float*>(to.data()), to.size() / 4});
-                done += static_cast<Bytes>(to.size());
-                log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
-            };
+            pieces.back().fetch =
+                [&done, &place, all, name = tensor.name,
+                 values = imported_values(tensor, part, source.files)](Bytes begin, std::span<std::byte> to) {
+                    const std::span<float> floats(reinterpret_cast<float*>(to.data()), to.size() / 4);
+                    values(begin / 4, floats);
+                    require_finite(floats, begin / 4, name, place);
+                    done += static_cast<Bytes>(to.size());
+                    log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
+                };
         }
     return pieces;
 }
@@ -136,7 +151,7 @@ int import_model(const ImportArguments& a)
         state.imported_tokenizer = make_tokenizer(tokenizer.path)->fingerprint();
     make_whole_folder(a.output, [&](const std::string& folder) {
         Bytes done = 0;
-        save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, done), 0);
+        save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, a.folder, done), 0);
         if (!tokenizer.file.empty())
             write_file(folder + "/" + tokenizer.file,
                        read_file(tokenizer.path, tokenizer.file, max_tokenizer_bytes));

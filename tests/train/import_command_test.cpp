@@ -191,6 +191,11 @@ TEST_CASE("export and import refuse unsupported input and leave no files behind"
     std::string shard = read_text(t.folder / "theirs/model.safetensors");
     write_text(t.folder / "theirs/model.safetensors", shard.substr(0, shard.size() - 1));
     CHECK(has(t.bad({"checkpoint", "import", "theirs", "new"}), "model.safetensors"));
+    write_text(t.folder / "theirs/model.safetensors", shard.substr(0, shard.size() - 4) + "\xff\xff\xff\xff");
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new"}), "not finite"));
+    write_text(t.folder / "theirs/model.safetensors",
+               "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 548105171\n");
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new"}), "git lfs pull"));
     CHECK(t.names(".") == before);
     for (const char* command : {"export", "import"})
         CHECK(has(t.good({"checkpoint", command, "--help"}), "hugging-face.md"));

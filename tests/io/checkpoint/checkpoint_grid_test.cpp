@@ -8,6 +8,7 @@
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
+#include <filesystem>
 #include <unistd.h>
 
 using namespace trivium;
@@ -160,6 +161,23 @@ TEST_CASE("pieces that do not tile a tensor are an error on all ranks")
     refused("on another", [](RankTensors& own, int rank) {
         own.add(square, {{4 * rank, 0}, {4, 10}}, rank == 2 ? DType::f64 : DType::f32, true);
     });
+}
+
+TEST_CASE("a link or a folder called latest, from other tools or a copy, is no obstacle")
+{
+    const TemporaryFolder folder;
+    save_tiled(folder.path(), tilings()[1], 1);
+    std::filesystem::remove(folder / "latest");
+    std::filesystem::create_symlink("step-00000001", folder / "latest");
+    save_tiled(folder.path(), tilings()[1], 2);
+    CHECK(get(folder / "latest") == "step-00000002\n");
+    CHECK(wrong_after_read(folder / "step-00000001", tilings()[2]) == "");
+    std::filesystem::remove(folder / "latest");
+    std::filesystem::copy(folder / "step-00000001", folder / "latest",
+                          std::filesystem::copy_options::recursive);
+    save_tiled(folder.path(), tilings()[1], 3);
+    CHECK(get(folder / "latest") == "step-00000003\n");
+    CHECK(std::filesystem::is_directory(folder / ".old-latest"));
 }
 
 TEST_CASE("a full disk on one rank is an error on all ranks, and only older checkpoints remain")

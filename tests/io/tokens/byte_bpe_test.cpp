@@ -4,6 +4,7 @@
 #include "io/files/strict_json.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/bpe_merges.hpp"
+#include "io/tokens/stated_eos.hpp"
 #include "io/tokens/text_split.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -134,6 +136,69 @@ TEST_CASE("special tokens: bos and eos are found, and no text encodes to one")
     CHECK(tokenizer_of(file)->decode(tokenizer_of(file)->encode("a!")) == "a!");
     file["added_tokens"].erase(0);
     CHECK(says(message_for(file), "tokenizer.json", "no end-of-text token"));
+}
+
+TEST_CASE("the token that ends a document is the one that is named, or that the files say")
+{
+    // By the post-processor's template.
+    Json file = file_json("llama3.json");
+    const auto part = [](const char* name) { return Json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; };
+    const Json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+    file["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single", {part("<|begin_of_text|>"), text, part("<|eot_id|>")}}};
+    CHECK(tokenizer_of(file)->eos() == 803);
+    CHECK(tokenizer_of(file)->bos() == 800);
+    file["post_processor"] = {{"type", "Sequence"}, {"processors", {file["post_processor"]}}};
+    CHECK(tokenizer_of(file)->eos() == 803);
+    // By name, or by the config in its folder; the ids of text are the same, so the fingerprint is, too.
+    file = file_json("gpt2.json");
+    file["added_tokens"] = {{{"id", 700}, {"content", "[EOS]"}, {"special", true}},
+                            {{"id", 701}, {"content", "[UNK]"}, {"special", true}},
+                            {{"id", 702}, {"content", "a \"b\" }"}, {"special", false}}};
+    CHECK(says(message_for(file), "does not say which token ends a document", "--eod", "[EOS], [UNK]"));
+    const TemporaryFolder folder;
+    const std::string path = folder / "tokenizer.json";
+    put(path, file.dump());
+    CHECK(says(message_of<UserError>([&] { make_tokenizer(path, "[END]"); }), path, "[END]", "[EOS], [UNK]"));
+    CHECK(says(message_of<UserError>([&] { make_tokenizer("bytes", "[END]"); }), "--eod"));
+    for (const auto& [name, id] : {std::pair("[EOS]", 700), {"[UNK]", 701}, {"a \"b\" }", 702}}) {
+        const auto named = make_tokenizer(path, name);
+        CHECK(named->eos() == id);
+        CHECK(without_eos(named->model()) == file.dump());
+        const auto again = tokenizer_from_model(named->model(), "a store");
+        CHECK((again->eos() == id && again->fingerprint() == named->fingerprint()));
+        CHECK(named->decode(named->encode(name)) == name);
+        const auto ids = named->encode(name);
+        CHECK(std::find(ids.begin(), ids.end(), id) == ids.end()); // its text stays text
+        for (const Json& config : {Json{{"eos_token", name}}, Json{{"eos_token", {{"content", name}}}}}) {
+            put(folder / "tokenizer_config.json", config.dump());
+            CHECK(make_tokenizer(path)->eos() == id);
+            CHECK(make_tokenizer(path)->fingerprint() == named->fingerprint());
+        }
+        std::filesystem::remove(folder / "tokenizer_config.json");
+    }
+}
+
+TEST_CASE("a byte without a token matters only for text that has it")
+{
+    // Vocabularies made of valid text lack the bytes that UTF-8 never has.
+    Json file = file_json("gpt2.json");
+    for (const char* letter : {"\u00c0", "\u00c1", "\u00f5", "\u00ff"}) // 0xc0, 0xc1, 0xf5 and 0xff
+        file["model"]["vocab"].erase(letter);
+    const auto t = tokenizer_of(file);
+    const std::string text = "any text \u00e9 \u4e2d \U0001f600 \xfe";
+    CHECK(t->decode(t->encode(text)) == text);
+    CHECK(t->encode(text) == gpt2()->encode(text));
+    CHECK(says(message_of<UserError>([&] { t->encode("a\xf5"); }), "no token for the byte 245"));
+}
+
+TEST_CASE("a run of a million blanks is encoded")
+{
+    for (const char* name : {"gpt2.json", "llama3.json"}) {
+        const auto t = make_tokenizer(bpe_data + name);
+        const std::string text = "a" + std::string(1'000'000, ' ') + "b";
+        CHECK(t->decode(t->encode(text)) == text);
+    }
 }
 
 TEST_CASE("any bytes survive encoding and decoding, and any ids decode to text")
@@ -315,8 +380,8 @@ TEST_CASE("damaged and malicious files are refused")
          {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
         CHECK(says(token("the", id), "\"the\"", "id"));
     CHECK(says(token("new", 5), "id 5", "two tokens"));
-    CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })),
-               "no token for the byte 33"));
+    const auto lacks = tokenizer_of(changed([](Json& file) { file["model"]["vocab"].erase("!"); }));
+    CHECK(says(message_of<UserError>([&] { lacks->encode("a!"); }), "no token for the byte 33"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"] = Json::array(); })), "vocab"));
     const auto merge = [](const Json& pair) {
         return message_for(changed([&](Json& file) { file["model"]["merges"].push_back(pair); }));

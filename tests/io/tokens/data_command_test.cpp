@@ -171,6 +171,43 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
         "--key body", "applies to nothing", "README"));
 }
 
+TEST_CASE("bad records are named; --skip-bad counts them")
+{
+    const TemporaryFolder folder;
+    put(folder / "a.jsonl",
+        "{\"text\": \"one\"}\nnot JSON\n{\"body\": 1}\n{\"text\": \"\xff\"}\n\n{\"text\": \"two\"}\n");
+    put(folder / "b.json",
+        "[{\"text\": \"three\"}, {\"text\": 4}, {\"text\": \"five\"} {\"text\": \"six\"}]");
+    put(folder / "c.txt", "\xff");
+    const std::string out = folder / "o.h5";
+    const auto with = [&](const std::vector<std::string>& names, bool skips) {
+        std::vector<std::string> all{"tokenize", "--tokenizer", "bytes", "-o", out};
+        for (const std::string& name : names)
+            all.push_back(folder / name);
+        if (skips)
+            all.emplace_back("--skip-bad");
+        return all;
+    };
+    CHECK(says(diagnostic(with({"a.jsonl"}, false)), "a.jsonl:2"));
+    const std::string output = data(with({"a.jsonl", "b.json", "c.txt"}, true));
+    INFO(output);
+    CHECK(has(output, "o.h5: 4 documents, 19 tokens")); // with the token that ends each
+    CHECK(has(output, "left out: 5 bad records, such as " + folder / "a.jsonl:2"));
+    CHECK(has(output, "left out: 1 file that is not UTF-8, " + folder / "c.txt"));
+    CHECK(says(diagnostic(with({"c.txt"}, true)), "no text was found"));
+    // What the tokenizer has no token for.
+    nlohmann::json file =
+        nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/gpt2.json"));
+    file["model"]["vocab"].erase("\u00f1");
+    put(folder / "t.json", file.dump());
+    put(folder / "d.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\U00040000\"}\n");
+    std::vector<std::string> all = with({"d.jsonl"}, false);
+    all[2] = folder / "t.json";
+    CHECK(says(diagnostic(all), "d.jsonl:2", "the byte 241", "--skip-bad"));
+    all.emplace_back("--skip-bad");
+    CHECK(has(data(all), "1 bad record, " + folder / "d.jsonl:2"));
+}
+
 TEST_CASE("errors of the data command")
 {
     const TemporaryFolder folder;

@@ -3,7 +3,10 @@
 #include "io/corpus.hpp"
 #include "io/tokens/hold_out.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -83,6 +86,47 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
             none.split("a", [](bool, std::string_view) {});
         }(),
         UserError);
+}
+
+TEST_CASE("held-out documents have the lengths of the corpus, in whatever order it is")
+{
+    std::mt19937_64 random(4);
+    std::lognormal_distribution<double> length(8, 1.5); // most bytes are in few long documents
+    for (const std::size_t count : {400, 4000, 20000})
+        for (const int order : {-1, 0, 1}) {
+            std::vector<Bytes> sizes(count);
+            for (Bytes& size : sizes)
+                size = 1 + static_cast<Bytes>(length(random));
+            if (order != 0)
+                std::sort(sizes.begin(), sizes.end(),
+                          [&](Bytes a, Bytes b) { return order < 0 ? a > b : a < b; });
+            HoldOut hold_out(0.05);
+            for (const Bytes size : sizes)
+                hold_out.survey(size);
+            std::vector<double> all(sizes.begin(), sizes.end()), valid;
+            const std::string text(static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end())),
+                                   'a');
+            for (const Bytes size : sizes)
+                hold_out.split(std::string_view(text).substr(0, static_cast<std::size_t>(size)),
+                               [&](bool is_valid, std::string_view part) {
+                                   if (is_valid)
+                                       valid.push_back(static_cast<double>(part.size()));
+                               });
+            INFO(count << " documents, order " << order);
+            CHECK(valid.size() == count / 20);
+            const auto mean = [](const std::vector<double>& list) {
+                return std::accumulate(list.begin(), list.end(), 0.) / static_cast<double>(list.size());
+            };
+            CHECK(mean(valid) == Approx(mean(all)).epsilon(count > 1000 ? 0.1 : 0.25));
+            CHECK(hold_out.share() == Approx(0.05).epsilon(count > 1000 ? 0.1 : 0.25));
+            std::sort(all.begin(), all.end());
+            std::sort(valid.begin(), valid.end());
+            for (std::size_t i = 0; i < valid.size();
+                 ++i) { // the i-th of the one is about the i-th of the other
+                CHECK(valid[i] >= all[20 * i]);
+                CHECK(valid[i] <= all[20 * i + 19]);
+            }
+        }
 }
 
 TEST_CASE("the held-out part has the requested size, and no text is lost")

@@ -5,6 +5,8 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 #include <set>
 
 using namespace trivium;
@@ -88,6 +90,56 @@ TEST_CASE("a trained tokenizer decodes every text exactly and needs fewer ids th
     for (const i32 id : t->encode(second))
         parts.push_back(id);
     CHECK((t->encode(first + second) == parts));
+}
+
+namespace {
+
+/// What a foreign model is trained on.
+struct Lines final : sentencepiece::SentenceIterator {
+    std::vector<std::string> all;
+    std::size_t at = 0;
+    Lines()
+    {
+        const std::string text = sample_text(5000);
+        for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+            end = std::min(text.find('\n', begin), text.size());
+            all.push_back(text.substr(begin, end - begin));
+        }
+    }
+    bool done() const override { return at == all.size(); }
+    void Next() override { ++at; }
+    const std::string& value() const override { return all[at]; }
+    sentencepiece::util::Status status() const override { return {}; }
+};
+
+} // namespace
+
+TEST_CASE("long text without newlines has the ids that SentencePiece gives it at once")
+{
+    std::string words = sample_text(60000, 5), ideographs;
+    std::replace(words.begin(), words.end(), '\n', ' ');
+    for (int i = 0; i < 60000; ++i)
+        ideographs += str("\xe4\xb8", static_cast<char>(0x80 + i * i % 37)); // U+4E00 and following
+    std::string own = model_for(sample_text(5000) + ideographs.substr(0, 3000), 500), foreign;
+    Lines lines;
+    for (const char* kind : {"bpe", "unigram"}) {
+        lines.at = 0;
+        const auto trained = sentencepiece::SentencePieceTrainer::Train({{"model_type", kind},
+                                                                         {"vocab_size", "120"},
+                                                                         {"hard_vocab_limit", "false"},
+                                                                         {"minloglevel", "4"}},
+                                                                        &lines, &foreign);
+        REQUIRE(trained.ok());
+        for (const std::string& model : {own, foreign})
+            for (const std::string& text : {words, ideographs, words + ideographs}) {
+                sentencepiece::SentencePieceProcessor whole;
+                REQUIRE(whole.LoadFromSerializedProto(model).ok());
+                const std::vector<int> want = whole.EncodeAsIds(text);
+                const std::vector<i32> got = tokenizer_from_model(model, "")->encode(text);
+                INFO(kind << " " << text.size());
+                CHECK((got == want));
+            }
+    }
 }
 
 TEST_CASE("training is deterministic; a saved tokenizer loads unchanged")
