@@ -8,8 +8,7 @@ namespace trivium {
 
 std::string with_eos(const std::string& file, const std::string& eos)
 {
-    const std::string before = without_eos(file);
-    std::string text = before;
+    std::string text = without_eos(file);
     return text.insert(text.find('{') + 1,
                        str('"', eos_statement, "\": ", nlohmann::json{{"eos_token", eos}}.dump(), ","));
 }

@@ -1,6 +1,7 @@
 #include "passes/fuse.hpp"
 
 #include "ir/fusions.hpp"
+#include "passes/simplify.hpp"
 
 #include <algorithm>
 
@@ -28,14 +29,7 @@ public:
             if (ops.empty() || fuses_with_next(i) || !join(ops.back(), g_.ops[i]))
                 ops.push_back(std::move(g_.ops[i]));
         g_.ops = std::move(ops);
-        // Removing an op leaves a value without producer.
-        std::vector<bool> kept(g_.values.size(), false);
-        for (std::size_t i = 0; i < kept.size(); ++i)
-            kept[i] = g_.values[i].role != Role::computed;
-        for (const Op& op : g_.ops)
-            for (const ValueId v : op.results)
-                kept[v.index()] = true;
-        keep_only(g_, std::vector<bool>(g_.ops.size(), true), kept);
+        drop_unproduced(g_);
         return std::move(g_);
     }
 

@@ -4,6 +4,7 @@
 #include "ir/builder.hpp"
 #include "ir/general/columns.hpp"
 #include "ir/product_form.hpp"
+#include "passes/simplify.hpp"
 
 #include <algorithm>
 #include <map>
@@ -425,13 +426,7 @@ private:
                 ops.push_back(std::move(g_.ops[i]));
         }
         g_.ops = std::move(ops);
-        std::vector<bool> kept(g_.values.size(), false);
-        for (std::size_t i = 0; i < kept.size(); ++i)
-            kept[i] = g_.values[i].role != Role::computed;
-        for (const Op& op : g_.ops)
-            for (const ValueId v : op.results)
-                kept[v.index()] = true;
-        keep_only(g_, std::vector<bool>(g_.ops.size(), true), kept);
+        drop_unproduced(g_);
     }
 
     Graph g_;

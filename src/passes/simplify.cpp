@@ -29,4 +29,15 @@ Graph simplify(Graph graph)
     return graph;
 }
 
+void drop_unproduced(Graph& graph)
+{
+    std::vector<bool> kept(graph.values.size(), false);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        kept[i] = graph.values[i].role != Role::computed;
+    for (const Op& op : graph.ops)
+        for (const ValueId v : op.results)
+            kept[v.index()] = true;
+    keep_only(graph, std::vector<bool>(graph.ops.size(), true), kept);
+}
+
 } // namespace trivium
