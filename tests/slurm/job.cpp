@@ -205,7 +205,7 @@ std::vector<std::string> failures(const std::vector<std::pair<std::string, std::
                 scenario();
                 return "";
             } catch (const std::exception& error) {
-                return name + ": " + error.what();
+                return str(name, ": ", error.what(), " (", name, ")"); // CI shows the end of a long text
             }
         }));
     std::vector<std::string> all;

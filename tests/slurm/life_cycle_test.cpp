@@ -53,8 +53,7 @@ TEST_CASE("jobs requeue themselves, concurrently")
         {"USR1, srun", [&] { asked(srun, ""); }},
         {"USR1, mpirun", [&] { asked(mpirun, with_mpirun); }},
         {"suspended",
-         [&] { // three times its duration, plus a stop, would exceed a minute; Slurm extends the end by the
-               // suspension
+         [&] { // Slurm extends the end by the suspension
              const std::string job =
                  suspended.submit(four_nodes + unasked + "--time=1 " + suspended.slow_calls("log", 50));
              suspended.wait_until("step 20 is saved", [&] {
@@ -63,7 +62,10 @@ TEST_CASE("jobs requeue themselves, concurrently")
              shell("scontrol suspend " + job);
              std::this_thread::sleep_for(std::chrono::seconds(20));
              shell("scontrol resume " + job);
-             suspended.wait_for_end(job, "COMPLETED", 0);
+             suspended.wait_until(
+                 "it has ended", [&] { return state_of(job).state == "COMPLETED"; }, 300);
+             suspended.require(has(suspended.log(), "the job's time limit: "), "it knows the new end");
+             suspended.require(state_of(job).restarts <= 1, "one launch, on a busy machine two");
              require_same(suspended, suspended.losses(), ground.losses(), 0);
          }},
         {"sweep",
