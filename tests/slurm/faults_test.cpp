@@ -6,7 +6,9 @@
 #include "io/temporary_folder.hpp"
 #include "slurm/job.hpp"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 using namespace trivium;
 using namespace trivium::slurm;
@@ -83,9 +85,10 @@ TEST_CASE("a rank is stopped, or Slurm's step daemon dies: the log names it, and
     const Run stopped = ground.run("stopped"), orphans = ground.run("orphans");
     const auto strike = [&](const Run& run, const std::string& signal, const std::string& node,
                             const std::string& program) {
-        const std::string job =
-            run.submit("--nodes=4 --ntasks-per-node=2", "train.sbatch", "job.watchdog=15");
+        const std::string job = run.submit("--nodes=4 --ntasks-per-node=2 " + run.slow_calls("log", 50),
+                                           "train.sbatch", "job.watchdog=15");
         run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500)); // a heartbeat of a step, one per second
         const std::string processes = cluster(str("pids ", node, " ", program, " ", job));
         shell(str("kill -", signal, " ", processes.substr(0, processes.find('\n'))));
         run.wait_until( // to the report's last line; it may arrive in parts
@@ -93,7 +96,7 @@ TEST_CASE("a rank is stopped, or Slurm's step daemon dies: the log names it, and
         const std::string log = run.log();
         run.require(has(log, "the run hangs: no heartbeat from rank") && has(log, "(" + node + ")"),
                     "a rank without heartbeat, with its node");
-        // The last heartbeat, sent once per second, may be from a save.
+        // The last heartbeat may be from a save.
         run.require(has(log, "last in step ") || has(log, "last in the save of step "), "its operation");
         run.wait_for_end(job, "COMPLETED", 1);
         require_same(run, run.losses(), ground.losses(), 0);
