@@ -206,7 +206,7 @@ private:
 double excess(const RunConfig& config, const Machine& machine, Bytes most, double arena)
 {
     const auto limit = static_cast<double>(config.parallel.memory_limit);
-    const double needed = arena + (machine.is_device ? static_cast<double>(machine.process) : 0);
+    const double needed = arena + static_cast<double>(machine.process);
     return std::max(limit > 0 ? arena / limit : 0, most > 0 ? needed / static_cast<double>(most) : 0);
 }
 
@@ -260,7 +260,7 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
 
 Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
 {
-    return plan.arena + (machine.is_device ? plan.process : plan.snapshot + plan.host_arena);
+    return plan.arena + plan.process + (machine.is_device ? 0 : plan.snapshot + plan.host_arena);
 }
 
 namespace {

@@ -43,7 +43,8 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
 /// the microbatches in flight.
 std::vector<Bytes> least_bytes_of_stages(const RunConfig& config);
 
-/// Memory that a plan needs: on a device, the arena and the process; on a host, the arena and the snapshot.
+/// Memory that a plan needs: the arena and the process; on a host, also the snapshot and the arena of the
+/// host.
 Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine);
 
 } // namespace trivium

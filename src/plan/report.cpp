@@ -198,7 +198,7 @@ std::string memory_table(const MemoryPlan& plan)
         row("host arena", plan.host_arena, "(in host memory: parallel.offload)");
     if (plan.snapshot > 0)
         row("snapshot", plan.snapshot, "(in host memory, for checkpoints)");
-    row("process", plan.process, "(constant of the machine file)");
+    row("process", plan.process, "(program, libraries, buffers outside the arena: `process` of the machine)");
     return out.str();
 }
 

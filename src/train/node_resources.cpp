@@ -11,6 +11,7 @@
 #include "runtime/device.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 
@@ -98,14 +99,33 @@ Bytes share_of_memory(Comm& world)
     return static_cast<Bytes>(*std::min_element(shares.begin(), shares.end()));
 }
 
-int ranks_on_same_cores(const Grid& grid)
+namespace {
+
+/// Number of ranks on this rank's node, itself included, with the same `place`.
+int ranks_in_same_place(const Grid& grid, const std::string& place)
 {
-    const std::vector<std::string> cores = gather_texts(grid.world(), usable_cores());
+    const std::vector<std::string> places = gather_texts(grid.world(), place);
     const auto own = static_cast<std::size_t>(grid.world().rank());
     int count = 0;
-    for (std::size_t rank = 0; rank < cores.size(); ++rank)
-        count += cores[rank] == cores[own] && grid.node_of_rank()[rank] == grid.node_of_rank()[own] ? 1 : 0;
+    for (std::size_t rank = 0; rank < places.size(); ++rank)
+        count += places[rank] == places[own] && grid.node_of_rank()[rank] == grid.node_of_rank()[own] ? 1 : 0;
     return count;
+}
+
+} // namespace
+
+int ranks_on_same_cores(const Grid& grid) { return ranks_in_same_place(grid, usable_cores()); }
+
+double computing_units(const Grid& grid, const std::string& device, int threads)
+{
+    const int sharers = ranks_in_same_place(grid, device.empty() ? usable_cores() : device);
+    const int cores = usable_core_count(); // 0: unknown
+    const int most = !device.empty() ? 1 : cores > 0 ? cores : sharers * threads;
+    const double own = std::min<double>(device.empty() ? threads : 1, static_cast<double>(most) / sharers);
+    double sum = 0;
+    for (const u64 share : gather_numbers(grid.world(), std::bit_cast<u64>(own)))
+        sum += std::bit_cast<double>(share);
+    return sum;
 }
 
 } // namespace trivium

@@ -24,4 +24,8 @@ Bytes share_of_memory(Comm& world);
 /// Number of ranks on this rank's node, itself included, that may use the same cores. All ranks call it.
 int ranks_on_same_cores(const Grid& grid);
 
+/// The devices, or the cores under `threads` threads per rank, with which all ranks together compute. What
+/// ranks share counts once. `device`: as in require_free_memory. All ranks call it.
+double computing_units(const Grid& grid, const std::string& device, int threads);
+
 } // namespace trivium

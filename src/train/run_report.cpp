@@ -10,6 +10,7 @@
 #include "schedule/trace.hpp"
 #include "train/grid_report.hpp"
 #include "train/learning_rate.hpp"
+#include "train/node_resources.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -18,16 +19,10 @@
 namespace trivium {
 
 RunReport::RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place)
-    : config_(config), engine_(engine), place_(place), first_rank_(place.grid.world().rank() == 0)
+    : config_(config), engine_(engine), place_(place), first_rank_(place.grid.world().rank() == 0),
+      units_(computing_units(place.grid, place.computing.address(), place.threads)),
+      peak_(units_ * place.machine.peak(compute_type(config.train.precision), 1))
 {
-}
-
-Flops RunReport::peak_flops() const
-{
-    const double each = config_.train.precision == Precision::bf16  ? place_.machine.flops_bf16
-                        : config_.train.precision == Precision::f64 ? place_.machine.flops_f64
-                                                                    : place_.machine.flops_f32;
-    return each * static_cast<double>(place_.machine.workers(place_.threads)) * place_.grid.world().size();
 }
 
 void RunReport::announce(const Batches& data, i64 first_step)
@@ -61,20 +56,24 @@ void RunReport::announce(const Batches& data, i64 first_step)
                         format_bytes(host.kept), format_bytes(host.transient)));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
+    const bool shared = units_ < static_cast<double>(place_.machine.workers(place_.threads)) * ranks;
     log_info(fmt::format(
-        "compute  {} x {}, {} of {}, {} model FLOPs per step; MFU relative to {}FLOP/s of '{}'",
+        "compute  {} x {}, {} of {}, {} model FLOPs per step; MFU relative to {}FLOP/s of '{}'{}",
         counted(ranks, "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"),
-        micro_batch(config_), format_si(compiled.flops), format_si(peak_flops()), place_.machine.name));
+        micro_batch(config_), format_si(compiled.flops), format_si(peak_), place_.machine.name,
+        shared ? fmt::format(" x {:.3g}, which the ranks share", units_) : ""));
 }
 
 MetricsRecord RunReport::step(const RunState& state, const StepResult& result, Seconds seconds,
                               const std::string& skipped)
 {
+    if (state.step == first_step_ + 1)
+        note_memory();
     const Flops flops = engine_.compiled().flops;
     const double loss = result.loss.mean();
     MetricsRecord record;
     const double tokens_per_second = result.loss.tokens / seconds;
-    const double mfu = flops / seconds / peak_flops();
+    const double mfu = flops / seconds / peak_;
     const double lr = learning_rate(config_.train, state.step);
     record.step = state.step;
     record.set("loss", loss);
@@ -202,7 +201,7 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
         log_info(fmt::format(
             "speed    {} tokens/s, {} per step, MFU {:.1f} %", format_si(tokens / train_seconds_),
             format_seconds(train_seconds_ / static_cast<double>(steps)),
-            100 * engine_.compiled().flops * static_cast<double>(steps) / train_seconds_ / peak_flops()));
+            100 * engine_.compiled().flops * static_cast<double>(steps) / train_seconds_ / peak_));
     }
     log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
                          steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",

@@ -19,32 +19,31 @@ struct RunPlace {
 
 class RunReport {
 public:
-    /// All arguments must outlive it.
+    /// All arguments must outlive it. All ranks make one.
     RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
 
     /// Model, data, grid, memory and compute, before the first step. All ranks call it.
     void announce(const Batches& data, i64 first_step);
 
     /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
-    /// empty: it was not.
+    /// empty: it was not. All ranks call it.
     MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
                        const std::string& skipped);
     /// Logs an evaluation after `step` and adds it to the step's metrics. All ranks call it.
     void evaluation(i64 step, const Evaluation& evaluation, MetricsRecord& record);
-    /// Collects the used and planned bytes of the largest rank. All ranks call it.
-    void note_memory();
-
     /// After the last step: totals, speed, memory, and the trace if log.trace is set. All ranks call it.
     void summarise(const RunState& state, const std::string& metrics_path) const;
 
 private:
-    Flops peak_flops() const;
+    void note_memory(); ///< collects the used and planned bytes of the largest rank
     void write_trace() const;
 
     const RunConfig& config_;
     const Engine& engine_;
     RunPlace place_;
     bool first_rank_;
+    double units_;                                 ///< devices or cores that compute
+    Flops peak_;                                   ///< FLOP/s of all of them
     i64 first_step_ = 0;                           ///< of this launch
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as last collected
     Bytes host_used_ = 0, host_planned_ = 0;       ///< the same of the arenas of the host

@@ -284,8 +284,6 @@ int Trainer::run()
         MetricsRecord record;
         const i64 next = state_.step + 1;
         train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
-        if (state_.step == first + 1)
-            report_->note_memory();
         const u64 agreed = agreement_ ? agreement_->wait() : agree(world_, flags());
         agreement_.reset();
         requests = agreed & (demand - 1);

@@ -25,9 +25,11 @@ RunConfig config_of(i64 layers, i64 heads, i64 batch, i64 data, i64 pipeline, i6
     return c;
 }
 
+/// `memory`: of a rank, in addition to what the process takes; 0: unknown.
 std::string chosen(const RunConfig& c, i64 ranks, Bytes memory = 0)
 {
-    const ParallelConfig p = choose_grid(c, ranks, memory).parallel;
+    const Bytes process = machine_called(default_machine()).process;
+    const ParallelConfig p = choose_grid(c, ranks, memory > 0 ? memory + process : 0).parallel;
     return str(p.data, "x", p.pipeline, "x", p.tensor);
 }
 

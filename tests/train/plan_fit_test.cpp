@@ -102,7 +102,7 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
     CHECK(roomy["ranks_sharing_memory"] == 4);
     Bytes sum = 0;
     for (const auto& rank : roomy["per_rank"])
-        sum += rank["arena_bytes"].get<Bytes>();
+        sum += rank["arena_bytes"].get<Bytes>() + roomy["process_bytes"].get<Bytes>();
     CHECK(roomy["memory_bytes_needed"] == sum);
     const auto verdict = [&](Bytes memory, i64 ranks_per_node) {
         write_text(folder / "node.toml",
@@ -227,6 +227,7 @@ TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of 
           "[release]")
 {
     Machine machine;
+    machine.process = 0;
     machine.ranks_per_node = 8;
     const RunConfig c =
         config_of({"model.preset=toy", "model.layers=4", "model.heads=12", "model.kv_heads=12",

@@ -1,5 +1,6 @@
 // Whole runs on grids of ranks, under the launcher.
 #include "base/check.hpp"
+#include "base/cores.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/metrics/metrics.hpp"
@@ -135,6 +136,10 @@ TEST_CASE("eight ranks have the losses of one, and use the arenas that plan prin
     REQUIRE(plan["per_rank"].size() == 8);
     CHECK(grid.err.find("all other ranks used what was planned") != std::string::npos);
     CHECK(run.metric("lb", "memory_bytes").back() == plan["arena_bytes"].get<double>());
+    // Ranks that share cores have the peak of these cores.
+    const int cores = std::min(8, usable_core_count());
+    CHECK(run.metric("lb", "mfu").back() * run.metric("lb", "step_seconds").back() ==
+          Approx(plan["model_flops_per_step"].get<double>() / (150e9 * cores)));
     for (const auto& rank : plan["per_rank"])
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
 }
