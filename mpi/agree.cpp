@@ -10,12 +10,6 @@ namespace trivium {
 
 namespace {
 
-template <class T>
-ConstPiece piece_of(const T& value)
-{
-    return {reinterpret_cast<const std::byte*>(&value), static_cast<Bytes>(sizeof value)};
-}
-
 /// An error's kind with the text of another rank.
 template <class Kind>
 class AgreedError final : public Kind, public Agreed {
@@ -69,66 +63,93 @@ FailureReport run_and_report(const std::function<void()>& work)
 
 namespace {
 
-/// `number` and `numbers` must stay valid until it is done.
-std::unique_ptr<Request> start_gathering(Comm& comm, const u64& number, std::vector<u64>& numbers)
+std::byte* number_bytes(u64& number) { return reinterpret_cast<std::byte*>(&number); }
+
+/// Texts in one: the size of each in 8 bytes, then the text.
+void append(std::string& bundle, const std::string& text)
 {
-    numbers.resize(static_cast<std::size_t>(comm.size()));
-    const std::vector<ConstPiece> sends(numbers.size(), piece_of(number));
-    std::vector<Piece> receives;
-    for (u64& each : numbers)
-        receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
-    return comm.exchange(sends, receives);
+    u64 size = text.size();
+    bundle.append(reinterpret_cast<const char*>(&size), sizeof size).append(text);
+}
+
+std::vector<std::string> texts_in(const std::string& bundle)
+{
+    std::vector<std::string> texts;
+    for (std::size_t at = 0; at < bundle.size();) {
+        u64 size = 0;
+        std::memcpy(&size, bundle.data() + at, sizeof size);
+        texts.push_back(bundle.substr(at + sizeof size, size));
+        at += sizeof size + size;
+    }
+    return texts;
+}
+
+void send_text(Comm& comm, int to, std::string& text)
+{
+    u64 size = text.size();
+    const auto first = comm.send(to, Comm::control_tag, {number_bytes(size), sizeof size});
+    comm.send(to, Comm::control_tag,
+              {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())})
+        ->wait();
+    first->wait();
+}
+
+std::string receive_text(Comm& comm, int from)
+{
+    u64 size = 0;
+    comm.receive(from, Comm::control_tag, {number_bytes(size), sizeof size})->wait();
+    std::string text(size, '\0');
+    comm.receive(from, Comm::control_tag,
+                 {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())})
+        ->wait();
+    return text;
+}
+
+/// On rank 0 the texts of all, in rank order. A binomial tree: MPI_Gatherv receives from all ranks at the
+/// root, and needs their sizes before.
+std::string gather_bundle(Comm& comm, const std::string& text)
+{
+    std::string bundle; // of the ranks from this one on
+    append(bundle, text);
+    for (int step = 1; step < comm.size(); step *= 2) {
+        if ((comm.rank() & step) != 0) {
+            send_text(comm, comm.rank() - step, bundle);
+            return "";
+        }
+        if (comm.rank() + step < comm.size())
+            bundle += receive_text(comm, comm.rank() + step);
+    }
+    return bundle;
 }
 
 } // namespace
 
-std::vector<u64> gather_numbers(Comm& comm, u64 number)
+std::string share_text(Comm& comm, const std::string& text)
 {
-    std::vector<u64> numbers;
-    start_gathering(comm, number, numbers)->wait();
-    return numbers;
-}
-
-std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
-{
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    const std::vector<u64> sizes = gather_numbers(comm, text.size());
-    std::vector<std::string> texts(ranks);
-    const std::vector<ConstPiece> sends(
-        ranks, {reinterpret_cast<const std::byte*>(text.data()), static_cast<Bytes>(text.size())});
-    std::vector<Piece> receives;
-    for (std::size_t r = 0; r < ranks; ++r) {
-        texts[r].resize(sizes[r]);
-        receives.push_back({reinterpret_cast<std::byte*>(texts[r].data()), static_cast<Bytes>(sizes[r])});
-    }
-    comm.exchange(sends, receives)->wait();
-    return texts;
+    u64 size = text.size();
+    comm.broadcast({number_bytes(size), sizeof size})->wait();
+    std::string shared = comm.rank() == 0 ? text : std::string(size, '\0');
+    comm.broadcast({reinterpret_cast<std::byte*>(shared.data()), static_cast<Bytes>(size)})->wait();
+    return shared;
 }
 
 std::vector<std::string> gather_to_first(Comm& comm, const std::string& text)
 {
-    const std::vector<u64> sizes = gather_numbers(comm, text.size());
-    std::vector<std::string> texts(sizes.size());
-    std::vector<ConstPiece> sends(sizes.size());
-    std::vector<Piece> receives(sizes.size());
-    sends[0] = {reinterpret_cast<const std::byte*>(text.data()), static_cast<Bytes>(text.size())};
-    for (std::size_t r = 0; comm.rank() == 0 && r < sizes.size(); ++r) {
-        texts[r].resize(sizes[r]);
-        receives[r] = {reinterpret_cast<std::byte*>(texts[r].data()), static_cast<Bytes>(texts[r].size())};
-    }
-    comm.exchange(sends, receives)->wait();
-    return texts;
+    return texts_in(gather_bundle(comm, text));
 }
 
-Agreement::Agreement(Comm& comm, u64 flags) : own_(flags), request_(start_gathering(comm, own_, flags_)) {}
-
-u64 Agreement::wait()
+std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
 {
-    request_->wait();
-    u64 any = 0;
-    for (const u64 each : flags_)
-        any |= each;
-    return any;
+    return texts_in(share_text(comm, gather_bundle(comm, text)));
+}
+
+std::vector<u64> gather_numbers(Comm& comm, u64 number)
+{
+    std::vector<u64> numbers;
+    for (const std::string& text :
+         gather_texts(comm, {reinterpret_cast<const char*>(&number), sizeof number}))
+        std::memcpy(&numbers.emplace_back(), text.data(), sizeof number);
+    return numbers;
 }
 
 u64 agree(Comm& comm, u64 flags) { return Agreement(comm, flags).wait(); }

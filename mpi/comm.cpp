@@ -5,6 +5,85 @@
 
 namespace trivium {
 
+namespace {
+
+/// Several transfers as one.
+class Transfers : public Request {
+public:
+    void add(std::unique_ptr<Request> part) { parts_.push_back(std::move(part)); }
+    bool test() override
+    {
+        for (; done_ < parts_.size(); ++done_)
+            if (!parts_[done_]->test())
+                return false;
+        return true;
+    }
+    void wait() override
+    {
+        for (; done_ < parts_.size(); ++done_)
+            parts_[done_]->wait();
+    }
+    std::vector<int> waits_for() const override { return parts_[done_]->waits_for(); }
+
+private:
+    std::vector<std::unique_ptr<Request>> parts_;
+    std::size_t done_ = 0;
+};
+
+/// Every member's flags, from all to all.
+class AnyByExchange final : public Request {
+public:
+    AnyByExchange(Comm& comm, u64& flags)
+        : flags_(flags), own_(flags), all_(static_cast<std::size_t>(comm.size()))
+    {
+        const std::vector<ConstPiece> sends(all_.size(),
+                                            {reinterpret_cast<const std::byte*>(&own_), sizeof own_});
+        std::vector<Piece> receives;
+        for (u64& each : all_)
+            receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
+        exchange_ = comm.exchange(sends, receives);
+    }
+    bool test() override
+    {
+        const bool done = exchange_->test();
+        if (done)
+            combine();
+        return done;
+    }
+    void wait() override
+    {
+        exchange_->wait();
+        combine();
+    }
+    std::vector<int> waits_for() const override { return exchange_->waits_for(); }
+
+private:
+    void combine()
+    {
+        for (const u64 each : all_)
+            flags_ |= each;
+    }
+
+    u64& flags_;
+    u64 own_;
+    std::vector<u64> all_; ///< by rank
+    std::unique_ptr<Request> exchange_;
+};
+
+} // namespace
+
+std::unique_ptr<Request> Comm::any(u64& flags) { return std::make_unique<AnyByExchange>(*this, flags); }
+
+std::unique_ptr<Request> Comm::broadcast(Piece piece)
+{
+    if (rank() > 0)
+        return receive(0, control_tag, piece);
+    auto sends = std::make_unique<Transfers>();
+    for (int to = 1; to < size(); ++to)
+        sends->add(send(to, control_tag, {piece.data, piece.bytes}));
+    return sends;
+}
+
 void Comm::keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int tag) const
 {
     const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());

@@ -51,6 +51,7 @@ public:
 class Comm {
 public:
     static constexpr int message_tags = 1024;  ///< number of tags for messages
+    static constexpr int control_tag = 1023;   ///< of the messages of the host's control
     static constexpr int exchange_tags = 1024; ///< number of tags for exchanges
 
     Comm(const Comm&) = delete;
@@ -74,6 +75,13 @@ public:
     /// Sends a message to member `to` with `tag` (0 to 1023). Messages with the same tag stay in order.
     virtual std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) = 0;
     virtual std::unique_ptr<Request> receive(int from, int tag, Piece piece) = 0;
+
+    // For the host's control. All members start these two in the same order; several may run concurrently.
+
+    /// Bitwise or of all members' `flags`, in place.
+    virtual std::unique_ptr<Request> any(u64& flags);
+    /// Member 0's piece, on all. \pre the same size on all members
+    virtual std::unique_ptr<Request> broadcast(Piece piece);
 
     /// All members call it, each with the members of its new group (ranks of this Comm, ascending). The
     /// groups of one call are disjoint. \pre the caller is a member of its group
@@ -106,13 +114,16 @@ std::unique_ptr<Comm> make_self_comm(int world_rank = 0);
 /// hang.
 void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
-// Collectives for small values of the host. All members call them.
+// Collectives for small values of the host. All members call them. A rank's messages grow with the logarithm
+// of the ranks.
 
-/// Each member's text, by rank.
-std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
-/// Each member's text on rank 0; empty texts on the other ranks. (Saves memory with many ranks.)
+/// Member 0's text, on all.
+std::string share_text(Comm& comm, const std::string& text);
+/// Each member's text on rank 0; nothing on the other ranks.
 std::vector<std::string> gather_to_first(Comm& comm, const std::string& text);
-/// Each member's number, by rank.
+/// Each member's text, by rank, on all.
+std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
+/// Each member's number, by rank, on all.
 std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// Bitwise or over all members: what all must react to (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
@@ -120,14 +131,17 @@ u64 agree(Comm& comm, u64 flags);
 /// The same in two parts, with other work between them.
 class Agreement {
 public:
-    Agreement(Comm& comm, u64 flags);
+    Agreement(Comm& comm, u64 flags) : flags_(flags), request_(comm.any(flags_)) {}
     Agreement(const Agreement&) = delete; // the transfer uses its members
     Agreement& operator=(const Agreement&) = delete;
-    u64 wait(); ///< once
+    u64 wait() ///< once
+    {
+        request_->wait();
+        return flags_;
+    }
 
 private:
-    u64 own_;
-    std::vector<u64> flags_; ///< by rank
+    u64 flags_;
     std::unique_ptr<Request> request_;
 };
 

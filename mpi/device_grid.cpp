@@ -11,7 +11,7 @@ namespace {
 /// The first member makes the id and sends it to the others.
 std::unique_ptr<DeviceComm> join_group(Comm& group, DeviceBackend& backend)
 {
-    const std::string id = gather_texts(group, group.rank() == 0 ? backend.make_id() : "").front();
+    const std::string id = share_text(group, group.rank() == 0 ? backend.make_id() : "");
     return backend.join(id, group.size(), group.rank(), DeviceGroup::all);
 }
 

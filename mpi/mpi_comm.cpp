@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <mpi.h>
 #include <numeric>
 #include <thread>
@@ -46,6 +47,19 @@ public:
         }
     }
 
+    /// Of the message that begins at `at`.
+    static int count(Bytes bytes, Bytes at)
+    {
+        return static_cast<int>(std::min(longest_message, bytes - at));
+    }
+    /// For a collective of MPI, which waits for any member.
+    MPI_Request* collective()
+    {
+        expected_.push_back(-1);
+        peers_.push_back(anyone);
+        return next();
+    }
+
     bool test() override
     {
         if (requests_.empty())
@@ -78,6 +92,8 @@ public:
             int over = 0;
             check_mpi(MPI_Request_get_status(requests_[i], &over, MPI_STATUS_IGNORE),
                       "MPI_Request_get_status");
+            if (over == 0 && peers_[i] == anyone)
+                return world_ranks_;
             if (over == 0)
                 ranks.push_back(world_ranks_[static_cast<std::size_t>(peers_[i])]);
         }
@@ -85,10 +101,8 @@ public:
     }
 
 private:
-    static int count(Bytes bytes, Bytes at)
-    {
-        return static_cast<int>(std::min(longest_message, bytes - at));
-    }
+    static constexpr int anyone = -1;
+
     MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
     /// Checks the sizes of the received messages.
@@ -161,6 +175,24 @@ public:
         return request;
     }
 
+    std::unique_ptr<Request> any(u64& flags) override
+    {
+        auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
+        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &flags, 1, MPI_UINT64_T, MPI_BOR, comm_,
+                                 request->collective()),
+                  "MPI_Iallreduce");
+        return request;
+    }
+    std::unique_ptr<Request> broadcast(Piece piece) override
+    {
+        auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
+        for (Bytes at = 0; at < piece.bytes; at += longest_message)
+            check_mpi(MPI_Ibcast(piece.data + at, MpiRequest::count(piece.bytes, at), MPI_BYTE, 0, comm_,
+                                 request->collective()),
+                      "MPI_Ibcast");
+        return request;
+    }
+
     std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
     {
         const int place = place_among(members);
@@ -215,17 +247,15 @@ std::unique_ptr<Comm> make_mpi_world(const std::string& node)
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     std::unique_ptr<Comm> given = as_world(world);
     const std::vector<std::string> nodes = gather_texts(*given, node);
-    const auto first = [&](std::size_t rank) {
-        return std::find(nodes.begin(), nodes.end(), nodes[rank]) - nodes.begin();
-    };
-    std::vector<std::ptrdiff_t> firsts;
-    for (std::size_t rank = 0; rank < nodes.size(); ++rank)
-        firsts.push_back(first(rank));
-    if (std::is_sorted(firsts.begin(), firsts.end()))
+    std::map<std::string, int> numbers; // by order of appearance
+    std::vector<int> places;
+    for (const std::string& each : nodes)
+        places.push_back(numbers.try_emplace(each, static_cast<int>(numbers.size())).first->second);
+    if (std::is_sorted(places.begin(), places.end()))
         return given;
     MPI_Comm sorted = MPI_COMM_NULL; // ranks with equal keys stay in order
     check_mpi(
-        MPI_Comm_split(world, 0, static_cast<int>(firsts[static_cast<std::size_t>(given->rank())]), &sorted),
+        MPI_Comm_split(world, 0, places[static_cast<std::size_t>(given->rank())], &sorted),
         "MPI_Comm_split");
     return as_world(sorted);
 }

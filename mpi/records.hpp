@@ -44,7 +44,7 @@ std::vector<T> gather_records_to_first(Comm& comm, const T& value)
 template <class T>
 T share_record(Comm& comm, const T& value)
 {
-    return from_records<T>(gather_texts(comm, comm.rank() == 0 ? to_record(value) : "")).front();
+    return from_records<T>({share_text(comm, comm.rank() == 0 ? to_record(value) : "")}).front();
 }
 
 } // namespace trivium

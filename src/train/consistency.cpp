@@ -11,34 +11,30 @@ namespace trivium {
 
 void require_same_config(Comm& world, const RunConfig& config)
 {
-    const std::vector<std::string> all = gather_texts(world, to_toml(config) + config.parallel.schedule_rows);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if (all[rank] == all[0])
-            continue;
-        std::istringstream first(all[0]), other(all[rank]);
+    const std::string own = to_toml(config) + config.parallel.schedule_rows, first = share_text(world, own);
+    succeed_together(world, [&] {
+        if (own == first)
+            return;
+        std::istringstream theirs(first), ours(own);
         std::string a, b;
-        while (std::getline(first, a) && std::getline(other, b) && a == b)
+        while (std::getline(theirs, a) && std::getline(ours, b) && a == b)
             ;
-        succeed_together(world, [&] { // every rank finds the same difference
-            throw UserError({str("rank ", rank), "has a different config from rank 0",
-                             str("'", b, "', rank 0 has '", a, "'"),
-                             "start every rank with the same file and overrides"});
-        });
-    }
+        throw UserError({"", "has a different config from rank 0", str("'", b, "', rank 0 has '", a, "'"),
+                         "start every rank with the same file and overrides"});
+    });
 }
 
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store)
 {
-    const std::vector<std::string> all =
-        gather_texts(world, str(store.size(), " tokens, vocabulary ", store.vocab(), ", ",
-                                store.fingerprint(), ", hash ", std::hex, store.tokens_hash()));
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-        if (all[rank] != all[0])
-            succeed_together(world, [&] {
-                throw UserError(
-                    {path, str("is not the same on rank ", rank, " as on rank 0"), all[rank] + "; " + all[0],
-                     "copy the same store to all nodes, or put it on a file system that they share"});
-            });
+    const std::string own = str(store.size(), " tokens, vocabulary ", store.vocab(), ", ",
+                                store.fingerprint(), ", hash ", std::hex, store.tokens_hash()),
+                      first = share_text(world, own);
+    succeed_together(world, [&] {
+        if (own != first)
+            throw UserError({path, str("is not the same on rank ", world.rank(), " as on rank 0"),
+                             own + "; " + first,
+                             "copy the same store to all nodes, or put it on a file system that they share"});
+    });
 }
 
 void require_shared_folder(Comm& world, const std::string& dir)

@@ -171,6 +171,20 @@ void agreement(Comm& comm)
         TRV_CHECK(texts.at(static_cast<std::size_t>(r)) ==
                       std::string(static_cast<std::size_t>(r * 5000), 'x') + std::to_string(r),
                   "text of rank ", r);
+    TRV_CHECK(gather_to_first(comm, std::to_string(comm.rank())).size() ==
+                  (comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0),
+              "texts on rank 0 alone");
+    TRV_CHECK(gather_numbers(comm, ~static_cast<u64>(comm.rank())).back() ==
+                  ~static_cast<u64>(comm.size() - 1),
+              "number of the last rank");
+    for (const std::size_t length : {0, 1, 100'000})
+        TRV_CHECK(share_text(comm, std::string(comm.rank() == 0 ? length : 7, 'a')) ==
+                      std::string(length, 'a'),
+                  "text of rank 0");
+    Agreement first(comm, comm.rank() == 0 ? 1 : 0); // two at once, other transfers in between
+    Agreement second(comm, 2);
+    exchanges(comm);
+    TRV_CHECK(second.wait() == 2 && first.wait() == 1, "two agreements at once");
     TRV_CHECK(agree(comm, 0) == 0, "nobody sets a bit");
     TRV_CHECK(agree(comm, u64{1} << (63 - comm.rank())) == ~u64{0} << (64 - comm.size()), "each sets a bit");
 }
