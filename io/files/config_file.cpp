@@ -5,6 +5,7 @@
 #include "io/files/files.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <type_traits>
 
 #include <toml++/toml.h>
@@ -245,6 +246,19 @@ std::string to_toml(const RunConfig& config, const std::vector<std::string>& tab
         });
     });
     return text;
+}
+
+std::map<std::string, std::string> values_by_key(const std::string& toml)
+{
+    std::map<std::string, std::string> values;
+    std::istringstream lines(toml);
+    std::string table;
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with('[') && line.ends_with(']'))
+            table = line.substr(1, line.size() - 2) + ".";
+        else if (const std::size_t equals = line.find(" = "); equals != std::string::npos)
+            values[table + line.substr(0, equals)] = line.substr(equals + 3);
+    return values;
 }
 
 std::string config_reference()

@@ -2,6 +2,7 @@
 // Config files: TOML text <-> RunConfig, by a generic walk over the keys that the structs list.
 #include "config/run_config.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ RunConfig parse_config(const std::string& text, const std::string& name,
 /// All keys of `tables` as TOML; of all tables if it is empty. parse_config of the complete text yields the
 /// same RunConfig, bit for bit.
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables = {});
+
+/// The values in a text of to_toml, as TOML, by dotted key ("train.lr"). Also of keys that this version does
+/// not know.
+std::map<std::string, std::string> values_by_key(const std::string& toml);
 
 /// The reference page in Markdown: for each config table, the type, default and meaning of its keys.
 std::string config_reference();

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 namespace trivium {
 
@@ -40,6 +41,68 @@ std::string describe(const ConfigValue& value)
 }
 
 bool is_whole(double number) { return std::trunc(number) == number && std::abs(number) < 0x1p53; }
+
+/// Keys of configs and machine files that are numbers of bytes.
+bool is_in_bytes(const std::string& key)
+{
+    static const char* const keys[] = {"parallel.memory_limit",
+                                       "parallel.tile",
+                                       "parallel.bucket",
+                                       "memory",
+                                       "process",
+                                       "cache",
+                                       "scratch_product",
+                                       "scratch_attention",
+                                       "scratch_reduction",
+                                       "scratch_exchange"};
+    return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+}
+
+const char* const byte_units = "kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB and TiB (powers of 1024)";
+
+/// A number with a suffix: 20 and "gb" of "20 GB". nullopt for other texts.
+std::optional<std::pair<double, std::string>> number_with_suffix(const std::string& text)
+{
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    std::string suffix;
+    for (const char* at = end; at != text.data() + text.size(); ++at)
+        if (*at != ' ')
+            suffix += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
+    if (error != std::errc{} || suffix.empty() ||
+        !std::all_of(suffix.begin(), suffix.end(), [](char c) { return c >= 'a' && c <= 'z'; }))
+        return std::nullopt;
+    return std::pair(number, suffix);
+}
+
+/// The bytes that a string such as "20GB" or "1.5 GiB" states, if the key is one of bytes and it states some.
+/// Throws UserError for another unit.
+std::optional<Bytes> bytes_with_unit(const ConfigValue& value)
+{
+    const auto* text = value.node.as_string();
+    const auto parsed = text == nullptr ? std::nullopt : number_with_suffix(text->get());
+    if (!parsed)
+        return std::nullopt;
+    const auto& [number, unit] = *parsed;
+    const bool in_bytes = is_in_bytes(value.key);
+    double factor = unit == "b" ? 1 : 0, decimal = 1, binary = 1;
+    for (const char prefix : {'k', 'm', 'g', 't', 'p'}) {
+        decimal *= 1000;
+        binary *= 1024;
+        factor = unit == str(prefix, 'b') ? decimal : unit == str(prefix, "ib") ? binary : factor;
+    }
+    if (factor == 0 && !in_bytes)
+        return std::nullopt;
+    const double bytes = number * factor;
+    if (factor == 0 || !in_bytes || !(std::abs(bytes) < 0x1p62))
+        throw UserError({value.place, str("'", value.key, "' is ", describe(value)),
+                         !in_bytes     ? "this key takes no unit"
+                         : factor == 0 ? str("'", unit, "' is not a unit of bytes")
+                                       : "it is too large",
+                         in_bytes ? str("write a number of bytes, alone or with one of ", byte_units)
+                                  : "write the number alone"});
+    return static_cast<Bytes>(std::llround(bytes));
+}
 
 /// Reads an integer or a float; returns false for other types.
 bool get_number(const toml::node& node, double& number)
@@ -173,16 +236,21 @@ void assign(i64& target, const ConfigValue& value)
         target = integer->get();
         return;
     }
+    if (const std::optional<Bytes> bytes = bytes_with_unit(value)) {
+        target = *bytes;
+        return;
+    }
     const auto* real = value.node.as_floating_point();
     if (real == nullptr || !is_whole(real->get()))
-        throw_wrong_type(value, "an integer",
+        throw_wrong_type(value,
+                         is_in_bytes(value.key) ? "an integer or a size such as \"20GB\"" : "an integer",
                          value.node.is_string() ? "write the digits without quotes" : "");
     target = static_cast<i64>(real->get());
 }
 
 void assign(double& target, const ConfigValue& value)
 {
-    if (!get_number(value.node, target))
+    if (bytes_with_unit(value); !get_number(value.node, target))
         throw_wrong_type(value, "a number",
                          value.node.is_string() ? "write it without quotes, like 3e-4" : "");
 }
@@ -198,6 +266,11 @@ void assign(bool& target, const ConfigValue& value)
 
 void assign(std::string& target, const ConfigValue& value)
 {
+    if (value.key == "parallel.bucket")
+        if (const std::optional<Bytes> bytes = bytes_with_unit(value)) {
+            target = std::to_string(*bytes);
+            return;
+        }
     if (const auto* text = value.node.as_string())
         target = text->get();
     else if (!value.text.empty()) // an override needs no quotes: log.dir=2026

@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/files/config_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +54,32 @@ Difference compare(const CheckpointReader& a, const CheckpointReader& b, const C
     return found;
 }
 
-/// The differing keys of the run's state.
+/// Config keys that only say where files are. What is in the files is compared by itself.
+bool is_place(const std::string& key)
+{
+    static const char* const places[] = {"data.train",     "data.valid", "data.tokenizer",
+                                         "checkpoint.dir", "log.dir",    "log.trace"};
+    return std::find(std::begin(places), std::end(places), key) != std::end(places);
+}
+
+/// The differing config keys.
+Json compare_configs(const std::string& a, const std::string& b)
+{
+    Json rows = Json::array();
+    const auto x = values_by_key(a), y = values_by_key(b);
+    auto keys = x;
+    keys.insert(y.begin(), y.end());
+    const auto value = [](const auto& values, const std::string& key) {
+        const auto found = values.find(key);
+        return found == values.end() ? std::string("absent") : found->second;
+    };
+    for (const auto& [key, unused] : keys)
+        if (value(x, key) != value(y, key))
+            rows.push_back({{"key", key}, {"a", value(x, key)}, {"b", value(y, key)}});
+    return rows;
+}
+
+/// The differing keys of the run's state, without its config.
 Json compare_states(const RunState& a, const RunState& b)
 {
     Json rows = Json::array();
@@ -76,7 +102,6 @@ Json compare_states(const RunState& a, const RunState& b)
     compare("build", a.build, b.build);
     compare("machine", a.machine, b.machine);
     compare("cost_table", a.cost_table, b.cost_table);
-    compare("config", a.config, b.config);
     compare("imported", a.imported, b.imported);
     return rows;
 }
@@ -115,15 +140,22 @@ Json compare_tensors(const CheckpointReader& a, const CheckpointReader& b)
     return rows;
 }
 
-void print(const DiffArguments& arguments, const Json& state, const Json& tensors, std::size_t all)
+void print(const DiffArguments& arguments, const Json& state, const Json& places, const Json& tensors,
+           std::size_t all)
 {
+    const auto text = [](const Json& value, bool quoted) {
+        return quoted ? value.dump() : value.get<std::string>();
+    };
     for (const Json& row : state)
-        if (row["key"] == "config")
-            fmt::print("config      differs (`trivium checkpoint show` prints each)\n");
-        else if (row["key"] == "imported")
+        if (const auto key = row["key"].get<std::string>(); key == "imported")
             fmt::print("imported    differs (files of the imported model)\n");
-        else
-            fmt::print("{:<11} {} and {}\n", row["key"].get<std::string>(), row["a"].dump(), row["b"].dump());
+        else {
+            const bool quoted = key.find('.') == std::string::npos; // values of the config are quoted already
+            fmt::print("{:<11} {} and {}\n", key, text(row["a"], quoted), text(row["b"], quoted));
+        }
+    for (const Json& row : places)
+        fmt::print("{:<11} {} and {} (not a difference: it only says where files are)\n",
+                   row["key"].get<std::string>(), row["a"].get<std::string>(), row["b"].get<std::string>());
     for (const Json& row : tensors) {
         const auto name = row["tensor"].get<std::string>(), problem = row["problem"].get<std::string>();
         if (problem == "other values")
@@ -147,19 +179,23 @@ int diff(const DiffArguments& arguments)
 {
     const CheckpointReader a = CheckpointReader::open(newest_checkpoint(arguments.a)),
                            b = CheckpointReader::open(newest_checkpoint(arguments.b));
-    const Json state = compare_states(a.state(), b.state()), tensors = compare_tensors(a, b);
+    Json state = compare_states(a.state(), b.state()), places = Json::array();
+    for (const Json& row : compare_configs(a.state().config, b.state().config))
+        (is_place(row["key"].get<std::string>()) ? places : state).push_back(row);
+    const Json tensors = compare_tensors(a, b);
     if (arguments.json)
         fmt::print("{}\n", Json{{"a", a.path()},
                                 {"b", b.path()},
                                 {"same_tensors", tensors.empty()},
                                 {"same_state", state.empty()},
                                 {"state", state},
+                                {"places", places},
                                 {"tensors", tensors}}
                                .dump(2, ' ', false, Json::error_handler_t::replace));
     else {
         const auto others = std::count_if(tensors.begin(), tensors.end(),
                                           [](const Json& row) { return row["problem"] == "only in b"; });
-        print(arguments, state, tensors, a.tensors().size() + static_cast<std::size_t>(others));
+        print(arguments, state, places, tensors, a.tensors().size() + static_cast<std::size_t>(others));
     }
     return state.empty() && tensors.empty() ? 0 : 1;
 }

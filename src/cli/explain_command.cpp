@@ -157,7 +157,9 @@ std::string config_page()
         "nearest known key.\n"
         "Paths are relative to the folder in which the command runs. `train`, `plan` and `explain` warn on "
         "stderr about keys\n"
-        "without effect.\n\n" +
+        "without effect. Keys that are numbers of bytes take a unit in quotes: `\"20GB\"` (powers of 1000) "
+        "or "
+        "`\"20GiB\"`\n(powers of 1024).\n\n" +
         config_reference() +
         "\n## Presets\n\n`model.preset` starts from a named shape. A `vocab` of 0 means that of the "
         "tokenizer.\n\n"

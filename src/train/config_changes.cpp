@@ -7,24 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <map>
 #include <numbers>
-#include <sstream>
 
 namespace trivium {
 
 namespace {
-
-/// The values of a table, as TOML, by key ("train.lr").
-std::map<std::string, std::string> values_of(const RunConfig& config, const std::string& table)
-{
-    std::map<std::string, std::string> values;
-    std::istringstream lines(to_toml(config, {table}));
-    for (std::string line; std::getline(lines, line);)
-        if (const std::size_t equals = line.find(" = "); equals != std::string::npos)
-            values[table + "." + line.substr(0, equals)] = line.substr(equals + 3);
-    return values;
-}
 
 bool is_one_of(const std::string& key, const std::vector<std::string>& keys)
 {
@@ -71,8 +58,8 @@ std::vector<std::string> changes_since(const RunState& state, const RunConfig& n
     const RunConfig before = parse_config(state.config, "the checkpoint's config");
     std::vector<std::string> changes;
     std::string schedule;
-    const auto then = values_of(before, "train");
-    for (const auto& [key, value] : values_of(now, "train")) {
+    const auto then = values_by_key(to_toml(before, {"train"}));
+    for (const auto& [key, value] : values_by_key(to_toml(now, {"train"}))) {
         const auto old = then.find(key);
         if (old == then.end() || old->second == value || is_one_of(key, without_effect) ||
             key == "train.seed" || key == "train.init_from")

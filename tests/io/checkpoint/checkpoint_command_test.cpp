@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "cli/commands.hpp"
+#include "io/files/config_file.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
@@ -216,6 +217,31 @@ TEST_CASE("diff lists the tensors that differ, for any grids")
     const auto states = nlohmann::json::parse(checkpoint({"diff", c, d, "--json"}).text)["state"];
     REQUIRE(states.size() == 1); // equal runs may be different jobs
     CHECK(states[0]["key"] == "recent_losses");
+}
+
+TEST_CASE("diff names the config keys that differ; where files are makes no difference")
+{
+    const TemporaryFolder folder;
+    RankTensors own(tilings()[0], 0);
+    own.fill();
+    const auto save = [&](const std::string& name, const std::vector<std::string>& overrides) {
+        const RunState state{.step = 4, .config = to_toml(parse_config("", "t", overrides))};
+        return save_checkpoint(*make_self_comm(), folder / name, state, own.pieces, 0);
+    };
+    const std::string a = save("a", {"checkpoint.dir=ck-a", "log.dir=log-a", "data.train=a.h5"}),
+                      b = save("b", {"checkpoint.dir=ck-b", "log.dir=log-b", "data.train=b.h5"}),
+                      c = save("c", {"checkpoint.dir=ck-b", "train.lr=0.5"});
+    const Printed alike = checkpoint({"diff", a, b});
+    INFO(alike.text);
+    CHECK(alike.status == 0);
+    CHECK(has(alike.text, "checkpoint.dir \"ck-a\" and \"ck-b\""));
+    const Printed unlike = checkpoint({"diff", a, c});
+    INFO(unlike.text);
+    CHECK(unlike.status == 1);
+    CHECK(has(unlike.text, "train.lr    3e-04 and 0.5\n"));
+    const auto json = nlohmann::json::parse(checkpoint({"diff", a, b, "--json"}).text);
+    CHECK(json["same_state"] == true);
+    CHECK(json["places"].size() == 3);
 }
 
 TEST_CASE("prune keeps the newest undamaged checkpoints, and never removes the last one")

@@ -123,6 +123,37 @@ TEST_CASE("the error for a wrong type names what was found and what is expected"
     CHECK(says(config_error("", {"train.steps=1\ntrain=2"}), "override"));
 }
 
+TEST_CASE("every key of bytes takes units, and no other key does")
+{
+    CHECK(parse_config("[parallel]\nmemory_limit = \"20GB\"\ntile = \"1.5 MiB\"\n", "t")
+              .parallel.memory_limit == 20000000000);
+    const ParallelConfig p =
+        parse_config("", "t",
+                     {"parallel.memory_limit=20GiB", "parallel.tile=1.5 mib", "parallel.bucket=64kB"})
+            .parallel;
+    CHECK(p.memory_limit == 21474836480);
+    CHECK(p.tile == 1572864);
+    CHECK(p.bucket == "64000");
+    // The keys whose description says so.
+    const RunConfig config;
+    RunConfig::tables(config, [&](const char* table, const auto& keys) {
+        keys.keys(keys, [&](const char* key, const auto& value, const char* meaning) {
+            const std::string text = str(table, ".", key, "=1kB");
+            const bool bytes = has(meaning, "bytes") && !has(meaning, "per second");
+            const bool is_number = std::is_arithmetic_v<std::decay_t<decltype(value)>>;
+            INFO(text);
+            if (bytes)
+                CHECK_NOTHROW(parse_config("", "t", {text}));
+            else if (is_number)
+                CHECK_THROWS_AS(parse_config("", "t", {text}), UserError);
+        });
+    });
+    CHECK(says(config_error("", {"train.steps=1kB"}), "takes no unit"));
+    CHECK(says(config_error("", {"parallel.memory_limit=20G"}), "'g' is not a unit of bytes"));
+    CHECK(says(config_error("", {"parallel.memory_limit=1e9TB"}), "too large"));
+    CHECK(says(config_error("", {"parallel.tile=much"}), "an integer or a size"));
+}
+
 TEST_CASE("syntax errors have line and column; a missing file is a UserError")
 {
     CHECK(says(config_error("[train]\nlr = \n"), "run.toml:2:", "TOML"));
