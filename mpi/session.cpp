@@ -110,7 +110,9 @@ int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfi
         return body(session);
     } catch (const Error& error) {
         const auto* agreed = dynamic_cast<const Agreed*>(&error);
-        if (!agreed || agreed->rank() == 0)
+        if (!agreed)
+            print_error(str("rank ", session.rank(), ": ", error.what()).c_str());
+        else if (agreed->rank() == 0)
             print_error(error.what());
         if (agreed && agreed->members() == session.ranks())
             return session.ends_with(leave_status(error.exit_status()));

@@ -40,10 +40,10 @@ private:
     std::unique_ptr<Comm> world_;
 };
 
-/// Runs `body` in a session and returns its status. If one of several ranks throws, it prints "trivium: " and
-/// the message to stderr and ends all ranks at once with the error's exit status. Only the first member
-/// prints an error that all members of a group throw (see Agreed); if the group is the world, each rank
-/// returns the status. A single rank rethrows the exception.
+/// Runs `body` in a session and returns its status. If one of several ranks throws, it prints "trivium: ",
+/// its rank and the message to stderr and ends all ranks at once with the error's exit status. Only the first
+/// member prints an error that all members of a group throw (see Agreed); if the group is the world, each
+/// rank returns the status. A single rank rethrows the exception.
 int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfig& watch = {});
 
 /// One line of the MPI library's description.

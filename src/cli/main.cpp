@@ -5,7 +5,10 @@
 #include "cli/commands.hpp"
 #include "version.hpp"
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
 
 namespace trivium {
 
@@ -28,6 +31,25 @@ int run(int argc, char* argv[])
     return line.run(argc, argv);
 }
 
+/// Rank of this process, as its launcher states it without MPI; 0 without a launcher.
+long launched_rank()
+{
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID"})
+        if (const char* value = std::getenv(name))
+            return std::strtol(value, nullptr, 10);
+    return 0;
+}
+
+/// An error before MPI's start, such as an unknown option, is usually one of all ranks: the launcher ends the
+/// others when rank 0 has printed it.
+void print_error(const std::string& what)
+{
+    if (launched_rank() > 0)
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+    log_progress("");
+    std::fprintf(stderr, "trivium: %s\n", what.c_str());
+}
+
 } // namespace
 
 } // namespace trivium
@@ -37,11 +59,10 @@ int main(int argc, char* argv[])
     try {
         return trivium::run(argc, argv);
     } catch (const trivium::Error& error) {
-        trivium::log_progress("");
-        std::fprintf(stderr, "trivium: %s\n", error.what());
+        trivium::print_error(error.what());
         return trivium::leave_status(error.exit_status());
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "trivium: %s\n", trivium::describe_exception(error).c_str());
+        trivium::print_error(trivium::describe_exception(error));
         return trivium::leave_status(1);
     }
 }

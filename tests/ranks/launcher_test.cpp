@@ -53,8 +53,8 @@ void check(const Seen& seen, int status, const std::string& message)
 
 TEST_CASE("a rank that throws ends all ranks, with one message and its status")
 {
-    check(launch("throw"), 2, "run.toml: no good\n");
-    check(launch("failure"), 1, "disk: full\n");
+    check(launch("throw"), 2, "rank 1: run.toml: no good\n");
+    check(launch("failure"), 1, "rank 1: disk: full\n");
     check(launch("odd"), 1, "rank 1: internal error: something odd\n");
 }
 

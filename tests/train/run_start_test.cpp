@@ -409,3 +409,17 @@ TEST_CASE("a command for one rank reports it if more were started")
     CHECK(count(outcome.out, "loss ") == 1);
     CHECK_FALSE(has(run_program({"eval", "run.toml"}, run.folder.path()).err, "ranks were started"));
 }
+
+TEST_CASE("an error that all ranks have is printed once, also one of the command line")
+{
+    const Run run;
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"train"},
+                                                  {"trian"},
+                                                  {"train", "run.toml", "--no"},
+                                                  {"train", "run.toml", "a.b=1"}}) {
+        const Outcome outcome = run_ranks({{4, words}}, run.folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(count(outcome.err, "trivium: ") == 1);
+    }
+}
