@@ -18,6 +18,16 @@ namespace {
 /// MPI counts bytes in an int: longer pieces are sent as several messages, which stay in order.
 constexpr Bytes longest_message = Bytes{1} << 30;
 
+/// For the watchdog: a call of MPI that does not return (a foreign process holds a connection open) is a hang
+/// and not a long computation.
+class InMpi {
+public:
+    explicit InMpi(const char* call) { Activity::of_process().calls(call); }
+    InMpi(const InMpi&) = delete;
+    InMpi& operator=(const InMpi&) = delete;
+    ~InMpi() { Activity::of_process().calls(nullptr); }
+};
+
 class MpiRequest final : public Request {
 public:
     MpiRequest(MPI_Comm comm, const std::vector<int>& world_ranks, std::size_t pieces)
@@ -30,6 +40,7 @@ public:
 
     void send(int to, int tag, ConstPiece piece)
     {
+        const InMpi in("MPI_Isend");
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(-1);
             peers_.push_back(to);
@@ -39,6 +50,7 @@ public:
     }
     void receive(int from, int tag, Piece piece)
     {
+        const InMpi in("MPI_Irecv");
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(count(piece.bytes, at));
             peers_.push_back(from);
@@ -64,6 +76,7 @@ public:
     {
         if (requests_.empty())
             return true;
+        const InMpi in("MPI_Testall");
         int over = 0;
         statuses_.resize(requests_.size());
         const int code =
@@ -177,14 +190,16 @@ public:
 
     std::unique_ptr<Request> any(u64& flags) override
     {
+        const InMpi in("MPI_Iallreduce");
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
-        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &flags, 1, MPI_UINT64_T, MPI_BOR, comm_,
-                                 request->collective()),
-                  "MPI_Iallreduce");
+        check_mpi(
+            MPI_Iallreduce(MPI_IN_PLACE, &flags, 1, MPI_UINT64_T, MPI_BOR, comm_, request->collective()),
+            "MPI_Iallreduce");
         return request;
     }
     std::unique_ptr<Request> broadcast(Piece piece) override
     {
+        const InMpi in("MPI_Ibcast");
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
         for (Bytes at = 0; at < piece.bytes; at += longest_message)
             check_mpi(MPI_Ibcast(piece.data + at, MpiRequest::count(piece.bytes, at), MPI_BYTE, 0, comm_,
@@ -254,9 +269,8 @@ std::unique_ptr<Comm> make_mpi_world(const std::string& node)
     if (std::is_sorted(places.begin(), places.end()))
         return given;
     MPI_Comm sorted = MPI_COMM_NULL; // ranks with equal keys stay in order
-    check_mpi(
-        MPI_Comm_split(world, 0, places[static_cast<std::size_t>(given->rank())], &sorted),
-        "MPI_Comm_split");
+    check_mpi(MPI_Comm_split(world, 0, places[static_cast<std::size_t>(given->rank())], &sorted),
+              "MPI_Comm_split");
     return as_world(sorted);
 }
 

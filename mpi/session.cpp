@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <mpi.h>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 namespace trivium {
@@ -25,6 +26,16 @@ bool launched_as_rank()
         if (std::getenv(name))
             return true;
     return false;
+}
+
+/// On one node Open MPI needs no TCP. Whatever connects to its ports (another user, a port scanner) and stays
+/// stalls the rank. A value of the user's stays.
+void close_tcp_on_one_node()
+{
+    const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"), *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"),
+               *nodes = std::getenv("SLURM_STEP_NUM_NODES");
+    if (all && here ? std::string_view(all) == here : nodes && std::string_view(nodes) == "1")
+        setenv("OMPI_MCA_btl", "^tcp,ofi", 0); // ofi: libfabric over TCP
 }
 
 } // namespace
@@ -46,8 +57,13 @@ Session::Session(const LaunchWatchConfig& watch)
     int provided = 0;
     {
         const LaunchWatch waits("the start of MPI", watch);
+        close_tcp_on_one_node();
         check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
         started_ = true;
+        if (provided < MPI_THREAD_FUNNELED)
+            throw UserError({"MPI", "does not support programs with threads (MPI_THREAD_FUNNELED)",
+                             "kernels and saves run on threads",
+                             "install an MPI library that was built with support for threads"});
         world_ = make_mpi_world(node_name());
     }
     if (world_->size() == 1)

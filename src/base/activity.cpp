@@ -32,7 +32,8 @@ Activity::Reading Activity::read() const
 {
     const std::lock_guard lock(mutex_);
     const i64 piece = piece_;
-    return {progress_, phase_, describe_ && piece >= 0 ? describe_(piece) : "", waits_};
+    const char* call = call_.load(std::memory_order_relaxed);
+    return {progress_, phase_, describe_ && piece >= 0 ? describe_(piece) : "", waits_, call ? call : ""};
 }
 
 } // namespace trivium

@@ -29,15 +29,21 @@ public:
     /// Waits for `whom` ("rank 3"); empty: no longer waits. Not progress.
     void waits_for(const std::string& whom);
 
+    /// Names a library call that should return at once, such as a poll of MPI; null: it has returned. Not
+    /// progress. The name must outlive the process.
+    void calls(const char* name) { call_.store(name, std::memory_order_relaxed); }
+
     struct Reading {
         u64 progress = 0;
         std::string phase{}, piece{}, waits{}; ///< empty: none
+        std::string call{};                    ///< a library call that has not returned
     };
     Reading read() const;
 
 private:
     std::atomic<u64> progress_{0};
     std::atomic<i64> piece_{-1};
+    std::atomic<const char*> call_{nullptr};
     mutable std::mutex mutex_; ///< guards the members below
     std::string phase_ = "the start", waits_;
     std::function<std::string(i64)> describe_;

@@ -33,8 +33,10 @@ std::string state_of(const RankReport& n, Seconds limit)
     if (n.silent > limit)
         return "no heartbeat; last in " + activity_of(n) +
                (n.waits.empty() ? "" : ", where it waited for " + n.waits);
-    return n.waits.empty() ? "computes in " + activity_of(n)
-                           : "waits for " + n.waits + " in " + activity_of(n);
+    return (!n.waits.empty()  ? "waits for " + n.waits
+            : !n.call.empty() ? "does not return from " + n.call
+                              : "computes") +
+           " in " + activity_of(n);
 }
 
 std::string line_of(const std::string& ranks, const std::string& what, Seconds time)
@@ -85,7 +87,7 @@ std::string describe_rank(int rank, const RankReport& n, Seconds limit)
 
 Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double much_longer)
 {
-    std::vector<int> silent, working, missed;
+    std::vector<int> silent, working, caught, missed;
     Seconds shortest = 1e30; // without progress, among ranks with heartbeats
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
         const RankReport& n = reports[rank];
@@ -96,8 +98,10 @@ Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double
             missed.push_back(static_cast<int>(rank));
         if (!is_heard && n.heard)
             silent.push_back(static_cast<int>(rank));
-        if (is_heard ? n.waits.empty() : !n.heard)
+        if (is_heard ? n.waits.empty() && n.call.empty() : !n.heard)
             working.push_back(static_cast<int>(rank));
+        if (is_heard && n.waits.empty() && !n.call.empty())
+            caught.push_back(static_cast<int>(rank));
         if (is_heard)
             shortest = std::min(shortest, n.stalled);
     }
@@ -112,7 +116,11 @@ Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double
         d.cause = str("no heartbeat from ", print_ranks_of(silent, reports));
     } else if (!moves && known) {
         d.health = working.empty() || shortest > much_longer * limit ? Health::hung : Health::slow;
-        d.cause = working.empty()
+        d.cause = !caught.empty()
+                      ? str(print_ranks_of(caught, reports), caught.size() == 1 ? " does" : " do",
+                            " not return from ", reports[static_cast<std::size_t>(caught.front())].call,
+                            ", and no data moves")
+                  : working.empty()
                       ? "all ranks wait, and no data moves"
                       : str(print_ranks_of(working, reports), working.size() == 1 ? " computes" : " compute",
                             " in one operation, and all other ranks wait");

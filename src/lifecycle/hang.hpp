@@ -17,6 +17,7 @@ struct RankReport {
     std::string phase{}; ///< of the run, such as "step 12"
     std::string piece{}; ///< of the phase's work; may be empty
     std::string waits{}; ///< the ranks that it waits for; empty: it computes
+    std::string call{};  ///< a library call that has not returned, and should at once; empty: none
 };
 
 enum class Health {

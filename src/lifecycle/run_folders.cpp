@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "config/about_key.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/files.hpp"
 #include "io/metrics/metrics.hpp"
@@ -88,8 +89,8 @@ void move_metrics(const std::string& from, const std::string& to)
 
 RunFolders::RunFolders(const std::string& checkpoints, const std::string& logs, const LockPatience& patience)
 {
-    probe_folder(checkpoints);
-    probe_folder(logs);
+    about_key("checkpoint.dir", [&] { probe_folder(checkpoints); });
+    about_key("log.dir", [&] { probe_folder(logs); });
     checkpoints_.emplace(checkpoints, patience);
     if (!are_same(checkpoints, logs))
         logs_.emplace(logs, patience, "metrics");

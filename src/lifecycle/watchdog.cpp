@@ -137,7 +137,7 @@ void Watchdog::send_state()
     progress_ = at.progress;
     const std::string text =
         str(state_message, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ",
-            now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
+            now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits, "\n", at.call);
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
         receive(rank_, text);
     for (const int monitor : monitors_)
@@ -172,9 +172,10 @@ void Watchdog::receive(int from, const std::string& text)
     int signal = 0;
     bool from_launcher = false;
     in >> signal >> from_launcher >> heard.stalled >> std::ws;
-    for (std::string* line :
-         {&heard.report.node, &heard.report.phase, &heard.report.piece, &heard.report.waits})
-        std::getline(in, *line);
+    for (std::string* line : {&heard.report.node, &heard.report.phase, &heard.report.piece,
+                              &heard.report.waits, &heard.report.call})
+        if (!std::getline(in, *line))
+            line->clear();
     if (signal != 0 && !heard.signalled && rank_ == 0) {
         signals_->raise(signal); // the rank that received it may be idle
         const bool first =
@@ -229,7 +230,7 @@ void Watchdog::check_monitors()
     own.stalled = time - progressed_;
     own.node = node_;
     const Activity::Reading at = Activity::of_process().read();
-    own.phase = at.phase, own.piece = at.piece, own.waits = at.waits;
+    own.phase = at.phase, own.piece = at.piece, own.waits = at.waits, own.call = at.call;
     end_run({Health::hung,
              str("no heartbeat from ranks 0 and ", ranks_ - 1, ", which monitor the others"),
              {describe_rank(rank_, own, limit)}});

@@ -40,6 +40,19 @@ TEST_CASE("a silent rank is the cause once the others stall")
     CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 30 s");
 }
 
+TEST_CASE("a rank that does not return from a poll hangs, and does not compute")
+{
+    RankReport caught = rank(0, 31, "");
+    caught.call = "MPI_Testall";
+    const Diagnosis d = diagnose({caught, rank(0, 30.5, "rank 0")}, 30);
+    CHECK(d.health == Health::hung);
+    CHECK(d.cause == "rank 0 (n1) does not return from MPI_Testall, and no data moves");
+    CHECK(d.ranks.front() == "rank 0 (n1): does not return from MPI_Testall in step 7, matmul, for 31 s");
+    caught.waits = "rank 1"; // it polls
+    CHECK(diagnose({caught, rank(0, 31, "")}, 30).health == Health::slow);
+    CHECK(diagnose({caught, rank(0, 31, "rank 0")}, 30).cause == "all ranks wait, and no data moves");
+}
+
 TEST_CASE("where datagrams are blocked, a run with progress continues")
 {
     RankReport unheard = rank(31, 31, "", "");

@@ -8,8 +8,15 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <netinet/in.h>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace trivium;
 
@@ -86,6 +93,87 @@ TEST_CASE("a hang ends the run even if the disk does not respond")
     INFO(hung.err);
     CHECK(hung.status == 75);
     CHECK(hung.err.find("no heartbeat from rank 1") != std::string::npos);
+}
+
+namespace {
+
+/// TCP ports on which a process listens, from /proc.
+std::vector<int> listening_ports(int process)
+{
+    std::set<std::string> sockets; // inodes
+    for (const auto& entry : std::filesystem::directory_iterator(str("/proc/", process, "/fd"))) {
+        std::error_code error;
+        const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+        if (target.starts_with("socket:["))
+            sockets.insert(target.substr(8, target.size() - 9));
+    }
+    std::vector<int> ports;
+    for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+        std::ifstream file(table);
+        std::string line;
+        for (std::getline(file, line); std::getline(file, line);) {
+            std::istringstream words(line);
+            std::vector<std::string> word(10);
+            for (std::string& each : word)
+                words >> each;
+            if (word[3] == "0A" && sockets.count(word[9]) > 0)
+                ports.push_back(std::stoi(word[1].substr(word[1].find(':') + 1), nullptr, 16));
+        }
+    }
+    return ports;
+}
+
+/// A connection to a port of this machine that sends a few bytes and stays open; -1: refused.
+int stray_connection(int port)
+{
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const char zeros[8] = {};
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+        ::send(socket, zeros, sizeof zeros, 0) == sizeof zeros)
+        return socket;
+    ::close(socket);
+    return -1;
+}
+
+} // namespace
+
+TEST_CASE("a stray TCP connection to a rank ends the run within the watchdog's limit")
+{
+    if (!is_open_mpi())
+        return;
+    const Run run;
+    const bool closed = GENERATE(true, false); // the default on one node, or TCP as between nodes
+    const std::optional<Variable> tcp =
+        closed ? std::nullopt : std::make_optional<Variable>("OMPI_MCA_btl", "self,tcp");
+    std::size_t ports = 0;
+    std::vector<int> sockets;
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome =
+        run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=1000000", "log.every=20"})}}, run.folder.path(),
+                      " tok/s", [&](int launcher) {
+                          for (const int rank : processes_below(launcher, "trivium"))
+                              for (const int port : listening_ports(rank)) {
+                                  ++ports;
+                                  if (const int socket = stray_connection(port); socket >= 0)
+                                      sockets.push_back(socket);
+                              }
+                          if (closed)
+                              kill(launcher, SIGTERM);
+                      });
+    for (const int socket : sockets)
+        ::close(socket);
+    INFO(outcome.err);
+    CHECK((ports == 0) == closed);
+    if (!closed) {
+        CHECK(outcome.status == 75);
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+        CHECK(outcome.err.find("the run hangs: rank") != std::string::npos);
+        CHECK(outcome.err.find("not return from MPI_") != std::string::npos);
+    }
 }
 
 TEST_CASE("a signal to an idle rank stops the run")
