@@ -189,8 +189,9 @@ using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 /// of the checkpoint on all ranks. Calls check() and then `use` with each candidate, newest first, until no
 /// rank finds damage; so `use` may run several times. Rank 0 warns about damaged candidates. Does not modify
 /// the folder. Throws on all ranks: UserError if there is no checkpoint or all are damaged, and other errors
-/// of `use`.
-std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use);
+/// of `use`. `key`: what named the path, for messages about it.
+std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
+                         const std::string& key = "");
 
 /// Resumes from a checkpoint of the run, if there is one; nullopt otherwise. config.resume: "never"; "auto":
 /// the newest undamaged one in config.dir (renames newer, damaged ones to `.bad-NAME`); or a path for

@@ -1,6 +1,7 @@
 // The folder of a run's checkpoints: lists and removes them, and selects the one to resume from.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "config/about_key.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parts.hpp"
 #include "io/files/damaged.hpp"
@@ -223,8 +224,7 @@ void remove_leftovers(const std::string& dir)
             leftovers.push_back(name);
     }
     if (error)
-        throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
-                       "check the path and its permissions"});
+        throw_errno(dir, "list this folder of checkpoints", error.value());
     for (const std::string& name : leftovers) {
         const std::string path = dir + "/" + name;
         if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
@@ -270,8 +270,7 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
                          "it is a file; a checkpoint is a folder like step-00000100",
                          "name a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
     if (error && error != std::errc::no_such_file_or_directory)
-        throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
-                       "check the path and its permissions"});
+        throw_errno(dir, "list this folder of checkpoints", error.value());
     if (error)
         return names;
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
@@ -314,18 +313,22 @@ std::string newest_checkpoint(const std::string& path)
     return names.empty() ? path : path + "/" + names.front();
 }
 
-std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use)
+std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
+                         const std::string& key)
 {
     std::error_code ignored;
     const std::vector<std::string> names = list_together(world, [&] {
         const bool is_checkpoint =
             !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
-        return is_checkpoint ? std::vector<std::string>{} : list_checkpoints(path);
+        return is_checkpoint ? std::vector<std::string>{}
+                             : about_key(key, [&] { return list_checkpoints(path); });
     });
     std::vector<std::string> bad;
     if (const std::optional<std::string> good = first_good(world, path, names, use, bad))
         return path + "/" + *good;
-    succeed_together(world, [&] { use_checkpoint(world, path, use); }); // `path` itself is the checkpoint
+    succeed_together(world, [&] { // `path` itself is the checkpoint
+        about_key(key, [&] { use_checkpoint(world, path, use); });
+    });
     return path;
 }
 
@@ -335,7 +338,7 @@ std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& c
     if (config.resume == "never")
         return std::nullopt;
     if (config.resume != "auto")
-        return restore_from(world, config.resume, use);
+        return restore_from(world, config.resume, use, "checkpoint.resume (neither \"auto\" nor \"never\")");
     const std::string& dir = config.dir;
     const std::vector<std::string> names = list_together(world, [&] {
         if (std::error_code ignored; fs::exists(dir, ignored))

@@ -56,9 +56,13 @@ std::string folder_of(const std::string& path)
 
 } // namespace
 
-void throw_errno(const std::string& path, std::string_view action)
+void throw_errno(const std::string& path, std::string_view action, int error)
 {
-    const int error = errno;
+    // Another path, or other permissions, are the user's to choose.
+    for (const int wrong_path : {EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP})
+        if (error == wrong_path)
+            throw UserError(
+                {path, str("cannot ", action), std::strerror(error), "check the path and its permissions"});
     std::string remedy = "check the path and its permissions";
     if (error == ENOSPC || error == EDQUOT)
         remedy = "free space on that disk, or choose another folder";
@@ -125,10 +129,10 @@ void make_folders(const std::string& folder)
 {
     std::error_code error;
     fs::create_directories(folder, error);
-    if (error) {
-        errno = error.value();
-        throw_errno(folder, "make this folder");
-    }
+    if (error == std::errc::no_such_file_or_directory || error == std::errc::file_exists)
+        throw UserError({folder, "cannot make this folder", error.message(), "check the path"});
+    if (error)
+        throw_errno(folder, "make this folder", error.value());
 }
 
 void sync_path(const std::string& path)
@@ -151,9 +155,8 @@ std::string file_to_replace(const std::string& path)
     fs::path file = path;
     for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
         const fs::path target = fs::read_symlink(file, error);
-        errno = error ? error.value() : ELOOP;
         if (error || links == 40)
-            throw_errno(path, "write");
+            throw_errno(path, "write", error ? error.value() : ELOOP);
         file = file.parent_path() / target;
     }
     return fs::exists(status) && !fs::exists(file, error) ? "" : file.string();

@@ -2,6 +2,7 @@
 // Whole files: read them, or replace them atomically (a reader sees the old content or the new one).
 #include "base/units.hpp"
 
+#include <cerrno>
 #include <functional>
 #include <limits>
 #include <string>
@@ -47,8 +48,9 @@ void write_all(int descriptor, const std::string& path, std::string_view text);
 /// fsync of a file or a folder. IoError.
 void sync_path(const std::string& path);
 
-/// Throws IoError about `path` from errno: "cannot write …: No space left on device".
-[[noreturn]] void throw_errno(const std::string& path, std::string_view action);
+/// Throws an error about `path` from errno: "cannot write …: No space left on device". UserError if the path
+/// or its permissions are wrong, otherwise IoError.
+[[noreturn]] void throw_errno(const std::string& path, std::string_view action, int error = errno);
 
 /// Writes a file front to back through a buffer. Every failure is an IoError.
 class FileWriter {

@@ -22,6 +22,18 @@ const std::string rank_remedy = "exclude the node, or have its clocks, cooling a
 const std::string link_remedy = "exclude the node, or have its network card, cable and switch port "
                                 "checked; make sure that MPI uses the fast network";
 
+/// A share that is below a limit, with as many digits as show that it is.
+std::string percent_below(double share, double limit)
+{
+    std::string text;
+    for (int digits = 0; digits <= 6; ++digits) {
+        text = fmt::format("{:.{}f}", 100 * share, digits);
+        if (std::stod(text) < 100 * limit)
+            break;
+    }
+    return text + " %";
+}
+
 struct Judge {
     CheckReport& report;
 
@@ -34,9 +46,8 @@ struct Judge {
         for (const int rank : ranks)
             if (std::find(crowded.begin(), crowded.end(), node(rank)) != crowded.end())
                 return "not reliable: ranks share cores";
-        return share < least_share ? fmt::format("not reliable: a rank got only {:.0f} % of its cores' "
-                                                 "time",
-                                                 100 * share)
+        return share < least_share ? fmt::format("not reliable: a rank got only {} of its cores' time",
+                                                 percent_below(share, least_share))
                                    : "";
     }
     /// `share`: fraction of the cores' time that the ranks got during the measurement.
@@ -78,8 +89,8 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
             which, share,
             str("slow ", what,
                 which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
-            fmt::format("at least {:.0f} % of {}, the median rank", 100 * slow, print_rate(middle, unit)),
-            fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle),
+            fmt::format("at least {:.4g} % of {}, the median rank", 100 * slow, print_rate(middle, unit)),
+            fmt::format("{}, {}", print_rate(least[node], unit), percent_below(least[node] / middle, slow)),
             rank_remedy);
     }
 }
@@ -122,11 +133,12 @@ void report_bad(const Judge& judge, const Standard& usual, const std::vector<int
 {
     const bool slow = usual.is_slow(seen);
     judge.add(ranks, seen.share, str(slow ? "slow" : "high-latency", " ", what, " ", usual.where),
-              slow ? fmt::format("at least {:.0f} % of {:.3g} GB/s, the median link", 100 * usual.slow,
+              slow ? fmt::format("at least {:.4g} % of {:.3g} GB/s, the median link", 100 * usual.slow,
                                  usual.rate / 1e9)
                    : fmt::format("a latency of at most {} times {:.3g} us, the median link", high_latency,
                                  1e6 * usual.latency),
-              slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate)
+              slow ? fmt::format("{:.3g} GB/s, {}", seen.rate / 1e9,
+                                 percent_below(seen.rate / usual.rate, usual.slow))
                    : fmt::format("{:.3g} us", 1e6 * seen.latency),
               link_remedy);
 }
@@ -234,7 +246,7 @@ void judge_shares(CheckReport& report)
              "cores used by other processes",
              fmt::format("at least {:.0f} % of the cores' time{}", 100 * least_share,
                          alone ? fmt::format("; most others have {:.0f} %", 100 * median(others)) : ""),
-             fmt::format("{:.0f} %", 100 * least),
+             percent_below(least, least_share),
              "see what runs there (top), and whether the job has a CPU limit (cpu.max of its cgroup); "
              "request whole nodes (--exclusive)"});
     }

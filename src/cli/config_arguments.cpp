@@ -4,6 +4,7 @@
 #include "base/cores.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "config/about_key.hpp"
 #include "config/schedules.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
@@ -29,7 +30,8 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
     if (config.model.vocab == 0)
         config.model.vocab = vocabulary_of(config.data);
     if (is_schedule_file(config.parallel.schedule))
-        config.parallel.schedule_rows = read_file(config.parallel.schedule, "pipeline schedule");
+        config.parallel.schedule_rows = about_key(
+            "parallel.schedule", [&] { return read_file(config.parallel.schedule, "pipeline schedule"); });
     warnings = resolve_and_validate(config);
     return config;
 }

@@ -1,9 +1,11 @@
 // The commands of the full build.
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "config/about_key.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "kernels/runtime.hpp"
+#include "train/inputs.hpp"
 
 namespace trivium {
 
@@ -21,9 +23,8 @@ int thread_limit() { return kernels::thread_limit(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    return data.train.empty()
-               ? make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer)->vocab_size()
-               : TokenStore::open(data.train).vocab();
+    return data.train.empty() ? tokenizer_named_by(data)->vocab_size()
+                              : about_key("data.train", [&] { return TokenStore::open(data.train).vocab(); });
 }
 
 } // namespace trivium

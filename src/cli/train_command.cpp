@@ -16,6 +16,7 @@
 #include "lifecycle/start_guard.hpp"
 #include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
+#include "runtime/device.hpp"
 #include "train/consistency.hpp"
 #include "train/node_resources.hpp"
 #include "train/trainer.hpp"
@@ -35,6 +36,10 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     RunConfig config;
     succeed_together(world, [&] {
         config = load_training_config(arguments);
+        if (config.parallel.graphs && !computes_on_device())
+            log_warning(
+                "parallel.graphs: is ignored because this build computes on CPUs; remove the key, or use "
+                "a build for GPUs");
         const i64 micro = config.train.micro_batch;
         const std::string given = describe_grid(config.parallel);
         if (config.parallel.strategy == "auto")

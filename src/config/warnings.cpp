@@ -1,6 +1,7 @@
 #include "config/warnings.hpp"
 
 #include "base/check.hpp"
+#include "config/schedules.hpp"
 
 namespace trivium {
 
@@ -68,6 +69,13 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(p.recompute_layers > 0 && (p.recompute == Recompute::none || p.recompute == Recompute::automatic),
          "parallel.recompute_layers", str("is ignored because parallel.recompute is ", name_of(p.recompute)),
          "set parallel.recompute to \"selective\" or \"full\", or remove the key");
+    warn(p.pipeline == 1 && p.strategy.empty() && p.schedule != ParallelConfig{}.schedule &&
+             p.schedule != automatic_schedule,
+         "parallel.schedule",
+         str("\"", p.schedule,
+             "\" makes no step shorter on one pipeline rank (parallel.pipeline is 1); it only "
+             "takes more memory"),
+         "raise parallel.pipeline, or remove the key");
     const ModelConfig& m = config.model;
     warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
          "is ignored: gpt2 has learned positions, not rotary embeddings", "remove the key");

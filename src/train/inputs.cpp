@@ -1,6 +1,7 @@
 #include "train/inputs.hpp"
 
 #include "base/check.hpp"
+#include "config/about_key.hpp"
 #include "io/files/config_file.hpp"
 
 namespace trivium {
@@ -41,12 +42,17 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
              tokenizer + " and " + theirs, "use the model's tokenizer"});
 }
 
+std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data)
+{
+    return about_key("data.tokenizer",
+                     [&] { return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer); });
+}
+
 void require_tokenizer(const DataConfig& data, const TokenStore& store)
 {
     if (data.tokenizer.empty()) // the store contains its tokenizer
         return;
-    if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint();
-        wanted != store.fingerprint())
+    if (const std::string wanted = tokenizer_named_by(data)->fingerprint(); wanted != store.fingerprint())
         throw UserError({store.path(), "was not written with data.tokenizer = " + data.tokenizer,
                          str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
                          "leave data.tokenizer out (the store contains its tokenizer), or tokenize the text "
@@ -56,8 +62,8 @@ void require_tokenizer(const DataConfig& data, const TokenStore& store)
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 {
     if (data.train.empty())
-        return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer);
-    const TokenStore store = TokenStore::open(data.train);
+        return tokenizer_named_by(data);
+    const TokenStore store = about_key("data.train", [&] { return TokenStore::open(data.train); });
     require_tokenizer(data, store);
     return store.tokenizer();
 }
@@ -74,8 +80,9 @@ CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig
     if (path.empty() && list_checkpoints(config.dir).empty())
         throw UserError({config.dir, "contains no checkpoint", "no run has saved there yet",
                          "train first, or name a checkpoint with --checkpoint"});
-    return CheckpointReader::open(
-        restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
+    return CheckpointReader::open(restore_from(
+        *make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {},
+        path.empty() ? "checkpoint.dir" : "--checkpoint"));
 }
 
 } // namespace trivium

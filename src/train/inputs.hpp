@@ -16,6 +16,8 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
 /// checkpoint that was imported without one.
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,
                             const std::string& place);
+/// That of data.tokenizer, "bytes" by default.
+std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data);
 /// Throws UserError if data.tokenizer names another tokenizer than that of the store.
 void require_tokenizer(const DataConfig& data, const TokenStore& store);
 /// The tokenizer of the store data.train; without a store, that of data.tokenizer, "bytes" by default. Throws

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "compile/describe.hpp"
+#include "config/about_key.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/files.hpp"
 
@@ -55,7 +56,7 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
         c.resume = "auto";
     }
     if (!config.log.trace.empty())
-        write_file(config.log.trace, "");
+        about_key("log.trace", [&] { write_file(config.log.trace, ""); });
     Launch launch;
     launch.job = job.id;
     launch.restart = job.restart;
@@ -65,7 +66,10 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
     launch.model = describe_model(config);
     launch.steps = config.train.steps;
     launch.from =
-        c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
+        c.resume == "never" ? 0
+        : c.resume == "auto"
+            ? checkpoint_step(newest_checkpoint(c.dir))
+            : checkpoint_step(about_key("checkpoint.resume", [&] { return newest_checkpoint(c.resume); }));
     require_progress(config, job, read_launches(config.log.dir), launch.from);
     links.launches.emplace(config.log.dir, launch);
     if (links.guard)

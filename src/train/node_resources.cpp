@@ -31,13 +31,14 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
     const Bytes available = available_memory();
     succeed_together(grid.world(), [&] {
         if (available >= 0 && sum > available)
-            throw IoError({"arena",
-                           str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device",
-                               sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ",
-                               format_bytes(available), " available"),
-                           "the plan does not fit",
-                           "distribute the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
-                           "shows the need"});
+            throw UserError(
+                {"arena",
+                 str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device",
+                     sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ",
+                     format_bytes(available), " available"),
+                 "the plan does not fit",
+                 "distribute the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
+                 "shows the need"});
     });
 }
 
@@ -68,15 +69,15 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
                  "raise the limit, use more tensor or pipeline ranks, or a smaller model; `trivium plan` "
                  "shows the need"});
         if (known && all > sum)
-            throw IoError({"memory",
-                           str(counted(grid.world().size(), "rank"),
-                               grid.world().size() == 1 ? " needs" : " together need", " at least ",
-                               text(all), all > each ? str(", up to ", text(each), " each") : "", "; ",
-                               counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"),
-                               free.size() == 1 ? " has " : " have ", text(sum), " available"),
-                           parts,
-                           "distribute the ranks over more nodes, with more tensor or pipeline ranks or "
-                           "parallel.zero = 3, or use a smaller model; `trivium plan` shows the need"});
+            throw UserError({"memory",
+                             str(counted(grid.world().size(), "rank"),
+                                 grid.world().size() == 1 ? " needs" : " together need", " at least ",
+                                 text(all), all > each ? str(", up to ", text(each), " each") : "", "; ",
+                                 counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"),
+                                 free.size() == 1 ? " has " : " have ", text(sum), " available"),
+                             parts,
+                             "distribute the ranks over more nodes, with more tensor or pipeline ranks or "
+                             "parallel.zero = 3, or use a smaller model; `trivium plan` shows the need"});
     });
 }
 

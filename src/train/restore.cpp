@@ -52,12 +52,15 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, const Train
     }
     succeed_together(world, [&] { engine.initialise(static_cast<std::uint64_t>(config.train.seed)); });
     if (!config.train.init_from.empty())
-        log_info("weights from " +
-                 restore_from(world, config.train.init_from, [&](const CheckpointReader& checkpoint) {
-                     restore_parameters(checkpoint, engine.program(train_program), engine.arenas());
-                     state.imported = checkpoint.state().imported;
-                     state.imported_tokenizer = checkpoint.state().imported_tokenizer;
-                 }));
+        log_info("weights from " + restore_from(
+                                       world, config.train.init_from,
+                                       [&](const CheckpointReader& checkpoint) {
+                                           restore_parameters(checkpoint, engine.program(train_program),
+                                                              engine.arenas());
+                                           state.imported = checkpoint.state().imported;
+                                           state.imported_tokenizer = checkpoint.state().imported_tokenizer;
+                                       },
+                                       "train.init_from"));
     return restored;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "config/about_key.hpp"
 #include "train/inputs.hpp"
 
 namespace trivium {
@@ -34,13 +35,16 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
                          "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
     const i64 seq = config.model.seq;
     TrainingData data{
-        {open_store("data.train", config.data.train, config, grid), seq, static_cast<u64>(config.train.seed)},
+        {about_key("data.train", [&] { return open_store("data.train", config.data.train, config, grid); }),
+         seq, static_cast<u64>(config.train.seed)},
         {}};
     const TokenStore& train = data.train.store();
     require_tokenizer(config.data, train);
     if (config.data.valid.empty())
         return data;
-    data.valid.emplace(open_store("data.valid", config.data.valid, config, grid), seq);
+    data.valid.emplace(
+        about_key("data.valid", [&] { return open_store("data.valid", config.data.valid, config, grid); }),
+        seq);
     const TokenStore& valid = data.valid->store();
     if (valid.fingerprint() != train.fingerprint())
         throw UserError(

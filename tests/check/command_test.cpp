@@ -1,6 +1,8 @@
 // The command under the launcher, as users run it.
 #include "../train/program.hpp"
+#include "base/check.hpp"
 #include "catch.hpp"
+#include "check/cases.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +22,13 @@ nlohmann::json check_json(const Outcome& outcome)
 }
 
 } // namespace
+
+TEST_CASE("the page has the number of trainings")
+{
+    const auto cases = [](int ranks) { return trivium::check_cases(ranks, false).cases.size(); };
+    CHECK(has(read_text(TRIVIUM_SOURCE "/docs/check.md"),
+              trivium::str("(", cases(4), " on 4 ranks, ", cases(8), " on 8)")));
+}
 
 TEST_CASE("a check of three ranks, and the machine file that it writes", "[release]")
 {

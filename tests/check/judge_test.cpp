@@ -154,6 +154,19 @@ TEST_CASE("slow ranks and nodes")
     check_findings(two, {});
 }
 
+TEST_CASE("exactly the limit is enough, and a value below it is printed as such")
+{
+    CheckReport report = cluster(4, 2);
+    report.rates[5].flops_f32 = 75e9;
+    judge_rates(report, 0.75, 0.5);
+    check_findings(report, {});
+    report.rates[5].flops_f32 = 74.96e9;
+    judge_rates(report, 0.75, 0.5);
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].expected.find("at least 75 % of") != std::string::npos);
+    CHECK(report.findings[0].seen.find(", 74.96 %") != std::string::npos);
+}
+
 TEST_CASE("links with low bandwidth or high latency")
 {
     CheckReport link = cluster(4, 2);

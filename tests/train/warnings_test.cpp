@@ -23,6 +23,7 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"train.init_from=a", "checkpoint.resume=b"}, {"train.init_from", "checkpoint.resume"}},
         {{"train.spike_window=64"}, {"train.spike_window", "train.spike_z"}},
         {{"train.lr=0"}, {"train.lr"}},
+        {{"parallel.schedule=zb-v"}, {"parallel.schedule", "zb-v", "parallel.pipeline"}},
         {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
     };
     for (const char* command : {"plan", "explain"})

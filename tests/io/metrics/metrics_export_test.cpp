@@ -58,7 +58,7 @@ TEST_CASE("CSV has one line per step; missing values are empty, values that are 
     CHECK(get(folder / "ab.csv") == "run,step,loss,tokens,big,\"odd, "
                                     "name\"\na,1,5.1,16384,,\na,2,nan,,1e+22,\n\"b,\"\"c\"\"\",-1,,,,0.1\n");
     put(folder / "file", "");
-    CHECK(says(message_of<IoError>([&] { write_csv(folder / "file/a.csv", std::vector{a}); }), "file"));
+    CHECK(says(message_of<UserError>([&] { write_csv(folder / "file/a.csv", std::vector{a}); }), "file"));
 }
 
 TEST_CASE("an event file equals that of TensorBoard's own writer")

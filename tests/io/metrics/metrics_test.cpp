@@ -116,6 +116,6 @@ TEST_CASE("the error names an invalid line of a metrics file; an incomplete last
                "not the record of a step"));
     CHECK(says(message_of<UserError>([&] { read_metrics(folder / "none.jsonl"); }), "no such metrics file"));
     put(folder / "file", "");
-    CHECK(says(message_of<IoError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs",
+    CHECK(says(message_of<UserError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs",
                "cannot make"));
 }

@@ -160,8 +160,9 @@ TEST_CASE("an unfinished writer leaves no files; a store without documents is re
     TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
     CHECK(says(message_of<UserError>([&] { writer.finish(); }), "t.h5", "no document"));
     put(folder / "file", "x");
-    CHECK(says(message_of<IoError>([&] { TokenStoreWriter(folder / "file/t.h5", *make_tokenizer("bytes")); }),
-               "file"));
+    CHECK(
+        says(message_of<UserError>([&] { TokenStoreWriter(folder / "file/t.h5", *make_tokenizer("bytes")); }),
+             "file"));
 }
 
 TEST_CASE("errors name missing, foreign and empty files")
@@ -251,6 +252,17 @@ TEST_CASE("reading tokens detects a flipped bit in their block, and never crashe
     }
     put(folder / "long.h5", whole + "x");
     CHECK(says(read_all(folder / "long.h5", false), "has grown"));
+}
+
+TEST_CASE("a store that is truncated while it is open ends with a message")
+{
+    const TemporaryFolder folder;
+    write_store(folder / "t.h5", 12);
+    const TokenStore store = TokenStore::open(folder / "t.h5");
+    (void)store.token(0); // verified
+    std::filesystem::resize_file(folder / "t.h5", 100);
+    CHECK(says(message_of<UserError>([&] { (void)store.token(0); }), "t.h5", "truncated", "data tokenize"));
+    CHECK(says(message_of<UserError>([&] { store.verify(); }), "t.h5", "truncated"));
 }
 
 TEST_CASE("reading verifies only the blocks that it touches; verify() can be divided into parts")
