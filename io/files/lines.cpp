@@ -21,7 +21,13 @@ void LineWriter::write(std::string_view text)
 {
     std::string line(text);
     line += '\n';
-    write_all(descriptor_, path_, line);
+    const off_t before = ::lseek(descriptor_, 0, SEEK_END); // -1: a pipe
+    try {
+        write_all(descriptor_, path_, line);
+    } catch (...) {
+        static_cast<void>(before >= 0 && ::ftruncate(descriptor_, before)); // or readers skip the rest
+        throw;
+    }
 }
 
 void LineWriter::sync() const

@@ -14,7 +14,7 @@ public:
     LineWriter& operator=(const LineWriter&) = delete;
     ~LineWriter();
 
-    /// Appends `text` and a newline. IoError.
+    /// Appends `text` and a newline, or nothing. IoError.
     void write(std::string_view text);
     /// Returns once all written lines are durable. Another thread may write concurrently. IoError.
     void sync() const;

@@ -1,6 +1,7 @@
 #include "io/metrics/metrics.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "io/files/files.hpp"
 #include "io/files/lines.hpp"
 
@@ -124,7 +125,32 @@ void MetricsWriter::write(const MetricsRecord& record)
         restarted_at_ = 0;
         return write(first);
     }
-    lines_->write(line_of(record));
+    const bool failed = !kept_.empty();
+    kept_ += (failed ? "\n" : "") + line_of(record);
+    try {
+        finish();
+        if (failed)
+            log_info(str(path(), ": the lines that were kept are written"));
+    } catch (const Error& error) {
+        if (!failed)
+            log_warning(str(error.what(), "\n  lines are kept until they can be written"));
+    }
+}
+
+void MetricsWriter::finish()
+{
+    if (!kept_.empty())
+        lines_->write(kept_);
+    kept_.clear();
+}
+
+void MetricsWriter::sync() const
+{
+    try {
+        lines_->sync();
+    } catch (const Error& error) {
+        log_warning(str(error.what(), "\n  after a crash of this machine, lines may be missing"));
+    }
 }
 
 std::optional<MetricsRecord> MetricsWriter::last() const

@@ -31,10 +31,13 @@ public:
     /// resume_step. IoError.
     MetricsWriter(const std::string& dir, i64 resume_step);
 
-    /// Writes integers without a decimal point, and values that are not finite as null. IoError.
+    /// Writes integers without a decimal point, and values that are not finite as null. If the disk fails (it
+    /// is full, for example), warns and keeps the line for the next call: a run does not end for that.
     void write(const MetricsRecord& record);
-    /// Returns once all records are durable. Another thread may write concurrently. IoError.
-    void sync() const { lines_->sync(); }
+    /// Returns once all written records are durable, or warns. Another thread may write concurrently.
+    void sync() const;
+    /// Writes the lines that were kept. IoError.
+    void finish();
 
     /// The last line; nullopt if there is none.
     std::optional<MetricsRecord> last() const;
@@ -45,6 +48,7 @@ public:
 
 private:
     std::optional<LineWriter> lines_;
+    std::string kept_;     ///< lines that could not be written; a newline follows each but the last
     i64 restarted_at_ = 0; ///< 0: already written, or no restart
 };
 

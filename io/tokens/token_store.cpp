@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <fcntl.h>
 #include <fstream>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -160,8 +160,8 @@ Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
 struct TokenStore::Impl {
     ~Impl()
     {
-        if (map != nullptr)
-            ::munmap(map, map_bytes);
+        if (descriptor >= 0)
+            ::close(descriptor);
     }
 
     [[noreturn]] void damaged(const std::string& problem) const
@@ -169,23 +169,37 @@ struct TokenStore::Impl {
         throw UserError({path, problem, "the token store is damaged", make_it_again});
     }
 
-    void map_file(const h5::Dataset& data, const h5::Dataset& document_offsets)
+    void open_tokens(const h5::Dataset& data, const h5::Dataset& document_offsets)
     {
-        const Bytes begin = data.file_offset(), end = begin + size * width;
-        const Bytes offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
+        begin = data.file_offset();
+        const Bytes end = begin + size * width,
+                    offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
         if (begin < 0 || end > file_bytes || offsets_end > file_bytes)
             damaged(
                 str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
-        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (descriptor < 0)
             throw_errno(path, "open");
-        map_bytes = static_cast<std::size_t>(end);
-        void* mapped = ::mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-        ::close(descriptor);
-        if (mapped == MAP_FAILED)
-            throw_errno(path, "map");
-        map = mapped;
-        tokens = static_cast<const unsigned char*>(map) + begin;
+    }
+
+    /// Bytes [at, at + count) of the tokens. Not from a mapping, which ends the process if the file is
+    /// truncated.
+    std::vector<unsigned char> read_bytes(Bytes at, Bytes count) const
+    {
+        std::vector<unsigned char> bytes(static_cast<std::size_t>(count));
+        for (Bytes done = 0; done < count;) {
+            const ssize_t got = ::pread(descriptor, bytes.data() + done,
+                                        static_cast<std::size_t>(count - done), begin + at + done);
+            if (got < 0 && errno == EINTR)
+                continue;
+            if (got < 0)
+                throw_errno(path, "read");
+            if (got == 0)
+                damaged(str("now ends before token ", (at + done) / width,
+                            ": something has truncated it since it was opened"));
+            done += got;
+        }
+        return bytes;
     }
 
     /// Verifies a block of the tokens unless that is done.
@@ -194,9 +208,9 @@ struct TokenStore::Impl {
         std::atomic<bool>& known = checked[static_cast<std::size_t>(block)];
         if (known.load(std::memory_order_relaxed))
             return;
-        const Bytes begin = block * block_bytes, bytes = std::min(block_bytes, size * width - begin);
-        if (hash_block(tokens + begin, bytes) != hashes[static_cast<std::size_t>(block)])
-            damaged(str("its tokens ", begin / width, " to ", (begin + bytes) / width - 1,
+        const Bytes at = block * block_bytes, bytes = std::min(block_bytes, size * width - at);
+        if (hash_block(read_bytes(at, bytes).data(), bytes) != hashes[static_cast<std::size_t>(block)])
+            damaged(str("its tokens ", at / width, " to ", (at + bytes) / width - 1,
                         " are not the ones that were written (their hash differs)"));
         known.store(true, std::memory_order_relaxed);
         Activity::of_process().advance();
@@ -208,9 +222,9 @@ struct TokenStore::Impl {
             check_block(block);
     }
 
-    i32 token(i64 at) const
+    /// Little-endian.
+    i32 token(const unsigned char* bytes) const
     {
-        const unsigned char* bytes = tokens + at * width; // little-endian, of any alignment
         return width == 2 ? bytes[0] | bytes[1] << 8
                           : static_cast<i32>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 |
                                              static_cast<u64>(bytes[3]) << 24);
@@ -223,9 +237,8 @@ struct TokenStore::Impl {
     std::vector<i64> offsets;                     ///< documents + 1
     std::vector<u64> hashes;                      ///< of blocks
     std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were verified
-    void* map = nullptr;
-    std::size_t map_bytes = 0;
-    const unsigned char* tokens = nullptr; ///< in the map
+    int descriptor = -1;
+    Bytes begin = 0; ///< of the tokens in the file
 };
 
 TokenStore::TokenStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -263,7 +276,7 @@ TokenStore TokenStore::open(const std::string& path)
             offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != DType::i64 ||
             hashes.shape() != std::vector<i64>{blocks} || hashes.type() != DType::u64)
             s.damaged("its datasets do not match its attributes in size or type");
-        s.map_file(tokens, offsets);
+        s.open_tokens(tokens, offsets);
         s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
         offsets.read(0, s.documents + 1, DType::i64, s.offsets.data());
         s.hashes.resize(static_cast<std::size_t>(blocks));
@@ -297,8 +310,9 @@ i64 TokenStore::document_begin(i64 d) const
 i32 TokenStore::token(i64 at) const
 {
     TRV_EXPECT(at >= 0 && at < size(), "token ", at, " of ", size());
-    impl_->check_tokens(at, 1);
-    return impl_->token(at);
+    i32 token = 0;
+    read(at, 1, &token);
+    return token;
 }
 
 void TokenStore::read(i64 begin, i64 count, i32* out) const
@@ -306,10 +320,11 @@ void TokenStore::read(i64 begin, i64 count, i32* out) const
     TRV_CHECK(begin >= 0 && count >= 0 && count <= size() && begin <= size() - count, "tokens ", begin, " + ",
               count, " of ", size());
     impl_->check_tokens(begin, count);
-    const i64 vocab = impl_->vocab;
+    const i64 vocab = impl_->vocab, width = impl_->width;
+    const std::vector<unsigned char> bytes = impl_->read_bytes(begin * width, count * width);
     bool all_known = true;
     for (i64 i = 0; i < count; ++i) {
-        out[i] = impl_->token(begin + i);
+        out[i] = impl_->token(bytes.data() + i * width);
         all_known &= out[i] >= 0 && out[i] < vocab;
     }
     if (!all_known) // it would index past the embedding table

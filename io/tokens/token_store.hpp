@@ -40,7 +40,7 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// A token store, read-only and memory-mapped. Movable. Several threads may read concurrently.
+/// A token store, read-only. Movable. Several threads may read concurrently.
 /// Functions that read tokens throw a UserError with their range if a block differs from what was written.
 class TokenStore {
 public:

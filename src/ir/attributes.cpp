@@ -15,6 +15,8 @@ namespace trivium {
 
 namespace {
 
+static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 64, "AttrSet has 64 bits");
+
 /// Those that the row requires or allows.
 std::vector<std::string> attribute_names(const OpInfo& row)
 {

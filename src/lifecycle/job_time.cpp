@@ -92,7 +92,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Se
     // Kills the command if it is still running after its output is closed or its time is over. If it does not
     // end even then, abandons it.
     int status = 0;
-    for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
+    pid_t gone = 0; // -1: its status is not known
+    for (const Seconds begin = now(); (gone = ::waitpid(child, &status, WNOHANG)) == 0;) {
         if (!ended || now() - begin > 1)
             ::kill(child, SIGKILL);
         if (now() - begin > 2)
@@ -100,7 +101,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Se
         const timespec pause{0, 5'000'000};
         ::nanosleep(&pause, nullptr);
     }
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(text) : std::nullopt;
+    return ended && gone == child && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(text)
+                                                                                   : std::nullopt;
 }
 
 TimeVerdict judge(const TimeLeft& t)
@@ -136,7 +138,8 @@ JobTime::JobTime(const Job& job) : job_(job)
 {
     if (job_.id.empty())
         return;
-    requested_ = true; // the environment has only the limit at the start of the job
+    std::signal(SIGCHLD, SIG_DFL); // if the parent ignored it, the status of no command would be known
+    requested_ = true;             // the environment has only the limit at the start of the job
     requested_at_ = last_run_ = now();
     // In a job array, SLURM_JOB_ID alone may match all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");

@@ -65,7 +65,11 @@ void Saver::run_in_background(std::function<void()> work)
 {
     done_ = false;
     thread_ = std::thread([this, work = std::move(work)] {
-        work();
+        try {
+            work();
+        } catch (...) {
+            failure_ = std::current_exception();
+        }
         done_ = true;
     });
 }
@@ -92,6 +96,7 @@ void Saver::start(const RunState& state)
     finish();
     begun_ = now();
     stall_ = 0;
+    failure_ = nullptr;
     state_ = state;
     writer_->begin(state.step);
     phase_ = Phase::writing;
@@ -113,10 +118,15 @@ void Saver::start(const RunState& state)
     }
     run_in_background([this] {
         if (HostWindow::in_place()) {
-            take_snapshot();
+            try {
+                take_snapshot();
+            } catch (...) { // the ranks agree on it after the step, which must not wait for it
+                failure_ = std::current_exception();
+            }
             taken_promise_.set_value();
         }
-        writer_->write();
+        if (!failure_)
+            writer_->write();
     });
     stall_ += now() - begun_;
 }
@@ -136,7 +146,7 @@ u64 Saver::flags() const
         return 0;
     if (!done_)
         return busy;
-    return (phase_ == Phase::writing ? writer_->failed() : failure_ != nullptr) ? failed : 0;
+    return failure_ || (phase_ == Phase::writing && writer_->failed()) ? failed : 0;
 }
 
 void Saver::advance(u64 agreed)
@@ -148,7 +158,7 @@ void Saver::advance(u64 agreed)
         else if (phase_ == Phase::publishing)
             end_publishing();
         else if (phase_ == Phase::pruning)
-            end_on_first();
+            end_background();
     }
     stall_ += now() - entered_;
 }
@@ -158,19 +168,13 @@ void Saver::begin_on_first(Phase phase, std::function<void()> work)
     phase_ = phase;
     failure_ = nullptr;
     if (world_.rank() == 0)
-        run_in_background([this, work = std::move(work)] {
-            try {
-                work();
-            } catch (...) {
-                failure_ = std::current_exception();
-            }
-        });
+        run_in_background(std::move(work));
 }
 
-void Saver::end_on_first()
+void Saver::end_background()
 {
     join();
-    phase_ = Phase::idle;
+    phase_ = Phase::idle; // in case it throws
     succeed_together(world_, [&] {
         if (failure_)
             std::rethrow_exception(failure_);
@@ -179,8 +183,7 @@ void Saver::end_on_first()
 
 void Saver::end_writing()
 {
-    join();
-    phase_ = Phase::idle; // in case it throws
+    end_background();
     writer_->collect();
     begin_on_first(Phase::publishing, [this] {
         if (config_.before_publishing)
@@ -191,7 +194,7 @@ void Saver::end_writing()
 
 void Saver::end_publishing()
 {
-    end_on_first();
+    end_background();
     times_.whole = now() - begun_;
     times_.stall = config_.background ? stall_ + now() - entered_ : times_.whole;
     if (world_.rank() == 0)
@@ -209,7 +212,7 @@ void Saver::finish()
     if (phase_ == Phase::publishing)
         end_publishing();
     if (phase_ == Phase::pruning)
-        end_on_first();
+        end_background();
 }
 
 } // namespace trivium

@@ -75,8 +75,8 @@ private:
     void join();
     /// Rank 0's part of a phase, on its thread.
     void begin_on_first(Phase phase, std::function<void()> work);
-    /// Throws its error on all ranks.
-    void end_on_first();
+    /// Waits for the thread, and throws its error on all ranks.
+    void end_background();
     void end_writing();
     void end_publishing();
 
@@ -91,7 +91,7 @@ private:
     std::atomic<bool> done_{true}; ///< the thread's work is done
     std::promise<void> taken_promise_;
     std::future<void> taken_;    ///< ready when the snapshot is taken
-    std::exception_ptr failure_; ///< of rank 0's work
+    std::exception_ptr failure_; ///< of the thread's work
     std::string path_;           ///< on rank 0: the published checkpoint
     Seconds begun_ = 0, stall_ = 0,
             entered_ = 0; ///< start of the current save, its waits, start of the current wait

@@ -3,6 +3,7 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "compile/describe.hpp"
 #include "compile/threads.hpp"
@@ -181,7 +182,8 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
 void Trainer::require_learning()
 {
     const TrainConfig& t = config_.train;
-    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped)
+    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped) {
+        saver_->finish(); // a save under way is of a step before
         succeed_together(world_, [&] {
             throw IoError({str("step ", state_.step),
                            str("is the ", state_.skipped_in_row, "th in a row that was skipped"),
@@ -189,6 +191,7 @@ void Trainer::require_learning()
                            "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
                            "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
         });
+    }
 }
 
 bool Trainer::evaluation_is_due(i64 step) const
@@ -274,8 +277,8 @@ int Trainer::run()
 {
     const TrainConfig& t = config_.train;
     if (state_.step >= t.steps)
-        log_info(str("the run is complete: ", state_.step, " of ", t.steps,
-                     " steps; raise train.steps to train longer"));
+        log_info(str("the run is complete: ", state_.step, " of ", counted(t.steps, "step"),
+                     "; raise train.steps to train longer"));
     const i64 first = state_.step,
               last = t.stop_after > 0 ? std::min(t.steps, first + t.stop_after) : t.steps;
     u64 requests = agree(world_, stop_requests()); // a request to any rank stops all ranks
@@ -308,6 +311,10 @@ int Trainer::run()
     Activity::of_process().enter("the end");
     saver_->finish();
     report_->summarise(state_, first_rank_ ? metrics_->path() : "");
+    succeed_together(world_, [&] {
+        if (first_rank_)
+            metrics_->finish();
+    });
     ending_ = state_.step < t.steps ? "train.stop_after" : "done";
     return 0;
 }

@@ -70,12 +70,16 @@ public:
         return run(variant.ranks, arguments, folder_.path(), environment, meanwhile);
     }
     Ended train_first(const Variant& variant, const Environment& environment,
+                      const std::vector<std::string>& more = {},
                       const std::function<void(int)>& meanwhile = {}) const
     {
         std::filesystem::remove_all(folder_ / "t");
-        return train(variant, {str("train.stop_after=", first_launch)}, environment, meanwhile);
+        std::vector<std::string> arguments{str("train.stop_after=", first_launch)};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return train(variant, arguments, environment, meanwhile);
     }
 
+    const std::string& folder() const { return folder_.path(); }
     std::string checkpoints() const { return folder_ / "t/ck"; }
     std::string log(int rank) const { return str(folder_.path(), "/calls.", rank); }
     Environment logged() const { return {{"TRIVIUM_FAIL_LOG", folder_ / "calls"}}; }
@@ -359,14 +363,14 @@ TEST_CASE("a run that is killed at a random moment resumes from the newest repor
             ::kill(victim, SIGKILL);
         };
         if (!span.contains(where)) { // measure one complete launch
-            const Ended ended = fixture.train_first(variant, slow, kill_in_time);
+            const Ended ended = fixture.train_first(variant, slow, {}, kill_in_time);
             REQUIRE(ended.status == 0);
             span[where] =
                 std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
             begin = {};
         }
         wait = static_cast<std::int64_t>(static_cast<double>(random() % 1000) / 1000 * span[where]);
-        const Ended ended = fixture.train_first(variant, slow, kill_in_time);
+        const Ended ended = fixture.train_first(variant, slow, {}, kill_in_time);
         INFO(where << ": killed " << wait << " us after the start of training; end of its log:\n"
                    << end_of(ended.err));
         CHECK_FALSE(ended.hung);
@@ -400,6 +404,54 @@ TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint
         }
     }
     CHECK(named == std::set<long>{2, 4, 6});
+}
+
+TEST_CASE("a full disk for the log ends no run, and what it held back is written later")
+{
+    CrashFixture fixture;
+    const Variant variant{2, true};
+    const std::string folder = std::filesystem::canonical(fixture.folder()).string() + "/t/log";
+    std::vector<Call> lines;
+    for (const Call& call : fixture.calls(variant, 0, "/t/log"))
+        if (call.name == "write" && call.path.ends_with("metrics.jsonl"))
+            lines.push_back(call);
+    REQUIRE(lines.size() == static_cast<std::size_t>(first_launch));
+    const std::string kind = GENERATE("EIO-once", "ENOSPC", "torn");
+    const Ended ended = fixture.train_first(variant, {{"TRIVIUM_FAIL_FOLDER", folder},
+                                                      {"TRIVIUM_FAIL_CALL", std::to_string(lines[2].number)},
+                                                      {"TRIVIUM_FAIL_KIND", kind}});
+    INFO(kind << "\n" << ended.err);
+    CHECK(ended.err.find("metrics.jsonl: cannot write") != std::string::npos);
+    CHECK(ended.err.find("lines are kept") != std::string::npos);
+    CHECK((reported_steps(ended.err) == std::vector<long>{2, 4, 6})); // it saves to the end
+    CHECK(ended.status == (kind == "EIO-once" ? 0 : 1));
+    CHECK((kind == "EIO-once") == (ended.err.find("that were kept are written") != std::string::npos));
+    const Ended again = fixture.train(variant, {});
+    INFO(again.err);
+    CHECK(again.status == 0);
+    CHECK(again.err.find("resuming from t/ck/step-00000006") != std::string::npos);
+    const std::vector<double> losses = fixture.losses(), all = fixture.undisturbed(variant);
+    if (kind == "EIO-once")
+        CHECK((losses == all));
+    else // those of the other steps
+        CHECK((losses == std::vector<double>{all[0], all[1], all[6], all[7]}));
+}
+
+TEST_CASE("a run that no longer learns keeps the save under way")
+{
+    CrashFixture fixture;
+    const Variant variant{2, true};
+    const Ended ended = fixture.train_first(variant, {{"TRIVIUM_FAIL_DELAY", "20000"}},
+                                            {"train.lr=1e30", "train.min_lr=1e30", "train.max_skipped=2",
+                                             "train.steps=1000", "train.stop_after=1000"});
+    INFO(ended.err);
+    CHECK(ended.status == 1);
+    CHECK(ended.err.find("was skipped") != std::string::npos);
+    const std::vector<long> reported = reported_steps(ended.err);
+    REQUIRE_FALSE(reported.empty());
+    CHECK(list_checkpoints(fixture.checkpoints()).front() == checkpoint_name(reported.back()));
+    for (const std::string& name : names(fixture.checkpoints()))
+        CHECK_FALSE(name.starts_with(".tmp"));
 }
 
 TEST_CASE("a run without disk space for a checkpoint is refused before its first step")

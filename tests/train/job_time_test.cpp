@@ -77,6 +77,9 @@ TEST_CASE("a command's output, unless it never arrives")
     CHECK(output_of({"echo", "a b"}, 5, never) == std::optional<std::string>("a b\n"));
     CHECK_FALSE(output_of({"sh", "-c", "echo a; exit 3"}, 5, never));
     CHECK_FALSE(output_of({"no-such-program-anywhere"}, 5, never));
+    std::signal(SIGCHLD, SIG_IGN); // nobody knows its status
+    CHECK_FALSE(output_of({"sh", "-c", "echo a; exit 3"}, 5, never));
+    std::signal(SIGCHLD, SIG_DFL);
     setenv("SQUEUE_STATES", "PENDING", 1);
     setenv("SLURM_TIME_FORMAT", "%s", 1);
     CHECK(output_of({"sh", "-c", "echo $SQUEUE_STATES$SLURM_TIME_FORMAT"}, 5, never) ==

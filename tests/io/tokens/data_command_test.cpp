@@ -68,7 +68,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
     CHECK((all_text(train) == text + "onetwo"));
 
     const std::string summary = data({"tokenize", folder / "in", "--tokenizer", model, "--output", train,
-                                      "--valid", valid, "--valid-fraction", "0.1"});
+                                      "--valid", valid, "--valid-fraction", "0.1", "--force"});
     CHECK(has(summary, train + ": "));
     CHECK(has(summary, valid + ": "));
     CHECK(TokenStore::open(valid).documents() == 2); // whole documents; the long one does not fit
@@ -76,7 +76,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
     CHECK((all_text(train) == text));
     const std::string first = get(train),
                       again = (data({"tokenize", folder / "in", "--tokenizer", model, "--output", train,
-                                     "--valid", valid, "--valid-fraction", "0.1"}),
+                                     "--valid", valid, "--valid-fraction", "0.1", "--force"}),
                                get(train));
     CHECK((first == again)); // the same input gives the same file, byte for byte
 
@@ -115,7 +115,7 @@ TEST_CASE("part of a single document is held out; otherwise whole documents")
         ++documents[each];
     }
     const std::string output = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train,
-                                     "--valid", valid, "--valid-fraction", "0.1"});
+                                     "--valid", valid, "--valid-fraction", "0.1", "--force"});
     CHECK(has(output, "read: 50 .py"));
     for (const std::string& path : {train, valid}) {
         const TokenStore store = TokenStore::open(path);
@@ -141,7 +141,8 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
     put(folder / "in/old.gz", "\x1f\x8b\x08rest");
     put(folder / "in/.git/config", "hidden");
     const std::string out = folder / "in/o.h5";
-    const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes", "-o", out};
+    const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes",
+                                       "-o",       out,           "--force"};
     for (int again = 0; again < 2; ++again) { // the second time the output is in the folder
         const std::string output = data(all);
         INFO(output);
@@ -164,11 +165,12 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
               "read: 89 .py, 1 file without a suffix\n"));
     CHECK(says(diagnostic(with({"--include", "*.txt"})), "no text was found",
                "excluded by --include or --exclude"));
-    CHECK(says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}),
-               "data.json:1", "no field \"text\"", "\"body\"", "--key"));
-    CHECK(says(
-        diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}),
-        "--key body", "applies to nothing", "README"));
+    CHECK(
+        says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out, "--force"}),
+             "data.json:1", "no field \"text\"", "\"body\"", "--key"));
+    CHECK(says(diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--force",
+                           "--key", "body"}),
+               "--key body", "applies to nothing", "README"));
 }
 
 TEST_CASE("bad records are named; --skip-bad counts them")
@@ -181,7 +183,7 @@ TEST_CASE("bad records are named; --skip-bad counts them")
     put(folder / "c.txt", "\xff");
     const std::string out = folder / "o.h5";
     const auto with = [&](const std::vector<std::string>& names, bool skips) {
-        std::vector<std::string> all{"tokenize", "--tokenizer", "bytes", "-o", out};
+        std::vector<std::string> all{"tokenize", "--tokenizer", "bytes", "-o", out, "--force"};
         for (const std::string& name : names)
             all.push_back(folder / name);
         if (skips)
@@ -206,6 +208,31 @@ TEST_CASE("bad records are named; --skip-bad counts them")
     CHECK(says(diagnostic(all), "d.jsonl:2", "the byte 241", "--skip-bad"));
     all.emplace_back("--skip-bad");
     CHECK(has(data(all), "1 bad record, " + folder / "d.jsonl:2"));
+}
+
+TEST_CASE("an existing token store, or another kind of file, is replaced only with --force")
+{
+    const TemporaryFolder folder;
+    put(folder / "a.txt", sample_text(2000));
+    put(folder / "run.toml", "[model]\n");
+    const std::string store = folder / "o.h5", config = folder / "run.toml";
+    std::vector<std::string> words{"tokenize", folder / "a.txt", "--tokenizer", "bytes", "-o", store};
+    data(words);
+    const std::string before = get(store);
+    CHECK(says(diagnostic(words), "o.h5", "exists already", "--force"));
+    CHECK(says(diagnostic({"tokenize", folder / "a.txt", "--tokenizer", "bytes", "-o", folder / "new.h5",
+                           "--valid", store, "--valid-fraction", "0.5"}),
+               "o.h5", "exists already"));
+    CHECK((get(store) == before && !std::filesystem::exists(folder / "new.h5")));
+    words.emplace_back("--force");
+    data(words);
+    CHECK((get(store) == before));
+    std::vector<std::string> model{"tokenizer", folder / "a.txt", "--vocab", "300", "-o", config};
+    CHECK(says(diagnostic(model), "run.toml", "another kind", "--force"));
+    CHECK(get(config) == "[model]\n");
+    model.back() = folder / "t.model";
+    data(model);
+    data(model); // of the same kind
 }
 
 TEST_CASE("errors of the data command")

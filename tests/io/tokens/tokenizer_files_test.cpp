@@ -3,10 +3,12 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
+#include "io/files/files.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 #include "io/hugging_face/tokenizer_files.hpp"
 #include "io/temporary_folder.hpp"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 using namespace trivium;
@@ -134,10 +136,31 @@ TEST_CASE("the exported tokenizer.json of a trained tokenizer, and of bytes, yie
         }
         const Json config = Json::parse(written.files.at("tokenizer_config.json"));
         CHECK(config["eos_token"] == "</s>");
-        CHECK(config["bos_token"] == "<s>");
+        CHECK(config["bos_token"] == "</s>"); // in training, a document follows the end of another
         CHECK(config["model_max_length"] == 77);
         CHECK(config["split_special_tokens"] == true); // text that spells one stays text
         CHECK(is_bytes_json(written.files.at("tokenizer.json")) == (spec == "bytes"));
+    }
+}
+
+TEST_CASE("the export of a tokenizer.json names the token that separated documents in training")
+{
+    for (const auto& [name, eod, spelled] :
+         std::vector<std::array<std::string, 3>>{{"gpt2.json", "", "<|endoftext|>"},
+                                                 {"llama3.json", "", "<|end_of_text|>"},
+                                                 {"llama3.json", "<|eot_id|>", "<|eot_id|>"}}) {
+        const std::string path = str(TRIVIUM_IO_TEST_DATA, "/byte_bpe/", name);
+        const auto tokenizer = make_tokenizer(path, eod);
+        const TokenizerFiles written = tokenizer_files(*tokenizer, "", 77);
+        CHECK(written.files.at("tokenizer.json") == read_file(path, "test data"));
+        const Json config = Json::parse(written.files.at("tokenizer_config.json"));
+        CHECK(config["eos_token"] == spelled);
+        CHECK(config["bos_token"] == spelled);
+        // And so a later import finds it.
+        const TemporaryFolder folder;
+        for (const auto& [file, text] : written.files)
+            put(folder / file, text);
+        CHECK(make_tokenizer(folder / "tokenizer.json")->eos() == tokenizer->eos());
     }
 }
 
