@@ -190,6 +190,21 @@ void write_file(const std::string& path, std::string_view content)
     });
 }
 
+void spare_other_kinds(const std::string& path, std::string_view content, const std::string& remedy)
+{
+    if (std::error_code error; !fs::is_regular_file(path, error))
+        return;
+    constexpr std::size_t enough = 8;
+    const std::string own(content.substr(0, enough));
+    std::string begin(own.size(), '\0');
+    const Descriptor file{open_to_read(path, "file")};
+    const ssize_t got = ::read(file.number, begin.data(), begin.size());
+    begin.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (!begin.empty() && begin != own)
+        throw UserError(
+            {path, "exists and is a file of another kind", "the output would replace it", remedy});
+}
+
 void write_all(int descriptor, const std::string& path, std::string_view text)
 {
     while (!text.empty()) {

@@ -42,6 +42,11 @@ void replace_file(const std::string& path, const std::function<void(const std::s
 /// replace_file with this content.
 void write_file(const std::string& path, std::string_view content);
 
+/// Throws UserError if a file is at `path` that does not begin like `content`: writing that would replace a
+/// file of another kind, such as a config by a picture. Accepts empty files.
+void spare_other_kinds(const std::string& path, std::string_view content,
+                       const std::string& remedy = "name another file, or remove this one");
+
 /// Writes all of `text` to an open file; repeats short writes. IoError about `path`.
 void write_all(int descriptor, const std::string& path, std::string_view text);
 

@@ -64,10 +64,13 @@ CheckConfig config_of(const CheckArguments& arguments)
     return config;
 }
 
+const char* const file_origin = "measured by `trivium check`";
+
 /// Fails before the measurements if `file` cannot be written. An existing file is not changed.
 void try_output(const std::string& path)
 {
     const std::string file = file_to_replace(path);
+    spare_other_kinds(path, machine_file({}, file_origin));
     if (file.empty())
         return; // a device or a pipe: cannot be tested without writing to it
     write_file(file + ".probe", "");
@@ -123,10 +126,10 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
         const Machine machine = machine_measured(report, machine_of(computing));
         print(arguments.json ? to_json(report, report.rates.empty() ? nullptr : &machine) : to_text(report));
         if (!arguments.output.empty())
-            write_file(arguments.output,
-                       machine_file(machine, str("measured by `trivium check` on ",
-                                                 counted(report.facts.size(), "rank"), " of ",
-                                                 counted(report.nodes.size(), "node"), ", ", today())));
+            write_file(
+                arguments.output,
+                machine_file(machine, str(file_origin, " on ", counted(report.facts.size(), "rank"), " of ",
+                                          counted(report.nodes.size(), "node"), ", ", today())));
     });
     return static_cast<int>(agree(world, static_cast<u64>(report.status())));
 }

@@ -1,5 +1,6 @@
 // `trivium checkpoint list | show | verify`.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -107,17 +108,16 @@ int show(const CheckpointArguments& a)
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return 0;
     }
-    const std::string ranks =
-        state.ranks == 0 ? "unknown" : fmt::format("{} {}", state.ranks, state.ranks == 1 ? "rank" : "ranks");
-    fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  "
+    const std::string ranks = state.ranks == 0 ? "unknown" : counted(state.ranks, "rank");
+    fmt::print("{}\n  step       {} ({}, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  "
                "{}\n  build      {}\n"
-               "  grid       {}\n  size       {}, {} shards, {} pieces, version {}\n  tensors    {}, {} "
+               "  grid       {}\n  size       {}, {}, {}, version {}\n  tensors    {}, {} "
                "values, {} of them parameters\n\n",
-               reader.path(), state.step, state.updates, state.step - state.updates,
+               reader.path(), state.step, counted(state.updates, "update"), state.step - state.updates,
                format_count(state.samples), format_count(state.tokens), state.tokenizer, state.build,
                state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
-               format_bytes(reader.bytes()), reader.shards(), pieces, reader.version(),
-               reader.tensors().size(), format_count(values), format_count(parameters));
+               format_bytes(reader.bytes()), counted(reader.shards(), "shard"), counted(pieces, "piece"),
+               reader.version(), reader.tensors().size(), format_count(values), format_count(parameters));
     for (const auto& tensor : tensors)
         fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(),
                    tensor["shape"].dump());

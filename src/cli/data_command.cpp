@@ -61,6 +61,8 @@ private:
     Clock::time_point begin_ = Clock::now(), last_{};
 };
 
+const char* const force_remedy = "name another file, or add --force to replace this one";
+
 /// Throws if an output is also an input.
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& others)
 {
@@ -108,6 +110,7 @@ struct TokenizerOptions {
     TokenizerTraining training;
     std::string output;
     i64 sample_mb = 64;
+    bool force = false;
 };
 
 void run_tokenizer(const TokenizerOptions& options)
@@ -122,6 +125,8 @@ void run_tokenizer(const TokenizerOptions& options)
     const Progress progress;
     const std::string model = train_tokenizer(training);
     log_progress("");
+    if (!options.force)
+        spare_other_kinds(options.output, model, force_remedy);
     write_file(options.output, model);
     print_report(report);
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_from_model(model, options.output);
@@ -136,6 +141,7 @@ struct TokenizeOptions {
     TextSelection text;
     std::string tokenizer, eod, output, valid;
     double valid_fraction = 0.05;
+    bool force = false;
 };
 
 void print_summary(const std::string& path, const TokenStoreWriter& store)
@@ -181,6 +187,10 @@ void run_tokenize(const TokenizeOptions& options)
     inputs.push_back(options.output);
     if (!options.valid.empty())
         refuse_overwriting(options.valid, inputs);
+    for (const std::string& output : {options.output, options.valid})
+        if (std::error_code ignored;
+            !options.force && fs::is_regular_file(output, ignored) && fs::file_size(output, ignored) > 0)
+            throw UserError({output, "exists already", "a run may need this token store", force_remedy});
     const bool holds_out = !options.valid.empty();
     if (holds_out && !(options.valid_fraction > 0 && options.valid_fraction < 1))
         throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "",
@@ -341,6 +351,7 @@ void add_tokenizer(Command& data)
         .option("-o,--output", options->output, "model file to write", {.required = true, .type = "FILE"})
         .option("--sample", options->sample_mb, "MB of text to train on, approximately",
                 {.show_default = true, .from = 1, .to = 1e5});
+    command.flag("--force", options->force, "replace an existing file of another kind");
     command.action([options] { return run_tokenizer(*options), 0; });
 }
 
@@ -364,6 +375,7 @@ void add_tokenize(Command& data)
         .option("--valid-fraction", options->valid_fraction,
                 "fraction of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
+    command.flag("--force", options->force, "replace existing token stores");
     command.action([options] { return run_tokenize(*options), 0; });
 }
 

@@ -1,5 +1,6 @@
 // `trivium checkpoint diff`: the differences between two checkpoints.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -170,9 +171,9 @@ void print(const DiffArguments& arguments, const Json& state, const Json& places
             fmt::print("{:<44} only in {}\n", name, problem == "only in a" ? arguments.a : arguments.b);
     }
     if (tensors.empty())
-        fmt::print("all {} tensors are the same, bit for bit\n", all);
+        fmt::print("all {} the same, bit for bit\n", counted(all, "tensor is", "tensors are"));
     else
-        fmt::print("{} tensors differ, of {}\n", tensors.size(), all);
+        fmt::print("{}, of {}\n", counted(tensors.size(), "tensor differs", "tensors differ"), all);
 }
 
 int diff(const DiffArguments& arguments)

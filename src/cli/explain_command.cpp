@@ -224,9 +224,10 @@ nlohmann::ordered_json schedule_json(const SimulatedStep& step, const ScheduleCh
             {"pipeline_ranks", ranks}};
 }
 
-void write_picture(const std::string& path, const std::string& svg)
+void write_output(const std::string& path, const std::string& content)
 {
-    write_file(path, svg);
+    spare_other_kinds(path, content);
+    write_file(path, content);
     log_info("wrote " + path);
 }
 
@@ -315,14 +316,12 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
-    if (!a.csv.empty()) {
-        write_file(a.csv, to_csv(compiled.order));
-        log_info("wrote " + a.csv);
-    }
+    if (!a.csv.empty())
+        write_output(a.csv, to_csv(compiled.order));
     if (!a.svg.empty())
-        write_picture(a.svg, draws_schedule ? schedule_svg(chart)
-                                            : arena_svg(memory_picture(program->schedule, program->graph,
-                                                                       compiled.memory)));
+        write_output(a.svg, draws_schedule ? schedule_svg(chart)
+                                           : arena_svg(memory_picture(program->schedule, program->graph,
+                                                                      compiled.memory)));
     if (a.config.json) {
         nlohmann::ordered_json passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)

@@ -1,6 +1,7 @@
 #include "cli/memory_picture.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 namespace trivium {
 
@@ -9,7 +10,7 @@ ArenaChart memory_picture(const Schedule& schedule, const Graph& graph, const Me
     const MemoryHistory history = memory_history(schedule, graph);
     ArenaChart chart;
     const Bytes peak = alive_at(history, schedule, history.peak).sum();
-    chart.title = str("Memory of program ", graph.name, ": ", schedule.buffers.size(), " buffers");
+    chart.title = str("Memory of program ", graph.name, ": ", counted(schedule.buffers.size(), "buffer"));
     chart.x_label = "Steps that have begun";
     for (int kind = 0; kind < memory_kind_count; ++kind)
         chart.kinds.emplace_back(name_of(static_cast<MemoryKind>(kind)));

@@ -18,7 +18,21 @@ namespace {
 struct MetricsArguments {
     std::vector<std::string> files;
     std::string file, output, format, title;
+    bool force = false;
 };
+
+void add_force(Command& command, MetricsArguments& a)
+{
+    command.flag("--force", a.force, "replace an existing file of another kind");
+}
+
+void write_output(const MetricsArguments& a, const std::string& content)
+{
+    if (!a.force)
+        spare_other_kinds(a.output, content, "name another file, or add --force");
+    write_file(a.output, content);
+    log_info("wrote " + a.output);
+}
 
 /// Throws UserError if the output would replace a file of one of the runs.
 void spare_own_files(const std::string& output, const std::vector<std::string>& inputs)
@@ -75,8 +89,7 @@ int draw_curve(const MetricsArguments& a)
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
-    write_file(a.output, loss_curve_svg(read_runs(a.files), options));
-    log_info("wrote " + a.output);
+    write_output(a, loss_curve_svg(read_runs(a.files), options));
     return 0;
 }
 
@@ -86,9 +99,12 @@ int export_runs(const MetricsArguments& a)
         require_form(a.output, "CSV", ".csv", "");
     spare_own_files(a.output, a.files);
     const std::vector<NamedMetrics> runs = read_runs(a.files);
-    if (a.format == "csv")
+    if (a.format == "csv") {
+        if (!a.force)
+            spare_other_kinds(a.output, runs.size() > 1 ? "run,step" : "step,",
+                              "name another file, or add --force");
         write_csv(a.output, runs);
-    else
+    } else
         write_event_files(a.output, runs);
     log_info("wrote " + a.output);
     return 0;
@@ -108,8 +124,7 @@ int report(const MetricsArguments& a)
     require_form(a.output, "HTML", ".html", "; a browser prints it as PDF");
     spare_own_files(a.output, {a.file});
     const RunFiles run = read_run_files(a.file);
-    write_file(a.output, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));
-    log_info("wrote " + a.output);
+    write_output(a, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));
     return 0;
 }
 
@@ -126,6 +141,7 @@ void add_metrics_command(Command& program)
                 {.required = true})
         .option("-o,--output", arguments->output, "SVG file to write", {.required = true})
         .option("--title", arguments->title, "title of the picture (default: Training loss)");
+    add_force(curve, *arguments);
     curve.action([=] { return draw_curve(*arguments); });
     Command other = metrics.add("export", "write CSV, or event files for TensorBoard");
     other
@@ -135,12 +151,14 @@ void add_metrics_command(Command& program)
                 {.required = true, .words = {"csv", "tensorboard"}})
         .option("-o,--output", arguments->output, "file (csv) or folder (tensorboard) to write",
                 {.required = true});
+    add_force(other, *arguments);
     other.action([=] { return export_runs(*arguments); });
     Command page = metrics.add("report", "write a report about a run as one HTML page");
     page.option("folder", arguments->file, "log.dir of the run, or its metrics.jsonl", {.required = true})
         .option("-o,--output", arguments->output, "page to write", {.required = true})
         .option("--title", arguments->title,
                 "title of the page (default: the names of the folder and its parent)");
+    add_force(page, *arguments);
     page.action([=] { return report(*arguments); });
 }
 

@@ -149,10 +149,11 @@ void print_report(const PlanReport& r)
 {
     const ModelConfig& m = r.config.model;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
-    fmt::print("model      {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, "
+    fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
                "seq {}\n",
-               format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim,
-               m.heads, m.kv_heads, m.ffn_dim, m.vocab, m.seq);
+               format_si(static_cast<double>(parameter_count(m))), name_of(m.family),
+               counted(m.layers, "layer"), m.dim, counted(m.heads, "head"), m.kv_heads, m.ffn_dim, m.vocab,
+               m.seq);
     fmt::print("batch      {} per step: {} of {} per data rank; {} tokens per step\n",
                counted(r.config.train.global_batch, "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
@@ -189,7 +190,9 @@ void write_trace(const PlanReport& r, const std::string& path)
     std::vector<std::string> events;
     for (const SimulatedRank& one : r.simulated)
         events.push_back(trace_events(one.program.graph, one.program.schedule, one.timeline, one.rank, 0));
-    write_file(path, trace_json(events));
+    const std::string trace = trace_json(events);
+    spare_other_kinds(path, trace);
+    write_file(path, trace);
     log_info("wrote " + path);
 }
 

@@ -50,12 +50,14 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",
-                             str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
+                             str("the grid has ", counted(ranks, "rank"), ", ", world.size(),
+                                 world.size() == 1 ? " was" : " were", " started"),
+                             given,
                              "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; "
                              "parallel.strategy=auto uses the nearest grid"});
         const std::string chosen = describe_grid(config.parallel);
         if (chosen != given || ranks < world.size())
-            log_info(str("for ", world.size(), " ranks: ", chosen,
+            log_info(str("for ", counted(world.size(), "rank"), ": ", chosen,
                          ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "",
                          "; the config has ", given,
                          config.train.micro_batch == micro
@@ -118,9 +120,9 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
     if (job.restart == 0 || !makes_no_progress(launches, job.id, launch.from, config.job.restarts))
         return 75;
     std::fprintf(stderr,
-                 "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; "
+                 "trivium: job %s: has begun %s in a row at step %lld and saved nothing later; "
                  "another restart would not help\n",
-                 job.id.c_str(), static_cast<long long>(config.job.restarts),
+                 job.id.c_str(), counted(config.job.restarts, "time").c_str(),
                  static_cast<long long>(launch.from));
     return 1;
 }

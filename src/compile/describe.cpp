@@ -9,8 +9,8 @@ std::string describe_model(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
     return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ",
-               m.layers, " layers, dim ", m.dim, ", ", m.heads, " heads (", m.kv_heads, " key-value), vocab ",
-               m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
+               counted(m.layers, "layer"), ", dim ", m.dim, ", ", counted(m.heads, "head"), " (", m.kv_heads,
+               " key-value), vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
 }
 
 std::string describe_grid(const ParallelConfig& p)

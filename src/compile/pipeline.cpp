@@ -1,6 +1,7 @@
 #include "compile/pipeline.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "config/schedules.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"
@@ -24,9 +25,9 @@ void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
     throw UserError(
         {p.chunks > 0 ? "parallel.chunks" : "parallel.schedule",
          str("\"", p.schedule, "\" needs ", p.pipeline * chunks, " stages, ", chunks, " on each of ",
-             p.pipeline, " pipeline ranks"),
-         str("the model has ", blocks, " blocks: ", config.model.layers,
-             " layers, one block before and one after them"),
+             counted(p.pipeline, "pipeline rank")),
+         str("the model has ", blocks, " blocks: ", counted(config.model.layers, "layer"),
+             ", one block before and one after them"),
          fit >= std::max<i64>(2, chunks_of(kind).least)
              ? str("set parallel.chunks to ", fit)
              : str("set parallel.schedule to \"", name_of(simple), "\"",

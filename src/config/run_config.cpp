@@ -1,6 +1,7 @@
 #include "config/run_config.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "config/schedules.hpp"
 #include "config/warnings.hpp"
 
@@ -139,7 +140,8 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             str("has the unknown value '", c.strategy, "'"),
             "set \"auto\", or remove the key and set data, tensor and pipeline");
     require(train.global_batch % c.data == 0, "train.global_batch",
-            str(train.global_batch, " sequences do not divide over ", c.data, " data ranks"),
+            str(counted(train.global_batch, "sequence"), train.global_batch == 1 ? " does" : " do",
+                " not divide over ", counted(c.data, "data rank")),
             "make global_batch a multiple of parallel.data");
 }
 
@@ -194,7 +196,8 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate_parallel(config.parallel, config.train);
     const i64 share = config.train.global_batch / config.parallel.data;
     require(share % micro_batch(config) == 0, "train.micro_batch",
-            str(share, " sequences per data rank do not divide into microbatches of ", micro_batch(config)),
+            str(counted(share, "sequence"), " per data rank ", share == 1 ? "does" : "do",
+                " not divide into microbatches of ", micro_batch(config)),
             "make global_batch a multiple of parallel.data * train.micro_batch",
             str("global_batch = ", config.train.global_batch, ", parallel.data = ", config.parallel.data));
     validate_size(config);

@@ -1,6 +1,7 @@
 #include "config/warnings.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "config/schedules.hpp"
 
 namespace trivium {
@@ -15,7 +16,7 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     };
     const TrainConfig &t = config.train, usual;
     warn(t.warmup > t.steps, "train.warmup",
-         str("the warm-up of ", t.warmup, " steps is longer than the run of ", t.steps,
+         str("the warm-up of ", counted(t.warmup, "step"), " is longer than the run of ", t.steps,
              ", which never reaches lr = ", t.lr),
          "lower warmup, or raise train.steps");
     warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr",
@@ -32,7 +33,7 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          str("is ", t.eval_batches, ", but data.valid is empty: there will be no validation loss"),
          "set data.valid to a token store, or eval_batches to 0");
     warn(t.stop_after > t.steps, "train.stop_after",
-         str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it has no effect"),
+         str("is ", t.stop_after, ", more than the run's ", counted(t.steps, "step"), ": it has no effect"),
          "lower stop_after, or set it to 0");
     warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window",
          "is ignored because train.spike_z is 0: no step is skipped for its loss",
@@ -44,8 +45,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(config.checkpoint.keep == 1, "checkpoint.keep",
          "is 1, but 2 are kept, so that the run can fall back to the previous one", "set it to 2");
     warn(config.log.every > t.steps, "log.every",
-         str("is ", config.log.every, ", more than the run's ", t.steps,
-             " steps: the log shows only the last step"),
+         str("is ", config.log.every, ", more than the run's ", counted(t.steps, "step"),
+             ": the log shows only the last step"),
          "lower log.every");
     const ParallelConfig& p = config.parallel;
     warn(p.shard > 0 && p.zero == 0, "parallel.shard",

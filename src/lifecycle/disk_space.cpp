@@ -30,8 +30,8 @@ std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& s
                                                        std::max<i64>(1, saves.count));
     if (free / more >= saves.bytes)
         return "";
-    return str("the next ", more, " checkpoints need ", format_bytes(more * saves.bytes), ", ", has,
-               ": saving will fail after ", free / saves.bytes,
+    return str("the next ", more == 1 ? "checkpoint needs " : str(more, " checkpoints need "),
+               format_bytes(more * saves.bytes), ", ", has, ": saving will fail after ", free / saves.bytes,
                " of them; free some space, or lower checkpoint.keep (", saves.keep,
                saves.keep == 0 ? ": all are kept" : "", ")");
 }

@@ -1,6 +1,7 @@
 #include "passes/stage.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "ir/builder.hpp"
 
 #include <algorithm>
@@ -409,8 +410,9 @@ std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank
         throw UserError(
             {graph.file.empty() ? "parallel.pipeline"
                                 : source_place(graph, graph.mesh_line) + "mesh axis pipeline",
-             str(stages, " stages for a model of ", blocks, " blocks"),
-             str(std::max<i64>(blocks - 2, 0), " layers, plus one block before and one after them"),
+             str(counted(stages, "stage"), " for a model of ", counted(blocks, "block")),
+             str(counted(std::max<i64>(blocks - 2, 0), "layer"),
+                 ", plus one block before and one after them"),
              str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
     // best[n]: the smallest possible cost of the most expensive of k stages over the first n blocks;
     // from[k][n]: the first block of its last stage.

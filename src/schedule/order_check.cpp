@@ -1,6 +1,7 @@
 #include "schedule/order_check.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 #include <algorithm>
 #include <map>
@@ -94,7 +95,8 @@ private:
         const bool whole = back && at(*back).work == Work::backward;
         const auto missing = [&](Work work) {
             return OrderFault{rank, str(to_text({work, stage, m}), " is missing"),
-                              str("each stage runs ", shape_.microbatches, " microbatches in a step"),
+                              str("each stage runs ",
+                                  counted(shape_.microbatches, "microbatch", "microbatches"), " in a step"),
                               "add it to the row"};
         };
         if (!forward)

@@ -1,6 +1,7 @@
 #include "schedule/order_file.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "schedule/order_check.hpp"
 
 #include <algorithm>
@@ -124,9 +125,11 @@ PipelineShape shape_of(const std::vector<Row>& rows, const std::string& file, i6
         return shape;
     shape.v_shaped = true;
     if (!fits())
-        throw UserError({file, str("places ", stages, " stages on ", ranks, " ranks in an unknown way"),
-                         "stage s is on rank s mod ranks; in a V, every second chunk runs backwards",
-                         "place the stages in one of these ways"});
+        throw UserError(
+            {file,
+             str("places ", counted(stages, "stage"), " on ", counted(ranks, "rank"), " in an unknown way"),
+             "stage s is on rank s mod ranks; in a V, every second chunk runs backwards",
+             "place the stages in one of these ways"});
     return shape;
 }
 
@@ -160,7 +163,7 @@ PipelineOrder parse_csv(const std::string& text, const std::string& file, i64 ra
             most = std::max(most, task.microbatch + 1);
     }
     if (most != microbatches)
-        throw UserError({file, str("orders ", most, " microbatches"),
+        throw UserError({file, str("orders ", counted(most, "microbatch", "microbatches")),
                          str("a step of this config has ", microbatches),
                          "change train.micro_batch or train.global_batch, or the file"});
     if (const std::optional<OrderFault> fault = find_fault(order))

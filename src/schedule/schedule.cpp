@@ -1,6 +1,7 @@
 #include "schedule/schedule.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 namespace trivium {
 
@@ -40,8 +41,10 @@ std::string buffers_text(const Schedule& s, const std::vector<BufferId>& ids)
 
 std::string to_text(const Schedule& s, const Graph& graph)
 {
-    std::string text = str("schedule of ", graph.name, ": ", s.steps.size(), " steps, ", s.buffers.size(),
-                           " buffers, ", s.microbatches, " microbatches in ", s.slots, " slots\n");
+    std::string text =
+        str("schedule of ", graph.name, ": ", counted(s.steps.size(), "step"), ", ",
+            counted(s.buffers.size(), "buffer"), ", ", counted(s.microbatches, "microbatch", "microbatches"),
+            " in ", counted(s.slots, "slot"), "\n");
     for (std::size_t i = 0; i < s.steps.size(); ++i) {
         const Step& step = s.steps[i];
         if (i == s.decision && i > 0)

@@ -1,6 +1,7 @@
 #include "train/config_changes.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/files/config_file.hpp"
 #include "train/learning_rate.hpp"
 
@@ -41,7 +42,7 @@ std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i6
 std::string effect_of(const std::string& key, const RunConfig& before, const RunConfig& now, i64 step)
 {
     if (key == "train.global_batch")
-        return str("a step takes ", now.train.global_batch, " sequences instead of ",
+        return str("a step takes ", counted(now.train.global_batch, "sequence"), " instead of ",
                    before.train.global_batch, " from step ", step + 1,
                    " on, which may need a different learning rate");
     if (key == "model.seq")

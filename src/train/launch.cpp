@@ -1,11 +1,13 @@
 #include "train/launch.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "compile/describe.hpp"
 #include "config/about_key.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/files.hpp"
+#include "schedule/trace.hpp"
 
 namespace trivium {
 
@@ -27,7 +29,7 @@ void require_progress(const RunConfig& config, const Job& job, const std::vector
 {
     if (job.restart > 0 && makes_no_progress(before, job.id, step, config.job.restarts))
         throw IoError({str("job ", job.id),
-                       str("has begun ", config.job.restarts, " times in a row at step ", step,
+                       str("has begun ", counted(config.job.restarts, "time"), " in a row at step ", step,
                            " and saved nothing later"),
                        "another restart would not help",
                        str("find out from its log and from ", config.log.dir,
@@ -56,7 +58,10 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
         c.resume = "auto";
     }
     if (!config.log.trace.empty())
-        about_key("log.trace", [&] { write_file(config.log.trace, ""); });
+        about_key("log.trace", [&] {
+            spare_other_kinds(config.log.trace, trace_json({}));
+            write_file(config.log.trace, "");
+        });
     Launch launch;
     launch.job = job.id;
     launch.restart = job.restart;

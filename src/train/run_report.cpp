@@ -34,12 +34,12 @@ void RunReport::announce(const Batches& data, i64 first_step)
     if (!first_rank_)
         return;
     log_info("model    " + describe_model(config_));
-    log_info(fmt::format("data     {} tokens, {} samples; {} per step; {:.2f} epochs in {} steps",
-                         format_count(data.store().size()), format_count(data.samples()),
+    log_info(fmt::format("data     {} tokens, {}; {} per step; {:.2f} epochs in {}",
+                         format_count(data.store().size()), counted_in_groups(data.samples(), "sample"),
                          config_.train.global_batch,
                          static_cast<double>(config_.train.steps * config_.train.global_batch) /
                              static_cast<double>(data.samples()),
-                         config_.train.steps));
+                         counted(config_.train.steps, "step")));
     for (const std::string& line : grid_lines)
         log_info(line);
     log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step{}",
@@ -191,8 +191,8 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     log_info("");
-    log_info(fmt::format("done     {} of {} steps ({} in this launch), {} tokens", state.step,
-                         config_.train.steps, steps, format_count(state.tokens)));
+    log_info(fmt::format("done     {} of {} ({} in this launch), {} tokens", state.step,
+                         counted(config_.train.steps, "step"), steps, format_count(state.tokens)));
     if (steps > 0) {
         const double tokens = static_cast<double>(steps * config_.train.global_batch * config_.model.seq);
         log_info(

@@ -1,6 +1,7 @@
 #include "train/training_data.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "config/about_key.hpp"
 #include "train/inputs.hpp"
@@ -19,9 +20,11 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
              "token ids would exceed the model's embedding table",
              str("set model.vocab to ", store.vocab(), " or more")});
     if (window_count(store.size(), config.model.seq) == 0)
-        throw UserError(
-            {path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
-             str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
+        throw UserError({path,
+                         str("has ", counted(store.size(), "token"), ", less than one sample of ",
+                             config.model.seq, " + 1"),
+                         str("model.seq = ", config.model.seq),
+                         str("give ", key, " more text, or lower model.seq")});
     verify_at_start(store, grid.local_rank(), grid.local_ranks());
     return store;
 }

@@ -62,7 +62,7 @@ TEST_CASE("a file that cannot be is refused with its line")
             {"my.csv:1", "0B0 never runs", "0B0 on rank 0 waits for 1B0 on rank 1",
              "1F1 on rank 1 waits for 0F1"});
     refused("0F0,0B0\n1F0,1B0\n2F0,2B0\n", 2, 1, {"my.csv", "has 3 rows", "set parallel.pipeline to 3"});
-    refused("0F0,0B0\n1F0,1B0\n", 2, 4, {"my.csv", "orders 1 microbatches", "has 4"});
+    refused("0F0,0B0\n1F0,1B0\n", 2, 4, {"my.csv", "orders 1 microbatch", "has 4"});
     refused("1F0,1B0\n0F0,0B0\n", 2, 1, {"my.csv", "in an unknown way"});
     refused("0F0,0X0\n1F0,1B0\n", 2, 1, {"my.csv:1", "'0X0' is not an action", "'X'"});
     refused("0F0,B0\n1F0,1B0\n", 2, 1, {"my.csv:1", "'B0' is not an action"});

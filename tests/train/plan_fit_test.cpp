@@ -294,6 +294,25 @@ TEST_CASE("equal ranks are listed as ranges, and a shortened list is marked", "[
               "1 microbatch of 1"));
 }
 
+TEST_CASE("one of something is not printed in the plural")
+{
+    const Folder folder;
+    const auto said = [&](const std::vector<std::string>& arguments) {
+        const Outcome outcome = plan(folder, arguments);
+        return outcome.out + outcome.err;
+    };
+    const std::string one = said({"model.preset=toy", "model.layers=1", "model.heads=1", "model.kv_heads=1",
+                                  "train.steps=1", "train.global_batch=1", "log.every=2"});
+    INFO(one);
+    CHECK(has(one, "1 layer, dim 64, 1 head (1 key-value)"));
+    CHECK(has(one, "more than the run's 1 step:"));
+    CHECK(has(said({"model.preset=toy", "train.global_batch=1", "parallel.data=2"}),
+              "1 sequence does not divide"));
+    for (const char* word :
+         {" ranks", " layers", " heads", " steps", " sequences", " microbatches", " threads"})
+        CHECK_FALSE(has(one, std::string(" 1") + word));
+}
+
 TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follow from the step", "[release]")
 {
     const Folder folder;

@@ -61,14 +61,33 @@ def own_files(folder):
     assert metrics(["export", "--format", "tensorboard"], run, run / "metrics.jsonl").returncode == 2
     assert (run / "metrics.jsonl").read_bytes() == before["metrics.jsonl"]
     for form in FORMS:
-        done = metrics(form, run, run / "out")
-        assert done.returncode == 0 and (run / "out").stat().st_size > 0, done
+        done = metrics(form, run, run / form[0])
+        assert done.returncode == 0 and (run / form[0]).stat().st_size > 0, done
+
+
+def other_kinds(folder):
+    """A file of another kind is replaced only with --force, one of the same kind always."""
+    run = make_run(folder / "run")
+    config = folder / "run.toml"
+    config.write_text("[model]\n")
+    outputs = {form[0]: folder / form[0] for form in FORMS}
+    for form in FORMS:
+        assert all(metrics(form, run, outputs[form[0]]).returncode == 0 for again in range(2))
+        for other in (config, *(path for name, path in outputs.items() if name != form[0])):
+            before = other.read_bytes() if other.exists() else None
+            if before is None:
+                continue
+            done = metrics(form, run, other)
+            assert done.returncode == 2 and b"another kind" in done.stderr and b"--force" in done.stderr, (form, other, done)
+            assert other.read_bytes() == before
+    assert metrics(["report", "--force"], run, config).returncode == 0 and config.stat().st_size > 100
 
 
 def pipes(folder):
     """A pipe receives the same bytes as a file; a closed pipe ends the program."""
     run = make_run(folder / "run", 20_000)
     for form in FORMS:
+        (folder / "file").unlink(missing_ok=True)
         assert metrics(form, run, folder / "file").returncode == 0
         through = metrics(form, run, STDOUT)
         assert through.returncode == 0 and through.stdout == (folder / "file").read_bytes(), (form, through.stderr)
@@ -90,7 +109,7 @@ def pipes(folder):
 
 
 def main():
-    for check in (own_files, pipes):
+    for check in (own_files, other_kinds, pipes):
         with tempfile.TemporaryDirectory() as name:
             check(pathlib.Path(name))
     print("all outputs have the right content, and no other files were written")
