@@ -13,6 +13,8 @@ using Json = nlohmann::json;
 
 namespace {
 
+constexpr std::size_t max_shown = 100; ///< characters of a value in a message
+
 /// Checks the text without building values. (With the library's parser callbacks, a list of n objects takes
 /// O(n^2) time.)
 class Checker final : public nlohmann::json_sax<Json> {
@@ -99,18 +101,25 @@ JsonProblem problem_of(const nlohmann::json::exception& error)
     }
     // The message quotes the text, which may be long or not UTF-8.
     const std::string quoted =
-        Json(text.substr(0, max_length)).dump(-1, ' ', false, Json::error_handler_t::replace);
+        Json(text.substr(0, max_shown)).dump(-1, ' ', false, Json::error_handler_t::replace);
     problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > max_length ? " …" : "");
     return problem;
 }
 
 std::string in_quotes(std::string_view text)
 {
-    constexpr std::size_t max_length = 100;
-    const bool is_long = text.size() > max_length;
+    const bool is_long = text.size() > max_shown;
     // Truncated or invalid UTF-8 becomes U+FFFD.
-    return Json(text.substr(0, max_length)).dump(-1, ' ', false, Json::error_handler_t::replace) +
+    return Json(text.substr(0, max_shown)).dump(-1, ' ', false, Json::error_handler_t::replace) +
            (is_long ? "…" : "");
+}
+
+std::string shown(const Json& value)
+{
+    if (value.is_string())
+        return in_quotes(value.get_ref<const std::string&>());
+    const std::string text = value.dump(-1, ' ', true); // ASCII
+    return text.size() <= max_shown ? text : text.substr(0, max_shown) + "…";
 }
 
 } // namespace trivium

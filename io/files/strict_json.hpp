@@ -22,5 +22,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& place
 
 /// Untrusted text for a message: quoted, escaped and shortened.
 std::string in_quotes(std::string_view text);
+/// An untrusted value for a message: a string in quotes, others as JSON, shortened.
+std::string shown(const nlohmann::json& value);
 
 } // namespace trivium

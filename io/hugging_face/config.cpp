@@ -60,7 +60,7 @@ struct Keys {
         if (!value)
             return otherwise;
         if (!value->is_number_integer() || *value < 0 || *value > (i64{1} << 31) - 1)
-            refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be a whole number below 2^31");
+            refuse(str("has ", key, " = ", shown(*value)), "it must be a whole number below 2^31");
         return value->get<i64>();
     }
     i64 whole(const char* key) const
@@ -73,21 +73,21 @@ struct Keys {
     {
         const Json* value = find(key);
         if (value && !value->is_number())
-            refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be a number");
+            refuse(str("has ", key, " = ", shown(*value)), "it must be a number");
         return value ? value->get<double>() : otherwise;
     }
     bool flag(const char* key, bool otherwise) const
     {
         const Json* value = find(key);
         if (value && !value->is_boolean())
-            refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be true or false");
+            refuse(str("has ", key, " = ", shown(*value)), "it must be true or false");
         return value ? value->get<bool>() : otherwise;
     }
     std::string text(const char* key) const
     {
         const Json* value = find(key);
         if (value && !value->is_string())
-            refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be text");
+            refuse(str("has ", key, " = ", shown(*value)), "it must be text");
         return value ? value->get<std::string>() : "";
     }
     Keys object(const char* key) const
@@ -95,10 +95,19 @@ struct Keys {
         const Json* value = find(key);
         static const Json empty = Json::object();
         if (value && !value->is_object())
-            refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be an object");
+            refuse(str("has ", key, " = ", shown(*value)), "it must be an object");
         return {value ? *value : empty, place};
     }
 };
+
+/// `"silu", "swish"`.
+std::string list_of(const std::vector<Json>& values)
+{
+    std::string list;
+    for (const Json& value : values)
+        list += (list.empty() ? "" : ", ") + shown(value);
+    return list;
+}
 
 /// The supported architectures. Mistral is a Llama that may have an attention window.
 enum class Architecture { llama, mistral, gpt2 };
@@ -108,8 +117,7 @@ Architecture kind_of(const Keys& keys)
     std::string name = keys.text("model_type");
     if (const Json* architectures = keys.find("architectures")) {
         if (!architectures->is_array() || architectures->size() != 1 || !(*architectures)[0].is_string())
-            keys.refuse("has architectures = " + in_quotes(architectures->dump()),
-                        "it must be a list of one name");
+            keys.refuse("has architectures = " + shown(*architectures), "it must be a list of one name");
         name = (*architectures)[0].get<std::string>();
     }
     if (name == "LlamaForCausalLM" || name == "llama")
@@ -119,7 +127,7 @@ Architecture kind_of(const Keys& keys)
     if (name == "GPT2LMHeadModel" || name == "gpt2")
         return Architecture::gpt2;
     keys.unsupported(str("its architecture is ", in_quotes(name)),
-                     "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
+                     "supported: LlamaForCausalLM, MistralForCausalLM, GPT2LMHeadModel");
 }
 
 /// Reads "rope_parameters" (transformers 5) or "rope_theta" and "rope_scaling" (before).
@@ -142,7 +150,7 @@ void read_rope(const Keys& keys, ModelConfig& model)
                               rope.whole("original_max_position_embeddings")};
     } else if (!type.empty() && type != "default") {
         rope.unsupported("its rotary embeddings are scaled by the type " + in_quotes(type),
-                         "the types default and llama3 can be");
+                         "supported: default, llama3");
     }
 }
 
@@ -195,8 +203,8 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     for (const Fixed& fixed : fixed_values())
         if (const Json* value = fixed.family == model.family ? keys.find(fixed.key) : nullptr)
             if (std::find(fixed.allowed.begin(), fixed.allowed.end(), *value) == fixed.allowed.end())
-                keys.unsupported(str("its ", fixed.key, " is ", in_quotes(value->dump())),
-                                 "it can be with " + fixed.allowed[0].dump());
+                keys.unsupported(str("its ", fixed.key, " is ", shown(*value)),
+                                 "supported: " + list_of(fixed.allowed));
     model.vocab = keys.whole("vocab_size");
     if (kind == Architecture::gpt2)
         read_gpt2(keys, model);
@@ -223,8 +231,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     return result;
 }
 
-std::string print_hugging_face_config(const ModelConfig& m, const std::string& type,
-                                      const SpecialTokens& tokens)
+std::string print_hugging_face_config(const ModelConfig& m, const std::string& type, i64 eos)
 {
     nlohmann::ordered_json json;
     const bool is_llama = m.family == Family::llama;
@@ -268,8 +275,7 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
             json[fixed.key] = fixed.allowed[0];
     json["tie_word_embeddings"] = m.tied_embeddings;
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
-    json["bos_token_id"] = tokens.bos < 0 ? Json() : Json(tokens.bos);
-    json["eos_token_id"] = tokens.eos < 0 ? Json() : Json(tokens.eos);
+    json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? Json() : Json(eos);
     json["torch_dtype"] = type;
     return json.dump(2) + "\n";
 }

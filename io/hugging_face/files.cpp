@@ -44,7 +44,7 @@ std::string file_of(const TextFiles& files, const char* name)
 
 /// The imported config.json, adapted to this model; "" if it describes another model.
 std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type,
-                           bool same_tokenizer, const SpecialTokens& tokens)
+                           bool same_tokenizer, i64 eos)
 {
     if (imported.empty())
         return "";
@@ -63,8 +63,7 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
     json.erase("auto_map"); // refers to Python files that are not exported
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
     if (!same_tokenizer) {
-        json["bos_token_id"] = tokens.bos < 0 ? OrderedJson() : OrderedJson(tokens.bos);
-        json["eos_token_id"] = tokens.eos < 0 ? OrderedJson() : OrderedJson(tokens.eos);
+        json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? OrderedJson() : OrderedJson(eos);
         json.erase("pad_token_id");
     }
     return json.dump(2) + "\n";
@@ -80,11 +79,9 @@ void copy_special_tokens(const std::string& imported, OrderedJson& to)
             to[key] = from[key];
 }
 
-std::string new_generation_config(const SpecialTokens& tokens)
+std::string new_generation_config(i64 eos)
 {
-    return OrderedJson{
-               {"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}
-               .dump(2) +
+    return OrderedJson{{"_from_model_config", true}, {"bos_token_id", eos}, {"eos_token_id", eos}}.dump(2) +
            "\n";
 }
 
@@ -120,12 +117,11 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
     const bool same_tokenizer =
         !imported.empty() && (state.imported_tokenizer.empty() || state.tokenizer.empty() ||
                               state.imported_tokenizer == state.tokenizer);
-    const SpecialTokens tokens =
-        tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{};
+    const i64 eos = tokenizer ? tokenizer->eos() : -1;
     ExportedFiles result;
-    std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, tokens);
+    std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, eos);
     if (config.empty()) {
-        OrderedJson json = OrderedJson::parse(print_hugging_face_config(model, type, tokens));
+        OrderedJson json = OrderedJson::parse(print_hugging_face_config(model, type, eos));
         if (same_tokenizer)
             copy_special_tokens(file_of(imported, config_name), json);
         config = json.dump(2) + "\n";
@@ -146,7 +142,7 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
     if (same_tokenizer) {
         result.files.insert(imported.begin(), imported.end()); // does not replace the files above
     } else if (tokenizer)
-        result.files[generation_name] = new_generation_config(tokens);
+        result.files[generation_name] = new_generation_config(eos);
     return result;
 }
 

@@ -38,14 +38,10 @@ struct HuggingFaceConfig {
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
 
-/// Token ids in config.json; negative: none.
-struct SpecialTokens {
-    i64 bos = -1, eos = -1;
-};
-/// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". UserError if
-/// transformers has no such model (GPT-2 with grouped queries).
-std::string print_hugging_face_config(const ModelConfig& model, const std::string& type,
-                                      const SpecialTokens& tokens = {});
+/// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". `eos`: the token
+/// between documents in training, which also begins a text; negative: unknown. UserError if transformers has
+/// no such model (GPT-2 with grouped queries).
+std::string print_hugging_face_config(const ModelConfig& model, const std::string& type, i64 eos = -1);
 
 /// A model in a Hugging Face folder, open for reading.
 struct HuggingFaceModel {

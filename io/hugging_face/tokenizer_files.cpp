@@ -17,7 +17,7 @@ using OrderedJson = nlohmann::ordered_json;
 /// The class of transformers that uses tokenizer.json unchanged; classes named after models add rules.
 constexpr const char* plain_class = "PreTrainedTokenizerFast";
 
-/// The text of a special token by id; "" if unknown.
+/// The text of a special token by id.
 using SpellId = std::function<std::string(i64)>;
 
 SpellId spelling_of(const SentencePieceModel& model)
@@ -29,18 +29,17 @@ SpellId spelling_of(const SentencePieceModel& model)
 SpellId spelling_of(const std::string& text)
 {
     std::map<i64, std::string> added;
-    for (const nlohmann::json& token : nlohmann::json::parse(text).at("added_tokens"))
+    const nlohmann::json file = nlohmann::json::parse(text);
+    for (const nlohmann::json& token : file.at("added_tokens"))
         added[token.at("id").get<i64>()] = token.at("content").get<std::string>();
-    return [added](i64 id) { return added.contains(id) ? added.at(id) : ""; };
+    return [added](i64 id) { return added.at(id); };
 }
 
 std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq)
 {
     OrderedJson config{{"tokenizer_class", plain_class}};
-    for (const auto& [key, id] :
-         {std::pair<const char*, i64>{"bos_token", tokenizer.bos()}, {"eos_token", tokenizer.eos()}})
-        if (const std::string text = spell(id); !text.empty())
-            config[key] = text;
+    // In training, each document follows the token that ended the previous one.
+    config["bos_token"] = config["eos_token"] = spell(tokenizer.eos());
     config.update(
         {{"clean_up_tokenization_spaces", false}, {"model_max_length", seq}, {"split_special_tokens", true}});
     return config.dump(2) + "\n";

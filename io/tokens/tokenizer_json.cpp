@@ -234,7 +234,7 @@ private:
     {
         if (!value.is_number_integer() ||
             (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
-            damaged(str("has the id ", in_quotes(value.dump()), " for the token ", in_quotes(token)));
+            damaged(str("has the id ", shown(value), " for the token ", in_quotes(token)));
         const i64 id = value.get<i64>(), max_id = 2 * static_cast<i64>(tokens) + 1024;
         if (id > max_id)
             damaged(str("has the id ", id, " for the token ", in_quotes(token)),

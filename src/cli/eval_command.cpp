@@ -36,7 +36,7 @@ int run_eval(const EvalArguments& a)
             {path,
              str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
              "", "use data of the model's tokenizer"});
-    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
     require_tokenizer(config.data, store);

@@ -1,5 +1,6 @@
 // `trivium checkpoint export`: writes the parameters of a checkpoint as a Hugging Face folder.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/box.hpp"
@@ -87,7 +88,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
     }
     if (fingerprint.empty())
         return nullptr;
-    for (const bool of_store : {false, true}) {
+    for (const bool of_store : {true, false}) { // only the store knows --eod
         try {
             auto tokenizer =
                 of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
@@ -152,10 +153,10 @@ int export_checkpoint(const ExportArguments& a)
             write_file(folder + "/" + name, content);
     });
     log_progress("");
-    fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n",
-               a.output, files.architecture, checkpoint.state().step,
-               format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes),
-               shards, shards == 1 ? "file" : "files", describe(tokenizer.get(), a, files));
+    fmt::print("{}: {} of step {}\n  parameters {}, {} of {}, {} in {}\n  tokenizer  {}\n", a.output,
+               files.architecture, checkpoint.state().step, format_count(parameter_count(config.model)),
+               counted(tensors.size(), "tensor"), a.type, format_bytes(bytes), counted(shards, "file"),
+               describe(tokenizer.get(), a, files));
     return 0;
 }
 

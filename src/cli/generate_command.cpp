@@ -1,5 +1,6 @@
 // `trivium generate`.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
@@ -50,7 +51,7 @@ int generate(const GenerateArguments& a)
         throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
                          "choose a number in that range"});
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
-    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, tokenizer->fingerprint(), "data.tokenizer");
     std::vector<std::int32_t> ids{tokenizer->eos()}; // an eos separates documents
@@ -109,8 +110,8 @@ int generate(const GenerateArguments& a)
     else
         fmt::print("\n");
     std::fflush(stdout); // before the next lines on stderr
-    log_info(fmt::format("{} tokens in {} ({:.1f} tokens/s)", sampled.size(), format_seconds(seconds),
-                         static_cast<double>(sampled.size()) / seconds));
+    log_info(fmt::format("{} in {} ({:.1f} tokens/s)", counted(sampled.size(), "token"),
+                         format_seconds(seconds), static_cast<double>(sampled.size()) / seconds));
     return 0;
 }
 

@@ -1,9 +1,11 @@
 // `trivium checkpoint import`: converts a Hugging Face folder to a checkpoint and a config.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/config_file.hpp"
+#include "io/files/config_value.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/hugging_face/files.hpp"
@@ -60,7 +62,7 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     for (const std::string& change : a.overrides)
         if (!change.starts_with("model.") && !change.starts_with("data."))
             throw UserError({str("override '", change, "'"), "is not a key of [model] or [data]",
-                             "model.toml has only these two tables", "pass it to `trivium train`"});
+                             "only these two can be set here", "pass it to `trivium train`"});
     RunConfig config;
     config.model = model;
     if (!tokenizer.empty())
@@ -79,6 +81,15 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
                              model.family == Family::llama ? " except seq" : ""),
                          "remove them"});
     return config;
+}
+
+/// model.toml. A run of it begins with the imported weights, and keeps its files below `folder`, apart from
+/// those of other models. `folder` is absolute, so that the current folder does not matter.
+std::string model_toml(const RunConfig& config, const std::string& folder)
+{
+    const auto path = [&](const std::string& name) { return print_value(folder + name); };
+    return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),
+               "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");
 }
 
 /// Attention here covers all previous tokens; it equals windowed attention up to the window's length.
@@ -130,10 +141,8 @@ int import_model(const ImportArguments& a)
     require_new_folder(a.output);
     const HuggingFaceModel source = open_hugging_face(a.folder);
     const FoundTokenizer tokenizer = find_tokenizer(a.folder, source.model);
-    // The final path; absolute, so that model.toml works from any folder.
-    const std::string own = tokenizer.file.empty()
-                                ? tokenizer.path
-                                : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
+    const std::string home = (fs::absolute(a.output) / ".").lexically_normal().parent_path().string();
+    const std::string own = tokenizer.file.empty() ? tokenizer.path : home + "/" + tokenizer.file;
     const RunConfig config = config_of(source.model, own, a);
     require_no_window(source, config.model.seq, a);
 
@@ -153,20 +162,20 @@ int import_model(const ImportArguments& a)
         Bytes done = 0;
         save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, a.folder, done), 0);
         if (!tokenizer.file.empty())
-            write_file(folder + "/" + tokenizer.file,
-                       read_file(tokenizer.path, tokenizer.file, max_tokenizer_bytes));
-        write_file(folder + "/model.toml", to_toml(config, {"model", "data"}));
+            write_file(folder + "/" + tokenizer.file, make_tokenizer(tokenizer.path)->model());
+        write_file(folder + "/model.toml", model_toml(config, home));
     });
     log_progress("");
     const std::string file = (fs::path(a.output) / "model.toml").lexically_normal().string();
-    fmt::print("{}: {} parameters, {} tensors of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
-               "trivium train {} train.init_from={} data.train=…\n",
-               a.output, format_count(parameter_count(source.model)), source.tensors.size(),
-               name_of(source.model.family), format_bytes(source.files.bytes()),
+    fmt::print("{}: {} parameters, {} of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
+               "trivium train {} data.train=…\n",
+               a.output, format_count(parameter_count(source.model)),
+               counted(source.tensors.size(), "tensor"), name_of(source.model.family),
+               format_bytes(source.files.bytes()),
                named         ? config.data.tokenizer
                : own.empty() ? "none usable: " + tokenizer.problem
                              : fs::path(own).filename().string(),
-               file, file, a.output);
+               file, file);
     return 0;
 }
 

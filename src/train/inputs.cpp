@@ -75,14 +75,21 @@ void verify_at_start(const TokenStore& store, i64 part, i64 parts)
         store.verify(part, parts);
 }
 
-CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
+CheckpointReader open_checkpoint(const std::string& path, const RunConfig& config)
 {
-    if (path.empty() && list_checkpoints(config.dir).empty())
-        throw UserError({config.dir, "contains no checkpoint", "no run has saved there yet",
-                         "train first, or name a checkpoint with --checkpoint"});
-    return CheckpointReader::open(restore_from(
-        *make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {},
-        path.empty() ? "checkpoint.dir" : "--checkpoint"));
+    const auto open = [](const std::string& from, const char* key) {
+        return CheckpointReader::open(restore_from(
+            *make_self_comm(), from, [](const CheckpointReader&) {}, key));
+    };
+    const std::string& dir = config.checkpoint.dir;
+    if (!path.empty())
+        return open(path, "--checkpoint");
+    if (!list_checkpoints(dir).empty())
+        return open(dir, "checkpoint.dir");
+    if (!config.train.init_from.empty())
+        return open(config.train.init_from, "train.init_from");
+    throw UserError({dir, "contains no checkpoint", "no run has saved there yet",
+                     "train first, or name a checkpoint with --checkpoint"});
 }
 
 } // namespace trivium

@@ -29,7 +29,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data);
 /// when they are first read. Throws UserError if a block is damaged.
 void verify_at_start(const TokenStore& store, i64 part = 0, i64 parts = 1);
 
-/// The checkpoint for a command: `path`, or if that is empty the newest good one of the run.
-CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config);
+/// The checkpoint for a command: `path`, or if that is empty the newest good one of the run, or the weights
+/// that the run begins with (train.init_from) while it has none.
+CheckpointReader open_checkpoint(const std::string& path, const RunConfig& config);
 
 } // namespace trivium

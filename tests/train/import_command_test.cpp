@@ -72,7 +72,7 @@ TEST_CASE(
     CHECK(std::find(files.begin(), files.end(), "model.safetensors.index.json") != files.end());
     CHECK(json::parse(read_text(t.folder / "theirs/config.json"))["eos_token_id"] == 2);
 
-    CHECK(has(t.good({"checkpoint", "import", "theirs", "ours/"}), "train.init_from=ours/"));
+    CHECK(has(t.good({"checkpoint", "import", "theirs", "ours/"}), "train ours/model.toml data.train="));
     CHECK(t.names("ours") ==
           std::vector<std::string>{"latest", "model.toml", "step-00000000", "tokenizer.model"});
     t.good({"checkpoint", "verify", "ours"});
@@ -111,6 +111,58 @@ TEST_CASE(
                                                         "model.safetensors", "tokenizer.json",
                                                         "tokenizer.model", "tokenizer_config.json"});
     CHECK(json::parse(read_text(t.folder / "narrow/config.json"))["torch_dtype"] == "bfloat16");
+}
+
+TEST_CASE(
+    "an imported folder generates, evaluates and trains at once, from any folder, apart from other imports")
+{
+    const Trained t;
+    t.good({"checkpoint", "export", "ck", "theirs"});
+    t.good({"checkpoint", "import", "theirs", "a"});
+    t.good({"checkpoint", "import", "theirs", "b/"});
+    const std::string a = t.folder / "a/model.toml", b = t.folder / "b/model.toml",
+                      data = "data.train=" + (t.folder / "train.h5");
+    const Folder elsewhere;
+    const auto generated = [&](const std::string& config) {
+        const Outcome outcome = run_program(
+            {"generate", config, "--prompt", "the", "--tokens", "4", "--temperature", "0", "--json"},
+            elsewhere.path());
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return json::parse(outcome.out);
+    };
+    const json before = generated(a);
+    CHECK(has(before["checkpoint"], "a/step-00000000"));
+    CHECK(before["text"] == generated(b)["text"]);
+    const Outcome trained = run_program({"train", a, data, "train.steps=2"}, elsewhere.path());
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    CHECK(has(trained.err, "weights from"));
+    CHECK(has(generated(a)["checkpoint"], "a/checkpoints/step-00000002"));
+    CHECK(has(generated(b)["checkpoint"], "b/step-00000000"));
+    for (const char* folder : {"checkpoints", "logs"})
+        CHECK(!fs::exists(elsewhere / folder));
+}
+
+TEST_CASE("a tokenizer whose end of a document --eod named keeps it in an export and an import")
+{
+    const Trained t;
+    fs::copy_file(TRIVIUM_SOURCE "/tests/io/data/byte_bpe/llama3.json", t.folder / "tokenizer.json");
+    t.good({"data", "tokenize", "text.txt", "--tokenizer", "tokenizer.json", "--eod", "<|eot_id|>", "-o",
+            "eot.h5"});
+    t.good({"train", "run.toml", "data.train=eot.h5", "data.valid=", "data.tokenizer=tokenizer.json",
+            "checkpoint.dir=eot", "train.steps=1"});
+    t.good({"checkpoint", "export", "eot", "theirs"});
+    const auto ids = json::parse(read_text(t.folder / "tokenizer.json"))["added_tokens"];
+    const auto eot = std::find_if(ids.begin(), ids.end(),
+                                  [](const json& token) { return token["content"] == "<|eot_id|>"; });
+    REQUIRE(eot != ids.end());
+    const json config = json::parse(read_text(t.folder / "theirs/config.json"));
+    CHECK(config["bos_token_id"] == (*eot)["id"]);
+    CHECK(config["eos_token_id"] == (*eot)["id"]);
+    t.good({"checkpoint", "import", "theirs", "ours"});
+    t.good({"data", "tokenize", "text.txt", "--tokenizer", "ours/tokenizer.json", "-o", "again.h5"});
+    CHECK(json::parse(t.run({"data", "show", "again.h5", "--json"}).out)["eos"] == (*eot)["id"]);
 }
 
 TEST_CASE("the files of an imported model are in the checkpoints of a run that starts from it")

@@ -20,7 +20,7 @@ void write_logits(const std::string& config_file, const std::string& path, const
                   const std::vector<std::int32_t>& ids)
 {
     const RunConfig config = load_config({config_file, {}, false});
-    const CheckpointReader checkpoint = open_checkpoint(path, config.checkpoint);
+    const CheckpointReader checkpoint = open_checkpoint(path, config);
     require_same_model(checkpoint, config);
     const Computing computing(1);
     GenerationShape shape;

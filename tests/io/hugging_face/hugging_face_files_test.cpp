@@ -69,6 +69,7 @@ TEST_CASE("files that do not describe the exported model are generated")
     state.tokenizer = "another";
     ExportedFiles out = exported_files(model, "float32", bytes.get(), state);
     CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] == 257);
+    CHECK(Json::parse(out.files.at("config.json"))["bos_token_id"] == 257);
     CHECK(Json::parse(out.files.at("generation_config.json"))["eos_token_id"] == 257);
     CHECK(!out.files.contains("chat_template.jinja"));
     model.layers = 2;
@@ -79,7 +80,8 @@ TEST_CASE("files that do not describe the exported model are generated")
 
     // A model that was not imported.
     out = exported_files(model, "bfloat16", bytes.get(), {});
-    CHECK(Json::parse(out.files.at("generation_config.json"))["bos_token_id"] == 256);
+    CHECK(Json::parse(out.files.at("generation_config.json"))["bos_token_id"] == 257);
+    CHECK(Json::parse(out.files.at("config.json"))["bos_token_id"] == 257); // 256 was never trained
     CHECK(out.files.contains("tokenizer.json"));
     CHECK(exported_files(model, "bfloat16", nullptr, {}).files.size() == 1);
 }

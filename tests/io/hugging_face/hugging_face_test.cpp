@@ -233,14 +233,13 @@ TEST_CASE("config.json and [model] convert to each other")
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
         const ModelConfig back =
-            parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json")
-                .model;
-        CHECK(print_hugging_face_config(back, "bfloat16", {5, 6}) ==
-              print_hugging_face_config(model, "bfloat16", {5, 6}));
+            parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", 6), "config.json").model;
+        CHECK(print_hugging_face_config(back, "bfloat16", 6) ==
+              print_hugging_face_config(model, "bfloat16", 6));
         CHECK(back.rope_scaling == model.rope_scaling);
         CHECK(parameter_count(back) == parameter_count(model));
     }
-    const Json json = Json::parse(print_hugging_face_config(all[0], "bfloat16", {5, 6}));
+    const Json json = Json::parse(print_hugging_face_config(all[0], "bfloat16", 6));
     CHECK(json["torch_dtype"] == "bfloat16");
     CHECK(json["eos_token_id"] == 6);
     CHECK(Json::parse(print_hugging_face_config(all[0], "float32"))["bos_token_id"].is_null());
@@ -304,6 +303,15 @@ TEST_CASE("errors name unsupported and invalid keys of config.json")
              {{{"scale_attn_weights", false}}, "scale_attn_weights"},
              {{{"add_cross_attention", true}}, "add_cross_attention"}})
         CHECK(says(refusal(gpt2, change), "cannot be imported", expected));
+    const auto lists = [](const std::string& text, const std::string& problem, const std::string& supported) {
+        CHECK(has(text, problem));
+        CHECK(has(text, supported));
+        CHECK(!has(text, "\\"));
+    };
+    lists(refusal(llama, {{"hidden_act", "gelu"}}), R"(hidden_act is "gelu")", R"("silu", "swish")");
+    lists(refusal(gpt2, {{"activation_function", "gelu"}}), R"(activation_function is "gelu")",
+          R"("gelu_new", "gelu_pytorch_tanh")");
+    lists(refusal(llama, {{"hidden_size", "24"}}), R"(hidden_size = "24")", "whole number");
     for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}},
                                                 {{"hidden_size", 1.5}},
                                                 {{"hidden_size", -24}},
