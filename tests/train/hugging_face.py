@@ -271,6 +271,7 @@ def test_tokenizer(folder):
     assert said["tokens"] > 1000 and abs(said["loss"] - theirs) < tolerance
     run(trivium, "checkpoint", "export", folder / "further", folder / "again")
     assert (folder / "again/tokenizer.json").read_bytes() == (folder / "theirs/tokenizer.json").read_bytes()
+    assert transformers.AutoTokenizer.from_pretrained(folder / "again").eos_token == "<|endoftext|>"
 
 
 texts = ["", " ", "  ", "a", " a", "a ", "import os", "  import os\n\tprint( 'x' )  \n", "\n", "\n\n\n", "\t\t", "a\u2581b", "\u2581", "\u2581 \u2581",
@@ -335,6 +336,7 @@ def test_tokenizers(folder):
         theirs = require_same_ids(home / "theirs", tokenizer, name)
         assert theirs("import os").input_ids == theirs("import os", add_special_tokens=False).input_ids
         model = loaded(home / "theirs")
+        assert model.config.bos_token_id == theirs.bos_token_id == theirs.eos_token_id
         assert model.config.eos_token_id == theirs.eos_token_id is not None and model.generation_config.eos_token_id == theirs.eos_token_id
         resolved = home / "resolved.toml"
         resolved.write_text(json.loads(run(trivium, "checkpoint", "show", home / "ours", "--json"))["config"])
