@@ -1,5 +1,6 @@
 #include "io/files/hdf5_library.hpp"
 
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -26,6 +27,8 @@ const bool started = [] {
 } // namespace
 
 Lock::Lock() : guard(library_mutex()) {}
+
+void unlock_in_child() { new (&library_mutex()) std::recursive_mutex; }
 
 void silence_errors()
 {

@@ -15,6 +15,9 @@ struct Lock {
     std::lock_guard<std::recursive_mutex> guard;
 };
 
+/// In a child process that was forked under a Lock: the lock's owner is a thread of the parent.
+void unlock_in_child();
+
 /// Stops the library from printing errors in this thread (some builds keep the setting per thread).
 void silence_errors();
 

@@ -6,6 +6,7 @@
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
+#include "io/files/in_child.hpp"
 #include "io/files/seal.hpp"
 
 #include <algorithm>
@@ -169,36 +170,69 @@ struct TokenStore::Impl {
         throw UserError({path, problem, "the token store is damaged", make_it_again});
     }
 
-    void open_tokens(const h5::Dataset& data, const h5::Dataset& document_offsets)
+    /// All but the content of the large datasets, with HDF5.
+    void read_header()
     {
-        begin = data.file_offset();
-        const Bytes end = begin + size * width,
-                    offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
-        if (begin < 0 || end > file_bytes || offsets_end > file_bytes)
-            damaged(
-                str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
-        descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (descriptor < 0)
-            throw_errno(path, "open");
+        try {
+            const h5::File file = h5::File::open(path);
+            vocab = file.get_integer("vocab");
+            documents = file.get_integer("documents");
+            text_bytes = file.get_integer("text_bytes");
+            size = file.get_integer("tokens");
+            const i64 end_of_document = file.get_integer("eos");
+            fingerprint = file.get_string("tokenizer");
+            block_bytes = file.get_integer("block_bytes");
+            model = file.read_bytes("tokenizer_model");
+            if (vocab <= 0 || vocab > (i64{1} << 31) - 1 || end_of_document < 0 || end_of_document >= vocab ||
+                documents <= 0 || size < documents || size > file_bytes || documents > file_bytes ||
+                text_bytes < 0 || block_bytes < 4 || block_bytes > largest_block || block_bytes % 4 != 0)
+                damaged("has attributes out of range");
+            eos = static_cast<i32>(end_of_document);
+            width = width_for(vocab);
+            tokens_at = place_of(file, "tokens", type_for(vocab), size);
+            offsets_at = place_of(file, "document_offsets", DType::i64, documents + 1);
+            hashes_at = place_of(file, "token_hashes", DType::u64, blocks());
+        } catch (const IoError& error) { // HDF5 failed on damaged bytes
+            damaged(error.what());
+        }
     }
 
-    /// Bytes [at, at + count) of the tokens. Not from a mapping, which ends the process if the file is
-    /// truncated.
-    std::vector<unsigned char> read_bytes(Bytes at, Bytes count) const
+    i64 blocks() const { return ceil_div(size * width, block_bytes); }
+
+    /// Offset in the file of a dataset, whose bytes are contiguous.
+    Bytes place_of(const h5::File& file, const std::string& name, DType type, i64 count) const
     {
-        std::vector<unsigned char> bytes(static_cast<std::size_t>(count));
+        const h5::Dataset data = file.dataset(name);
+        if (data.shape() != std::vector<i64>{count} || data.type() != type)
+            damaged(str("its dataset '", name, "' does not match its attributes in size or type"));
+        const Bytes at = data.file_offset(), end = at + count * size_of(type);
+        if (at < 0 || end > file_bytes)
+            damaged(str("ends after ", file_bytes, " bytes; its dataset '", name, "' reaches to ", end));
+        return at;
+    }
+
+    /// Not from a mapping, which ends the process if the file is truncated.
+    void read_bytes(Bytes at, Bytes count, void* to) const
+    {
         for (Bytes done = 0; done < count;) {
-            const ssize_t got = ::pread(descriptor, bytes.data() + done,
-                                        static_cast<std::size_t>(count - done), begin + at + done);
+            const ssize_t got = ::pread(descriptor, static_cast<std::byte*>(to) + done,
+                                        static_cast<std::size_t>(count - done), at + done);
             if (got < 0 && errno == EINTR)
                 continue;
             if (got < 0)
                 throw_errno(path, "read");
             if (got == 0)
-                damaged(str("now ends before token ", (at + done) / width,
-                            ": something has truncated it since it was opened"));
+                damaged(str("now ends after ", at + done,
+                            " bytes: something has truncated it since it was opened"));
             done += got;
         }
+    }
+
+    /// Bytes [at, at + count) of the tokens.
+    std::vector<unsigned char> token_bytes(Bytes at, Bytes count) const
+    {
+        std::vector<unsigned char> bytes(static_cast<std::size_t>(count));
+        read_bytes(tokens_at + at, count, bytes.data());
         return bytes;
     }
 
@@ -209,7 +243,7 @@ struct TokenStore::Impl {
         if (known.load(std::memory_order_relaxed))
             return;
         const Bytes at = block * block_bytes, bytes = std::min(block_bytes, size * width - at);
-        if (hash_block(read_bytes(at, bytes).data(), bytes) != hashes[static_cast<std::size_t>(block)])
+        if (hash_block(token_bytes(at, bytes).data(), bytes) != hashes[static_cast<std::size_t>(block)])
             damaged(str("its tokens ", at / width, " to ", (at + bytes) / width - 1,
                         " are not the ones that were written (their hash differs)"));
         known.store(true, std::memory_order_relaxed);
@@ -238,7 +272,7 @@ struct TokenStore::Impl {
     std::vector<u64> hashes;                      ///< of blocks
     std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were verified
     int descriptor = -1;
-    Bytes begin = 0; ///< of the tokens in the file
+    Bytes tokens_at = 0, offsets_at = 0, hashes_at = 0; ///< offsets in the file
 };
 
 TokenStore::TokenStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -253,38 +287,17 @@ TokenStore TokenStore::open(const std::string& path)
     s.path = path;
     check_seal(path, {kind, version, make_it_again, "tokenize the text again: `trivium data tokenize`"});
     s.file_bytes = file_size(path);
-    try {
-        const h5::File file = h5::File::open(path);
-        s.vocab = file.get_integer("vocab");
-        s.documents = file.get_integer("documents");
-        s.text_bytes = file.get_integer("text_bytes");
-        s.size = file.get_integer("tokens");
-        const i64 eos = file.get_integer("eos");
-        s.fingerprint = file.get_string("tokenizer");
-        s.block_bytes = file.get_integer("block_bytes");
-        s.model = file.read_bytes("tokenizer_model");
-        if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 ||
-            s.size < s.documents || s.size > s.file_bytes || s.documents > s.file_bytes || s.text_bytes < 0 ||
-            s.block_bytes < 4 || s.block_bytes > largest_block || s.block_bytes % 4 != 0)
-            s.damaged("has attributes out of range");
-        s.eos = static_cast<i32>(eos);
-        s.width = width_for(s.vocab);
-        const i64 blocks = ceil_div(s.size * s.width, s.block_bytes);
-        const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets"),
-                          hashes = file.dataset("token_hashes");
-        if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
-            offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != DType::i64 ||
-            hashes.shape() != std::vector<i64>{blocks} || hashes.type() != DType::u64)
-            s.damaged("its datasets do not match its attributes in size or type");
-        s.open_tokens(tokens, offsets);
-        s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
-        offsets.read(0, s.documents + 1, DType::i64, s.offsets.data());
-        s.hashes.resize(static_cast<std::size_t>(blocks));
-        hashes.read(0, blocks, DType::u64, s.hashes.data());
-        s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
-    } catch (const IoError& error) { // HDF5 failed on damaged bytes
-        s.damaged(error.what());
-    }
+    // The seal finds accidents; a crafted file has a seal that fits, and may crash HDF5.
+    try_in_child(path, [&] { s.read_header(); });
+    s.read_header();
+    s.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (s.descriptor < 0)
+        throw_errno(path, "open");
+    s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
+    s.read_bytes(s.offsets_at, 8 * (s.documents + 1), s.offsets.data());
+    s.hashes.resize(static_cast<std::size_t>(s.blocks()));
+    s.read_bytes(s.hashes_at, 8 * s.blocks(), s.hashes.data());
+    s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
     if (s.offsets.front() != 0 || s.offsets.back() != s.size ||
         !std::is_sorted(s.offsets.begin(), s.offsets.end()))
         s.damaged("its document offsets are out of order");
@@ -321,7 +334,7 @@ void TokenStore::read(i64 begin, i64 count, i32* out) const
               count, " of ", size());
     impl_->check_tokens(begin, count);
     const i64 vocab = impl_->vocab, width = impl_->width;
-    const std::vector<unsigned char> bytes = impl_->read_bytes(begin * width, count * width);
+    const std::vector<unsigned char> bytes = impl_->token_bytes(begin * width, count * width);
     bool all_known = true;
     for (i64 i = 0; i < count; ++i) {
         out[i] = impl_->token(bytes.data() + i * width);

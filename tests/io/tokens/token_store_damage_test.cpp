@@ -3,11 +3,15 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
+#include "io/files/hdf5.hpp"
+#include "io/files/in_child.hpp"
+#include "io/files/seal.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/token_store.hpp"
 #include "soak_settings.hpp"
 #include "train/guarded.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <random>
 
@@ -121,4 +125,57 @@ TEST_CASE("a token store with one flipped bit, or truncated")
                 flips.runs, flips.detected, flips.harmless, cuts.runs, cuts.detected);
     CHECK(cuts.harmless == 0);
     CHECK(flips.harmless == 0); // a hash covers every byte
+}
+
+TEST_CASE("a crafted token store, whose seal fits, never crashes the program")
+{
+    const TemporaryFolder folder;
+    const std::string path = stores(folder).front(), bad = folder / "bad.h5";
+    const std::string content = get(path), written = everything(path, true);
+    Bytes begin = 0, bytes = 0;
+    {
+        const h5::File file = h5::File::open(path);
+        const h5::Dataset tokens = file.dataset("tokens");
+        begin = tokens.file_offset();
+        bytes = tokens.count() * size_of(tokens.type());
+    }
+    std::mt19937_64 random(soak::seed());
+    std::size_t errors = 0;
+    const int runs = whole_campaign ? 3000 : 200;
+    for (int i = 0; i < runs; ++i) {
+        std::string changed = content;
+        for (std::size_t changes = 1 + random() % 3; changes > 0; --changes)
+            changed[seal_bytes + random() % (8192 - seal_bytes)] = static_cast<char>(random() % 2   ? random()
+                                                                                     : random() % 2 ? 0xff
+                                                                                                    : 0);
+        put(bad, changed);
+        seal_file(bad, "Trivium token store", 1, begin, bytes);
+        const std::string result = guarded([&] { return outcome(bad, true, written); });
+        INFO(i << ": " << result);
+        REQUIRE((result == "error" || result == "as written" || result == "other content"));
+        errors += result == "error" ? 1 : 0;
+    }
+    std::printf("token stores with changed metadata and a new seal: %d, %zu refused\n", runs, errors);
+    CHECK(errors * 10 > static_cast<std::size_t>(runs));
+    CHECK(errors < static_cast<std::size_t>(runs));
+}
+
+TEST_CASE("work in a child process: its errors, crashes and limits")
+{
+    int calls = 0;
+    try_in_child("a.h5", [&] { ++calls; });
+    CHECK(calls == 0); // not in this process
+    CHECK(message_of<UserError>([] {
+              try_in_child("a.h5", [] { throw UserError({"b", "c", "d", "e"}); });
+          }) == "b: c\n  reason: d\n  remedy: e");
+    CHECK(message_of<IoError>([] {
+              try_in_child("a.h5", [] { throw IoError({"b", "c", "", ""}); });
+          }) == "b: c");
+    CHECK(has(message_of<UserError>([] { try_in_child("a.h5", [] { std::raise(SIGSEGV); }); }),
+              "a.h5: cannot be opened\n  reason: the HDF5 library crashes on it"));
+#ifndef __SANITIZE_ADDRESS__
+    CHECK(has(message_of<UserError>(
+                  [] { try_in_child("a.h5", [] { std::string(std::size_t{3} << 30, 'x').find('y'); }); }),
+              "too much time or memory"));
+#endif
 }
