@@ -107,10 +107,10 @@ void require_finite(std::span<const float> values, i64 first, const std::string&
 {
     const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
     if (bad != values.end())
-        throw UserError(
-            {place, str("the tensor '", tensor, "' has values that are not finite"),
-             str("value ", first + (bad - values.begin()), " is ", *bad, ": training would begin with it"),
-             "get the model again from where it came from, or an earlier checkpoint of it"});
+        throw UserError({place, str("the tensor '", tensor, "' has values that are not finite"),
+                         str("value ", first + (bad - values.begin()), " is ",
+                             std::isnan(*bad) ? "NaN" : "infinite", ": training would begin with it"),
+                         "get the model again from where it came from, or an earlier checkpoint of it"});
 }
 
 /// The model's tensors in f32, as pieces of a checkpoint that are read when written. `place`: its folder.

@@ -67,7 +67,24 @@ MemoryVerdict verdict_on(const PlanReport& r)
     return v;
 }
 
-/// Finds what fits: other settings on the same number of ranks, otherwise more ranks.
+/// The longest shorter sequence that fits, by itself or with one of the settings; "" if none does: then it is
+/// not the activations that are too large.
+std::string shorter_sequence(const RunConfig& config, const Machine& machine, Bytes share)
+{
+    RunConfig shorter = config;
+    while ((shorter.model.seq /= 2) >= 64) {
+        std::vector<SmallerSetting> settings = smaller_settings(shorter, machine);
+        settings.insert(settings.begin(), {"", shorter});
+        for (const SmallerSetting& each : settings)
+            if (bytes_of_largest(each.config, machine, share))
+                return str("model.seq=", shorter.model.seq, each.overrides.empty() ? "" : " ", each.overrides,
+                           " fits");
+    }
+    return "";
+}
+
+/// Finds what fits: other settings on the same number of ranks, otherwise more ranks, otherwise shorter
+/// sequences.
 std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
 {
     const Machine& machine = r.machine;
@@ -100,7 +117,15 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
                 return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
-    return str("lower model.seq, or use a machine with more memory",
+    if (const std::string fits = shorter_sequence(r.config, machine, share_of(machine, r.rank_total()));
+        !fits.empty())
+        return fits;
+    return str("use ",
+               shared_by_all ? "several nodes (memory and ranks_per_node of a machine file, --machine), a "
+                               "machine with more memory,"
+                             : "a machine with more memory",
+               " or a smaller model: ", format_bytes(r.largest().memory.kept),
+               " per rank are parameters, optimizer states and what else is kept between steps",
                tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " is enough)"));
 }
 

@@ -20,7 +20,7 @@ struct Machine {
     double flops_f32 =
         150e9; ///< FLOP/s of large products, measured on a CPU thread or from a device's data sheet
     double flops_bf16 = 250e9;
-    double flops_f64 = 10e9;
+    double flops_f64 = 75e9;        ///< a vector has half as many values as in f32
     double bytes_per_second = 20e9; ///< memory bandwidth of a rank
     /// Fractions of these that ops reach: products and attention of the FLOP/s, all others of the bandwidth.
     double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;

@@ -222,9 +222,11 @@ void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whos
                  ", the limit is ", format_bytes(limit), ": ", format_bytes(plan.arena - limit), " too much"),
              str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient),
                  " live within a step"),
-             remedy.empty()
-                 ? "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"
-                 : remedy});
+             !remedy.empty() ? remedy
+             : plan.kept > limit
+                 ? "spread the model over more ranks (parallel.tensor, parallel.pipeline, parallel.zero), or "
+                   "use a smaller model"
+                 : "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
 }
 
 } // namespace trivium

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace trivium {
@@ -30,10 +31,17 @@ const TensorType& tokens_of(const Program& program)
 }
 i64 rows_of(const Program& program) { return tokens_of(program).shape[0]; }
 
+/// A value of the executor. The sign of a NaN has no meaning, and is not to be printed.
+double fetched(const Executor& executor, std::string_view name, i64 index)
+{
+    const double value = executor.fetched(name, index);
+    return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 LossSum totals_of(const Executor& executor)
 {
-    return {executor.fetched(value_name::totals, total_loss),
-            executor.fetched(value_name::totals, total_tokens)};
+    return {fetched(executor, value_name::totals, total_loss),
+            fetched(executor, value_name::totals, total_tokens)};
 }
 
 } // namespace
@@ -133,7 +141,7 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls&
         return step_and_validate(batch, hyper, calls);
     Executor& executor = executors_[train_program];
     executor.run_until_decision(feed(train_program, batch, &hyper));
-    StepResult result{totals_of(executor), executor.fetched(value_name::norm, 0)};
+    StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
     result.updated = !calls.accept || calls.accept(result);
     if (!result.updated)
         return result;
@@ -171,7 +179,7 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
         executors_[validate_program].run_until_decision({});
     }
     const Executor& decided = goes_ahead ? train : executors_[validate_program];
-    StepResult result{totals_of(decided), decided.fetched(value_name::norm, 0)};
+    StepResult result{totals_of(decided), fetched(decided, value_name::norm, 0)};
     const double factor = decided.fetched(value_name::norm, 1);
     result.updated = !calls.accept || calls.accept(result);
     was_repaired_ = !result.updated || factor != assumed;

@@ -101,6 +101,11 @@ TEST_CASE("the duration of a Step is the larger of its work and its traffic, plu
     CHECK(timeline.busy(schedule, queue_compute) > 0);
 }
 
+TEST_CASE("a processor's peak in f64 is half of that in f32: its vectors hold half as many values")
+{
+    CHECK(2 * Machine{}.peak(DType::f64, 3) == Machine{}.peak(DType::f32, 3));
+}
+
 TEST_CASE("a transfer takes its bytes over the host's link, an update on the host over the host's memory")
 {
     ModelConfig m = preset("gpt2-124m");

@@ -133,6 +133,41 @@ TEST_CASE("suggested settings fit", "[release]")
     CHECK(plan_json(folder, next)["fits"] == true);
 }
 
+TEST_CASE("where no setting is enough, shorter sequences are suggested only if they help")
+{
+    const Folder folder;
+    const auto remedy = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.end(), {"--machine", "node.toml"});
+        const auto json = plan_json(folder, arguments);
+        REQUIRE(json["fits"] == false);
+        return json["remedy"].get<std::string>();
+    };
+    write_text(folder / "node.toml", "memory = 3e10\n");
+    const std::string large = remedy({"model.preset=llama3-70b", "train.precision=bf16"});
+    INFO(large);
+    CHECK(!has(large, "model.seq"));
+    CHECK(has(large, "ranks_per_node"));
+    CHECK(has(large, "788.50 GiB per rank are parameters"));
+
+    // The same of a limit.
+    const Outcome limited = plan(folder, {"model.preset=toy", "parallel.memory_limit=1000"});
+    CHECK(limited.status == 2);
+    CHECK(has(limited.err, "parallel.tensor"));
+    CHECK(!has(limited.err, "model.seq"));
+
+    write_text(folder / "node.toml", "memory = 1e9\n");
+    std::vector<std::string> longest{"model.preset=toy", "model.seq=1048576", "train.global_batch=1"};
+    const std::string shorter = remedy(longest);
+    INFO(shorter);
+    REQUIRE(shorter.starts_with("model.seq="));
+    REQUIRE(shorter.ends_with(" fits"));
+    std::istringstream words(shorter.substr(0, shorter.size() - 5));
+    for (std::string word; words >> word;)
+        longest.push_back(word);
+    longest.insert(longest.end(), {"--machine", "node.toml"});
+    CHECK(plan_json(folder, longest)["fits"] == true);
+}
+
 TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if none does", "[release]")
 {
     const Folder folder;

@@ -266,6 +266,8 @@ TEST_CASE("a step that is not finite is skipped: it counts, and parameters do no
     INFO(wild.err);
     REQUIRE(wild.status == 0);
     CHECK(wild.err.find("skipped") != std::string::npos);
+    CHECK(wild.err.find("loss nan  norm nan") != std::string::npos);
+    CHECK(wild.err.find("-nan") == std::string::npos);
     const CheckpointReader reader = CheckpointReader::open(run.folder / "ck/step-00000004");
     CHECK(reader.state().step == 4);
     CHECK(reader.state().samples == 16);
