@@ -53,6 +53,7 @@ void take(const Json& line, std::vector<Launch>& launches)
         l.grid = line.at("grid");
         l.from = line.at("step");
         l.model = line.value("model", "");
+        l.machine = line.value("machine", "");
         l.steps = line.value("steps", i64{0});
         launches.push_back(l);
     } else if (!launches.empty() && launches.back().number == number) {
@@ -104,7 +105,8 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
                    {"grid", l.grid},
                    {"step", l.from},
                    {"steps", l.steps},
-                   {"model", l.model}});
+                   {"model", l.model},
+                   {"machine", l.machine}});
 }
 
 void LaunchLog::restored(i64 step)

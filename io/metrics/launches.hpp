@@ -16,6 +16,7 @@ struct Launch {
     i64 ranks = 1, nodes = 1;
     std::string grid{};      ///< description
     std::string model{};     ///< description
+    std::string machine{};   ///< name
     i64 from = 0, steps = 0; ///< steps done before, and steps of the whole run; 0: unknown
     // The end; missing if the launch was killed or only another rank saw its end.
     std::string end{};

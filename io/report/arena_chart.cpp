@@ -77,6 +77,7 @@ public:
         unit_ = chart.arena >= (std::int64_t{1} << 30)   ? 30
                 : chart.arena >= (std::int64_t{1} << 20) ? 20
                                                          : 10;
+        top_ += Canvas::subtitle_height * static_cast<double>(chart.subtitles.size());
         right_ = chart.width - 170;
         bottom_ = chart.height - 78;
     }
@@ -100,7 +101,7 @@ private:
 
     void axes()
     {
-        canvas_.text("title", left_, 24, chart_.title);
+        canvas_.heading(left_, chart_.title, chart_.subtitles);
         const double unit = std::ldexp(1.0, unit_), high = static_cast<double>(chart_.arena) / unit;
         const Axis axis = nice_axis(0, high, 8);
         for (double at = 0; at <= high * (1 + 1e-9); at += axis.tick) {
@@ -194,6 +195,19 @@ private:
             at += 22;
         }
         canvas_.text("tick", right_ + 14, at + 8, "blank: free");
+        at += 38;
+        canvas_.text("tick", right_ + 14, at, "parts of the step,");
+        canvas_.text("tick", right_ + 14, at += 16, "with microbatches:");
+        std::string known;
+        for (const ArenaChart::Part& part : chart_.parts) {
+            if (known.find(part.letter) != std::string::npos)
+                continue;
+            known += part.letter;
+            const std::size_t number = part.name.find_last_not_of("0123456789"); // of the microbatch
+            canvas_.text("tick", right_ + 14, at += 18,
+                         str(part.letter, ": ",
+                             number + 1 < part.name.size() ? part.name.substr(0, number) : part.name));
+        }
     }
 
     const ArenaChart& chart_;

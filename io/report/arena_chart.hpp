@@ -19,7 +19,8 @@ struct ArenaChart {
         double begin = 0, end = 0;
     };
     std::string title, x_label;
-    std::vector<std::string> kinds; ///< at most arena_colours; the legend has those that are drawn
+    std::vector<std::string> subtitles; ///< lines
+    std::vector<std::string> kinds;     ///< at most arena_colours; the legend has those that are drawn
     std::vector<Rectangle> rectangles;
     std::vector<Part> parts; ///< of the time axis, without gaps
     double length = 1;       ///< of the time axis

@@ -27,6 +27,13 @@ void Canvas::text(const char* classes, double x, double y, const std::string& co
             "\"", attributes, ">", markup_text(content), "</text>"));
 }
 
+void Canvas::heading(double x, const std::string& title, const std::vector<std::string>& subtitles)
+{
+    text("title", x, 24, title);
+    for (std::size_t i = 0; i < subtitles.size(); ++i)
+        text("tick", x, 41 + subtitle_height * static_cast<double>(i), subtitles[i]);
+}
+
 std::string Canvas::svg(const std::string& title, const std::string& rules,
                         const std::function<std::string(const ChartPalette&)>& themed) const
 {

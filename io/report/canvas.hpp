@@ -11,6 +11,8 @@ std::string fixed(double value, int digits = 1);
 
 class Canvas {
 public:
+    static constexpr double subtitle_height = 16;
+
     Canvas(int width, int height) : width_(width), height_(height) {}
 
     void add(const std::string& element) { body_ += element + "\n"; }
@@ -18,6 +20,9 @@ public:
     /// `attributes`: more of the element's, each after a blank.
     void text(const char* classes, double x, double y, const std::string& content,
               const char* anchor = "start", const std::string& attributes = "");
+
+    /// The title, and lines below it.
+    void heading(double x, const std::string& title, const std::vector<std::string>& subtitles);
 
     /// One svg element. `rules`: CSS of the picture; `themed`: those that depend on the palette.
     std::string svg(const std::string& title, const std::string& rules,

@@ -79,8 +79,10 @@ public:
     explicit Plot(const Chart& chart)
         : chart_(chart), x_(horizontal_axis(chart)), y_(vertical_axis(chart)),
           left_(chart.y_label.empty() ? 50 : 64), right_(chart.width - 20),
-          top_(chart.title.empty() ? 26 : 44), bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
+          top_((chart.title.empty() ? 26 : 44) + 16 * static_cast<double>(chart.subtitles.size())),
+          bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
     {
+        list_entries();
     }
 
     double place_x(double x) const { return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_); }
@@ -109,6 +111,8 @@ public:
         line("axis", left_, right_, bottom_, bottom_);
         if (!chart_.title.empty())
             text("title", left_, 26, chart_.title);
+        for (std::size_t i = 0; i < chart_.subtitles.size(); ++i)
+            text("tick", left_, 44 + 16 * static_cast<double>(i), chart_.subtitles[i]);
         if (!chart_.x_label.empty())
             text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label,
                  " text-anchor=\"middle\"");
@@ -140,6 +144,10 @@ public:
         const double at = place_x(mark.x);
         if (at < left_ - 0.5 || at > right_ + 0.5)
             return;
+        if (!mark.label.empty())
+            labels_.push_back({at, mark.label});
+        if (mark.kind == ChartMark::Kind::note)
+            return;
         const bool restart = mark.kind == ChartMark::Kind::restart;
         double& before = last_mark_[restart ? 0 : 1];
         if (std::abs(at - before) < 3) // they would overlap
@@ -149,16 +157,60 @@ public:
         add(str("<line class=\"", restart ? "restart" : "skipped", colour, "\" x1=\"", number(at), "\" x2=\"",
                 number(at), "\" y1=\"", number(restart ? top_ : bottom_ - 8), "\" y2=\"", number(bottom_),
                 "\"><title>", markup_text(mark.hint), "</title></line>"));
-        if (!mark.label.empty() && at >= label_end_ && at + width_of(mark.label) < right_) {
-            text("tick", at + 4, top_ + 12, mark.label);
-            label_end_ = at + width_of(mark.label) + 12;
+    }
+
+    /// The labels of marks, each right of its mark, in the first row where nothing else is.
+    void labels()
+    {
+        constexpr double row_height = 14;
+        const auto rows = static_cast<std::size_t>((bottom_ - top_ - 8) / row_height);
+        std::vector<std::vector<std::pair<double, double>>> taken(rows); // from, to
+        for (std::size_t row = 0; boxed_ && row < rows; ++row)
+            if (row_height * static_cast<double>(row) < 20 + box_height())
+                taken[row].push_back({box_left(), right_});
+        std::size_t hidden = 0;
+        for (const auto& [at, label] : labels_) {
+            const double width = width_of(label), from = at + 4 + width < right_ ? at + 4 : at - 4 - width,
+                         to = from + width;
+            const auto free = std::find_if(taken.begin(), taken.end(), [&, f = from](const auto& row) {
+                return std::none_of(row.begin(), row.end(),
+                                    [&](const auto& t) { return f < t.second + 8 && t.first < to + 8; });
+            });
+            if (free == taken.end()) {
+                ++hidden;
+                continue;
+            }
+            free->push_back({from, to});
+            const double y = top_ + 12 + row_height * static_cast<double>(free - taken.begin());
+            add(str("<rect class=\"ground under\" x=\"", number(from - 2), "\" y=\"", number(y - 10),
+                    "\" width=\"", number(width + 4), "\" height=\"13\"/>"));
+            text("tick mark", from, y, label);
         }
+        if (hidden > 0)
+            text("tick mark", right_, bottom_ - 6, str("and ", hidden, " more labels, without room"),
+                 " text-anchor=\"end\"");
     }
 
     /// One row above the lines if it fits, otherwise a box at the right, where a falling curve leaves room.
     void legend()
     {
-        std::vector<Entry> entries;
+        if (!boxed_) {
+            double x = right_ - row_width();
+            for (const Entry& entry : entries_) {
+                symbol(entry, x + 12, chart_.title.empty() ? 12 : 21);
+                x += 42 + width_of(entry.text);
+            }
+            return;
+        }
+        add(str("<rect class=\"legend\" x=\"", number(box_left()), "\" y=\"", number(top_ + 4), "\" width=\"",
+                number(right_ - 4 - box_left()), "\" height=\"", number(box_height()), "\" rx=\"4\"/>"));
+        for (std::size_t i = 0; i < entries_.size(); ++i)
+            symbol(entries_[i], box_left() + 8, top_ + 20 + 18 * static_cast<double>(i));
+    }
+
+    void list_entries()
+    {
+        std::vector<Entry>& entries = entries_;
         const auto known = [&](const std::string& name) {
             return std::any_of(entries.begin(), entries.end(),
                                [&](const Entry& e) { return e.text == name; });
@@ -173,25 +225,7 @@ public:
                 std::any_of(chart_.marks.begin(), chart_.marks.end(),
                             [&, k = kind](const ChartMark& m) { return m.kind == k; }))
                 entries.push_back({name, name[0] == 'r' ? "restart" : "skipped", Entry::upright});
-        double width = 0, widest = 0;
-        for (const Entry& entry : entries) {
-            width += 42 + width_of(entry.text);
-            widest = std::max(widest, width_of(entry.text));
-        }
-        if (const double room = right_ - left_ - 10 * static_cast<double>(chart_.title.size());
-            width <= room) {
-            double x = right_ - width;
-            for (const Entry& entry : entries) {
-                symbol(entry, x + 12, top_ - 14);
-                x += 42 + width_of(entry.text);
-            }
-            return;
-        }
-        const double x = right_ - widest - 52;
-        add(str("<rect class=\"legend\" x=\"", number(x), "\" y=\"", number(top_ + 4), "\" width=\"",
-                number(widest + 48), "\" height=\"", 18 * entries.size() + 12, "\" rx=\"4\"/>"));
-        for (std::size_t i = 0; i < entries.size(); ++i)
-            symbol(entries[i], x + 8, top_ + 20 + 18 * static_cast<double>(i));
+        boxed_ = row_width() > right_ - left_ - 10 * static_cast<double>(chart_.title.size());
     }
 
     std::string svg(const std::string& style) const
@@ -210,6 +244,23 @@ private:
     };
 
     static double width_of(const std::string& text) { return 6.6 * static_cast<double>(text.size()); }
+
+    /// Of the legend.
+    double row_width() const
+    {
+        double width = 0;
+        for (const Entry& entry : entries_)
+            width += 42 + width_of(entry.text);
+        return width;
+    }
+    double box_left() const
+    {
+        double widest = 0;
+        for (const Entry& entry : entries_)
+            widest = std::max(widest, width_of(entry.text));
+        return right_ - widest - 52;
+    }
+    double box_height() const { return 18 * static_cast<double>(entries_.size()) + 12; }
 
     void add(const std::string& element) { body_ += element + "\n"; }
 
@@ -266,9 +317,11 @@ private:
 
     const Chart& chart_;
     Axis x_, y_;
-    double left_, right_, top_, bottom_; ///< frame, in pixels
-    double label_end_ = 0;               ///< end of the last label of a mark
-    double last_mark_[2] = {-1e9, -1e9}; ///< position of the last mark of each kind
+    double left_, right_, top_, bottom_;                 ///< frame, in pixels
+    std::vector<Entry> entries_;                         ///< of the legend
+    bool boxed_ = false;                                 ///< whether they are in a box
+    std::vector<std::pair<double, std::string>> labels_; ///< of marks, with their positions
+    double last_mark_[2] = {-1e9, -1e9};                 ///< position of the last mark of each kind
     std::string body_;
 };
 
@@ -309,7 +362,7 @@ std::string chart_style(const ChartPalette& palette)
             "}.tick{font-size:12px;fill:", palette.faint, "}.label{font-size:13px;fill:", palette.faint,
             "}.title{font-size:15px;font-weight:600;fill:", palette.text, "}.legend{fill:", palette.ground,
             ";fill-opacity:.85;stroke:", palette.grid,
-            "}.raw{fill:none;stroke-width:1;opacity:.3}.line{fill:none;stroke-width:2;"
+            "}.under{fill-opacity:.8}.raw{fill:none;stroke-width:1;opacity:.3}.line{fill:none;stroke-width:2;"
             "stroke-linejoin:round}.dot{stroke-width:2;fill:",
             palette.ground, "}.restart{stroke:", palette.axis,
             ";stroke-width:1.2;stroke-dasharray:4 4}.skipped{stroke:", palette.warning, ";stroke-width:2}");
@@ -331,6 +384,7 @@ std::string chart_svg(const Chart& chart, const std::string& style)
         for (const ChartSeries& series : chart.series)
             if (series.form == form)
                 plot.draw(series);
+    plot.labels();
     plot.legend();
     return plot.svg(style);
 }

@@ -25,7 +25,7 @@ struct ChartSeries {
 
 /// An event at one position of the horizontal axis.
 struct ChartMark {
-    enum class Kind { restart, skipped };
+    enum class Kind { restart, skipped, note }; ///< a note is its label alone
     Kind kind = Kind::restart;
     double x = 0;
     std::string label; ///< text next to it
@@ -35,6 +35,7 @@ struct ChartMark {
 
 struct Chart {
     std::string title, x_label, y_label;
+    std::vector<std::string> subtitles; ///< lines
     std::vector<ChartSeries> series;
     std::vector<ChartMark> marks;
     bool explains_marks = true;                     ///< lists marks in the legend

@@ -1,10 +1,12 @@
 #include "io/report/loss_curve.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/report/chart.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace trivium {
 
@@ -12,7 +14,7 @@ namespace {
 
 std::string rank_text(double ranks)
 {
-    return std::isfinite(ranks) ? str(static_cast<i64>(ranks), ranks == 1 ? " rank" : " ranks") : "";
+    return std::isfinite(ranks) ? counted(static_cast<i64>(ranks), "rank") : "";
 }
 
 void add_run(Chart& chart, const NamedMetrics& run, const std::string& name, int colour,
@@ -25,6 +27,7 @@ void add_run(Chart& chart, const NamedMetrics& run, const std::string& name, int
                         valid_ys = m.values("valid_" + options.y);
     const MetricsValues ranks_of = m.values("ranks"), restarted_at = m.values("restarted_at");
     double ranks_before = NAN;
+    std::optional<ChartMark> start; // the first number of ranks, for a run that changes it
     for (std::size_t i = 0; i < m.size(); ++i) {
         const double x = options.x == "step" ? static_cast<double>(m.steps[i]) : xs[i];
         const double ranks = ranks_of[i];
@@ -34,10 +37,17 @@ void add_run(Chart& chart, const NamedMetrics& run, const std::string& name, int
             raw.points.push_back({x, y});
         if (const double y = valid_ys[i]; std::isfinite(y))
             valid.points.push_back({x, y});
-        const bool first_of_many = std::isnan(ranks_before) && ranks > 1;
-        if (std::isfinite(restarted_at[i]) || first_of_many)
+        const bool restart = std::isfinite(restarted_at[i]),
+                   change = std::isfinite(ranks) && ranks != ranks_before;
+        if (restart)
             chart.marks.push_back(
-                {ChartMark::Kind::restart, x, rank_text(ranks), first_of_many ? "start" : "restart", colour});
+                {ChartMark::Kind::restart, x, change ? rank_text(ranks) : "", "restart", colour});
+        if (change && std::isnan(ranks_before) && !restart)
+            start = ChartMark{ChartMark::Kind::note, x, rank_text(ranks), "", colour};
+        else if (change && start) {
+            chart.marks.push_back(*start);
+            start.reset();
+        }
         ranks_before = std::isfinite(ranks) ? ranks : ranks_before;
     }
     ChartSeries line{ChartSeries::Form::line, colour, name,
@@ -55,6 +65,7 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
 {
     Chart chart;
     chart.title = options.title;
+    chart.subtitles = options.subtitles;
     chart.x_label = options.x;
     chart.y_label = options.y == "loss" ? "loss, nats per token" : options.y;
     chart.width = options.width;

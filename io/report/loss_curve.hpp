@@ -4,19 +4,21 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace trivium {
 
 struct LossCurveOptions {
     std::string title = "Training loss";
-    std::string x = "step";        ///< "step", or a metric such as "tokens"
-    std::string y = "loss";        ///< the metric of the line; `valid_` + y is that of the points
+    std::vector<std::string> subtitles{}; ///< lines below it
+    std::string x = "step";               ///< "step", or a metric such as "tokens"
+    std::string y = "loss";               ///< the metric of the line; `valid_` + y is that of the points
     double smoothing = 0.02;       ///< width of the moving average, as a fraction of the steps; 0 = none
     int width = 900, height = 500; ///< pixels
 };
 
 /// Faint raw values, their centred moving average as a line, validation as points, and restarts as vertical
-/// marks with the new number of ranks, if known. UserError if no run has a finite value.
+/// marks, with the number of ranks where it changes. UserError if no run has a finite value.
 std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOptions& options = {});
 
 } // namespace trivium

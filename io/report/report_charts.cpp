@@ -1,6 +1,7 @@
 #include "io/report/report_charts.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -62,13 +63,16 @@ void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double
 std::vector<ChartMark> marks_of(const RunFiles& run)
 {
     std::vector<ChartMark> marks;
-    for (std::size_t i = 0; i < run.launches.size(); ++i) {
+    const auto label_of = [](const Launch& l) { return l.ranks > 0 ? counted(l.ranks, "rank") : ""; };
+    if (std::any_of(run.launches.begin(), run.launches.end(),
+                    [&](const Launch& l) { return l.ranks != run.launches.front().ranks; }))
+        marks.push_back({ChartMark::Kind::note, static_cast<double>(run.metrics.steps.front()),
+                         label_of(run.launches.front()), ""});
+    for (std::size_t i = 1; i < run.launches.size(); ++i) {
         const Launch& l = run.launches[i];
-        const bool other_ranks = l.ranks > 0 && (i == 0 ? l.ranks > 1 : l.ranks != run.launches[i - 1].ranks);
-        const std::string label = other_ranks ? str(l.ranks, l.ranks == 1 ? " rank" : " ranks") : "";
-        if (i > 0)
-            marks.push_back({ChartMark::Kind::restart, static_cast<double>(l.from), label,
-                             str("launch ", l.number, " resumed from step ", l.from)});
+        marks.push_back({ChartMark::Kind::restart, static_cast<double>(l.from),
+                         l.ranks != run.launches[i - 1].ranks ? label_of(l) : "",
+                         str("launch ", l.number, " resumed from step ", l.from)});
     }
     const MetricsValues skipped = run.metrics.values("skipped");
     for (std::size_t i = 0; i < run.metrics.size(); ++i)

@@ -1,6 +1,7 @@
 #include "io/report/run_report.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/report/markup.hpp"
 #include "io/report/report_charts.hpp"
 
@@ -33,17 +34,21 @@ std::string page_style()
         "div{padding:10px 14px}"
         "dt{font-size:13px;color:var(--faint)}dd{margin:0}.value{font-size:21px;font-weight:600;font-variant-"
         "numeric:tabular-nums}"
-        ".note{font-size:13px;color:var(--faint)}.charts{display:grid;grid-template-columns:1fr 1fr;gap:12px}"
-        "figure{margin:0;padding:6px;overflow:hidden}figure.wide{grid-column:1/"
+        ".note{font-size:13px;color:var(--faint)}.charts{display:grid;grid-template-columns:repeat(2,minmax("
+        "0,1fr));gap:12px}"
+        "figure{margin:0;padding:6px;overflow-x:auto}figure.wide{grid-column:1/"
         "-1}svg{display:block;width:100%;height:auto}"
         ".table{overflow-x:auto}.narrow{max-width:420px}table{border-collapse:collapse;width:100%;font-size:"
         "14px;font-variant-numeric:tabular-nums}"
-        "th,td{text-align:left;padding:6px 12px;border-bottom:1px solid "
+        "p,li,footer,dd{overflow-wrap:anywhere}th,td{text-align:left;padding:6px 12px;border-bottom:1px "
+        "solid "
         "var(--line);vertical-align:top;overflow-wrap:break-word}tr:last-child td{border-bottom:0}"
         "th{font-weight:600;color:var(--faint);white-space:nowrap}.number{text-align:right;white-space:"
         "nowrap}.whole{white-space:nowrap}.bad{color:var(--warning)}ul{margin:0;padding-left:20px}"
         "footer{margin-top:30px;font-size:13px}@media screen and "
-        "(max-width:760px){.charts{grid-template-columns:1fr}}"
+        "(max-width:760px){main{padding:16px 12px 32px}.charts{grid-template-columns:minmax(0,1fr)}"
+        "figure svg{min-width:480px}figure.wide svg{min-width:760px}"
+        "dl{grid-template-columns:repeat(auto-fill,minmax(140px,1fr))}}"
         "@page{size:A4;margin:12mm}@media "
         "print{body{background:#fff;font-size:12px}main{max-width:none;padding:0}.charts{gap:8px}"
         "dl{grid-template-columns:repeat(4,1fr)}.value{font-size:17px}.table{overflow:visible;border-radius:"
@@ -249,8 +254,9 @@ std::string run_report_html(const RunFiles& run, const std::string& title)
         page += last.model.empty()
                     ? ""
                     : str("<p class=\"faint\" id=\"model\">", markup_text(last.model), "</p>\n");
-        page += str("<p class=\"faint\" id=\"grid\">", last.ranks, last.ranks == 1 ? " rank" : " ranks",
-                    " on ", last.nodes, last.nodes == 1 ? " node" : " nodes",
+        page += str("<p class=\"faint\" id=\"grid\">", counted(last.ranks, "rank"), " on ",
+                    counted(last.nodes, "node"),
+                    last.machine.empty() ? "" : str(" of '", markup_text(last.machine), "'"),
                     last.grid.empty() ? "" : ": " + markup_text(last.grid), "</p>\n");
     }
     page += "</header>\n" + facts(run, s);
@@ -268,7 +274,7 @@ std::string run_report_html(const RunFiles& run, const std::string& title)
         page += "</div>\n";
     }
     page += launches_table(run, s) + skipped_table(run, s);
-    page += str("<footer>", format_count(static_cast<i64>(run.metrics.size())), " steps of ",
+    page += str("<footer>", counted_in_groups(static_cast<i64>(run.metrics.size()), "step"), " of ",
                 markup_text(run.metrics_path),
                 "; thin lines: every step; thick lines: means over 2 % of the "
                 "steps.</footer>\n</main>\n</body>\n</html>\n");

@@ -7,6 +7,8 @@
 #include "io/report/markup.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 namespace trivium {
 
@@ -19,12 +21,38 @@ constexpr const char* mark_names[schedule_marks] = {
     "F: forward",       "B: backward", "I: input gradient",       "W: weight gradient",
     "rest of the step", "collective",  "blank or pale grey: idle"};
 
-std::string schedule_rules()
+/// A shade of "#rrggbb": towards black for negative amounts, towards white for positive ones, at most 1.
+std::string shade(const std::string& colour, double amount)
 {
-    std::string css = ".number{font-size:11px;fill:#fff;pointer-events:none}.odd{opacity:.68}"
+    std::string mixed = "#";
+    for (const std::size_t at : {1, 3, 5}) {
+        const double value = static_cast<double>(std::stoi(colour.substr(at, 2), nullptr, 16));
+        char digits[8];
+        std::snprintf(digits, sizeof digits, "%02x",
+                      static_cast<unsigned>(value + std::abs(amount) * ((amount > 0 ? 255 : 0) - value)));
+        mixed += digits;
+    }
+    return mixed;
+}
+
+/// Whether the tasks of a chunk are so pale that their numbers are dark.
+bool is_pale(std::int64_t chunk, std::int64_t chunks) { return chunks > 1 && 2 * chunk > chunks - 1; }
+
+/// The shades of chunks go from dark to pale.
+std::string schedule_rules(std::int64_t chunks)
+{
+    std::string css = ".number{font-size:11px;fill:#fff;pointer-events:none}.dark{fill:#111}"
                       ".task{stroke-width:.5}.task:hover{opacity:.5}";
-    for (int i = 0; i < static_cast<int>(ScheduleMark::wait); ++i)
+    for (int i = 0; i < static_cast<int>(ScheduleMark::wait); ++i) {
         css += str(".m", i, "{fill:", mark_colours[i], "}");
+        if (i >= static_cast<int>(ScheduleMark::step))
+            continue;
+        for (std::int64_t chunk = 0; chunks > 1 && chunk < chunks; ++chunk) {
+            const double part = 2 * static_cast<double>(chunk) / static_cast<double>(chunks - 1) - 1;
+            css += str(".m", i, ".n", chunk,
+                       "{fill:", shade(mark_colours[i], part < 0 ? 0.4 * part : 0.6 * part), "}");
+        }
+    }
     return css;
 }
 
@@ -39,22 +67,23 @@ std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3) + " ms
 class SchedulePicture {
 public:
     explicit SchedulePicture(const ScheduleChart& chart)
-        : chart_(chart), right_(chart.width - 210.0),
-          bottom_(top_ + row_height * static_cast<double>(chart.rows.size())),
+        : chart_(chart), chunks_(chart.chunks()),
+          top_(58 + Canvas::subtitle_height * static_cast<double>(chart.subtitles.size())),
+          right_(chart.width - 210.0), bottom_(top_ + row_height * static_cast<double>(chart.rows.size())),
           canvas_(chart.width, static_cast<int>(bottom_) + 84)
     {
     }
 
     std::string svg()
     {
-        canvas_.text("title", left_, 24, chart_.title + "; " + chart_.summary());
+        canvas_.heading(left_, chart_.title + "; " + chart_.summary(), chart_.subtitles);
         axis();
         canvas_.text("label", right_ + 14, top_ - 10, "bubble");
         canvas_.text("label", right_ + 80, top_ - 10, "peak in flight");
         for (std::size_t r = 0; r < chart_.rows.size(); ++r)
             row(chart_.rows[r], top_ + row_height * static_cast<double>(r));
         legend();
-        return canvas_.svg(chart_.title, schedule_rules(), schedule_theme);
+        return canvas_.svg(chart_.title, schedule_rules(chunks_), schedule_theme);
     }
 
 private:
@@ -95,16 +124,17 @@ private:
         const bool collective = span.mark == ScheduleMark::collective;
         if ((collective || span.mark == ScheduleMark::wait) && width < 1.0 / 3)
             return;
-        canvas_.add(str(
-            "<rect class=\"task m", static_cast<int>(span.mark), span.chunk % 2 ? " odd" : "", "\" x=\"",
-            fixed(x(span.begin), 2), "\" y=\"", fixed(collective ? y + bar_height - thin : y), "\" width=\"",
-            fixed(width, 2), "\" height=\"", fixed(collective ? thin : bar_height), "\"><title>",
-            markup_text(str(span.name, ", ", milliseconds(span.begin), " to ", milliseconds(span.end))),
-            "</title></rect>"));
+        canvas_.add(
+            str("<rect class=\"task m", static_cast<int>(span.mark), chunks_ > 1 ? str(" n", span.chunk) : "",
+                "\" x=\"", fixed(x(span.begin), 2), "\" y=\"", fixed(collective ? y + bar_height - thin : y),
+                "\" width=\"", fixed(width, 2), "\" height=\"", fixed(collective ? thin : bar_height),
+                "\"><title>",
+                markup_text(str(span.name, ", ", milliseconds(span.begin), " to ", milliseconds(span.end))),
+                "</title></rect>"));
         if (const std::string number = std::to_string(span.microbatch);
             span.microbatch >= 0 && width > 7.0 * static_cast<double>(number.size()) + 2)
-            canvas_.text("number", x(span.begin) + width / 2, y + bar_height / 2, number, "middle",
-                         " dy=\"0.35em\"");
+            canvas_.text(is_pale(span.chunk, chunks_) ? "number dark" : "number", x(span.begin) + width / 2,
+                         y + bar_height / 2, number, "middle", " dy=\"0.35em\"");
     }
 
     void legend()
@@ -120,11 +150,12 @@ private:
         }
         canvas_.text("tick", at, bottom_ + 63,
                      str("blank or nearly blank: idle; numbers: microbatches",
-                         chart_.has_chunks() ? "; pale: every second chunk" : ""));
+                         chunks_ > 1 ? str("; from dark to pale: chunks 0 to ", chunks_ - 1) : ""));
     }
 
     const ScheduleChart& chart_;
-    double left_ = 74, top_ = 58, right_, bottom_; ///< frame, in pixels
+    std::int64_t chunks_;
+    double left_ = 74, top_, right_, bottom_; ///< frame, in pixels
     Canvas canvas_;
 };
 
@@ -148,12 +179,13 @@ bool ScheduleChart::has(ScheduleMark mark) const
     });
 }
 
-bool ScheduleChart::has_chunks() const
+std::int64_t ScheduleChart::chunks() const
 {
-    return std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-        return std::any_of(row.spans.begin(), row.spans.end(),
-                           [](const Span& span) { return span.chunk > 0; });
-    });
+    std::int64_t most = 1;
+    for (const Row& row : rows)
+        for (const Span& span : row.spans)
+            most = std::max(most, span.chunk + 1);
+    return most;
 }
 
 std::string ScheduleChart::summary() const

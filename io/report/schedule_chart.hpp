@@ -27,6 +27,7 @@ struct ScheduleChart {
         std::int64_t activations = 0; ///< bytes
     };
     std::string title;
+    std::vector<std::string> subtitles; ///< lines, in the SVG
     std::vector<Row> rows;
     double length = 1; ///< of the time axis, seconds
     double step = 1;   ///< from the begin of a step to that of the next, seconds; may be shorter
@@ -36,8 +37,8 @@ struct ScheduleChart {
     /// The mean over the rows.
     double bubble() const;
     bool has(ScheduleMark mark) const;
-    /// Whether some rank has more than one stage.
-    bool has_chunks() const;
+    /// The largest number of stages of a rank.
+    std::int64_t chunks() const;
     /// "step 12.345 ms, bubble 8.3 % (mean of the ranks)".
     std::string summary() const;
 };

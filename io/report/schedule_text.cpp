@@ -79,7 +79,7 @@ std::string legend(const ScheduleChart& chart)
         if (const auto mark = static_cast<ScheduleMark>(i); chart.has(mark))
             text += str(letter_of(mark), " ", meanings[i], ", ");
     return text + ". idle; numbers are microbatches" +
-           (chart.has_chunks() ? "; lower case: every second chunk" : "") + "\n";
+           (chart.chunks() > 1 ? "; lower case: every second chunk" : "") + "\n";
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 #include "cli/schedule_picture.hpp"
 #include "compile/choose_schedule.hpp"
 #include "compile/compile.hpp"
+#include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/config_value.hpp"
 #include "io/files/files.hpp"
@@ -287,12 +288,16 @@ int explain(const ExplainArguments& a)
     Shardings propagated;
     SimulatedStep step;
     ScheduleChart chart;
+    std::vector<std::string> about{a.config.file}; // subtitles of pictures
     if (is_graph) {
         compiled = compile_file(a.config.file, machine, a.rank, propagated);
     } else {
         const RunConfig config = choose_schedule(config_to_explain(a.config), {machine, {}});
         require_rank(a.rank, rank_count(config.parallel));
         compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
+        about = {describe_model(config), draws_schedule
+                                             ? describe_grid(config.parallel)
+                                             : str("rank ", a.rank, " of ", describe_grid(config.parallel))};
         std::vector<std::string> passes;
         for (const PassRecord& pass : compiled.passes)
             passes.push_back(pass.name);
@@ -318,10 +323,14 @@ int explain(const ExplainArguments& a)
     }
     if (!a.csv.empty())
         write_output(a.csv, to_csv(compiled.order));
-    if (!a.svg.empty())
-        write_output(a.svg, draws_schedule ? schedule_svg(chart)
-                                           : arena_svg(memory_picture(program->schedule, program->graph,
-                                                                      compiled.memory)));
+    if (!a.svg.empty()) {
+        about.back() += str("; on '", machine.name, "'");
+        ArenaChart arena;
+        if (!draws_schedule)
+            arena = memory_picture(program->schedule, program->graph, compiled.memory);
+        chart.subtitles = arena.subtitles = about;
+        write_output(a.svg, draws_schedule ? schedule_svg(chart) : arena_svg(arena));
+    }
     if (a.config.json) {
         nlohmann::ordered_json passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)

@@ -1,8 +1,10 @@
 // `trivium metrics`.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/files/files.hpp"
+#include "io/metrics/launches.hpp"
 #include "io/metrics/metrics.hpp"
 #include "io/report/loss_curve.hpp"
 #include "io/report/run_report.hpp"
@@ -83,12 +85,28 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
     return runs;
 }
 
+/// Model, grid and machine of the last launch; empty if unknown.
+std::vector<std::string> description_of_run(const std::string& input)
+{
+    const std::vector<Launch> launches =
+        read_launches((std::filesystem::path(metrics_file(input)).parent_path() / "launches.jsonl").string());
+    if (launches.empty() || launches.back().model.empty())
+        return {};
+    const Launch& last = launches.back();
+    return {last.model, str(last.grid, last.machine.empty()
+                                           ? ""
+                                           : str("; ", counted(last.ranks, "rank"), " on ",
+                                                 counted(last.nodes, "node"), " of '", last.machine, "'"))};
+}
+
 int draw_curve(const MetricsArguments& a)
 {
     require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape converts it");
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
+    if (a.files.size() == 1)
+        options.subtitles = description_of_run(a.files.front());
     write_output(a, loss_curve_svg(read_runs(a.files), options));
     return 0;
 }

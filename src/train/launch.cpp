@@ -40,7 +40,7 @@ void require_progress(const RunConfig& config, const Job& job, const std::vector
 } // namespace
 
 std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, const Grid& grid,
-                                         const RunLinks& links)
+                                         const std::string& machine, const RunLinks& links)
 {
     CheckpointConfig& c = config.checkpoint;
     for (const auto& [key, dir] :
@@ -69,6 +69,7 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
     launch.nodes = grid.nodes();
     launch.grid = describe_grid(config.parallel);
     launch.model = describe_model(config);
+    launch.machine = machine;
     launch.steps = config.train.steps;
     launch.from =
         c.resume == "never" ? 0

@@ -52,7 +52,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     succeed_together(world_, [&] {
         data_.emplace(open_training_data(config_, grid_));
         if (first_rank_)
-            folders_ = begin_launch(config_, job_, grid_, links);
+            folders_ = begin_launch(config_, job_, grid_, machine_.name, links);
     });
     if (agree(world_, first_rank_ && config_.checkpoint.resume == "auto") != 0)
         config_.checkpoint.resume = "auto";

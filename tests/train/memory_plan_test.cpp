@@ -123,6 +123,10 @@ TEST_CASE("explain draws the arena: rectangles within it that do not overlap")
     REQUIRE(drawn.size() > 100);
     CHECK(has(text, "<title>"));
     CHECK(has(text, "prefers-color-scheme:dark"));
+    for (const char* said :
+         {"llama, 4 layers", ">rank 0 of data 1 x pipeline 1 x tensor 1; on &#39;generic CPU core",
+          ">f: forward<", ">b: backward<", ">e: epilogue<"})
+        CHECK(has(text, said));
     double most_right = 0, highest = 1e9;
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         const Rectangle& a = drawn[i];

@@ -104,6 +104,34 @@ TEST_CASE("chunks have their own letters, numbers stand where they fit, and what
     CHECK(lines_of(schedule_text(chart, 25))[1] == "     F12--w3==B..B1--..SS");
 }
 
+TEST_CASE("three chunks have three colours")
+{
+    ScheduleChart chart = chart_of(ScheduleKind::interleaved, 2, 3, 4);
+    chart.subtitles = {"a model", "a grid & a machine"};
+    const std::string svg = schedule_svg(chart);
+    CHECK(has(svg, ">a model<"));
+    CHECK(has(svg, ">a grid &amp; a machine<"));
+    CHECK(has(svg, "chunks 0 to 2"));
+    std::set<std::string> classes;
+    for (const Rectangle& task : rectangles_of_svg(svg, "task"))
+        classes.insert(task.classes);
+    for (const char* mark : {"m0", "m1"}) {
+        std::vector<int> brightness;
+        for (const char* chunk : {"n0", "n1", "n2"}) {
+            CHECK(classes.count(str("task ", mark, " ", chunk)) == 1);
+            const std::string rule = str(".", mark, ".", chunk, "{fill:#");
+            const std::size_t at = svg.find(rule);
+            REQUIRE(at != std::string::npos);
+            int sum = 0;
+            for (const std::size_t digits : {0, 2, 4})
+                sum += std::stoi(svg.substr(at + rule.size() + digits, 2), nullptr, 16);
+            brightness.push_back(sum);
+        }
+        CHECK(brightness[1] > brightness[0] + 100);
+        CHECK(brightness[2] > brightness[1] + 100);
+    }
+}
+
 TEST_CASE("what a rank does is what its Timeline says")
 {
     struct Case {

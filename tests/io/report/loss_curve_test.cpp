@@ -4,6 +4,7 @@
 #include "io/report/loss_curve.hpp"
 
 #include <cmath>
+#include <functional>
 
 using namespace trivium;
 
@@ -53,6 +54,53 @@ TEST_CASE("a loss curve is a self-contained SVG with a line, points and marks fo
     CHECK(count(svg, "<text") == count(svg, "</text>"));
     if (const char* const keep = std::getenv("TRIVIUM_KEEP_SVG"))
         put(keep, svg);
+}
+
+TEST_CASE("every change of ranks is named, without overlaps; a fresh run has no restart")
+{
+    const auto lines = [](int steps, const std::function<int(int)>& ranks) {
+        std::string text;
+        for (int step = 1; step <= steps; ++step)
+            text += str("{\"step\":", step, ",\"loss\":", 5.0 / step, ",\"ranks\":", ranks(step),
+                        step > 1 && ranks(step) != ranks(step - 1) ? str(",\"restarted_at\":", step - 1) : "",
+                        "}\n");
+        return text;
+    };
+    const auto curve = [](const std::string& text) {
+        return loss_curve_svg(std::vector{NamedMetrics{"s", table_of(text)}});
+    };
+    const std::string fresh = curve(lines(50, [](int) { return 8; }));
+    CHECK_FALSE(has(fresh, "restart\""));
+    CHECK_FALSE(has(fresh, ">restart<"));
+    CHECK_FALSE(has(fresh, "8 ranks"));
+    // Close together in the middle, and at the end.
+    const auto many = [](int step) {
+        return step <= 500 ? 100 : step <= 510 ? 100 + step - 500 : step < 998 ? 111 : 1000 + step;
+    };
+    const std::string svg = curve(lines(1000, many));
+    struct Label {
+        double x, y, width;
+    };
+    std::vector<Label> labels;
+    const std::string begin = "<text class=\"tick mark\" x=\"";
+    for (std::size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+        const std::size_t y = svg.find(" y=\"", at) + 4, text = svg.find('>', at) + 1;
+        labels.push_back({std::stod(svg.substr(at + begin.size())), std::stod(svg.substr(y)),
+                          6 * static_cast<double>(svg.find('<', text) - text)});
+    }
+    CHECK(labels.size() == 1 + 11 + 3);
+    for (int ranks = 100; ranks <= 111; ++ranks)
+        CHECK(count(svg, str(">", ranks, " ranks<")) == 1);
+    for (int ranks = 1998; ranks <= 2000; ++ranks)
+        CHECK(count(svg, str(">", ranks, " ranks<")) == 1);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        CHECK(labels[i].x + labels[i].width < 900);
+        for (std::size_t j = 0; j < i; ++j)
+            CHECK((std::abs(labels[i].y - labels[j].y) > 11 || labels[i].x > labels[j].x + labels[j].width ||
+                   labels[j].x > labels[i].x + labels[i].width));
+    }
+    if (const char* const keep = std::getenv("TRIVIUM_KEEP_SVG"))
+        put(std::string(keep) + ".ranks.svg", svg);
 }
 
 TEST_CASE("the points of a line are at their values")
