@@ -8,7 +8,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string_view>
 #include <thread>
+#include <unistd.h>
 
 namespace trivium {
 
@@ -29,6 +32,22 @@ int run(int argc, char* argv[])
     add_explain_command(program);
     add_metrics_command(program);
     return line.run(argc, argv);
+}
+
+/// GNU's OpenMP reads its environment once, when the program is loaded. By default a waiting thread spins for
+/// milliseconds; if other processes use the same cores, a run then takes 10 to 100 times as long. With this
+/// it spins for microseconds, then sleeps. A choice of the user's stays.
+void wait_politely(char* argv[])
+{
+    const char* threads = std::getenv("OMP_NUM_THREADS");
+    if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT") ||
+        (threads && std::string_view(threads) == "1"))
+        return;
+    std::error_code error;
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+    setenv("GOMP_SPINCOUNT", "1000", 1);
+    if (!error)
+        execv(self.c_str(), argv); // goes on if that fails
 }
 
 /// Rank of this process, as its launcher states it without MPI; 0 without a launcher.
@@ -56,6 +75,7 @@ void print_error(const std::string& what)
 
 int main(int argc, char* argv[])
 {
+    trivium::wait_politely(argv);
     try {
         return trivium::run(argc, argv);
     } catch (const trivium::Error& error) {

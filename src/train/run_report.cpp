@@ -56,12 +56,16 @@ void RunReport::announce(const Batches& data, i64 first_step)
                         format_bytes(host.kept), format_bytes(host.transient)));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
-    const bool shared = units_ < static_cast<double>(place_.machine.workers(place_.threads)) * ranks;
     log_info(fmt::format(
         "compute  {} x {}, {} of {}, {} model FLOPs per step; MFU relative to {}FLOP/s of '{}'{}",
         counted(ranks, "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"),
         micro_batch(config_), format_si(compiled.flops), format_si(peak_), place_.machine.name,
-        shared ? fmt::format(" x {:.3g}, which the ranks share", units_) : ""));
+        shares_cores() ? fmt::format(" x {:.3g}, which the ranks share", units_) : ""));
+}
+
+bool RunReport::shares_cores() const
+{
+    return units_ < static_cast<double>(place_.machine.workers(place_.threads)) * place_.grid.world().size();
 }
 
 MetricsRecord RunReport::step(const RunState& state, const StepResult& result, Seconds seconds,
@@ -109,6 +113,11 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
                 ? " = ln(model.vocab), the loss of a model that assigns the same probability to every token"
                 : "",
             lr));
+    rusage usage{};
+    if (first_rank_ && !place_.machine.is_device && !shares_cores() && getrusage(RUSAGE_SELF, &usage) == 0 &&
+        cores_.notices(seconds, usage.ru_nivcsw, place_.threads))
+        log_warning("other processes use the cores of this run, which slows it down by much more than their "
+                    "share: give it cores of its own, or lower parallel.threads");
     step_seconds_ = step_seconds_ == 0 ? seconds : 0.9 * step_seconds_ + 0.1 * seconds;
     train_seconds_ += seconds;
     last_loss_ = loss;

@@ -4,6 +4,7 @@
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"
+#include "train/core_watch.hpp"
 #include "train/evaluator.hpp"
 #include "train/saved_tensors.hpp"
 
@@ -37,6 +38,7 @@ public:
 private:
     void note_memory(); ///< collects the used and planned bytes of the largest rank
     void write_trace() const;
+    bool shares_cores() const; ///< ranks share cores or devices
 
     const RunConfig& config_;
     const Engine& engine_;
@@ -51,6 +53,7 @@ private:
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
     CollapseWatch collapse_;
+    CoreWatch cores_;
 };
 
 } // namespace trivium

@@ -8,6 +8,7 @@
 #include "lifecycle/folder_lock.hpp"
 #include "program.hpp"
 #include "train/collapse.hpp"
+#include "train/core_watch.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -280,6 +281,25 @@ TEST_CASE("changes that affect what a resumed run learns are reported, and nothi
     std::filesystem::copy(run.folder / "text.h5", run.folder / "moved.h5");
     CHECK(count(warnings({"train.steps=12", "data.train=moved.h5"}), "warning: ") ==
           1); // only the steps changed; the same tokens under another path count as the same
+}
+
+TEST_CASE("other processes on the cores of a run are noticed once, after ten seconds")
+{
+    const auto told_after = [](double per_second, int threads) { // seconds of the first two reports
+        CoreWatch watch;
+        std::vector<int> told;
+        for (int second = 0; second <= 60; ++second)
+            if (watch.notices(1, static_cast<i64>(1e6 + per_second * threads * second), threads))
+                told.push_back(second);
+        return told;
+    };
+    CHECK(told_after(5, 2).empty()); // own cores
+    CHECK(told_after(49, 2).empty());
+    CHECK((told_after(120, 2) == std::vector<int>{10}));
+    CHECK((told_after(51, 1) == std::vector<int>{10}));
+    CoreWatch watch; // many preemptions during the start do not count
+    CHECK_FALSE(watch.notices(30, 100000, 1));
+    CHECK_FALSE(watch.notices(11, 100020, 1));
 }
 
 TEST_CASE("a run that has collapsed reports it once")
