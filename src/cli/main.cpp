@@ -6,6 +6,7 @@
 #include "version.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -24,6 +25,7 @@ std::string version_text()
 
 int run(int argc, char* argv[])
 {
+    std::signal(SIGXFSZ, SIG_IGN); // a write beyond `ulimit -f` fails instead, which has a message
     CommandLine line("trivium", "Trivium trains transformer language models on MPI clusters.",
                      version_text());
     Command program = line.root();
@@ -47,7 +49,7 @@ void wait_politely(char* argv[])
     const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
     setenv("GOMP_SPINCOUNT", "1000", 1);
     if (!error)
-        execv(self.c_str(), argv); // goes on if that fails
+        execv(self.c_str(), argv); // does not return, unless it fails
 }
 
 /// Rank of this process, as its launcher states it without MPI; 0 without a launcher.

@@ -1,10 +1,10 @@
 #pragma once
 // The log of a training run, and the metrics of each step.
 #include "io/metrics/metrics.hpp"
+#include "lifecycle/core_watch.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"
-#include "train/core_watch.hpp"
 #include "train/evaluator.hpp"
 #include "train/saved_tensors.hpp"
 

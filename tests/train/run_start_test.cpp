@@ -4,11 +4,11 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/metrics/launches.hpp"
 #include "io/metrics/metrics.hpp"
+#include "lifecycle/core_watch.hpp"
 #include "lifecycle/disk_space.hpp"
 #include "lifecycle/folder_lock.hpp"
 #include "program.hpp"
 #include "train/collapse.hpp"
-#include "train/core_watch.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -396,7 +396,7 @@ TEST_CASE("a limit of address space causes a message on all ranks")
     for (const i64 megabytes : {90, 120}) {
         limited(megabytes, "$TRIVIUM plan run.toml model.vocab=300");
         limited(megabytes, "$TRIVIUM explain run.toml model.vocab=300");
-        limited(megabytes, "$TRIVIUM data tokenize text.txt --tokenizer bytes --output x.h5");
+        limited(megabytes, "$TRIVIUM data tokenize text.txt --tokenizer bytes --output x.h5 --force");
     }
 }
 
