@@ -191,7 +191,7 @@ TEST_CASE(
     }
     expect(run_program({"train", "run.toml", "data.tokenizer=t.model"}, folder.path()), 2,
            {"t.model", "train.h5"});
-    expect(run_program({"train", "run.toml", "checkpoint.dir=text.txt/ck"}, folder.path()), 1,
+    expect(run_program({"train", "run.toml", "checkpoint.dir=text.txt/ck"}, folder.path()), 2,
            {"text.txt/ck"});
     expect(run_program({"data", "tokenise", "text.txt"}, folder.path()), 2, {"tokenise", "tokenize"});
     fs::create_directory(folder / "texts");
