@@ -66,6 +66,8 @@ void throw_errno(const std::string& path, std::string_view action, int error)
     std::string remedy = "check the path and its permissions";
     if (error == ENOSPC || error == EDQUOT)
         remedy = "free space on that disk, or choose another folder";
+    else if (error == EFBIG)
+        remedy = "raise the limit on the size of a file (ulimit -f unlimited), or ask the administrators to";
     else if (error == EIO)
         remedy = "the disk or the network file system failed; see the system's log";
     else if (error == EPIPE)

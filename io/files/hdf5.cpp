@@ -171,7 +171,7 @@ File File::open(const std::string& path)
     const Handle access = file_access();
     const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
     if (id < 0) {
-        const std::string reason = innermost_message();
+        const std::string reason = last_failure().message;
         const bool truncated = reason.find("truncated") != std::string::npos;
         throw UserError({path,
                          truncated    ? "is truncated"
@@ -342,7 +342,7 @@ Dataset File::dataset(const std::string& name) const
         throw_damaged(path_, str("has no dataset '", name, "'"));
     const hid_t opened = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT);
     if (opened < 0)
-        throw_damaged(dataset.place_, str("cannot be opened: ", innermost_message()));
+        throw_damaged(dataset.place_, str("cannot be opened: ", last_failure().message));
     dataset.id_ = Handle(opened, close_dataset);
     const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), close_type);
     const Handle native(

@@ -1,5 +1,8 @@
 #include "io/files/hdf5_library.hpp"
 
+#include "io/files/files.hpp"
+
+#include <cstdlib>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -40,24 +43,32 @@ void silence_errors()
     static_cast<void>(done);
 }
 
-std::string innermost_message()
+Failure last_failure()
 {
-    std::string message = "HDF5 reports no reason";
+    Failure failure;
     H5Ewalk2(
         H5E_DEFAULT, H5E_WALK_UPWARD,
         [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
-            if (depth == 0 && error->desc != nullptr)
-                *static_cast<std::string*>(data) = error->desc;
+            auto& last = *static_cast<Failure*>(data);
+            const std::string text = error->desc == nullptr ? "" : error->desc;
+            if (depth == 0 && !text.empty())
+                last.message = text;
+            constexpr std::string_view number = "errno = "; // how the library reports a failed system call
+            if (const std::size_t at = text.find(number); at != std::string::npos && last.error == 0)
+                last.error = std::atoi(text.c_str() + at + number.size());
             return 0;
         },
-        &message);
+        &failure);
     H5Eclear2(H5E_DEFAULT);
-    return message;
+    return failure;
 }
 
 void throw_failed(const std::string& place, const char* action)
 {
-    throw IoError({place, str("HDF5 cannot ", action), innermost_message(),
+    const Failure failure = last_failure();
+    if (failure.error != 0)
+        throw_errno(place, action, failure.error);
+    throw IoError({place, str("HDF5 cannot ", action), failure.message,
                    "check free space, permissions and the file (h5dump -H prints it)"});
 }
 

@@ -21,8 +21,12 @@ void unlock_in_child();
 /// Stops the library from printing errors in this thread (some builds keep the setting per thread).
 void silence_errors();
 
-/// HDF5's innermost message about the last failed call.
-std::string innermost_message();
+/// Why a call of the library failed.
+struct Failure {
+    std::string message = "HDF5 reports no reason"; ///< the innermost one
+    int error = 0;                                  ///< errno, if a system call failed
+};
+Failure last_failure();
 
 [[noreturn]] void throw_failed(const std::string& place, const char* action);
 
