@@ -185,11 +185,12 @@ void Trainer::require_learning()
     if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped) {
         saver_->finish(); // a save under way is of a step before
         succeed_together(world_, [&] {
-            throw IoError({str("step ", state_.step),
-                           str("is the ", state_.skipped_in_row, "th in a row that was skipped"),
-                           "the run no longer learns",
-                           "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
-                           "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
+            throw IoError(
+                {str("step ", state_.step),
+                 str("was skipped, the last of ", counted(state_.skipped_in_row, "step"), " in a row"),
+                 "the run no longer learns",
+                 "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
+                 "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
         });
     }
 }
