@@ -84,9 +84,12 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
 }
 
 /// model.toml. A run of it begins with the imported weights, and keeps its files below `folder`, apart from
-/// those of other models. `folder` is absolute, so that the current folder does not matter.
-std::string model_toml(const RunConfig& config, const std::string& folder)
+/// those of other models. Paths are absolute, so that the current folder does not matter.
+std::string model_toml(RunConfig config, const std::string& folder)
 {
+    for (std::string* named : {&config.data.train, &config.data.valid, &config.data.tokenizer})
+        if (std::error_code ignored; *named != "bytes" && fs::exists(*named, ignored))
+            *named = fs::absolute(*named).lexically_normal().string();
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
     return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),
                "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");

@@ -24,7 +24,7 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
                          str("has ", counted(store.size(), "token"), ", less than one sample of ",
                              config.model.seq, " + 1"),
                          str("model.seq = ", config.model.seq),
-                         str("give ", key, " more text, or lower model.seq")});
+                         str("tokenize more text for ", key, ", or lower model.seq")});
     verify_at_start(store, grid.local_rank(), grid.local_ranks());
     return store;
 }

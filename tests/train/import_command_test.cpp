@@ -134,6 +134,8 @@ TEST_CASE(
     const json before = generated(a);
     CHECK(has(before["checkpoint"], "a/step-00000000"));
     CHECK(before["text"] == generated(b)["text"]);
+    t.good({"checkpoint", "import", "theirs", "c", "data.tokenizer=tok.model"}); // a path of the user's
+    CHECK(before["text"] == generated(t.folder / "c/model.toml")["text"]);
     const Outcome trained = run_program({"train", a, data, "train.steps=2"}, elsewhere.path());
     INFO(trained.err);
     REQUIRE(trained.status == 0);
