@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -42,6 +43,9 @@ std::string describe_exception(const std::exception& error)
         return str("out of memory", refused ? " or threads" : "", "\n  reason: ", error.what(),
                    "\n  remedy: raise the limits of this process (ulimit -v, ulimit -u), or use a machine "
                    "with more memory; `trivium plan` shows what a run needs");
+    if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+        return str(file->path1().string(), ": cannot be accessed\n  reason: ", file->code().message(),
+                   "\n  remedy: check the path and its permissions");
     return str("internal error: ", error.what());
 }
 

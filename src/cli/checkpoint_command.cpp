@@ -35,7 +35,8 @@ std::vector<std::string> checkpoints_at(const std::string& path)
 
 int list(const CheckpointArguments& a)
 {
-    if (!std::filesystem::exists(a.path))
+    if (std::error_code error;
+        !std::filesystem::exists(a.path, error) && error != std::errc::permission_denied)
         throw UserError({a.path, "there is no such folder", "",
                          "name a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();

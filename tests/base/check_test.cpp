@@ -1,8 +1,10 @@
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 
 using namespace trivium;
 
@@ -18,4 +20,13 @@ TEST_CASE("the first rank of a job that ends writes its status, if a script asks
     ::setenv("TRIVIUM_STATUS_FILE", (folder / "none/status").c_str(), 1);
     CHECK(leave_status(1) == 1); // a missing folder is not an error
     ::unsetenv("TRIVIUM_STATUS_FILE");
+}
+
+TEST_CASE("a path that the system refuses is not an internal error")
+{
+    const std::filesystem::filesystem_error refused("status", "a/b",
+                                                    std::make_error_code(std::errc::permission_denied));
+    CHECK(describe_exception(refused) == "a/b: cannot be accessed\n  reason: Permission denied\n  remedy: "
+                                         "check the path and its permissions");
+    CHECK(describe_exception(std::runtime_error("odd")) == "internal error: odd");
 }
