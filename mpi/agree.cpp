@@ -1,4 +1,5 @@
 // Collectives for small values of the host.
+#include "base/address_space.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/records.hpp"
 
@@ -55,7 +56,7 @@ FailureReport run_and_report(const std::function<void()>& work)
     } catch (const std::bad_alloc&) {
         return report('i', 1, "out of memory\n  remedy: `trivium plan` shows what a run needs");
     } catch (const std::exception& error) {
-        return report('b', 1, (std::string("internal error: ") + error.what()).c_str());
+        return report('b', 1, describe_exception(error).c_str());
     }
 }
 
