@@ -106,7 +106,7 @@ public:
             check_mpi(MPI_Request_get_status(requests_[i], &over, MPI_STATUS_IGNORE),
                       "MPI_Request_get_status");
             if (over == 0 && peers_[i] == anyone)
-                return world_ranks_;
+                return others();
             if (over == 0)
                 ranks.push_back(world_ranks_[static_cast<std::size_t>(peers_[i])]);
         }
@@ -116,6 +116,14 @@ public:
 private:
     static constexpr int anyone = -1;
 
+    std::vector<int> others() const
+    {
+        int own = 0;
+        check_mpi(MPI_Comm_rank(comm_, &own), "MPI_Comm_rank");
+        std::vector<int> ranks = world_ranks_;
+        ranks.erase(ranks.begin() + own);
+        return ranks;
+    }
     MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
     /// Checks the sizes of the received messages.
