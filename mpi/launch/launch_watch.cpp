@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/helper_process.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace trivium {
@@ -179,7 +179,7 @@ void see_others_off()
         before += each.rank >= 0 && each.rank < launch.rank && !is_stopped(each) ? 1 : 0;
     if (before > 1 || ::fork() != 0)
         return;
-    ::prctl(PR_SET_NAME, helper_name);
+    become_helper();
     ::setsid();
     ::close_range(0, ~0U, 0); // the launcher waits until they are closed
     try {

@@ -1,6 +1,7 @@
 #include "mpi/launch/siblings.hpp"
 
 #include "base/check.hpp"
+#include "base/helper_process.hpp"
 #include "mpi/patient_wait.hpp"
 
 #include <algorithm>

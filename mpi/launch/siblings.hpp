@@ -24,12 +24,9 @@ struct LaunchId {
 /// Open MPI, PMIx (srun), MPICH's Hydra, PALS.
 LaunchId launch_of_environment();
 
-/// Running processes of this user that belong to other ranks of `launch`, ascending by rank. Processes in
-/// which the launcher has not started the program yet have rank -1.
+/// Running processes of this user that belong to other ranks of `launch`, ascending by rank, without helper
+/// processes. Processes in which the launcher has not started the program yet have rank -1.
 std::vector<Sibling> siblings_of(const LaunchId& launch);
-
-/// Name of helper processes, which are not ranks although they have a rank's environment; at most 15 letters.
-inline constexpr const char* helper_name = "trivium-end";
 
 /// Describes stopped and missing ranks: "rank 3 is stopped (process 4711, state T); 1 of 4 ranks of this node
 /// is missing". Empty: none.
