@@ -65,7 +65,7 @@ void limit(int resource, rlim_t most)
 
 void try_in_child(const std::string& path, const std::function<void()>& work)
 {
-#ifdef __SANITIZE_ADDRESS__ // its allocator may be locked in the child for ever; it reports a crash itself
+#ifdef __SANITIZE_ADDRESS__ // its allocator may be locked in the child; it reports a crash itself
     return work();
 #endif
     int ends[2];
