@@ -7,29 +7,6 @@ namespace trivium {
 
 namespace {
 
-/// Several transfers as one.
-class Transfers : public Request {
-public:
-    void add(std::unique_ptr<Request> part) { parts_.push_back(std::move(part)); }
-    bool test() override
-    {
-        for (; done_ < parts_.size(); ++done_)
-            if (!parts_[done_]->test())
-                return false;
-        return true;
-    }
-    void wait() override
-    {
-        for (; done_ < parts_.size(); ++done_)
-            parts_[done_]->wait();
-    }
-    std::vector<int> waits_for() const override { return parts_[done_]->waits_for(); }
-
-private:
-    std::vector<std::unique_ptr<Request>> parts_;
-    std::size_t done_ = 0;
-};
-
 /// Every member's flags, from all to all.
 class AnyByExchange final : public Request {
 public:
@@ -76,12 +53,12 @@ std::unique_ptr<Request> Comm::any(u64& flags) { return std::make_unique<AnyByEx
 
 std::unique_ptr<Request> Comm::broadcast(Piece piece)
 {
-    if (rank() > 0)
-        return receive(0, control_tag, piece);
-    auto sends = std::make_unique<Transfers>();
-    for (int to = 1; to < size(); ++to)
-        sends->add(send(to, control_tag, {piece.data, piece.bytes}));
-    return sends;
+    std::vector<ConstPiece> sends(static_cast<std::size_t>(size()));
+    std::vector<Piece> receives(sends.size());
+    if (rank() == 0)
+        sends.assign(sends.size(), {piece.data, piece.bytes});
+    receives[0] = piece;
+    return exchange(sends, receives);
 }
 
 void Comm::keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int tag) const

@@ -1,5 +1,6 @@
 #include "mpi/grid.hpp"
 
+#include "base/words.hpp"
 #include "mpi/device_grid.hpp"
 
 #include <algorithm>
@@ -7,20 +8,6 @@
 #include <unistd.h>
 
 namespace trivium {
-
-namespace {
-
-/// Numbers names in order of appearance.
-std::vector<int> number(const std::vector<std::string>& names)
-{
-    std::map<std::string, int> seen;
-    std::vector<int> numbers;
-    for (const std::string& name : names)
-        numbers.push_back(seen.try_emplace(name, static_cast<int>(seen.size())).first->second);
-    return numbers;
-}
-
-} // namespace
 
 Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay,
            const std::vector<std::string>& joint)
@@ -34,7 +21,7 @@ Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDel
         add(axis.name);
     open(joint);
     alone_ = world.subgroup({world.rank()});
-    node_of_rank_ = number(gather_texts(world, node));
+    node_of_rank_ = numbers_of(gather_texts(world, node));
 }
 
 void Grid::add(const std::string& axis)

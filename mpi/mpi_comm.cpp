@@ -2,11 +2,11 @@
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "mpi/patient_wait.hpp"
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <mpi.h>
 #include <numeric>
 #include <thread>
@@ -269,11 +269,7 @@ std::unique_ptr<Comm> make_mpi_world(const std::string& node)
     MPI_Comm world = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     std::unique_ptr<Comm> given = as_world(world);
-    const std::vector<std::string> nodes = gather_texts(*given, node);
-    std::map<std::string, int> numbers; // by order of appearance
-    std::vector<int> places;
-    for (const std::string& each : nodes)
-        places.push_back(numbers.try_emplace(each, static_cast<int>(numbers.size())).first->second);
+    const std::vector<int> places = numbers_of(gather_texts(*given, node));
     if (std::is_sorted(places.begin(), places.end()))
         return given;
     MPI_Comm sorted = MPI_COMM_NULL; // ranks with equal keys stay in order

@@ -7,13 +7,13 @@
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
 #include "io/files/in_child.hpp"
+#include "io/files/plain_file.hpp"
 #include "io/files/seal.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <fcntl.h>
 #include <fstream>
+#include <optional>
 #include <unistd.h>
 #include <vector>
 
@@ -159,12 +159,6 @@ Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
 // ---- reading
 
 struct TokenStore::Impl {
-    ~Impl()
-    {
-        if (descriptor >= 0)
-            ::close(descriptor);
-    }
-
     [[noreturn]] void damaged(const std::string& problem) const
     {
         throw UserError({path, problem, "the token store is damaged", make_it_again});
@@ -174,24 +168,24 @@ struct TokenStore::Impl {
     void read_header()
     {
         try {
-            const h5::File file = h5::File::open(path);
-            vocab = file.get_integer("vocab");
-            documents = file.get_integer("documents");
-            text_bytes = file.get_integer("text_bytes");
-            size = file.get_integer("tokens");
-            const i64 end_of_document = file.get_integer("eos");
-            fingerprint = file.get_string("tokenizer");
-            block_bytes = file.get_integer("block_bytes");
-            model = file.read_bytes("tokenizer_model");
+            const h5::File opened = h5::File::open(path);
+            vocab = opened.get_integer("vocab");
+            documents = opened.get_integer("documents");
+            text_bytes = opened.get_integer("text_bytes");
+            size = opened.get_integer("tokens");
+            const i64 end_of_document = opened.get_integer("eos");
+            fingerprint = opened.get_string("tokenizer");
+            block_bytes = opened.get_integer("block_bytes");
+            model = opened.read_bytes("tokenizer_model");
             if (vocab <= 0 || vocab > (i64{1} << 31) - 1 || end_of_document < 0 || end_of_document >= vocab ||
                 documents <= 0 || size < documents || size > file_bytes || documents > file_bytes ||
                 text_bytes < 0 || block_bytes < 4 || block_bytes > largest_block || block_bytes % 4 != 0)
                 damaged("has attributes out of range");
             eos = static_cast<i32>(end_of_document);
             width = width_for(vocab);
-            tokens_at = place_of(file, "tokens", type_for(vocab), size);
-            offsets_at = place_of(file, "document_offsets", DType::i64, documents + 1);
-            hashes_at = place_of(file, "token_hashes", DType::u64, blocks());
+            tokens_at = place_of(opened, "tokens", type_for(vocab), size);
+            offsets_at = place_of(opened, "document_offsets", DType::i64, documents + 1);
+            hashes_at = place_of(opened, "token_hashes", DType::u64, blocks());
         } catch (const IoError& error) { // HDF5 failed on damaged bytes
             damaged(error.what());
         }
@@ -200,9 +194,9 @@ struct TokenStore::Impl {
     i64 blocks() const { return ceil_div(size * width, block_bytes); }
 
     /// Offset in the file of a dataset, whose bytes are contiguous.
-    Bytes place_of(const h5::File& file, const std::string& name, DType type, i64 count) const
+    Bytes place_of(const h5::File& opened, const std::string& name, DType type, i64 count) const
     {
-        const h5::Dataset data = file.dataset(name);
+        const h5::Dataset data = opened.dataset(name);
         if (data.shape() != std::vector<i64>{count} || data.type() != type)
             damaged(str("its dataset '", name, "' does not match its attributes in size or type"));
         const Bytes at = data.file_offset(), end = at + count * size_of(type);
@@ -214,18 +208,9 @@ struct TokenStore::Impl {
     /// Not from a mapping, which ends the process if the file is truncated.
     void read_bytes(Bytes at, Bytes count, void* to) const
     {
-        for (Bytes done = 0; done < count;) {
-            const ssize_t got = ::pread(descriptor, static_cast<std::byte*>(to) + done,
-                                        static_cast<std::size_t>(count - done), at + done);
-            if (got < 0 && errno == EINTR)
-                continue;
-            if (got < 0)
-                throw_errno(path, "read");
-            if (got == 0)
-                damaged(str("now ends after ", at + done,
-                            " bytes: something has truncated it since it was opened"));
-            done += got;
-        }
+        if (const Bytes now = file->size(); now < at + count)
+            damaged(str("now ends after ", now, " bytes: something has truncated it since it was opened"));
+        file->read(at, to, count);
     }
 
     /// Bytes [at, at + count) of the tokens.
@@ -271,7 +256,7 @@ struct TokenStore::Impl {
     std::vector<i64> offsets;                     ///< documents + 1
     std::vector<u64> hashes;                      ///< of blocks
     std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were verified
-    int descriptor = -1;
+    std::optional<PlainFile> file;
     Bytes tokens_at = 0, offsets_at = 0, hashes_at = 0; ///< offsets in the file
 };
 
@@ -290,9 +275,7 @@ TokenStore TokenStore::open(const std::string& path)
     // The seal finds accidents; a crafted file has a seal that fits, and may crash HDF5.
     try_in_child(path, [&] { s.read_header(); });
     s.read_header();
-    s.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (s.descriptor < 0)
-        throw_errno(path, "open");
+    s.file = PlainFile::open(path, "token store", PlainFile::Links::follow);
     s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
     s.read_bytes(s.offsets_at, 8 * (s.documents + 1), s.offsets.data());
     s.hashes.resize(static_cast<std::size_t>(s.blocks()));

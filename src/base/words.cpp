@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <numeric>
 
 namespace trivium {
@@ -54,6 +55,15 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 {
     const std::string near = nearest_word(word, known);
     return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
+std::vector<int> numbers_of(const std::vector<std::string>& words)
+{
+    std::map<std::string, int> seen;
+    std::vector<int> numbers;
+    for (const std::string& word : words)
+        numbers.push_back(seen.try_emplace(word, static_cast<int>(seen.size())).first->second);
+    return numbers;
 }
 
 } // namespace trivium

@@ -13,4 +13,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          const std::string& otherwise);
 
+/// Numbers words in order of appearance: the same word, the same number.
+std::vector<int> numbers_of(const std::vector<std::string>& words);
+
 } // namespace trivium

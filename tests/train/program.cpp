@@ -171,6 +171,12 @@ Outcome run_and_signal(const std::vector<std::string>& arguments, const std::str
     return finish(status_of_program(child), cwd, arguments);
 }
 
+bool is_left(int process)
+{
+    return kill(process, 0) == 0 &&
+           read_text("/proc/" + std::to_string(process) + "/stat").find(") Z ") == std::string::npos;
+}
+
 Folder::Folder()
 {
     std::string name = (std::filesystem::temp_directory_path() / "trivium-test-XXXXXX").string();

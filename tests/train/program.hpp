@@ -34,6 +34,8 @@ Outcome run_and_signal(const std::vector<std::string>& arguments, const std::str
 std::vector<int> family_of(int process);
 /// Those of them that run a program of this name.
 std::vector<int> processes_below(int process, const std::string& name);
+/// Whether a process exists and has not ended.
+bool is_left(int process);
 
 /// An empty folder that is removed with the object.
 class Folder {

@@ -94,10 +94,6 @@ TEST_CASE("a rank that freezes in the first second of a launch does not hang it"
             ++before;
         }
         const auto end = Clock::now();
-        const auto is_left = [](int process) {
-            return kill(process, 0) == 0 &&
-                   read_text(str("/proc/", process, "/stat")).find(") Z ") == std::string::npos;
-        };
         while (std::any_of(ranks.begin(), ranks.end(), is_left) && since(end) < 30)
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         CHECK(std::none_of(ranks.begin(), ranks.end(), is_left)); // including the stopped one

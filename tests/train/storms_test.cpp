@@ -73,12 +73,6 @@ std::vector<double> losses(const std::string& folder)
     return all;
 }
 
-bool is_left(int process)
-{
-    return kill(process, 0) == 0 &&
-           read_text(str("/proc/", process, "/stat")).find(") Z ") == std::string::npos;
-}
-
 /// One to four signals, to ranks or to the launcher. Returns the ranks.
 std::vector<int> strike(Draw& draw, int launcher)
 {
