@@ -111,13 +111,13 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank,
 }
 
 /// Costly communication of a graph of all ranks; nothing for that of one rank, or of a pipeline.
-std::vector<Advice> advice(const ExplainArguments& a, const Machine& machine)
+std::vector<Advice> advice(const ExplainArguments& a, const Graph& foreseen, const Machine& machine)
 {
     const Graph graph = parse_graph(
         read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes)), a.config.file);
     if (!graph.at.empty() || graph.mesh.ranks() == 1 || graph.mesh.size(pipeline_axis) > 1)
         return {};
-    return advise(graph, a.costly, 64, work_prices(machine, graph.mesh.ranks()));
+    return advise(graph, foreseen, a.costly, 64, work_prices(machine, graph.mesh.ranks()));
 }
 
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
@@ -347,7 +347,7 @@ int explain(const ExplainArguments& a)
             const std::vector<CollectiveEntry> all = collectives_to_report(*program->sharded, program->graph);
             out["collectives"] = collectives_json(all);
             out["collective_totals"] = collective_totals_json(all);
-            out["warnings"] = advice_json(advice(a, machine));
+            out["warnings"] = advice_json(advice(a, *program->sharded, machine));
         }
         if (selected("communication")) {
             out["communication"] = communication_json(program->graph);
@@ -408,7 +408,8 @@ int explain(const ExplainArguments& a)
                    "less in all; an annotation keeps a sharding\n{}",
                    changed);
     if (selected("communication") && is_graph)
-        if (const std::string warnings = advice_text(advice(a, machine)); !warnings.empty())
+        if (const std::string warnings = advice_text(advice(a, *program->sharded, machine));
+            !warnings.empty())
             fmt::print("# warnings: costly collectives, and the annotation that avoids them\n{}", warnings);
     return 0;
 }

@@ -120,6 +120,18 @@ void require_few(const Graph& graph, ValueId x, i64 ranks)
                          "annotate the values before and after it in the same way, or use smaller axes"});
 }
 
+bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh)
+{
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+        i64 count = 1;
+        for (const std::string& axis : axes[d])
+            count *= mesh.size(axis);
+        if (whole[d] % count != 0)
+            return false;
+    }
+    return true;
+}
+
 bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
 {
     return std::all_of(some.begin(), some.end(),

@@ -15,6 +15,8 @@ struct Layout {
 
 /// Whether all of `some` are in `all`.
 bool within(const std::vector<Partial>& some, const std::vector<Partial>& all);
+/// Whether every rank has a shard of the same size.
+bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh);
 /// The same as a closed sharding.
 Sharding sharding_of(const Layout& layout);
 

@@ -88,11 +88,12 @@ std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding,
 
 } // namespace
 
-std::vector<Advice> advise(const Graph& graph, double share, int tries, const WorkPrices& work)
+std::vector<Advice> advise(const Graph& graph, const Graph& sharded, double share, int tries,
+                           const WorkPrices& work)
 {
     // On a large mesh one takes seconds.
     tries = static_cast<int>(std::min<i64>(tries, std::max<i64>(1024 / graph.mesh.ranks(), 2)));
-    const Graph sharded = foreseen_graph(propagate(graph), work), local = rank_graph(sharded, 0, work);
+    const Graph local = rank_graph(sharded, 0, work);
     const std::vector<CollectiveEntry> all = collectives_of(local);
     double tensors = 0;
     for (const Value& v : local.values)

@@ -75,6 +75,11 @@ std::string annotated(const std::string& text, int number, const std::string& va
     return made;
 }
 
+std::vector<Advice> advice_on(const Graph& graph, double share, int tries = 64)
+{
+    return advise(graph, foreseen_graph(sharded_graph(graph)), share, tries);
+}
+
 } // namespace
 
 TEST_CASE("a proposed annotation saves what the advice states")
@@ -83,7 +88,7 @@ TEST_CASE("a proposed annotation saves what the advice states")
     for (const std::string& text : {costly, summed, turned, joined, bucketed}) {
         INFO(text);
         const Graph graph = read_graph(text, "t");
-        for (const Advice& advice : advise(graph, 0)) {
+        for (const Advice& advice : advice_on(graph, 0)) {
             CHECK(advice.share > 0);
             if (advice.value.empty())
                 continue;
@@ -101,13 +106,13 @@ TEST_CASE("a proposed annotation saves what the advice states")
 TEST_CASE("only collectives above the share are named")
 {
     const Graph graph = read_graph(costly, "t");
-    const std::vector<Advice> all = advise(graph, 0);
+    const std::vector<Advice> all = advice_on(graph, 0);
     REQUIRE(all.size() == 2);
     const double most = std::max(all[0].share, all[1].share), least = std::min(all[0].share, all[1].share);
     REQUIRE(least < most);
-    CHECK(advise(graph, (least + most) / 2).size() == 1);
-    CHECK(advise(graph, most).empty());
-    CHECK(advise(graph, 0, 0).at(0).value.empty()); // nothing tried, nothing proposed
+    CHECK(advice_on(graph, (least + most) / 2).size() == 1);
+    CHECK(advice_on(graph, most).empty());
+    CHECK(advice_on(graph, 0, 0).at(0).value.empty()); // nothing tried, nothing proposed
 }
 
 TEST_CASE("among annotations that save as much, the advice has the smallest shards, also over several axes")
@@ -118,7 +123,7 @@ TEST_CASE("among annotations that save as much, the advice has the smallest shar
             str("graph g\nmesh ", mesh, "\ninput %a : f32[8,6] ", rows, "\ninput %s : f32[8,6] ", columns,
                 "\n%n = add(%s, %a) : f32[8,6] ", columns, "\noutput %n\n");
         INFO(text);
-        const std::vector<Advice> all = advise(read_graph(text, "t"), 0);
+        const std::vector<Advice> all = advice_on(read_graph(text, "t"), 0);
         REQUIRE(all.size() == 1);
         CHECK(all[0].value == "a");
         CHECK(all[0].annotation == columns);

@@ -3,7 +3,6 @@
 #include "ir/text.hpp"
 #include "mpi/comm.hpp"
 #include "plan/graph_file.hpp"
-#include "programs/compare.hpp"
 #include "runtime/device.hpp"
 
 #include <algorithm>
@@ -23,19 +22,26 @@ RankRunConfig small_scratch()
 
 void start_runtime() { static const Computing computing(1); }
 
-std::vector<double> differences_on_threads(const std::string& text, std::uint64_t seed)
+Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather)
 {
-    const Graph sharded = sharded_graph(read_graph(text, "program"));
     const TensorSource source = drawn_source(sharded, seed);
     const Graph foreseen = foreseen_graph(sharded);
-    std::vector<double> found;
+    Comparison found;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
-        const Comparison comparison =
-            compare_with_one_rank(sharded, comm, source, {small_scratch(), false, &foreseen});
+        Comparison comparison =
+            compare_with_one_rank(sharded, comm, source, {small_scratch(), gather, &foreseen});
         if (comm.rank() == 0)
-            for (const ComparedOutput& output : comparison.outputs)
-                found.push_back(output.difference);
+            found = std::move(comparison);
     });
+    return found;
+}
+
+std::vector<double> differences_on_threads(const std::string& text, std::uint64_t seed)
+{
+    std::vector<double> found;
+    for (const ComparedOutput& output :
+         comparison_on_threads(sharded_graph(read_graph(text, "program")), seed).outputs)
+        found.push_back(output.difference);
     return found;
 }
 

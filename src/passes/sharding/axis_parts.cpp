@@ -167,7 +167,9 @@ std::vector<std::string> AxisParts::names_of(const PartList& list) const
         for (++i; i < list.size() && list[i] == list[i - 1] + 1 && (*this)[list[i]].axis == first.axis; ++i)
             size *= (*this)[list[i]].size;
         const MeshAxis& axis = mesh_.axes[static_cast<std::size_t>(first.axis)];
-        names.push_back(size == axis.size ? axis.name : str(axis.name, ":(", first.major, ")", size));
+        std::string& name = names.emplace_back(axis.name);
+        if (size != axis.size) // asked very often: without a stream
+            ((name.append(":(") += std::to_string(first.major)) += ')') += std::to_string(size);
     }
     return names;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <queue>
 #include <set>
+#include <unordered_map>
 
 namespace trivium {
 
@@ -18,7 +19,17 @@ struct State {
     std::vector<PartList> dims;
     PartList partial;
     bool exchanges = false; ///< the last move was an exchange: another one is part of it
-    auto operator<=>(const State&) const = default;
+
+    /// Different for different states. All parts of a mesh are few enough for a char.
+    std::string key() const
+    {
+        constexpr char end = -1;
+        std::string text(1, exchanges ? '1' : '0');
+        for (const PartList& dim : dims)
+            text.append(dim.begin(), dim.end()) += end;
+        text.append(partial.begin(), partial.end());
+        return text;
+    }
 
     bool uses(PartId part) const
     {
@@ -273,7 +284,7 @@ private:
     }
     void relax(const Cost& cost, State state, Step step, int before)
     {
-        const auto [at, added] = known_.try_emplace(state, static_cast<int>(nodes_.size()));
+        const auto [at, added] = known_.try_emplace(state.key(), static_cast<int>(nodes_.size()));
         const int id = at->second;
         if (added)
             nodes_.push_back({std::move(state), cost, step, before});
@@ -397,7 +408,7 @@ private:
     State first_, last_;
     std::map<PartId, Combine> combine_;
     std::vector<Node> nodes_;
-    std::map<State, int> known_;
+    std::unordered_map<std::string, int> known_; ///< by the key of their state
     struct Entry { ///< a node by the least cost of a whole way over it; of equals the one nearest to the end
         Cost whole;
         double rest;
@@ -407,19 +418,6 @@ private:
     };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
-
-/// Whether every rank has a shard of the same size, so that parts of axes nest.
-bool even(const DimAxes& axes, const Shape& whole, const Mesh& mesh)
-{
-    for (std::size_t d = 0; d < axes.size(); ++d) {
-        i64 count = 1;
-        for (const std::string& axis : axes[d])
-            count *= mesh.size(axis);
-        if (whole[d] % count != 0)
-            return false;
-    }
-    return true;
-}
 
 /// Whether both are parts of one axis, or one is the axis.
 bool same_axis(const std::string& a, const std::string& b)
@@ -476,7 +474,8 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
             std::for_each(axes.begin(), axes.end(), name);
     for (const Partial& p : from.partial)
         name(p.axis);
-    const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
+    // Then parts of axes nest.
+    const bool nests = divides_evenly(whole, from.axes, mesh) && divides_evenly(whole, to, mesh);
     if (nests || !overlap) {
         const AxisParts parts(mesh, names, nests && worth_dividing(names, mesh));
         for (const bool leaps : {false, true})

@@ -5,6 +5,18 @@
 
 namespace trivium {
 
+namespace {
+
+bool read_in_boxes(const std::vector<OpOption>& options)
+{
+    return std::any_of(options.begin(), options.end(), [](const OpOption& option) {
+        return std::any_of(option.needs.begin(), option.needs.end(),
+                           [](const Need& need) { return need.boxes >= 0; });
+    });
+}
+
+} // namespace
+
 OpPlans::OpPlans(const Graph& graph, const PartitionConfig& config, std::vector<bool> sums)
     : g_(graph), once_(config.once), parts_(graph, any_composed(graph)), prices_(graph, parts_, config.work),
       stage_axis_(config.stage_axis), sums_(std::move(sums)), homes_(graph.values.size(), -1),
@@ -66,26 +78,64 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
     return made;
 }
 
+std::string OpPlans::key_of(std::size_t o) const
+{
+    const Op& op = g_.ops[o];
+    std::string key{static_cast<char>(op.kind), op.accumulate ? 'a' : '-'};
+    const auto add = [&](ValueId v) {
+        const Value& value = g_[v];
+        (key += static_cast<char>(value.type.dtype)) += value.role == Role::carry ? 'c' : '-';
+        (key += outlives_microbatch(g_, v) ? 'l' : '-') += sums_[v.index()] ? 's' : '-';
+        for (const i64 extent : value.type.shape)
+            (key += std::to_string(extent)) += ',';
+        append_text(key, Layout{dim_axes(value.sharding), value.sharding.partial});
+        for (const PartId part : parts_.manual(v))
+            (key += std::to_string(part)) += ',';
+        key += '\n';
+    };
+    std::for_each(op.operands.begin(), op.operands.end(), add);
+    key += "->";
+    std::for_each(op.results.begin(), op.results.end(), add);
+    return key;
+}
+
+OpPlans::Model& OpPlans::model_of(std::size_t o)
+{
+    std::deque<Model>& models = models_[key_of(o)];
+    for (Model& model : models)
+        if (model.op == o || (!model.boxes && g_.ops[model.op].attrs == g_.ops[o].attrs))
+            return model;
+    Model& model = models.emplace_back();
+    model.op = o;
+    const std::vector<Assignment> assignments = ops_[o].sharding->assignments();
+    for (const Assignment& assignment : assignments) {
+        const double work = prices_.pricing().work(g_.ops[o], *ops_[o].sharding, assignment);
+        model.plan.least_work = &assignment == &assignments[0] ? work : std::min(model.plan.least_work, work);
+    }
+    ops_[o].least_work = model.plan.least_work;
+    double least = 0;
+    for (const Assignment& assignment : assignments) {
+        const OpOption& option = model.plan.options.emplace_back(option_of(o, assignment));
+        const double price = alone(o, option);
+        if (model.plan.options.size() == 1 || price < least) {
+            least = price;
+            model.plan.chosen = model.plan.options.size() - 1;
+        }
+    }
+    model.boxes = read_in_boxes(model.plan.options);
+    return model;
+}
+
 OpPlan& OpPlans::of(std::size_t o)
 {
     OpPlan& made = ops_[o];
     if (made.sharding)
         return made;
     made.sharding = std::make_unique<OpSharding>(g_, g_.ops[o], parts_, stage_axis_);
-    std::vector<Assignment> assignments = made.sharding->assignments();
-    for (std::size_t a = 0; a < assignments.size(); ++a) {
-        const double work = prices_.pricing().work(g_.ops[o], *made.sharding, assignments[a]);
-        made.least_work = a == 0 ? work : std::min(made.least_work, work);
-    }
-    double least = 0;
-    for (Assignment& assignment : assignments) {
-        made.options.push_back(option_of(o, std::move(assignment)));
-        const double price = alone(o, made.options.back());
-        if (made.options.size() == 1 || price < least) {
-            least = price;
-            made.chosen = made.options.size() - 1;
-        }
-    }
+    const OpPlan& plan = model_of(o).plan;
+    made.options = plan.options;
+    made.chosen = plan.chosen;
+    made.least_work = plan.least_work;
     return made;
 }
 
@@ -121,12 +171,11 @@ double OpPlans::alone(std::size_t o, const OpOption& option)
     return all;
 }
 
-void OpPlans::widen(std::size_t o, std::size_t most)
+std::vector<OpOption> OpPlans::wide_options(std::size_t o, std::size_t most)
 {
-    OpPlan& p = of(o);
-    const Assignment before = p.options[p.chosen].assignment;
+    const Assignment before = chosen(o).assignment;
     std::vector<OpOption> all;
-    for (Assignment& assignment : p.sharding->all_assignments(most))
+    for (Assignment& assignment : ops_[o].sharding->all_assignments(most))
         all.push_back(option_of(o, std::move(assignment)));
     if (all.size() > most) { // the cheapest for the op alone
         std::vector<std::pair<double, std::size_t>> price;
@@ -139,6 +188,19 @@ void OpPlans::widen(std::size_t o, std::size_t most)
         all = std::move(best);
     }
     add_orders(o, most, all);
+    return all;
+}
+
+void OpPlans::widen(std::size_t o, std::size_t most)
+{
+    OpPlan& p = of(o);
+    const Assignment before = p.options[p.chosen].assignment;
+    Model& model = model_of(o);
+    if (!model.wide) {
+        model.wide = wide_options(o, most);
+        model.boxes = model.boxes || read_in_boxes(*model.wide);
+    }
+    std::vector<OpOption> all = *model.wide;
     add_pending(o, all);
     p.options.clear();
     // Of those that differ in nothing that others see, the cheapest.

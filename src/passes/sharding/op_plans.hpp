@@ -3,7 +3,9 @@
 // cost: the vocabulary of the lookahead.
 #include "passes/sharding/layout_prices.hpp"
 
+#include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace trivium {
@@ -76,8 +78,19 @@ private:
     {
         return bytes > 0 ? bytes + 8 * touching * static_cast<double>(g_[v].type.bytes()) : 0;
     }
+    /// What equal ops have in common, as those of repeated layers are.
+    struct Model {
+        std::size_t op = 0;                        ///< the first of them
+        OpPlan plan;                               ///< of(), but for the sharding
+        std::optional<std::vector<OpOption>> wide; ///< widen(), but for what depends on producers
+        bool boxes = false;                        ///< boxes are of one op alone, so no other op is equal
+    };
+    Model& model_of(std::size_t op);
+    /// Different for ops that differ in more than their attributes.
+    std::string key_of(std::size_t op) const;
     OpOption option_of(std::size_t op, Assignment assignment);
     double alone(std::size_t op, const OpOption& option);
+    std::vector<OpOption> wide_options(std::size_t op, std::size_t most);
     void add_orders(std::size_t op, std::size_t most, std::vector<OpOption>& all);
     void add_pending(std::size_t op, std::vector<OpOption>& all);
 
@@ -95,6 +108,7 @@ private:
     std::vector<bool> sums_;
     std::vector<int> homes_; ///< by value; -1: not asked yet
     std::vector<OpPlan> ops_;
+    std::unordered_map<std::string, std::deque<Model>> models_; ///< by key_of()
     std::vector<Boxes> boxes_;
     std::map<std::tuple<std::size_t, std::size_t, Assignment>, int> box_numbers_;
     std::set<std::pair<PartId, PartId>> orders_;       ///< major and minor axes of dimensions

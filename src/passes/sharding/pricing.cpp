@@ -2,6 +2,9 @@
 
 #include "ir/exchange.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 namespace trivium {
 
 std::vector<std::string> names_in(const DimAxes& axes)
@@ -63,16 +66,19 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     key_ = sums_wait ? "w\n" : "\n";
     append_text(key_, from);
     append_text(key_, to);
+    // What divides evenly moves in the same way at every size, which moves in proportion.
+    const bool even = divides_evenly(shape, from.axes, g_.mesh) && divides_evenly(shape, to, g_.mesh);
     for (const i64 extent : shape)
-        (key_ += std::to_string(extent)) += ',';
-    const auto [at, added] = elements_.try_emplace(key_, 0.0);
+        (key_ += std::to_string(even ? std::gcd(extent, g_.mesh.ranks()) : extent)) += even ? 'e' : ',';
+    const auto [at, added] = shares_.try_emplace(key_, 0.0);
+    const auto elements = static_cast<double>(std::max<i64>(element_count(shape), 1));
     if (added) {
         std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
         if (sums_wait)
             put_off_sums(moves, to, g_.mesh);
-        at->second = elements_moved(moves, from, shape, g_.mesh);
+        at->second = elements_moved(moves, from, shape, g_.mesh) / elements;
     }
-    return at->second * static_cast<double>(size_of(value.type.dtype));
+    return at->second * elements * static_cast<double>(size_of(value.type.dtype));
 }
 
 double Pricing::bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,

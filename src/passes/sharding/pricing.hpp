@@ -59,9 +59,9 @@ private:
     const Graph& g_;
     const AxisParts& parts_;
     WorkPrices work_;
-    int layouts_;                                      ///< that searches may still visit
-    std::unordered_map<std::string, double> elements_; ///< by both layouts and the shape
-    std::string key_;                                  ///< of bytes_moved(), kept for its memory
+    int layouts_;                                    ///< that searches may still visit
+    std::unordered_map<std::string, double> shares_; ///< of the elements, by both layouts and the shape
+    std::string key_;                                ///< of bytes_moved(), kept for its memory
 };
 
 } // namespace trivium
