@@ -4,7 +4,8 @@
 //
 // A reduction adds (or multiplies, …) in rank order, in f32 (f64 for f64), independent of size, offset,
 // bucket and scratch: every rank sends each peer its contribution to the peer's shard, and the peer adds. So
-// merging or moving collectives changes no bit. bf16 is added in f32 and rounded once. i32 wraps.
+// merging or moving collectives changes no bit. bf16 is added in f32 and rounded once. i32 wraps. In large
+// groups ranks forward each other's contributions (collective_radix), unchanged, which changes no bit either.
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 
@@ -28,7 +29,15 @@ struct CollectiveShape {
     DType type = DType::f32;        ///< any type; for reductions f64, f32, bf16 or i32
     Combine combine = Combine::sum; ///< of a reduction
     std::vector<Operand> operands;  ///< a bucket: several tensors in one collective
+    int radix = 0;                  ///< of the exchange; 0: collective_radix()
 };
+
+/// How a group exchanges shards of at most `shard` bytes. `ranks`: each rank with each other one directly, in
+/// ranks - 1 messages. Less, for large groups: in ⌈log_radix ranks⌉ phases of at most radix - 1 messages, in
+/// which ranks forward each other's pieces, so that a piece travels up to as many times as there are phases
+/// (J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
+/// systems", IEEE TPDS 8 (11), 1997, sections 3 and 4).
+int collective_radix(int ranks, Bytes shard);
 
 /// Minimum scratch, and the scratch for a single round; with less, a collective takes more rounds and gives
 /// the same bits. The same on every rank. Tensors that are sent and received in place (one operand, outer =

@@ -85,6 +85,25 @@ private:
     void scatter(Round& round) const;
     void gather(Round& round) const;
 
+    // In phases: a rank holds one block per rank, by distance. When it scatters, block d is on its way to the
+    // rank that was d behind it at the start; when it gathers, it is of the rank d before this one.
+    int rank_at(i64 distance) const
+    {
+        return static_cast<int>(((rank_ + distance) % ranks_ + ranks_) % ranks_);
+    }
+    std::byte* held(i64 block) const { return held_ + slot_ * block; }
+    i64 weight(int phase) const; ///< radix to this power
+    void scatter_phase(Round& round) const;
+    void gather_phase(Round& round) const;
+    /// Copies the window of `peer`'s stream out of the whole tensors, or this rank's own one to gather.
+    void pack_for(int peer, std::byte* to, std::vector<CopyBlock>& copies) const;
+    void pack_own(std::byte* to, std::vector<CopyBlock>& copies) const;
+    /// The reverse of pack_for, of a shard that was gathered.
+    void spread_of(int peer, const std::byte* from, std::vector<CopyBlock>& copies) const;
+    void keep_own(Round& round) const;
+    /// `slots`: contributions of the peers, by rank.
+    void combine_received(Round& round, const std::byte* slots) const;
+
     CollectiveShape shape_;
     int ranks_, rank_;
     CollectiveLayout layout_;
@@ -94,6 +113,9 @@ private:
     std::byte *packed_, *received_; ///< slots, by peer
     i64 begin_ = 0;                 ///< start of the next round's windows
     bool gathering_ = false;        ///< otherwise scattering
+    int radix_, phases_ = 1;        ///< of the exchange
+    int phase_ = 0;                 ///< of the current windows
+    std::byte* held_ = nullptr;     ///< slots, by distance; only with several phases
 };
 
 } // namespace trivium

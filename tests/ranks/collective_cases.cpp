@@ -1,5 +1,5 @@
-#include "base/bf16.hpp"
 #include "comm_suite.hpp"
+#include "elements.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,77 +12,6 @@ using namespace trivium;
 namespace {
 
 constexpr std::byte untouched{0xa5};
-
-void put(DType type, std::byte* data, i64 index, double value)
-{
-    const auto store = [&](auto element) {
-        std::memcpy(data + index * static_cast<i64>(sizeof element), &element, sizeof element);
-    };
-    type == DType::f64    ? store(value)
-    : type == DType::f32  ? store(static_cast<float>(value))
-    : type == DType::bf16 ? store(bf16(static_cast<float>(value)))
-                          : store(static_cast<std::int32_t>(value));
-}
-
-template <class T>
-T combined(Combine combine, T a, T b)
-{
-    switch (combine) {
-    case Combine::sum: return a + b;
-    case Combine::product: return a * b;
-    case Combine::max:
-        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : b > a ? b : a;
-    case Combine::min:
-        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : b < a ? b : a;
-    default: TRV_CHECK(false, "no order of additions");
-    }
-    return a;
-}
-
-double get(DType type, const std::byte* data, i64 index)
-{
-    const auto load = [&](auto element) {
-        std::memcpy(&element, data + index * static_cast<i64>(sizeof element), sizeof element);
-        return element;
-    };
-    return type == DType::f64   ? load(double{})
-           : type == DType::f32 ? load(float{})
-           : type == DType::i32 ? load(std::int32_t{})
-                                : double{load(bf16{})};
-}
-
-/// Signs and sizes that make a sum depend on its order; for lse some of it -infinity, for max and min a few
-/// NaNs, infinities and zeros of both signs.
-double value_of(DType type, int rank, std::size_t operand, i64 index, Combine combine)
-{
-    u64 x = static_cast<u64>(index) * 0x9e3779b97f4a7c15u + static_cast<u64>(rank) * 0xbf58476d1ce4e5b9u +
-            operand * 77777;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-    if (combine == Combine::lse && (index % 5 == 0 || (x >> 20) % 3 == 0))
-        return -std::numeric_limits<double>::infinity();
-    if (type == DType::i32) // all 32 bits, so that sums and products wrap
-        return static_cast<std::int32_t>(static_cast<std::uint32_t>(x));
-    if (combine == Combine::max || combine == Combine::min) {
-        const double rare[] = {std::numeric_limits<double>::quiet_NaN(),
-                               -std::numeric_limits<double>::infinity(),
-                               std::numeric_limits<double>::infinity(), 0.0, -0.0};
-        if ((x >> 20) % 64 < 5 || index % 11 == 0)
-            return rare[index % 11 == 0 ? 3 + (x >> 8) % 2 : (x >> 20) % 64];
-    }
-    return (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * std::exp2(static_cast<double>(x % 8));
-}
-
-std::int32_t wrapped(Combine combine, std::int32_t a, std::int32_t b)
-{
-    const i64 x = a, y = b; // exact in 64 bits
-    const i64 exact = combine == Combine::sum       ? x + y
-                      : combine == Combine::product ? x * y
-                      : combine == Combine::max     ? std::max(x, y)
-                                                    : std::min(x, y);
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<u64>(exact)));
-}
 
 struct Extents {
     i64 outer, extent, inner;
@@ -98,12 +27,13 @@ public:
         bool in_place = false;
         int scratch = 0; ///< 0: minimum, 1: medium, 2: best
         bool deterministic = true;
+        int radix = 0;
     };
 
     Trial(Ground& ground, Options options, std::vector<Extents> extents)
         : ground_(ground), comm_(ground.comm()), options_(options), extents_(std::move(extents))
     {
-        CollectiveShape shape{options.kind, options.type, options.combine, {}};
+        CollectiveShape shape{options.kind, options.type, options.combine, {}, options.radix};
         for (std::size_t k = 0; k < extents_.size(); ++k) {
             whole_.push_back(whole(k, comm_.rank()));
             out_.emplace_back(
@@ -315,16 +245,17 @@ const Tensors& tensors()
     return all;
 }
 
-void run_on(const Tensors& operands, Ground& ground, CollectiveKind kind, const std::vector<DType>& types,
-            Combine combine, bool in_place = false, bool deterministic = true)
+/// With `options` but for type and scratch.
+void run_on(const Tensors& operands, Ground& ground, Trial::Options options, const std::vector<DType>& types)
 {
     for (const DType type : types)
         for (const std::vector<Extents>& extents : operands) {
             if (ground.slow() && (type == DType::f64 || type == DType::i32) && types.size() > 1)
                 continue;
             std::vector<Trial::Bits> first, expected;
-            for (int scratch = 0; scratch <= 2; scratch += ground.slow() ? 2 : 1) {
-                Trial trial(ground, {kind, type, combine, in_place, scratch, deterministic}, extents);
+            options.type = type;
+            for (options.scratch = 0; options.scratch <= 2; options.scratch += ground.slow() ? 2 : 1) {
+                Trial trial(ground, options, extents);
                 trial.expect(std::move(expected));
                 for (int run = 0; run < (ground.slow() ? 1 : 2); ++run) {
                     trial.refill();
@@ -344,7 +275,7 @@ void run_on(const Tensors& operands, Ground& ground, CollectiveKind kind, const 
 void run_all(Ground& ground, CollectiveKind kind, const std::vector<DType>& types, Combine combine,
              bool in_place = false, bool deterministic = true)
 {
-    run_on(tensors(), ground, kind, types, combine, in_place, deterministic);
+    run_on(tensors(), ground, {kind, {}, combine, in_place, 0, deterministic}, types);
 }
 
 /// What sums have shown of all layouts holds for other combiners; here elements for vector instructions and
@@ -353,20 +284,22 @@ void run_some(Ground& ground, CollectiveKind kind, const std::vector<DType>& typ
               bool in_place = false, bool deterministic = true)
 {
     static const Tensors some{{{3, 10, 4}}, {{5, 64, 33}}, {{1, 48, 4}, {1, 24, 5}}, {{1, 2, 2}, {1, 5, 1}}};
-    run_on(some, ground, kind, types, combine, in_place, deterministic);
+    run_on(some, ground, {kind, {}, combine, in_place, 0, deterministic}, types);
+}
+
+/// Small groups as large ones, whose ranks forward each other's pieces. Of small tensors: the least scratch
+/// is for large groups, and takes many rounds.
+void forwarded(Ground& ground)
+{
+    static const Tensors small{{{3, 10, 4}}, {{1, 48, 4}, {1, 24, 5}}, {{1, 2, 2}, {1, 5, 1}}};
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
+        for (const int radix : {2, 3})
+            run_on(small, ground, {.kind = kind, .radix = radix}, {DType::f32});
 }
 
 const std::vector<DType> floats{DType::f32, DType::bf16, DType::f64};
 
-void all_gathers(Ground& ground)
-{
-    run_all(ground, CollectiveKind::all_gather, {DType::f32, DType::bf16, DType::f64, DType::i32},
-            Combine::sum);
-}
-void reduce_scatters(Ground& ground)
-{
-    run_all(ground, CollectiveKind::reduce_scatter, floats, Combine::sum);
-}
 void other_combiners(Ground& ground)
 {
     constexpr CollectiveKind scatter = CollectiveKind::reduce_scatter, reduce = CollectiveKind::all_reduce;
@@ -385,11 +318,6 @@ void of_integers(Ground& ground)
     run_some(ground, reduce, {DType::i32}, Combine::max);
     run_some(ground, scatter, {DType::i32}, Combine::min);
     run_some(ground, reduce, {DType::i32}, Combine::product, false, false);
-}
-void all_reduces(Ground& ground) { run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum); }
-void all_reduces_in_place(Ground& ground)
-{
-    run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum, true);
 }
 void sums_of_exponentials(Ground& ground)
 {
@@ -488,10 +416,21 @@ void refusals(Ground& ground)
 
 std::vector<CollectiveCase> collective_cases()
 {
-    return {{"all_gather", all_gathers},   {"reduce_scatter", reduce_scatters},
-            {"all_reduce", all_reduces},   {"all_reduce in place", all_reduces_in_place},
-            {"lse", sums_of_exponentials}, {"max, min, product", other_combiners},
-            {"i32", of_integers},          {"fast", fast},
-            {"buckets", buckets},          {"several under way", several_under_way},
+    using K = CollectiveKind;
+    constexpr Combine sum = Combine::sum;
+    return {{"all_gather",
+             [](Ground& g) {
+                 run_all(g, K::all_gather, {DType::f32, DType::bf16, DType::f64, DType::i32}, sum);
+             }},
+            {"reduce_scatter", [](Ground& g) { run_all(g, K::reduce_scatter, floats, sum); }},
+            {"all_reduce", [](Ground& g) { run_all(g, K::all_reduce, floats, sum); }},
+            {"all_reduce in place", [](Ground& g) { run_all(g, K::all_reduce, floats, sum, true); }},
+            {"lse", sums_of_exponentials},
+            {"max, min, product", other_combiners},
+            {"i32", of_integers},
+            {"fast", fast},
+            {"forwarded", forwarded},
+            {"buckets", buckets},
+            {"several under way", several_under_way},
             {"refusals", refusals}};
 }
