@@ -48,13 +48,13 @@ int open_to_read(const std::string& path, std::string_view what)
     return number;
 }
 
+} // namespace
+
 std::string folder_of(const std::string& path)
 {
     const std::string folder = fs::path(path).parent_path().string();
     return folder.empty() ? "." : folder;
 }
-
-} // namespace
 
 void throw_errno(const std::string& path, std::string_view action, int error)
 {
@@ -137,6 +137,14 @@ void make_folders(const std::string& folder)
         throw_errno(folder, "make this folder", error.value());
 }
 
+void require_parent(const std::string& path)
+{
+    const std::string folder = folder_of(path);
+    if (std::error_code error; !fs::is_directory(folder, error))
+        throw UserError({path, "cannot be written", str("there is no folder ", folder),
+                         "check the path, or make that folder"});
+}
+
 void sync_path(const std::string& path)
 {
     const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -170,7 +178,7 @@ void replace_file(const std::string& path, const std::function<void(const std::s
     if (file.empty())
         return write(path);
     const std::string temporary = str(file, ".tmp-", ::getpid());
-    make_folders(folder_of(file));
+    require_parent(file);
     try {
         write(temporary);
         sync_path(temporary);

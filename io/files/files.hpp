@@ -29,6 +29,10 @@ Bytes file_size(const std::string& path, std::string_view what = "file");
 
 /// Makes `folder` and its parents. IoError.
 void make_folders(const std::string& folder);
+/// The folder in which `path` lies; "." if it names none.
+std::string folder_of(const std::string& path);
+/// UserError unless folder_of(path) exists.
+void require_parent(const std::string& path);
 
 /// The path that replace_file replaces: `path`, or the target of the symbolic links at `path`; it need not
 /// exist. "" if it is a device, a pipe, or a deleted file. IoError if links form a cycle.

@@ -37,25 +37,22 @@ constexpr DType type_for(i64 vocab) { return vocab <= 65536 ? DType::u16 : DType
 
 struct TokenStoreWriter::Impl {
     Impl(std::string path_, const Tokenizer& tokenizer)
-        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())),
+        : path(checked(std::move(path_))), raw_tokens(str(path, ".tokens-", ::getpid())),
           raw_offsets(str(path, ".offsets-", ::getpid())), vocab(tokenizer.vocab_size()),
           eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
-          token_file(PlainFile::open_to_write(make_parent(raw_tokens))),
-          token_blocks(token_file, 0, hashed_block), offset_file(raw_offsets)
+          token_file(PlainFile::open_to_write(raw_tokens)), token_blocks(token_file, 0, hashed_block),
+          offset_file(raw_offsets)
     {
+    }
+    static std::string checked(std::string path)
+    {
+        require_parent(path);
+        return path;
     }
     ~Impl()
     {
         ::unlink(raw_tokens.c_str());
         ::unlink(raw_offsets.c_str());
-    }
-
-    static const std::string& make_parent(const std::string& path)
-    {
-        const std::size_t slash = path.rfind('/');
-        if (slash != std::string::npos && slash > 0)
-            make_folders(path.substr(0, slash));
-        return path;
     }
 
     void put(std::span<const i32> ids)

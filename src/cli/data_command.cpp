@@ -116,6 +116,7 @@ struct TokenizerOptions {
 void run_tokenizer(const TokenizerOptions& options)
 {
     refuse_overwriting(options.output, options.training.text.inputs);
+    require_parent(options.output);
     TokenizerTraining training = options.training;
     CorpusReport report;
     training.report = &report;

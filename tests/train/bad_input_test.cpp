@@ -41,6 +41,16 @@ TEST_CASE("bad corpora")
                        folder.path()),
            2, {"empty.txt"});
     CHECK_FALSE(fs::exists(folder / "t.model"));
+    write_text(folder / "fine.txt", "some text\n");
+    for (const std::string command : {"tokenize", "tokenizer"}) {
+        INFO(command);
+        std::vector<std::string> arguments{"data", command, "fine.txt", "--output", "missing/out"};
+        for (const char* more :
+             {command == "tokenize" ? "--tokenizer" : "--vocab", command == "tokenize" ? "bytes" : "300"})
+            arguments.emplace_back(more);
+        expect(run_program(arguments, folder.path()), 2, {"missing/out", "there is no folder missing"});
+        CHECK_FALSE(fs::exists(folder / "missing"));
+    }
 }
 
 TEST_CASE("bad stores and checkpoints")

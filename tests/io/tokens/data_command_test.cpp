@@ -59,8 +59,8 @@ std::string all_text(const std::string& path)
 TEST_CASE("tokenizer, tokenize and show work together")
 {
     const TemporaryFolder folder;
-    const std::string text = sample_text(20000), model = folder / "t.model", train = folder / "out/train.h5",
-                      valid = folder / "out/valid.h5";
+    const std::string text = sample_text(20000), model = folder / "t.model", train = folder / "train.h5",
+                      valid = folder / "valid.h5";
     put(folder / "in/a.txt", text);
     put(folder / "in/b.jsonl", "{\"text\":\"one\"}\n{\"text\":\"two\"}\n");
     CHECK(has(data({"tokenizer", folder / "in", "--vocab", "350", "--output", model}), "350 tokens"));
