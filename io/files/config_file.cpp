@@ -269,12 +269,8 @@ std::string config_reference()
         text += str(text.empty() ? "" : "\n", "## [", table,
                     "]\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
         keys.keys(keys, [&](const char* key, const auto& value, const char* meaning) {
-            std::string missing;
-            for (const NotBuilt& n : not_built())
-                if (n.table == table && n.key == key)
-                    missing = str("; not in this version: ", n.values);
             text += str("| `", key, "` | ", type_name(value), " | `", print_value(value), "` | ", meaning,
-                        missing, " |\n");
+                        " |\n");
         });
     });
     return text;

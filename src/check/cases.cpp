@@ -43,7 +43,6 @@ struct Choice {
     std::vector<Level> levels;
     std::function<bool(const Shape3&)> matters{}; ///< on which grids it has an effect; empty: on all
     bool always_all = false;                      ///< a longer check tests all combinations of these
-    bool may_be_refused = false;                  ///< some levels may not be implemented
 
     bool may_blur() const
     {
@@ -125,26 +124,22 @@ std::vector<Choice> choices()
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
                                         [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
     zero.matters = has_data_ranks;
-    zero.always_all = zero.may_be_refused = true;
+    zero.always_all = true;
     Choice& schedule = add(list_choice<std::string_view>(
         "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"},
         [](RunConfig& c, const std::string_view& name) { c.parallel.schedule = name; }));
     schedule.matters = has_stages;
-    schedule.always_all = schedule.may_be_refused = true;
+    schedule.always_all = true;
     add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) {
         c.model.family = family;
     })).always_all = true;
-    Choice& recompute =
-        add(enum_choice<Recompute>("parallel.recompute", usual.recompute,
-                                   [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
-    std::erase_if(recompute.levels, [](const Choice::Level& level) {
-        return level.name == name_of(Recompute::automatic);
-    }); // implied by the others
-    recompute.may_be_refused = true;
-    const auto without_automatic = [](Choice choice) {
+    const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
         return choice;
     };
+    add(without_automatic(
+        enum_choice<Recompute>("parallel.recompute", usual.recompute,
+                               [](RunConfig& c, Recompute what) { c.parallel.recompute = what; })));
     add(without_automatic(enum_choice<GatherEvery>(
             "parallel.gather_every", GatherEvery::pass,
             [](RunConfig& c, GatherEvery every) { c.parallel.gather_every = every; })))
@@ -196,33 +191,6 @@ RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, cons
     set_model(c);
     resolve_and_validate(c);
     return c;
-}
-
-bool is_built(RunConfig config, const Choice::Level& level)
-{
-    try {
-        level.set(config);
-        resolve_and_validate(config);
-    } catch (const UserError&) {
-        return false;
-    }
-    return std::none_of(not_built().begin(), not_built().end(),
-                        [&](const NotBuilt& missing) { return missing.asked(config); });
-}
-
-/// Drops the levels that this version refuses on a grid with every axis. The first level of each key is the
-/// simplest.
-std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
-{
-    std::vector<std::string> dropped;
-    const RunConfig plain = config_of({2, 2, 2}, all, std::vector<int>(all.size()));
-    for (Choice& choice : all)
-        for (std::size_t n = choice.levels.size(); choice.may_be_refused && n-- > 1;)
-            if (!is_built(plain, choice.levels[n])) {
-                dropped.push_back(str(choice.key, " = ", choice.levels[n].name));
-                choice.levels.erase(choice.levels.begin() + static_cast<std::ptrdiff_t>(n));
-            }
-    return dropped;
 }
 
 /// Levels of the grid and of each choice, one row per case. A pair of levels counts if both have an effect,
@@ -303,12 +271,11 @@ std::string CheckCase::text() const
                ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
 }
 
-CheckCases check_cases(int ranks, bool longer)
+std::vector<CheckCase> check_cases(int ranks, bool longer)
 {
     constexpr std::size_t few = 6;
     std::vector<Choice> all = choices();
-    CheckCases made;
-    made.not_built = drop_unbuilt(all);
+    std::vector<CheckCase> made;
     std::vector<Shape3> grids = grids_of(ranks);
     if (grids.size() < few)
         for (i64 fewer = ranks - 1; fewer > 1; --fewer)
@@ -318,9 +285,9 @@ CheckCases check_cases(int ranks, bool longer)
             }
     for (const std::vector<int>& row : rows_of(grids, all, longer)) {
         CheckCase c{config_of(grids[static_cast<std::size_t>(row[0])], all, {row.begin() + 1, row.end()}), 0};
-        if (made.cases.size() % 2 == 1) // alternate, so that all ranks take part
+        if (made.size() % 2 == 1) // alternate, so that all ranks take part
             c.first = ranks - c.ranks();
-        made.cases.push_back(std::move(c));
+        made.push_back(std::move(c));
     }
     return made;
 }

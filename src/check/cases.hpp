@@ -14,17 +14,12 @@ struct CheckCase {
     std::string text() const;
 };
 
-struct CheckCases {
-    std::vector<CheckCase> cases;
-    std::vector<std::string> not_built; ///< settings that this version refuses, e.g. "parallel.zero = 2"
-};
-
 /// For `ranks` ranks: every grid that they can form, with tensor and pipeline degrees of at most 8; if there
 /// are fewer than six, also the grids of the next lower number of ranks that has six. On each grid: both
 /// families with default settings in f32. In addition, every pair of levels of any two keys in some case
 /// where both have an effect; a case uses bf16 only if that is one of the pair. `longer`: also every
 /// combination of grid, ZeRO stage, schedule, family and precision.
-CheckCases check_cases(int ranks, bool longer);
+std::vector<CheckCase> check_cases(int ranks, bool longer);
 
 /// The same model and batch on one rank, in one microbatch.
 RunConfig on_one_rank(const RunConfig& config);

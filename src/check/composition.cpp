@@ -274,17 +274,17 @@ void CompositionJudge::report(CheckReport& report) const
 void check_composition(const CheckGround& ground, CheckReport& report)
 {
     const Seconds begin = now();
-    CheckCases all;
+    std::vector<CheckCase> all;
     succeed_together(ground.world, [&] { all = check_cases(ground.world.size(), ground.config.longer); });
     if (ground.config.hooks.chosen)
-        std::erase_if(all.cases, [&](const CheckCase& c) { return !ground.config.hooks.chosen(c.config); });
+        std::erase_if(all, [&](const CheckCase& c) { return !ground.config.hooks.chosen(c.config); });
     Answers answers(ground);
     CompositionJudge judge(report.facts);
     std::vector<CaseResult> results;
     std::size_t done = 0, refused = 0;
-    for (const CheckCase& c : all.cases) {
+    for (const CheckCase& c : all) {
         if (ground.first())
-            log_progress(str("composition  ", ++done, " of ", all.cases.size(), ": ", c.text()));
+            log_progress(str("composition  ", ++done, " of ", all.size(), ": ", c.text()));
         if (!run_case(ground, c, answers, results))
             ++refused;
         else if (ground.first())
@@ -294,14 +294,10 @@ void check_composition(const CheckGround& ground, CheckReport& report)
     if (!ground.first())
         return;
     judge.report(report);
-    std::string missing;
-    for (const std::string& level : all.not_built)
-        missing += (missing.empty() ? "" : ", ") + level;
-    report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}{}",
+    report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}",
                                        counted(judge.cases(), "tiny training"),
                                        counted(ground.world.size(), "rank"), format_seconds(now() - begin),
-                                       refused > 0 ? str("; ", refused, " more are not supported") : "",
-                                       missing.empty() ? "" : str("; not implemented: ", missing)));
+                                       refused > 0 ? str("; ", refused, " more are not supported") : ""));
 }
 
 } // namespace trivium

@@ -67,15 +67,6 @@ GraphConfig graph_config(const RunConfig& config)
             master_type(config.train.precision), model_axes(config), config.train.fp8};
 }
 
-/// Refuses what this version does not implement, also on one rank: a config means the same on every grid.
-void refuse_unbuilt(const RunConfig& config)
-{
-    for (const NotBuilt& missing : not_built())
-        if (missing.asked(config))
-            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not implemented"),
-                             str("not in this version: ", missing.values), std::string(missing.remedy)});
-}
-
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
 bool gathers_in_microbatches(const ParallelConfig& p)
 {
@@ -268,7 +259,6 @@ const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordin
 
 Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunner& runner)
 {
-    refuse_unbuilt(config);
     const Machine decides = deciding_machine(config.parallel, machine.is_device);
     Sharded all{{}, {}, {}, {}, {}, 0, work_prices(decides, rank_count(config.parallel)), {config, decides}};
     all.order = training_order(config);

@@ -331,14 +331,4 @@ i64 microbatch_count(const RunConfig& config);
 /// warnings about settings without effect, one per line ("train.warmup: is longer than the run …").
 std::vector<std::string> resolve_and_validate(RunConfig& config);
 
-/// Values of keys that this version does not implement: the compiler refuses them, docs/config.md lists them.
-struct NotBuilt {
-    std::string_view table, key;
-    std::string_view values; ///< "2 and 3"
-    std::string_view what;   ///< the missing feature
-    std::string_view remedy;
-    bool (*asked)(const RunConfig&);
-};
-const std::vector<NotBuilt>& not_built();
-
 } // namespace trivium

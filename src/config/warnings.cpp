@@ -83,10 +83,4 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     return warnings;
 }
 
-const std::vector<NotBuilt>& not_built()
-{
-    static const std::vector<NotBuilt> all;
-    return all;
-}
-
 } // namespace trivium

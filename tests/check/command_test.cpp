@@ -25,7 +25,7 @@ nlohmann::json check_json(const Outcome& outcome)
 
 TEST_CASE("the page has the number of trainings")
 {
-    const auto cases = [](int ranks) { return trivium::check_cases(ranks, false).cases.size(); };
+    const auto cases = [](int ranks) { return trivium::check_cases(ranks, false).size(); };
     CHECK(has(read_text(TRIVIUM_SOURCE "/docs/check.md"),
               trivium::str("(", cases(4), " on 4 ranks, ", cases(8), " on 8)")));
 }
