@@ -7,6 +7,7 @@
 #include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 #include "plan/cost.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_file.hpp"
 #include "schedule/search_order.hpp"
 

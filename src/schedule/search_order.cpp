@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "base/covering.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"
 

@@ -6,6 +6,7 @@
 #include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 #include "has.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_file.hpp"
 #include "small_run.hpp"
 

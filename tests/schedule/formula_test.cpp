@@ -1,6 +1,7 @@
 // Named schedules against published formulas, an independent event simulation and the best of all orders.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/play.hpp"
 

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "has.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"
 

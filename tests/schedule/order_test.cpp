@@ -1,6 +1,7 @@
 // Pipeline orders against hand-written orders.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order.hpp"
 
 #include <set>

@@ -1,6 +1,7 @@
 // The search for an order: never slower than the best named schedule, and close to the best of all orders.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/search_order.hpp"
 

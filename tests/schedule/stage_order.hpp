@@ -1,4 +1,5 @@
 #pragma once
+#include "schedule/named_order.hpp"
 #include "schedule/schedule.hpp"
 
 namespace trivium {

@@ -4,6 +4,7 @@
 #include "cli/schedule_picture.hpp"
 #include "plan/rank_activity.hpp"
 #include "program.hpp"
+#include "schedule/named_order.hpp"
 #include "schedule/play.hpp"
 #include "svg.hpp"
 
