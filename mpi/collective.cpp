@@ -94,7 +94,7 @@ struct Collective::Impl {
     }
 
     /// Processes the received pieces and starts the next exchange.
-    void go_on(Part& part)
+    void next_round(Part& part)
     {
         combine_blocks(part.round.combination);
         copy_blocks(part.round.spread);
@@ -130,7 +130,7 @@ bool Collective::progress()
     bool done = true;
     for (Impl::Part& part : impl_->parts) {
         while (part.pending && part.pending->test())
-            impl_->go_on(part);
+            impl_->next_round(part);
         done = done && !part.pending;
     }
     return done;
@@ -149,7 +149,7 @@ void Collective::finish()
     for (Impl::Part& part : impl_->parts)
         while (part.pending) {
             part.pending->wait();
-            impl_->go_on(part);
+            impl_->next_round(part);
         }
 }
 

@@ -26,7 +26,7 @@ std::optional<CollectiveLayout::Block> CollectiveLayout::one_row(int rank, i64 b
 {
     i64 first = 0;
     for (const Operand& operand : operands_) {
-        const Stretch part = part_of(operand.extent, ranks_, rank);
+        const IndexRange part = part_of(operand.extent, ranks_, rank);
         const i64 row = part.size * operand.inner, elements = operand.outer * row, at = begin - first;
         first += elements;
         if (begin >= first)

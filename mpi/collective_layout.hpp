@@ -51,7 +51,7 @@ void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visi
     for (const Operand& operand : operands_) {
         if (first >= end)
             return;
-        const Stretch part = part_of(operand.extent, ranks_, rank);
+        const IndexRange part = part_of(operand.extent, ranks_, rank);
         const i64 row = part.size * operand.inner, elements = operand.outer * row,
                   stride = operand.extent * operand.inner;
         const i64 last = std::min(end - first, elements);

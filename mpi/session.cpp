@@ -85,7 +85,7 @@ Session::~Session()
         MPI_Finalize();
     if (waits) {
         waits.reset();
-        see_others_off();
+        reap_stopped_ranks();
     }
 }
 

@@ -141,7 +141,7 @@ void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) c
 namespace {
 
 /// Waits until all ranks of the node have exited.
-void see_off(LaunchId launch)
+void wait_for_ranks(LaunchId launch)
 {
     launch.rank = -1; // include the rank that made this process
     const Seconds limit = std::min(stopped_limit, start_limit(launch.ranks));
@@ -169,7 +169,7 @@ void see_off(LaunchId launch)
 
 } // namespace
 
-void see_others_off()
+void reap_stopped_ranks()
 {
     const LaunchId launch = launch_of_environment();
     if (launch.rank < 0 || launch.ranks == 1 || start_limit(launch.ranks) <= 0)
@@ -183,7 +183,7 @@ void see_others_off()
     ::setsid();
     ::close_range(0, ~0U, 0); // the launcher waits until they are closed
     try {
-        see_off(launch);
+        wait_for_ranks(launch);
     } catch (const std::exception&) { // best effort
     }
     std::_Exit(0);

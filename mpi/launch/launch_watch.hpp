@@ -62,6 +62,6 @@ private:
 /// After the end of MPI, on all ranks: the first two of a node each fork a process that waits until all ranks
 /// of the node have exited, for at most 5 s, and kills those that were stopped for too long, because the
 /// launcher would wait for them forever. Does not block and keeps no file open.
-void see_others_off();
+void reap_stopped_ranks();
 
 } // namespace trivium

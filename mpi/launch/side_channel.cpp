@@ -72,7 +72,7 @@ SipKey random_key()
 
 /// Makes the kernel drop datagrams that do not begin with `tag` (8 bytes) before they use the socket's queue.
 /// If the kernel accepts no filter, they are dropped later.
-void let_only_pass(int socket, const std::string& tag)
+void filter_datagrams(int socket, const std::string& tag)
 {
     std::uint32_t words[2] = {};
     std::memcpy(words, tag.data(), sizeof words);
@@ -147,7 +147,7 @@ SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
     key = share_record(world, key);
     impl_->rank = world.rank();
     impl_->sealed.emplace(key, world.rank(), world.size());
-    let_only_pass(impl_->socket, impl_->sealed->tag_of(world.rank()));
+    filter_datagrams(impl_->socket, impl_->sealed->tag_of(world.rank()));
     const std::string machine = machine_id();
     for (const auto& [theirs, port, ips] : gather_records(world, own)) {
         std::vector<sockaddr_in>& addresses = impl_->peers.emplace_back();

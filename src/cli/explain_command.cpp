@@ -111,13 +111,13 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank,
 }
 
 /// Costly communication of a graph of all ranks; nothing for that of one rank, or of a pipeline.
-std::vector<Advice> advice(const ExplainArguments& a, const Graph& foreseen, const Machine& machine)
+std::vector<Advice> advice(const ExplainArguments& a, const Graph& decided, const Machine& machine)
 {
     const Graph graph = parse_graph(
         read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes)), a.config.file);
     if (!graph.at.empty() || graph.mesh.ranks() == 1 || graph.mesh.size(pipeline_axis) > 1)
         return {};
-    return advise(graph, foreseen, a.costly, 64, work_prices(machine, graph.mesh.ranks()));
+    return advise(graph, decided, a.costly, 64, work_prices(machine, graph.mesh.ranks()));
 }
 
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.

@@ -143,8 +143,8 @@ int run(Session& session, const GraphRunArguments& arguments)
     config.gather = !arguments.outputs.empty();
     Comparison result;
     if (as_threads) {
-        const Graph foreseen = foreseen_graph(graph, config.work);
-        config.foreseen = &foreseen;
+        const Graph decided = decided_graph(graph, config.work);
+        config.decided = &decided;
         run_on_threads(static_cast<int>(graph.mesh.ranks()), [&](Comm& comm) {
             Comparison own = compare_with_one_rank(graph, comm, source, config);
             if (comm.rank() == 0)

@@ -37,7 +37,7 @@ bool divides_heads(const ModelConfig& m, i64 tensor)
 }
 
 /// Score of a tensor degree other than the config's: heads divide evenly, within a node, power of two.
-double liking(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
+double tensor_degree_factor(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
 {
     const i64 tensor = c.parallel.tensor;
     if (tensor == tensor_before)
@@ -58,7 +58,7 @@ double score(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
     const double steps =
         std::abs(std::log2(static_cast<double>(p.tensor) / static_cast<double>(tensor_before)));
     return static_cast<double>(rank_count(p)) * balance * busy * std::pow(0.7, steps) *
-           liking(c, tensor_before, ranks_per_node);
+           tensor_degree_factor(c, tensor_before, ranks_per_node);
 }
 
 /// The largest divisor of `share` that is at most `most`.

@@ -11,7 +11,6 @@
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
 #include "passes/group.hpp"
-#include "passes/halves.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
@@ -20,6 +19,7 @@
 #include "passes/propagate.hpp"
 #include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
+#include "passes/split_backward.hpp"
 #include "passes/stage.hpp"
 #include "passes/tile.hpp"
 #include "passes/zero.hpp"
@@ -120,7 +120,7 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
     g = sharded(std::move(g), "", work, runner);
     if (split)
-        g = runner.run("halves", Level::sharded, std::move(g), halve_backward);
+        g = runner.run("split-backward", Level::sharded, std::move(g), split_backward);
     const bool gathers = gathers_in_microbatches(p);
     const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
                                 p.recompute_layers, gathers && p.tile > 0};

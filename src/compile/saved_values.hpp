@@ -8,8 +8,8 @@ struct SavedValue {
     ValueId value;    ///< of the rank's graph
     std::string name; ///< "param/NAME", "adam_m/NAME", "adam_v/NAME", "muon_m/NAME"
     Shape whole;
-    Box box;      ///< the shard that the rank holds
-    Stretch rows; ///< range of the box's first dimension that it writes (a single value is one row)
+    Box box;         ///< the shard that the rank holds
+    IndexRange rows; ///< range of the box's first dimension that it writes (a single value is one row)
     Bytes row_bytes = 0;
 
     Bytes written() const { return rows.size * row_bytes; }

@@ -130,11 +130,12 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             "parallel.bucket", str("has the unknown value '", c.bucket, "'"),
             "set \"auto\", \"none\", \"block\", \"greedy\", \"global\" or a number of bytes");
     require(c.update != UpdateMode::post_validated || !c.graphs, "parallel.update",
-            "\"post-validated\" does not go with parallel.graphs, because a captured step waits for all its "
+            "\"post-validated\" cannot be combined with parallel.graphs, because a captured step waits for "
+            "all its "
             "messages",
             "set parallel.update to \"synchronous\" or parallel.graphs to false");
     require(c.update != UpdateMode::post_validated || c.offload == Offload::none, "parallel.update",
-            "\"post-validated\" does not go with parallel.offload",
+            "\"post-validated\" cannot be combined with parallel.offload",
             "set parallel.update to \"synchronous\" or parallel.offload to \"none\"");
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),

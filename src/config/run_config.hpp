@@ -170,13 +170,13 @@ struct ParallelConfig {
               "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
               "their "
               "gradients once per step (hybrid sharding); 0 = all");
-        visit(
-            "gather_every", self.gather_every,
-            "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
-            "microbatch, or once per step; auto = pass, or with parallel.memory_limit the rarest that fits");
+        visit("gather_every", self.gather_every,
+              "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
+              "microbatch, or once per step; auto = pass, or with parallel.memory_limit the least frequent "
+              "that fits");
         visit("reduce_every", self.reduce_every,
               "with zero = 2 or 3: when gradients are reduced into shards; auto = microbatch, or with "
-              "parallel.memory_limit the rarest that fits");
+              "parallel.memory_limit the least frequent that fits");
         visit("schedule", self.schedule,
               "pipeline schedule: \"gpipe\", \"1f1b\", \"interleaved\", \"breadth-first\", \"zb-h1\", "
               "\"zb-h2\", "

@@ -305,7 +305,7 @@ ValueId Builder::part_at(ValueId x, const Box& part)
                graph_[x].name + ".slice");
 }
 
-ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
+ValueId Builder::slice_of(ValueId x, std::size_t dim, IndexRange part)
 {
     Box box{Shape(graph_[x].type.shape.size(), 0), graph_[x].type.shape};
     box.offset[dim] = part.begin;

@@ -96,7 +96,7 @@ public:
     /// The part of `x` at these offsets.
     ValueId part_at(ValueId x, const Box& part);
     /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
-    ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
+    ValueId slice_of(ValueId x, std::size_t dim, IndexRange part);
     /// Consecutive parts of dimension `dim` with these extents, which add up to its own.
     std::vector<ValueId> divided(ValueId x, std::size_t dim, const std::vector<i64>& extents);
     /// The tensor of which these are the consecutive parts along dimension `dim`.

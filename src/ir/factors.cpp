@@ -357,7 +357,7 @@ std::vector<int> FactorRule::parts_of(int dim) const
     return factor.parts.empty() ? std::vector<int>{dim} : factor.parts;
 }
 
-Stretch window_of(const Window& window, const Stretch& part, i64 extent)
+IndexRange window_of(const Window& window, const IndexRange& part, i64 extent)
 {
     if (part.size == 0 || extent == 0)
         return {0, 0};
@@ -367,7 +367,7 @@ Stretch window_of(const Window& window, const Stretch& part, i64 extent)
     if (last < 0)
         return {0, 0};
     const i64 begin = ceil_div(first, window.base), end = std::min(last / window.base + 1, extent);
-    return begin < end ? Stretch{begin, end - begin} : Stretch{0, 0};
+    return begin < end ? IndexRange{begin, end - begin} : IndexRange{0, 0};
 }
 
 FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, const FactorSizes& sizes,

@@ -119,7 +119,7 @@ struct Factor {
 };
 
 /// The indices that a window reads for the indices in `part`, clipped to a dimension of `extent`.
-Stretch window_of(const Window& window, const Stretch& part, i64 extent);
+IndexRange window_of(const Window& window, const IndexRange& part, i64 extent);
 
 using FactorList = std::vector<int>; ///< a factor's index per dimension
 

@@ -19,7 +19,7 @@ using ValueId = Id<struct ValueTag>;
 using OpId = Id<struct OpTag>;
 
 enum class Region { prologue, microbatch, epilogue };
-/// Of a microbatch: the forward pass; the backward pass, or if that is split (passes/halves.hpp) its
+/// Of a microbatch: the forward pass; the backward pass, or if that is split (passes/split_backward.hpp) its
 /// gradients of activations; and then those of weights.
 enum class Phase { forward, backward, weights, update };
 

@@ -260,7 +260,7 @@ std::optional<Combine> combine_named(std::string_view name)
     return {};
 }
 
-Stretch part_of(i64 extent, i64 parts, i64 index)
+IndexRange part_of(i64 extent, i64 parts, i64 index)
 {
     const i64 least = extent / parts, larger = extent % parts;
     return {index * least + std::min(index, larger), least + (index < larger ? 1 : 0)};
@@ -279,7 +279,7 @@ Box box_by(const Shape& whole, const Dims& dims, const Mesh& mesh, const Coordin
     Box box{Shape(whole.size(), 0), whole};
     for (std::size_t d = 0; d < dims.size(); ++d)
         for (const std::string& axis : axes_in(dims[d])) {
-            const Stretch part = part_of(box.shape[d], mesh.size(axis), mesh.index_along(axis, at));
+            const IndexRange part = part_of(box.shape[d], mesh.size(axis), mesh.index_along(axis, at));
             box.offset[d] += part.begin;
             box.shape[d] = part.size;
         }

@@ -128,13 +128,13 @@ struct Sharding {
 };
 
 /// A half-open range of one dimension.
-struct Stretch {
+struct IndexRange {
     i64 begin = 0, size = 0;
-    bool operator==(const Stretch&) const = default;
+    bool operator==(const IndexRange&) const = default;
 };
 
 /// Part `index` of `parts` of `extent`: sizes differ by at most one, larger parts first.
-Stretch part_of(i64 extent, i64 parts, i64 index);
+IndexRange part_of(i64 extent, i64 parts, i64 index);
 
 /// A rectangular part of a tensor.
 struct Box {

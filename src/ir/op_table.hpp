@@ -62,12 +62,12 @@ struct ResultType {
 /// Which element types an operand may have. `same`: that of the first operand that is any or real.
 enum class OperandType : std::uint8_t { any, real, i32, same };
 
-/// What one rank computes of an op: its stretch of each factor, and the boxes of operands and results.
+/// What one rank computes of an op: its range of each factor, and the boxes of operands and results.
 struct LocalPart {
     const Graph& graph; ///< of all ranks
     const Op& op;       ///< of all ranks
     const FactorRule& rule;
-    std::vector<Stretch> factors;
+    std::vector<IndexRange> factors;
     std::vector<Box> operands, results;
     std::vector<bool> first; ///< by factor: the rank holds the first shard
 };

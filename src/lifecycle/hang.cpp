@@ -108,7 +108,7 @@ Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double
     const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
     if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after a rank hangs
-        d.health = Health::deaf;
+        d.health = Health::heartbeats_lost;
         d.cause = str("the run continues, but no heartbeat arrives from ", print_ranks_of(missed, reports),
                       ": a hang there would not be detected; allow UDP between the nodes");
     } else if (!moves && !silent.empty()) {

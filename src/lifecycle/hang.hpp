@@ -22,9 +22,10 @@ struct RankReport {
 
 enum class Health {
     fine,
-    deaf, ///< the run makes progress, but heartbeats of some ranks do not arrive: datagrams are blocked
-    slow, ///< some rank takes longer than the limit for one operation, and the others wait for it
-    hung  ///< a rank is silent, all ranks wait, or the slow one takes many times the limit
+    heartbeats_lost, ///< the run makes progress, but heartbeats of some ranks do not arrive: datagrams are
+                     ///< blocked
+    slow,            ///< some rank takes longer than the limit for one operation, and the others wait for it
+    hung             ///< a rank is silent, all ranks wait, or the slow one takes many times the limit
 };
 
 struct Diagnosis {

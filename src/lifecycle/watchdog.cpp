@@ -208,7 +208,7 @@ void Watchdog::check_ranks()
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
-    if (d.health == Health::deaf && !std::exchange(deaf_reported_, true))
+    if (d.health == Health::heartbeats_lost && !std::exchange(lost_heartbeats_reported_, true))
         log_warning(d.cause);
     if (d.health == Health::slow && slow_reported_ != d.cause) {
         log_warning(str(d.cause, ":"));

@@ -72,7 +72,7 @@ private:
     };
     std::vector<Heard> heard_;  ///< by rank, on monitors
     std::string slow_reported_; ///< the cause
-    bool deaf_reported_ = false;
+    bool lost_heartbeats_reported_ = false;
 
     std::thread thread_; ///< last: it uses all the others
 };

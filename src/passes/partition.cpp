@@ -339,10 +339,10 @@ private:
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
         if (!op.division.empty()) {
-            Assignment foreseen;
+            Assignment decided;
             for (const std::vector<std::string>& axes : op.division)
-                foreseen.push_back(parts_.parts_of(axes));
-            return emit(op, sharding, foreseen, {});
+                decided.push_back(parts_.parts_of(axes));
+            return emit(op, sharding, decided, {});
         }
         const std::vector<Assignment> assignments = sharding.assignments();
         if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it

@@ -18,9 +18,9 @@ struct Advice {
 /// For each collective that sends more than `share` of the bytes of a rank's tensors, the annotation of the
 /// moved value with which the whole program sends least, and among equals has the smallest shards: tried are
 /// those in which the axes that move are left out, or shard another dimension. `graph` is the graph of all
-/// ranks before propagation, `foreseen` the one with which it runs (foreseen_graph). At most `tries` programs
+/// ranks before propagation, `decided` the one with which it runs (decided_graph). At most `tries` programs
 /// are compiled.
-std::vector<Advice> advise(const Graph& graph, const Graph& foreseen, double share, int tries = 64,
+std::vector<Advice> advise(const Graph& graph, const Graph& decided, double share, int tries = 64,
                            const WorkPrices& work = {});
 
 } // namespace trivium

@@ -96,14 +96,14 @@ PartitionConfig partition_config(const Graph& sharded, Coordinates at, const Wor
 
 /// The stages of a pipeline send each other values in the order of the text, which may make them wait for
 /// each other forever.
-void require_runnable(const Graph& foreseen, const WorkPrices& work)
+void require_runnable(const Graph& decided, const WorkPrices& work)
 {
     const std::vector<i64> stages =
-        foreseen.mesh.group(foreseen.mesh.coordinates(0), {std::string(pipeline_axis)});
+        decided.mesh.group(decided.mesh.coordinates(0), {std::string(pipeline_axis)});
     std::vector<Graph> graphs;
     std::vector<Schedule> schedules;
     for (const i64 stage : stages) {
-        graphs.push_back(rank_graph(foreseen, stage, work));
+        graphs.push_back(rank_graph(decided, stage, work));
         schedules.push_back(build_schedule(graphs.back(), {}));
     }
     std::vector<StageProgram> all;
@@ -113,7 +113,7 @@ void require_runnable(const Graph& foreseen, const WorkPrices& work)
     if (!fault)
         return;
     throw UserError(
-        {source_place(foreseen, foreseen.mesh_line) + "mesh axis " + pipeline_axis,
+        {source_place(decided, decided.mesh_line) + "mesh axis " + pipeline_axis,
          "the stages of the pipeline cannot run together", fault->problem,
          "compute values that another stage reads in the order in which it reads them, and let "
          "values go to later stages in the forward phase and to earlier ones in the backward phase"});
@@ -121,37 +121,37 @@ void require_runnable(const Graph& foreseen, const WorkPrices& work)
 
 } // namespace
 
-Graph foreseen_graph(const Graph& sharded, const WorkPrices& work)
+Graph decided_graph(const Graph& sharded, const WorkPrices& work)
 {
     if (sharded.mesh.ranks() == 1)
         return sharded;
-    Graph foreseen = look_ahead(sharded, partition_config(sharded, {}, work));
-    if (foreseen.mesh.size(pipeline_axis) > 1)
-        require_runnable(foreseen, work);
-    return foreseen;
+    Graph decided = look_ahead(sharded, partition_config(sharded, {}, work));
+    if (decided.mesh.size(pipeline_axis) > 1)
+        require_runnable(decided, work);
+    return decided;
 }
 
 Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work)
 {
-    return rank_graph(foreseen_graph(sharded, work), rank, work);
+    return rank_graph(decided_graph(sharded, work), rank, work);
 }
 
-Graph rank_graph(const Graph& foreseen, i64 rank, const WorkPrices& work)
+Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work)
 {
-    const Mesh& mesh = foreseen.mesh;
+    const Mesh& mesh = decided.mesh;
     if (mesh.ranks() == 1)
-        return foreseen;
-    const PartitionConfig config = partition_config(foreseen, mesh.coordinates(rank), work);
+        return decided;
+    const PartitionConfig config = partition_config(decided, mesh.coordinates(rank), work);
     Graph stages;
     const i64 ranks = mesh.size(pipeline_axis);
     if (ranks > 1) {
         std::vector<int> each(static_cast<std::size_t>(ranks));
         std::iota(each.begin(), each.end(), 0);
         const auto axis = static_cast<std::size_t>(mesh.find(pipeline_axis));
-        stages = extract_stages(foreseen,
-                                {balance_stages(foreseen, each), each, static_cast<int>(config.at[axis])});
+        stages =
+            extract_stages(decided, {balance_stages(decided, each), each, static_cast<int>(config.at[axis])});
     }
-    Graph graph = bucket(join_reductions(simplify(partition(ranks > 1 ? stages : foreseen, config))), {});
+    Graph graph = bucket(join_reductions(simplify(partition(ranks > 1 ? stages : decided, config))), {});
     verify(graph, Level::local);
     return graph;
 }
@@ -165,7 +165,7 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     if (graph.at.empty() && graph.mesh.ranks() > 1) {
         const WorkPrices work = work_prices(machine, graph.mesh.ranks());
         const Graph propagated = sharded_graph(std::move(graph));
-        program.sharded = foreseen_graph(propagated, work);
+        program.sharded = decided_graph(propagated, work);
         for (std::size_t i = 0; i < propagated.values.size(); ++i)
             if (dim_axes(propagated.values[i].sharding) != dim_axes(program.sharded.values[i].sharding))
                 program.propagated[ValueId(i)] = propagated.values[i].sharding;

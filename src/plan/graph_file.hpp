@@ -10,7 +10,7 @@ namespace trivium {
 using Shardings = std::map<ValueId, Sharding>;
 
 struct GraphProgram {
-    /// The graph of all ranks with the shardings with which it runs (foreseen_graph); if the text is one
+    /// The graph of all ranks with the shardings with which it runs (decided_graph); if the text is one
     /// rank's graph, that graph.
     Graph sharded;
     Shardings propagated; ///< what propagation found, where it runs otherwise
@@ -30,8 +30,8 @@ Graph read_graph(std::string_view text, const std::string& file);
 Graph sharded_graph(Graph graph);
 Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work = {});
 /// local_graph in two halves, for a process with several ranks: what is the same for all, and the rest.
-Graph foreseen_graph(const Graph& sharded, const WorkPrices& work = {});
-Graph rank_graph(const Graph& foreseen, i64 rank, const WorkPrices& work = {});
+Graph decided_graph(const Graph& sharded, const WorkPrices& work = {});
+Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work = {});
 
 /// `text` is the graph of all ranks, or of one rank (it has a line `at`). In the first case the graph of
 /// `rank` is made. Throws UserError as read_graph, or if there is no such rank.

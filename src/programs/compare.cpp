@@ -104,7 +104,7 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
 {
     RankProgram program{sharded, {}};
     succeed_together(comm, [&] {
-        program.local = program_of_rank(sharded, comm.rank(), config.foreseen, config.work).local;
+        program.local = program_of_rank(sharded, comm.rank(), config.decided, config.work).local;
     });
     std::vector<TensorShard> shards = run_rank(program, comm, source, config.run);
     std::vector<TensorShard> expected;

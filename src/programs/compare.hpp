@@ -29,8 +29,8 @@ struct Comparison {
 struct CompareConfig {
     RankRunConfig run;
     bool gather = false; ///< the whole outputs on rank 0
-    /// foreseen_graph of the graph, if several ranks of a process share it; null: each rank makes it.
-    const Graph* foreseen = nullptr;
+    /// decided_graph of the graph, if several ranks of a process share it; null: each rank makes it.
+    const Graph* decided = nullptr;
     WorkPrices work{}; ///< with which it was made
 };
 

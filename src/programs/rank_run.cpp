@@ -261,11 +261,11 @@ Graph unpartitioned(const Graph& partitioned)
     return graph;
 }
 
-RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* foreseen, const WorkPrices& work)
+RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* decided, const WorkPrices& work)
 {
     if (sharded.mesh.ranks() == 1)
         return {sharded, unpartitioned(sharded)};
-    return {sharded, foreseen ? rank_graph(*foreseen, rank, work) : local_graph(sharded, rank, work)};
+    return {sharded, decided ? rank_graph(*decided, rank, work) : local_graph(sharded, rank, work)};
 }
 
 } // namespace trivium

@@ -39,8 +39,8 @@ std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const 
 Graph unpartitioned(const Graph& graph);
 
 /// The program of `rank`: local_graph of a graph that sharded_graph returned, or unpartitioned() if the mesh
-/// has one rank. `foreseen`: foreseen_graph(sharded), if it is known.
-RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* foreseen = nullptr,
+/// has one rank. `decided`: decided_graph(sharded), if it is known.
+RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* decided = nullptr,
                             const WorkPrices& work = {});
 
 } // namespace trivium

@@ -13,8 +13,8 @@ namespace trivium {
 namespace {
 
 /// A checkpoint with parameters that this model lacks belongs to another model.
-void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries,
-                      const Program& program)
+void require_parameters_of_model(const CheckpointReader& checkpoint,
+                                 const std::vector<CheckpointReader::Entry>& entries, const Program& program)
 {
     std::set<std::string> known;
     for (const ValueId id : program.sharded->with_role(Role::parameter))
@@ -110,7 +110,7 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors)
 {
     const std::vector<CheckpointReader::Entry> entries = checkpoint.tensors();
-    refuse_strangers(checkpoint, entries, program);
+    require_parameters_of_model(checkpoint, entries, program);
     if (std::all_of(entries.begin(), entries.end(),
                     [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
         throw UserError(
@@ -123,7 +123,7 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas)
 {
-    refuse_strangers(checkpoint, checkpoint.tensors(), program);
+    require_parameters_of_model(checkpoint, checkpoint.tensors(), program);
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];

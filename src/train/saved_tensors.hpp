@@ -10,7 +10,7 @@ namespace trivium {
 struct SavedTensor {
     TensorPiece piece; ///< the shard, without data
     HostWindow window; ///< of it
-    Stretch rows;      ///< the rows of its first dimension that this rank writes
+    IndexRange rows;   ///< the rows of its first dimension that this rank writes
     Bytes row_bytes = 0;
 
     Bytes written() const { return rows.size * row_bytes; }

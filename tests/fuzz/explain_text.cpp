@@ -138,7 +138,7 @@ void explain_text(const std::string& text)
     report(last);
     print_and_parse(last.graph, Level::local);
     if (whole.mesh.size(pipeline_axis) == 1 && text.size() % 4 == 0) // slow: seldom
-        for (const Advice& advice : advise(whole, foreseen_graph(sharded_graph(whole)), 0.1, 4))
+        for (const Advice& advice : advise(whole, decided_graph(sharded_graph(whole)), 0.1, 4))
             require(advice.saved >= 0 && (advice.annotation.empty() || advice.saved > 0),
                     "an annotation that saves nothing is proposed");
 }

@@ -86,7 +86,8 @@ TEST_CASE("post-validated updates are refused where their states or messages are
     c.parallel.update = UpdateMode::post_validated;
     CHECK(refusal(c) == "");
     c.parallel.offload = Offload::optimizer;
-    CHECK(refusal(c).find("parallel.update: \"post-validated\" does not go with parallel.offload") == 0);
+    CHECK(refusal(c).find("parallel.update: \"post-validated\" cannot be combined with parallel.offload") ==
+          0);
     c.parallel.offload = Offload::none;
     c.parallel.graphs = true;
     CHECK(refusal(c).find("set parallel.update to \"synchronous\" or parallel.graphs to false") !=

@@ -117,7 +117,7 @@ TEST_CASE("parts are consecutive, differ by at most one, and the larger ones com
         for (i64 parts = 1; parts < 9; ++parts) { // also more parts than rows: some are then empty
             i64 end = 0, before = extent;
             for (i64 i = 0; i < parts; ++i) {
-                const Stretch part = part_of(extent, parts, i);
+                const IndexRange part = part_of(extent, parts, i);
                 REQUIRE(part.begin == end);
                 REQUIRE(part.size <= before);
                 REQUIRE(part.size >= extent / parts);
@@ -127,9 +127,9 @@ TEST_CASE("parts are consecutive, differ by at most one, and the larger ones com
             }
             REQUIRE(end == extent);
         }
-    CHECK(part_of(7, 3, 0) == Stretch{0, 3});
-    CHECK(part_of(7, 3, 2) == Stretch{5, 2});
-    CHECK(part_of(2, 3, 2) == Stretch{2, 0});
+    CHECK(part_of(7, 3, 0) == IndexRange{0, 3});
+    CHECK(part_of(7, 3, 2) == IndexRange{5, 2});
+    CHECK(part_of(2, 3, 2) == IndexRange{2, 0});
 }
 
 TEST_CASE("the box of a dimension that two axes shard")

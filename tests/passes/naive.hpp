@@ -21,7 +21,7 @@ inline std::size_t inner_of(const Shape& shape, std::size_t dim)
 }
 
 /// Rows [begin, begin + size) of dimension `dim`.
-inline Array rows(const Array& x, std::size_t dim, Stretch part)
+inline Array rows(const Array& x, std::size_t dim, IndexRange part)
 {
     Array y{x.shape, {}};
     y.shape[dim] = part.size;

@@ -77,7 +77,7 @@ std::string annotated(const std::string& text, int number, const std::string& va
 
 std::vector<Advice> advice_on(const Graph& graph, double share, int tries = 64)
 {
-    return advise(graph, foreseen_graph(sharded_graph(graph)), share, tries);
+    return advise(graph, decided_graph(sharded_graph(graph)), share, tries);
 }
 
 } // namespace

@@ -25,11 +25,11 @@ void start_runtime() { static const Computing computing(1); }
 Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather)
 {
     const TensorSource source = drawn_source(sharded, seed);
-    const Graph foreseen = foreseen_graph(sharded);
+    const Graph decided = decided_graph(sharded);
     Comparison found;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
         Comparison comparison =
-            compare_with_one_rank(sharded, comm, source, {small_scratch(), gather, &foreseen});
+            compare_with_one_rank(sharded, comm, source, {small_scratch(), gather, &decided});
         if (comm.rank() == 0)
             found = std::move(comparison);
     });

@@ -169,7 +169,7 @@ void random_exchanges(Comm& comm)
 Box part_box(const Shape& whole, std::size_t dim, int parts, int index)
 {
     Box box{Shape(whole.size(), 0), whole};
-    const Stretch part = part_of(whole[dim], parts, index);
+    const IndexRange part = part_of(whole[dim], parts, index);
     box.offset[dim] = part.begin;
     box.shape[dim] = part.size;
     return box;

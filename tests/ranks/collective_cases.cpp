@@ -166,7 +166,7 @@ private:
     Bits part(const Bits& whole, std::size_t k, int rank) const
     {
         const auto [outer, extent, inner] = extents_[k];
-        const Stretch mine = part_of(extent, comm_.size(), rank);
+        const IndexRange mine = part_of(extent, comm_.size(), rank);
         Bits bits;
         for (i64 o = 0; o < outer; ++o)
             for (i64 e = mine.begin; e < mine.begin + mine.size; ++e)

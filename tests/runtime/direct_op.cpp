@@ -214,7 +214,7 @@ void check_assignment(const Graph& whole_graph, const OpSharding& sharding, cons
     }
 }
 
-/// Whether each rank has a part of each factor, and one stretch of each dimension.
+/// Whether each rank has a part of each factor, and one range of each dimension.
 bool is_possible(const FactorRule& rule, const Assignment& assignment, const AxisParts& parts)
 {
     const auto count = [&](int f) {

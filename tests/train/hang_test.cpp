@@ -58,9 +58,9 @@ TEST_CASE("where datagrams are blocked, a run with progress continues")
     RankReport unheard = rank(31, 31, "", "");
     unheard.heard = false;
     const Diagnosis d = diagnose({rank(0, 1, ""), unheard, unheard}, 30);
-    CHECK(d.health == Health::deaf);
+    CHECK(d.health == Health::heartbeats_lost);
     CHECK(d.cause.find("no heartbeat arrives from ranks 1, 2 (n1)") != std::string::npos);
-    CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
+    CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::heartbeats_lost);
     CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health ==
           Health::fine); // not yet: it stopped, and they have waited just long enough
     // It may be busy for long, for example loading.

@@ -236,7 +236,7 @@ TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses",
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
-    const auto go_on = [&](int ranks, const std::string& steps) {
+    const auto resume_on = [&](int ranks, const std::string& steps) {
         const Outcome o = run_ranks(
             {{ranks, Run::arguments(2, 2, {"parallel.strategy=auto", "train.stop_after=" + steps})}},
             run.folder.path());
@@ -244,13 +244,13 @@ TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses",
         CHECK(o.status == 0);
         return o.err;
     };
-    go_on(4, "2");
+    resume_on(4, "2");
     const std::string fewer =
-        go_on(3, "2"); // 3 divides neither 4 sequences nor 2 key-value heads nor 2 layers
+        resume_on(3, "2"); // 3 divides neither 4 sequences nor 2 key-value heads nor 2 layers
     CHECK(fewer.find("for 3 ranks: data 1 x pipeline 1 x tensor 2") != std::string::npos);
     CHECK(fewer.find("1 of them idle") != std::string::npos);
-    go_on(8, "2");
-    go_on(2, "2");
+    resume_on(8, "2");
+    resume_on(2, "2");
     const auto whole = run.losses("lw"), losses = run.losses();
     REQUIRE(losses.size() == whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i)

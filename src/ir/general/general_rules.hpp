@@ -69,7 +69,7 @@ struct WindowDim {
     /// Windows over an input of `extent`; 0 if none fits.
     i64 count(i64 extent) const;
     /// Of a rank that computes the windows of `out` from the inputs of `in`: the same window on its part.
-    WindowDim on(const Stretch& out, const Stretch& in) const;
+    WindowDim on(const IndexRange& out, const IndexRange& in) const;
 };
 /// Those of each dimension, from the op's attributes; `sizes`: the window's extents.
 std::vector<WindowDim> window_dims(const OpView& op, const std::vector<i64>& sizes);

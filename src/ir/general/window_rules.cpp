@@ -121,7 +121,7 @@ void set_padding(Attributes& attrs, const std::vector<WindowDim>& dims)
     attrs.lists.set(Attr::high, std::move(high));
 }
 
-Stretch stretch_of(const Box& box, std::size_t d) { return {box.offset[d], box.shape[d]}; }
+IndexRange range_of(const Box& box, std::size_t d) { return {box.offset[d], box.shape[d]}; }
 
 std::vector<WindowDim> local_windows(const LocalPart& part, const Shape& sizes, std::size_t first,
                                      const Box& out, const Box& in)
@@ -129,7 +129,7 @@ std::vector<WindowDim> local_windows(const LocalPart& part, const Shape& sizes, 
     std::vector<WindowDim> dims = window_dims(
         OpView(part.graph, part.op), {sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end()});
     for (std::size_t d = 0; d < dims.size(); ++d)
-        dims[d] = dims[d].on(stretch_of(out, first + d), stretch_of(in, first + d));
+        dims[d] = dims[d].on(range_of(out, first + d), range_of(in, first + d));
     return dims;
 }
 
@@ -146,7 +146,7 @@ i64 WindowDim::count(i64 extent) const
     return room < 0 ? 0 : room / stride + 1;
 }
 
-WindowDim WindowDim::on(const Stretch& out, const Stretch& in) const
+WindowDim WindowDim::on(const IndexRange& out, const IndexRange& in) const
 {
     WindowDim local = *this;
     local.low = low - out.begin * stride + in.begin * base;
@@ -205,7 +205,7 @@ void local_slice(Attributes& attrs, const LocalPart& part)
     const auto start = op.list(Attr::start), stride = op.list_or(Attr::stride, n, 1);
     std::vector<i64> local_start(n), local_limit(n);
     for (std::size_t d = 0; d < n; ++d) {
-        const Stretch out = stretch_of(part.results[0], d);
+        const IndexRange out = range_of(part.results[0], d);
         if (out.size == 0)
             continue;
         local_start[d] = out.begin * stride[d] + start[d] - part.operands[0].offset[d];
@@ -245,7 +245,7 @@ void local_pad(Attributes& attrs, const LocalPart& part)
     const auto interior = op.list_or(Attr::interior, n, 0);
     std::vector<i64> low = op.list(Attr::low), high = op.list(Attr::high);
     for (std::size_t d = 0; d < n; ++d) {
-        const Stretch out = stretch_of(part.results[0], d), in = stretch_of(part.operands[0], d);
+        const IndexRange out = range_of(part.results[0], d), in = range_of(part.operands[0], d);
         const i64 base = interior[d] + 1;
         low[d] += in.begin * base - out.begin;
         high[d] = out.size - low[d] - dilated(in.size, base);

@@ -155,7 +155,7 @@ bool FactorShardings::write(ValueSharding& sharding, int by) const
             i64 parts = 1;
             for (const PartId part : entry.axes)
                 parts *= parts_[part].size;
-            // The next factor would be sharded in steps: a rank would hold several stretches of the
+            // The next factor would be sharded in steps: a rank would hold several ranges of the
             // dimension.
             more = entry.overflow.empty() && parts >= entry.size;
         }

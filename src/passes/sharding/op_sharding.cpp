@@ -236,7 +236,7 @@ void OpSharding::order(Assignment& assignment) const
     }
 }
 
-/// Every rank has a part of each factor, and of each dimension one stretch.
+/// Every rank has a part of each factor, and of each dimension one range.
 bool OpSharding::possible(const Assignment& assignment) const
 {
     const auto count = [&](int f) {
@@ -310,7 +310,7 @@ Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) co
     return layout;
 }
 
-Stretch OpSharding::stretch(std::size_t factor, const Assignment& assignment, const Coordinates& at) const
+IndexRange OpSharding::range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const
 {
     Sharding one;
     one.dims = {{parts_.names_of(assignment[factor]), false}};
@@ -318,11 +318,11 @@ Stretch OpSharding::stretch(std::size_t factor, const Assignment& assignment, co
     return {part.offset[0], part.shape[0]};
 }
 
-Stretch OpSharding::dim_stretch(int dim, i64 extent, const Assignment& assignment,
-                                const Coordinates& at) const
+IndexRange OpSharding::dim_range(int dim, i64 extent, const Assignment& assignment,
+                                 const Coordinates& at) const
 {
     const Factor& made = rule_[dim];
-    const auto part_of = [&](int f) { return stretch(static_cast<std::size_t>(f), assignment, at); };
+    const auto part_of = [&](int f) { return range_of(static_cast<std::size_t>(f), assignment, at); };
     if (made.window) {
         if (assignment[static_cast<std::size_t>(made.window->of)].empty())
             return {0, extent};
@@ -330,9 +330,9 @@ Stretch OpSharding::dim_stretch(int dim, i64 extent, const Assignment& assignmen
     }
     if (made.parts.empty())
         return part_of(dim);
-    Stretch all{0, 1};
+    IndexRange all{0, 1};
     for (const int f : made.parts) {
-        const Stretch part = part_of(f);
+        const IndexRange part = part_of(f);
         all.begin = all.begin * rule_[f].size + part.begin;
         all.size *= part.size;
     }
@@ -344,7 +344,7 @@ Box OpSharding::box(const FactorList& dims, const Shape& whole, const Assignment
 {
     Box made;
     for (std::size_t d = 0; d < dims.size(); ++d) {
-        const Stretch part = dim_stretch(dims[d], whole[d], assignment, at);
+        const IndexRange part = dim_range(dims[d], whole[d], assignment, at);
         made.offset.push_back(part.begin);
         made.shape.push_back(part.size);
     }
@@ -383,7 +383,7 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
     for (const i64 rank : g_.mesh.group(first, regular.dims[0].axes)) {
         const Coordinates at = g_.mesh.coordinates(rank);
         const Box shard = box_of({extent}, regular, g_.mesh, at);
-        if (dim_stretch(dim, extent, assignment, at) != Stretch{shard.offset[0], shard.shape[0]})
+        if (dim_range(dim, extent, assignment, at) != IndexRange{shard.offset[0], shard.shape[0]})
             return known->second = true;
     }
     return false;
@@ -420,21 +420,21 @@ DimAxes OpSharding::regular_axes(std::size_t i, const Assignment& assignment) co
 Op OpSharding::local_op(const Assignment& assignment, const Coordinates& at) const
 {
     Op local = op_;
-    std::vector<Stretch> stretches(assignment.size());
+    std::vector<IndexRange> ranges(assignment.size());
     for (std::size_t f = 0; f < assignment.size(); ++f) {
         const Factor& factor = rule_.factors[f];
-        stretches[f] = assignment[f].empty() ? Stretch{0, factor.size} : stretch(f, assignment, at);
+        ranges[f] = assignment[f].empty() ? IndexRange{0, factor.size} : range_of(f, assignment, at);
         if (assignment[f].empty())
             continue;
         for (FactorSize& size : local.attrs.sizes)
             if (size.factor == factor.name)
-                size.size = stretches[f].size;
+                size.size = ranges[f].size;
         if (factor.kind == FactorKind::indexed)
-            local.attrs.offsets.push_back({factor.name, stretches[f].begin});
+            local.attrs.offsets.push_back({factor.name, ranges[f].begin});
     }
     if (!info(op_).localize)
         return local;
-    LocalPart part{g_, op_, rule_, std::move(stretches), {}, {}, {}};
+    LocalPart part{g_, op_, rule_, std::move(ranges), {}, {}, {}};
     for (std::size_t i = 0; i < rule_.operands.size(); ++i)
         part.operands.push_back(operand_box(i, assignment, at));
     for (std::size_t r = 0; r < rule_.results.size(); ++r)

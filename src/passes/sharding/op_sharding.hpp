@@ -55,7 +55,7 @@ public:
     /// operand_axes() without the dimensions in which they differ.
     DimAxes regular_axes(std::size_t i, const Assignment& assignment) const;
 
-    Stretch stretch(std::size_t factor, const Assignment& assignment, const Coordinates& at) const;
+    IndexRange range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const;
     /// The op of the rank at `at`, but for its operands and results.
     Op local_op(const Assignment& assignment, const Coordinates& at) const;
 
@@ -64,7 +64,7 @@ private:
     std::optional<Assignment> assignment(const Options& options, const std::vector<int>& factors) const;
     std::vector<Assignment> assignments(Options options) const;
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
-    Stretch dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
+    IndexRange dim_range(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
     Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
             const Coordinates& at) const;
     bool irregular(int dim, i64 extent, const Assignment& assignment) const;

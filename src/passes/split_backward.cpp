@@ -1,10 +1,10 @@
-#include "passes/halves.hpp"
+#include "passes/split_backward.hpp"
 
 #include <algorithm>
 
 namespace trivium {
 
-Graph halve_backward(Graph graph)
+Graph split_backward(Graph graph)
 {
     const auto is_backward = [](const Op& op) {
         return op.region == Region::microbatch && op.phase == Phase::backward;
