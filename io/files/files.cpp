@@ -141,8 +141,10 @@ void require_parent(const std::string& path)
 {
     const std::string folder = folder_of(path);
     if (std::error_code error; !fs::is_directory(folder, error))
-        throw UserError({path, "cannot be written", str("there is no folder ", folder),
-                         "check the path, or make that folder"});
+        throw UserError(
+            {path, "cannot be written",
+             fs::exists(folder, error) ? str(folder, " is not a folder") : str("there is no folder ", folder),
+             "check the path, or make that folder"});
 }
 
 void sync_path(const std::string& path)
@@ -178,7 +180,7 @@ void replace_file(const std::string& path, const std::function<void(const std::s
     if (file.empty())
         return write(path);
     const std::string temporary = str(file, ".tmp-", ::getpid());
-    require_parent(file);
+    make_folders(folder_of(file));
     try {
         write(temporary);
         sync_path(temporary);

@@ -117,11 +117,9 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
 
 void write_event_files(const std::string& folder, std::span<const NamedMetrics> runs)
 {
-    for (const NamedMetrics& run : runs) {
-        const std::string own = folder + (runs.size() > 1 ? "/" + run.name : "");
-        make_folders(own);
-        write_event_file(own + "/events.out.tfevents.trivium", run.metrics);
-    }
+    for (const NamedMetrics& run : runs)
+        write_event_file(folder + (runs.size() > 1 ? "/" + run.name : "") + "/events.out.tfevents.trivium",
+                         run.metrics);
 }
 
 } // namespace trivium

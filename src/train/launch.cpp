@@ -60,7 +60,6 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
     if (!config.log.trace.empty())
         about_key("log.trace", [&] {
             spare_other_kinds(config.log.trace, trace_json({}));
-            make_folders(folder_of(config.log.trace));
             write_file(config.log.trace, "");
         });
     Launch launch;

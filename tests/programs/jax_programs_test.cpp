@@ -63,7 +63,7 @@ Digest run_on_all_ranks(const Graph& program, u64 seed)
 
 } // namespace
 
-TEST_CASE("programs for JAX", "[.]")
+TEST_CASE("programs for JAX", "[.][release]")
 {
     const char *path = std::getenv("TRIVIUM_PROGRAMS"), *count = std::getenv("TRIVIUM_PROGRAM_COUNT");
     REQUIRE((path && count));
@@ -92,7 +92,7 @@ TEST_CASE("programs for JAX", "[.]")
     }
 }
 
-TEST_CASE("random programs on all ranks compute what JAX computes")
+TEST_CASE("random programs on all ranks compute what JAX computes", "[release]")
 {
     runs::start_runtime();
     std::ifstream kept(TRIVIUM_TEST_DATA "/programs/jax.values");

@@ -305,6 +305,7 @@ TEST_CASE("errors end all ranks with one message")
     CHECK(grids.err.find("rank 3: has a different config from rank 0") != std::string::npos);
     // One rank has another text.
     write_text(run.folder / "other.txt", some_text(3000) + "and no more");
+    std::filesystem::create_directory(run.folder / "other");
     REQUIRE(
         run_program({"data", "tokenize", "other.txt", "--tokenizer", "bytes", "--output", "other/train.h5"},
                     run.folder.path())

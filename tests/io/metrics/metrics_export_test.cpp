@@ -51,8 +51,8 @@ TEST_CASE("CSV has one line per step; missing values are empty, values that are 
     const TemporaryFolder folder;
     const NamedMetrics a{"a", table_of("{\"step\":1,\"loss\":5.1,\"tokens\":16384}\n{\"step\":2,\"loss\":"
                                        "null,\"big\":1e22}\n{\"step\":3,\"lo")};
-    write_csv(folder / "a.csv", std::vector{a});
-    CHECK(get(folder / "a.csv") == "step,loss,tokens,big\n1,5.1,16384,\n2,nan,,1e+22\n");
+    write_csv(folder / "sub/a.csv", std::vector{a});
+    CHECK(get(folder / "sub/a.csv") == "step,loss,tokens,big\n1,5.1,16384,\n2,nan,,1e+22\n");
     const NamedMetrics b{"b,\"c\"", table_of("{\"step\":-1,\"odd, name\":0.1}\n")};
     write_csv(folder / "ab.csv", std::vector{a, b});
     CHECK(get(folder / "ab.csv") == "run,step,loss,tokens,big,\"odd, "
