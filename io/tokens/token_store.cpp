@@ -37,17 +37,12 @@ constexpr DType type_for(i64 vocab) { return vocab <= 65536 ? DType::u16 : DType
 
 struct TokenStoreWriter::Impl {
     Impl(std::string path_, const Tokenizer& tokenizer)
-        : path(checked(std::move(path_))), raw_tokens(str(path, ".tokens-", ::getpid())),
+        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())),
           raw_offsets(str(path, ".offsets-", ::getpid())), vocab(tokenizer.vocab_size()),
           eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
           token_file(PlainFile::open_to_write(raw_tokens)), token_blocks(token_file, 0, hashed_block),
           offset_file(raw_offsets)
     {
-    }
-    static std::string checked(std::string path)
-    {
-        require_parent(path);
-        return path;
     }
     ~Impl()
     {

@@ -63,9 +63,10 @@ private:
 
 const char* const force_remedy = "name another file, or add --force to replace this one";
 
-/// Throws if an output is also an input.
-void refuse_overwriting(const std::string& output, const std::vector<std::string>& others)
+/// Throws if an output is also an input, or its folder is missing.
+void require_own_place(const std::string& output, const std::vector<std::string>& others)
 {
+    require_parent(output);
     std::error_code ignored;
     for (const std::string& other : others)
         if (output == other || fs::equivalent(output, other, ignored))
@@ -115,8 +116,7 @@ struct TokenizerOptions {
 
 void run_tokenizer(const TokenizerOptions& options)
 {
-    refuse_overwriting(options.output, options.training.text.inputs);
-    require_parent(options.output);
+    require_own_place(options.output, options.training.text.inputs);
     TokenizerTraining training = options.training;
     CorpusReport report;
     training.report = &report;
@@ -184,10 +184,10 @@ void run_tokenize(const TokenizeOptions& options)
 {
     std::vector<std::string> inputs = options.text.inputs;
     inputs.push_back(options.tokenizer);
-    refuse_overwriting(options.output, inputs);
+    require_own_place(options.output, inputs);
     inputs.push_back(options.output);
     if (!options.valid.empty())
-        refuse_overwriting(options.valid, inputs);
+        require_own_place(options.valid, inputs);
     for (const std::string& output : {options.output, options.valid})
         if (std::error_code ignored;
             !options.force && fs::is_regular_file(output, ignored) && fs::file_size(output, ignored) > 0)

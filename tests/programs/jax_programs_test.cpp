@@ -1,11 +1,11 @@
 // Random programs on all ranks against JAX, whose results are kept: jax_values.py has made jax.values.
-#include "base/bf16.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/text.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
 #include "random_program.hpp"
+#include "ranks/elements.hpp"
 #include "runs.hpp"
 #include "soak_settings.hpp"
 
@@ -27,16 +27,6 @@ Graph program_of(u64 seed)
     return random_program(seed, config);
 }
 
-double element(DType type, const std::byte* data, i64 i)
-{
-    switch (type) {
-    case DType::f64: return reinterpret_cast<const double*>(data)[i];
-    case DType::f32: return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
-    case DType::bf16: return static_cast<double>(static_cast<float>(reinterpret_cast<const bf16*>(data)[i]));
-    default: return static_cast<double>(reinterpret_cast<const std::int32_t*>(data)[i]);
-    }
-}
-
 /// All outputs in two numbers, as in jax_values.py.
 struct Digest {
     double weighted = 0, magnitude = 0;
@@ -48,7 +38,7 @@ Digest digest_of(const std::vector<ComparedOutput>& outputs)
     double place = 0, whole = 0;
     for (const ComparedOutput& output : outputs)
         for (i64 i = 0; i < output.type.elements(); ++i) {
-            const double x = element(output.type.dtype, output.whole.data(), i);
+            const double x = get(output.type.dtype, output.whole.data(), i);
             digest.weighted += x * (std::modf(++place * 0.6180339887498949, &whole) - 0.5);
             digest.magnitude += std::abs(x);
         }
@@ -84,7 +74,7 @@ TEST_CASE("programs for JAX", "[.][release]")
                 continue;
             out << comma << "\"" << value.name << "\": [";
             for (i64 i = 0; i < value.type.elements(); ++i)
-                out << (i ? "," : "") << element(value.type.dtype, found->second.data(), i);
+                out << (i ? "," : "") << get(value.type.dtype, found->second.data(), i);
             out << "]";
             comma = ", ";
         }
