@@ -177,13 +177,13 @@ bool was_saving(const CrashFixture& fixture, const std::string& err)
 
 TEST_CASE("no failed call loses a saved checkpoint: one rank") { try_failures(1, contracts_on ? 10 : 60); }
 
-TEST_CASE("no failed call loses a saved checkpoint: two ranks") { try_failures(2, contracts_on ? 2 : 6); }
+TEST_CASE("no failed call loses a saved checkpoint: two ranks", "[release]") { try_failures(2, 6); }
 
-TEST_CASE("a run that is killed at a random moment resumes from the newest reported checkpoint")
+TEST_CASE("a run that is killed at a random moment resumes from the newest reported checkpoint", "[release]")
 {
     CrashFixture fixture;
     std::mt19937_64 random(soak::seed());
-    const std::size_t rounds = whole ? 100 : contracts_on ? 3 : 6;
+    const std::size_t rounds = whole ? 100 : 6;
     std::map<std::string, double> span; // duration of a launch, in microseconds
     std::size_t killed = 0, inside = 0;
     const soak::Budget budget(3);
@@ -243,7 +243,7 @@ TEST_CASE("a run that is killed at a random moment resumes from the newest repor
     std::printf("%zu runs killed, %zu of them inside a save\n", killed, inside);
 }
 
-TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint is renamed")
+TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint is renamed", "[release]")
 {
     const CrashFixture fixture;
     const Variant variant{1, GENERATE(false, true)};
@@ -295,7 +295,7 @@ TEST_CASE("a full disk for the log ends no run, and what it held back is written
         CHECK((losses == std::vector<double>{all[0], all[1], all[6], all[7]}));
 }
 
-TEST_CASE("a full disk at the index of a checkpoint is one plain message")
+TEST_CASE("a full disk at the index of a checkpoint is one plain message", "[release]")
 {
     CrashFixture fixture;
     const Variant variant{1, false};
@@ -332,7 +332,7 @@ TEST_CASE("a limit on the size of files ends a run with a message, not with a si
     fixture.check_recovery(variant, ended.err);
 }
 
-TEST_CASE("a run that no longer learns keeps the save under way")
+TEST_CASE("a run that no longer learns keeps the save under way", "[release]")
 {
     CrashFixture fixture;
     const Variant variant{2, true};
@@ -349,7 +349,7 @@ TEST_CASE("a run that no longer learns keeps the save under way")
         CHECK_FALSE(name.starts_with(".tmp"));
 }
 
-TEST_CASE("a run without disk space for a checkpoint is refused before its first step")
+TEST_CASE("a run without disk space for a checkpoint is refused before its first step", "[release]")
 {
     const CrashFixture fixture;
     const Variant variant{1, false};

@@ -63,28 +63,19 @@ void require_same_answer(const Case& c)
 
 TEST_CASE("the same result on every grid")
 {
-    std::size_t n = 0;
-    for (const Case& c : covering_cases(true)) {
+    std::size_t n = 0, of_muon = 0;
+    for (Case c : covering_cases(true)) {
         if (contracts_on && n++ % 8 != 0) // sanitizers take their time
             continue;
+        if (c.optimizer == OptimizerKind::muon && !contracts_on) { // differences have time to grow
+            ++of_muon;
+            c.steps = 20;
+            if (c.model.layers > 8) // as rounding errors do with depth
+                c.lr = 1e-3;
+        }
         require_same_answer(c);
     }
-}
-
-// Of the grids above: three steps there, twenty here, so that differences would have time to grow.
-TEST_CASE("twenty steps of Muon leave the same parameters as on one rank", "[release]")
-{
-    std::size_t n = 0;
-    for (Case c : covering_cases(true)) {
-        if (c.optimizer != OptimizerKind::muon)
-            continue;
-        ++n;
-        c.steps = 20;
-        if (c.model.layers > 8) // rounding errors grow with depth
-            c.lr = 1e-3;
-        require_same_answer(c);
-    }
-    CHECK(n > 40);
+    CHECK((contracts_on || of_muon > 40));
 }
 
 namespace {

@@ -43,7 +43,7 @@ TEST_CASE("a stopped rank is named with its operation, and the run ends such tha
         });
     INFO(hung.err);
     CHECK(hung.status == 75);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(120));
     CHECK(hung.err.find("the run hangs: no heartbeat from rank ") != std::string::npos);
     const auto last_in = [&](const std::string& phase) {
         return hung.err.find("no heartbeat; last in " + phase) != std::string::npos;
@@ -81,7 +81,7 @@ TEST_CASE("if both monitoring ranks are stopped, one of the other ranks ends the
     CHECK(hung.err.find("waits for rank") != std::string::npos);
 }
 
-TEST_CASE("a hang ends the run even if the disk does not respond")
+TEST_CASE("a hang ends the run even if the disk does not respond", "[release]")
 {
     const Run run;
     std::filesystem::create_directories(run.folder / "log");
@@ -141,7 +141,7 @@ int stray_connection(int port)
 
 } // namespace
 
-TEST_CASE("a stray TCP connection to a rank ends the run within the watchdog's limit")
+TEST_CASE("a stray TCP connection to a rank ends the run within the watchdog's limit", "[release]")
 {
     if (!is_open_mpi())
         return;
@@ -170,13 +170,13 @@ TEST_CASE("a stray TCP connection to a rank ends the run within the watchdog's l
     CHECK((ports == 0) == closed);
     if (!closed) {
         CHECK(outcome.status == 75);
-        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(90));
         CHECK(outcome.err.find("the run hangs: rank") != std::string::npos);
         CHECK(outcome.err.find("not return from MPI_") != std::string::npos);
     }
 }
 
-TEST_CASE("a signal to an idle rank stops the run")
+TEST_CASE("a signal to an idle rank stops the run", "[release]")
 {
     const Run run;
     const Outcome stopped = run_ranks_and(
@@ -188,10 +188,10 @@ TEST_CASE("a signal to an idle rank stops the run")
     CHECK(stopped.err.find("stopped on signal USR1") != std::string::npos);
 }
 
-TEST_CASE("a rank that never starts")
+TEST_CASE("a rank that never starts", "[release]")
 {
     const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 100\n");
     std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
     const Variable limit("TRIVIUM_START_LIMIT", "4");
     const Outcome outcome =
@@ -208,7 +208,7 @@ TEST_CASE("a rank that never starts")
 TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently", "[release]")
 {
     const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 100\n");
     std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
     const Variable limit("TRIVIUM_START_LIMIT", "3"), id("SLURM_JOB_ID", "9"),
         file("TRIVIUM_STATUS_FILE", run.folder / "status");
@@ -228,7 +228,7 @@ TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently", "[
 TEST_CASE("a signal during a start that never finishes stops it", "[release]")
 {
     const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 100\n");
     std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
     const auto begin = std::chrono::steady_clock::now();
     std::filesystem::remove(run.folder / ".err");
@@ -244,5 +244,5 @@ TEST_CASE("a signal during a start that never finishes stops it", "[release]")
     INFO(outcome.err);
     CHECK(outcome.status == 75);
     CHECK(outcome.err.find("stopped on a signal during the start of MPI") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(35));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(95));
 }

@@ -89,22 +89,22 @@ TEST_CASE("an interrupted evaluation stays pending if the next launch has no tim
     CHECK(run.metrics().back().has("valid_loss"));
 }
 
-TEST_CASE("a run saves and stops before the end of its job's time")
+TEST_CASE("a run saves and stops before the end of its job's time", "[release]")
 {
     const Run run;
     const Variable id("SLURM_JOB_ID", "41");
-    const Variable end("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 13));
+    const Variable end("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 20));
     const auto begin = std::chrono::steady_clock::now();
     const Outcome stopped = run.train({"train.steps=10000000", "log.every=1000"});
     INFO(stopped.err);
     CHECK(stopped.status == 75);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(12));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
     CHECK(stopped.err.find("stopped on the job's time limit after step ") != std::string::npos);
     CHECK(list_checkpoints(run.folder / "ck").size() == 1);
     CHECK(run.launches().back().job == "41");
 }
 
-TEST_CASE("a job without progress ends permanently, a new job may try")
+TEST_CASE("a job without progress ends permanently, a new job may try", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
@@ -133,7 +133,7 @@ TEST_CASE("a job without progress ends permanently, a new job may try")
     }
 }
 
-TEST_CASE("a launch counts from the step from which it could resume")
+TEST_CASE("a launch counts from the step from which it could resume", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=4", "checkpoint.every=2"}).status == 0);
@@ -158,7 +158,7 @@ TEST_CASE("a launch counts from the step from which it could resume")
     CHECK(run.launches().back().from == (bad ? 2 : 4));
 }
 
-TEST_CASE("a checkpoint to resume may be written as a folder")
+TEST_CASE("a checkpoint to resume may be written as a folder", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
@@ -171,7 +171,7 @@ TEST_CASE("a checkpoint to resume may be written as a folder")
     CHECK(run.launches()[2].from == 3);
 }
 
-TEST_CASE("the configured start of a job applies until it has saved")
+TEST_CASE("the configured start of a job applies until it has saved", "[release]")
 {
     const Run run;
     const std::string resume = GENERATE("never", "ck/step-00000002");
@@ -218,7 +218,7 @@ TEST_CASE("a restart waits for the folder that the previous launch still holds")
         const Outcome outcome = run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, SIGTERM);
         INFO(outcome.err);
         CHECK(outcome.status == 75);
-        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
     }
     SECTION("but not forever")
     {
@@ -317,7 +317,7 @@ TEST_CASE("Ctrl-C on mpirun ends with a checkpoint if mpirun gives the ranks tim
     CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
 }
 
-TEST_CASE("without that time, the run logs at its start how to stop it")
+TEST_CASE("without that time, the run logs at its start how to stop it", "[release]")
 {
     const Run run;
     const Outcome outcome = run_ranks({{2, Run::arguments(2, 1, {"train.stop_after=1"})}}, run.folder.path());
@@ -377,7 +377,7 @@ TEST_CASE("a step with a loss spike is skipped, also after a restart")
     CHECK(run.losses() == run.losses("lw"));
 }
 
-TEST_CASE("a run that only skips ends")
+TEST_CASE("a run that only skips ends", "[release]")
 {
     const Run run;
     const Outcome outcome =

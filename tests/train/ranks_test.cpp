@@ -162,7 +162,7 @@ void require_same_slices(const TraceRows& ran, const TraceRows& planned)
 
 } // namespace
 
-TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there")
+TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there", "[release]")
 {
     const Run run;
     std::vector<std::string> more{"checkpoint.dir=a", "log.dir=la", "log.trace=run.json",
@@ -204,7 +204,7 @@ TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on tw
         }
 }
 
-TEST_CASE("a run with post-validated updates has the order of Steps that the plan has")
+TEST_CASE("a run with post-validated updates has the order of Steps that the plan has", "[release]")
 {
     const Run run;
     const std::vector<std::string> more{"checkpoint.dir=a", "log.dir=la", "parallel.zero=1",
@@ -350,7 +350,7 @@ TEST_CASE("errors end all ranks with one message")
     CHECK_FALSE(std::filesystem::exists(run.folder / "ck/step-00000006"));
 }
 
-TEST_CASE("a failed start leaves the checkpoints in place")
+TEST_CASE("a failed start leaves the checkpoints in place", "[release]")
 {
     const Run run;
     REQUIRE(run.train(1, 2, 1, {"checkpoint.every=2"}).status == 0);
@@ -367,7 +367,7 @@ TEST_CASE("a failed start leaves the checkpoints in place")
     CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000001"});
 }
 
-TEST_CASE("a killed rank ends the others, and the run resumes from its checkpoint")
+TEST_CASE("a killed rank ends the others, and the run resumes from its checkpoint", "[release]")
 {
     const Run run;
     const std::vector<std::string> more{"train.steps=100000", "checkpoint.every=2", "train.eval_every=0"};

@@ -131,7 +131,7 @@ TEST_CASE("two concurrent runs do not share log.dir")
     CHECK(run.train({"log.dir=ck"}).status == 0); // one folder for both belongs to one run
 }
 
-TEST_CASE("a run keeps another run's metrics separate, and both continue")
+TEST_CASE("a run keeps another run's metrics separate, and both continue", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"log.dir=whole", "checkpoint.dir=whole-ck"}).status == 0);
@@ -161,7 +161,7 @@ TEST_CASE("a run keeps another run's metrics separate, and both continue")
     CHECK(run.kept().size() == 1);
 }
 
-TEST_CASE("a run that branches off another's checkpoint begins with its lines")
+TEST_CASE("a run that branches off another's checkpoint begins with its lines", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.every=2", "checkpoint.keep=0"}).status == 0);
@@ -179,7 +179,7 @@ TEST_CASE("a run that branches off another's checkpoint begins with its lines")
     CHECK(run.losses(run.kept()[0]) == before);
 }
 
-TEST_CASE("a model that exceeds all memory is refused before it is compiled")
+TEST_CASE("a model that exceeds all memory is refused before it is compiled", "[release]")
 {
     const Run run;
     const std::vector<std::string> huge{"model.preset=llama3-405b", "model.layers=126", "model.seq=64"};
@@ -227,7 +227,7 @@ TEST_CASE("a signal ends the start of a run while it compiles")
             ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
                        : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
         INFO(stopped.err);
-        CHECK(std::chrono::steady_clock::now() - sent < std::chrono::seconds(20));
+        CHECK(std::chrono::steady_clock::now() - sent < std::chrono::seconds(60));
         CHECK(stopped.status == 75);
         while_compiling =
             has(stopped.err, "stopped on signal TERM before the first step, in the compilation");
@@ -283,7 +283,7 @@ TEST_CASE("changes that affect what a resumed run learns are reported, and nothi
           1); // only the steps changed; the same tokens under another path count as the same
 }
 
-TEST_CASE("other processes on the cores of a run are noticed once, after ten seconds")
+TEST_CASE("other processes on the cores of a run are noticed once, after ten seconds", "[release]")
 {
     const auto told_after = [](double per_second, int threads) { // seconds of the first two reports
         CoreWatch watch;
@@ -302,7 +302,7 @@ TEST_CASE("other processes on the cores of a run are noticed once, after ten sec
     CHECK_FALSE(watch.notices(11, 100020, 1));
 }
 
-TEST_CASE("a run that has collapsed reports it once")
+TEST_CASE("a run that has collapsed reports it once", "[release]")
 {
     CollapseWatch watch;
     int told = 0;
@@ -359,7 +359,7 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and a closed s
     CHECK(status == 0);
 }
 
-TEST_CASE("disk space is checked for the saves that exist at the same time")
+TEST_CASE("disk space is checked for the saves that exist at the same time", "[release]")
 {
     const SavesToCome saves{.bytes = 100, .count = 10, .keep = 2, .kept_before = 0};
     CHECK_THROWS_AS(judge_space("d", 99, saves), IoError);
@@ -418,7 +418,7 @@ TEST_CASE("slices of a row of the trace nest or are disjoint", "[release]")
     }
 }
 
-TEST_CASE("a command for one rank reports it if more were started")
+TEST_CASE("a command for one rank reports it if more were started", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=1"}).status == 0);
@@ -430,7 +430,7 @@ TEST_CASE("a command for one rank reports it if more were started")
     CHECK_FALSE(has(run_program({"eval", "run.toml"}, run.folder.path()).err, "ranks were started"));
 }
 
-TEST_CASE("an error that all ranks have is printed once, also one of the command line")
+TEST_CASE("an error that all ranks have is printed once, also one of the command line", "[release]")
 {
     const Run run;
     for (const std::vector<std::string>& words : {std::vector<std::string>{"train"},

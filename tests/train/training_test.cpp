@@ -107,7 +107,7 @@ TEST_CASE("two runs are bitwise the same, and so is one that stopped and resumed
     }
 }
 
-TEST_CASE("the arena that plan prints is the arena that the run uses")
+TEST_CASE("the arena that plan prints is the arena that the run uses", "[release]")
 {
     for (const char* key : {"train.precision=f32", "train.precision=bf16", "train.precision=f64",
                             "parallel.update=post-validated"}) {
@@ -144,7 +144,7 @@ TEST_CASE("with offload, plan, log and metrics have the arenas of device and hos
     CHECK(off.out.find("arena of the host") == std::string::npos);
 }
 
-TEST_CASE("accumulating over microbatches changes rounding only")
+TEST_CASE("accumulating over microbatches changes rounding only", "[release]")
 {
     const Run run;
     std::vector<std::vector<double>> all;
@@ -160,7 +160,7 @@ TEST_CASE("accumulating over microbatches changes rounding only")
     }
 }
 
-TEST_CASE("a run that starts over moves later checkpoints aside, so that a restart resumes the right run")
+TEST_CASE("a run that starts over moves later checkpoints aside, so that a restart resumes the right run", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=6"}).status == 0);
@@ -175,7 +175,7 @@ TEST_CASE("a run that starts over moves later checkpoints aside, so that a resta
     CHECK(losses(run.folder / "log") == losses(run.folder / "l2"));
 }
 
-TEST_CASE("two runs do not share a folder")
+TEST_CASE("two runs do not share a folder", "[release]")
 {
     const Run run;
     std::string second;
@@ -216,7 +216,7 @@ TEST_CASE("checkpoint lists, shows and verifies what was saved")
     CHECK(resumed.err.find("resuming from ck/step-00000001") != std::string::npos);
 }
 
-TEST_CASE("training lowers the loss, eval agrees with the trainer, generate continues a prompt")
+TEST_CASE("training lowers the loss, eval agrees with the trainer, generate continues a prompt", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=40"}).status == 0);
@@ -258,7 +258,7 @@ TEST_CASE("a signal causes a save and the exit status for another launch")
         CHECK(after[i].step == static_cast<i64>(i) + 1);
 }
 
-TEST_CASE("a step that is not finite is skipped: it counts, and parameters do not change")
+TEST_CASE("a step that is not finite is skipped: it counts, and parameters do not change", "[release]")
 {
     const Run run;
     // One step with an absurd learning rate puts every parameter out of range; later steps cannot be finite.
@@ -317,7 +317,7 @@ TEST_CASE("a file or USR2 requests a checkpoint, and the run continues")
     }
 }
 
-TEST_CASE("background and blocking saves write the same bytes, and at least two are kept")
+TEST_CASE("background and blocking saves write the same bytes, and at least two are kept", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=false",
@@ -338,7 +338,7 @@ TEST_CASE("background and blocking saves write the same bytes, and at least two 
     CHECK(state.cost_table.size() == 16);
 }
 
-TEST_CASE("a command that reads checkpoints does not change the folder of a run, whatever its path")
+TEST_CASE("a command that reads checkpoints does not change the folder of a run, whatever its path", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=2", "checkpoint.every=1"}).status == 0);
@@ -361,7 +361,7 @@ TEST_CASE("a command that reads checkpoints does not change the folder of a run,
     CHECK(std::filesystem::exists(run.folder / "ck/step-00000002"));
 }
 
-TEST_CASE("no run resumes from parameters that are not finite")
+TEST_CASE("no run resumes from parameters that are not finite", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=4", "checkpoint.every=2"}).status == 0);
