@@ -29,7 +29,8 @@ std::vector<std::string> key_names(const std::string& table)
     const RunConfig config;
     RunConfig::tables(config, [&](const char* name, const auto& keys) {
         if (table.empty() || table == name)
-            keys.keys(keys, [&](const char* key, const auto&, const char*) { names.emplace_back(key); });
+            keys.keys(keys,
+                      [&](const char* key, const auto&, KeyKind, const char*) { names.emplace_back(key); });
     });
     return names;
 }
@@ -115,7 +116,7 @@ void refuse_switch_as_value(const RunConfig& config, const std::string& table, c
     RunConfig::tables(config, [&](const char* name, const auto& keys) {
         if (table != name)
             return;
-        keys.keys(keys, [&](const char* key, const auto& target, const char*) {
+        keys.keys(keys, [&](const char* key, const auto& target, KeyKind, const char*) {
             if constexpr (std::is_same_v<std::decay_t<decltype(target)>, bool>)
                 if (text == key)
                     throw UserError({value.place, str("'", value.key, "' has no value \"", text, "\""),
@@ -135,7 +136,7 @@ void set_key(RunConfig& config, const std::string& table, const std::string& key
         if (table != name)
             return;
         table_known = true;
-        keys.keys(keys, [&](const char* key_name, auto& target, const char*) {
+        keys.keys(keys, [&](const char* key_name, auto& target, KeyKind, const char*) {
             if (key != key_name)
                 return;
             key_known = true;
@@ -241,7 +242,7 @@ std::string to_toml(const RunConfig& config, const std::vector<std::string>& tab
         if (!tables.empty() && std::find(tables.begin(), tables.end(), table) == tables.end())
             return;
         text += str(text.empty() ? "[" : "\n[", table, "]\n");
-        keys.keys(keys, [&](const char* key, const auto& value, const char*) {
+        keys.keys(keys, [&](const char* key, const auto& value, KeyKind, const char*) {
             text += str(key, " = ", print_value(value), "\n");
         });
     });
@@ -261,6 +262,22 @@ std::map<std::string, std::string> values_by_key(const std::string& toml)
     return values;
 }
 
+KeyKind kind_of_key(const std::string& name)
+{
+    static const auto kinds = [] {
+        std::map<std::string, KeyKind> all;
+        const RunConfig config;
+        RunConfig::tables(config, [&](const char* table, const auto& keys) {
+            keys.keys(keys, [&](const char* key, const auto&, KeyKind kind, const char*) {
+                all[str(table, ".", key)] = kind;
+            });
+        });
+        return all;
+    }();
+    const auto at = kinds.find(name);
+    return at == kinds.end() ? KeyKind::free : at->second;
+}
+
 std::string config_reference()
 {
     std::string text;
@@ -268,7 +285,7 @@ std::string config_reference()
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
         text += str(text.empty() ? "" : "\n", "## [", table,
                     "]\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
-        keys.keys(keys, [&](const char* key, const auto& value, const char* meaning) {
+        keys.keys(keys, [&](const char* key, const auto& value, KeyKind, const char* meaning) {
             text += str("| `", key, "` | ", type_name(value), " | `", print_value(value), "` | ", meaning,
                         " |\n");
         });

@@ -26,6 +26,8 @@ std::string to_toml(const RunConfig& config, const std::vector<std::string>& tab
 /// The values in a text of to_toml, as TOML, by dotted key ("train.lr"). Also of keys that this version does
 /// not know.
 std::map<std::string, std::string> values_by_key(const std::string& toml);
+/// The kind of a key by its dotted name; `free` if there is no such key.
+KeyKind kind_of_key(const std::string& key);
 
 /// The reference page in Markdown: for each config table, the type, default and meaning of its keys.
 std::string config_reference();

@@ -2,6 +2,7 @@
 // on 2 ranks: data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is resharded.
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "choose/decide.hpp"
 #include "mpi/session.hpp"
 #include "train/saver.hpp"
 

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/rng.hpp"
+#include "choose/decide.hpp"
 #include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
 #include "mpi/session.hpp"

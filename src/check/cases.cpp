@@ -267,7 +267,7 @@ std::string CheckCase::text() const
                p.tile > 0 ? str(", tile ", p.tile) : "",
                p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
-               describe_settled(p).empty() ? "" : ", " + describe_settled(p), p.overlap ? "" : ", no overlap",
+               describe_choices(p).empty() ? "" : ", " + describe_choices(p), p.overlap ? "" : ", no overlap",
                ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "choose/decide.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/initialise.hpp"

@@ -10,7 +10,7 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
 {
     nlohmann::ordered_json tables;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
-        keys.keys(keys, [&](const char* key, const auto& value, const char*) {
+        keys.keys(keys, [&](const char* key, const auto& value, KeyKind, const char*) {
             using T = std::decay_t<decltype(value)>;
             nlohmann::ordered_json& entry = tables[table][key];
             if constexpr (std::is_enum_v<T>)

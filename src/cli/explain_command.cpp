@@ -1,6 +1,7 @@
 // `trivium explain`: graph, Steps and memory of a run, or of a graph in a file.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "choose/decide.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/config_json.hpp"
@@ -10,7 +11,6 @@
 #include "cli/memory_picture.hpp"
 #include "cli/run_graph.hpp"
 #include "cli/schedule_picture.hpp"
-#include "compile/choose_schedule.hpp"
 #include "compile/compile.hpp"
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
@@ -292,9 +292,11 @@ int explain(const ExplainArguments& a)
     if (is_graph) {
         compiled = compile_file(a.config.file, machine, a.rank, propagated);
     } else {
-        const RunConfig config = choose_schedule(config_to_explain(a.config), {machine, {}});
-        require_rank(a.rank, rank_count(config.parallel));
-        compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
+        const RunConfig asked = config_to_explain(a.config);
+        require_rank(a.rank, rank_count(asked.parallel));
+        const Choices choices = decide(asked, machine);
+        const RunConfig& config = choices.recorded;
+        compiled = compile_training(choices, {machine, {a.skip, a.dump}, a.rank});
         about = {describe_model(config), draws_schedule
                                              ? describe_grid(config.parallel)
                                              : str("rank ", a.rank, " of ", describe_grid(config.parallel))};
@@ -306,7 +308,7 @@ int explain(const ExplainArguments& a)
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
         if (draws_schedule) {
-            step = simulate_step(config, {machine, {a.skip, ""}},
+            step = simulate_step(choices, {machine, {a.skip, ""}},
                                  a.program == "eval" ? eval_program : train_program, thread_limit());
             chart = schedule_picture(step);
         }

@@ -3,14 +3,14 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/rank_list.hpp"
+#include "choose/choose_grid.hpp"
+#include "choose/plan_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
-#include "compile/choose_grid.hpp"
 #include "compile/describe.hpp"
-#include "compile/plan_report.hpp"
 #include "io/files/files.hpp"
 #include "plan/report.hpp"
 #include "schedule/trace.hpp"
@@ -161,8 +161,8 @@ void print_report(const PlanReport& r)
     fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"),
                r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "",
                describe_grid(r.config.parallel), name_of(r.config.train.precision));
-    if (const std::string settled = describe_settled(r.settled); !settled.empty())
-        fmt::print("           {}\n", settled);
+    if (const std::string chosen = describe_choices(r.chosen); !chosen.empty())
+        fmt::print("           {}\n", chosen);
     if (r.ranks.size() > 1)
         print_rank_table(r);
     fmt::print("\nmemory {}\n{}",

@@ -4,10 +4,9 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "choose/choose_grid.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
-#include "compile/choose_grid.hpp"
-#include "compile/choose_schedule.hpp"
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
@@ -42,11 +41,10 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
                 "a build for GPUs");
         const i64 micro = config.train.micro_batch;
         const std::string given = describe_grid(config.parallel);
-        if (config.parallel.strategy == "auto")
-            config = choose_grid(config, world.size(), memory);
-        CompileConfig options;
-        options.machine = machine_called(default_machine());
-        config = choose_schedule(config, options);
+        if (config.parallel.strategy == "auto") {
+            Compiling estimator(machine_called(default_machine()), [] { Activity::of_process().advance(); });
+            config = choose_grid(config, world.size(), memory, estimator);
+        }
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",

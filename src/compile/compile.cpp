@@ -1,10 +1,7 @@
 #include "compile/compile.hpp"
 
 #include "base/check.hpp"
-#include "compile/choose_buckets.hpp"
 #include "compile/saved_values.hpp"
-#include "compile/settle.hpp"
-#include "compile/smaller.hpp"
 #include "ir/collectives.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
@@ -221,138 +218,6 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     compiled.memory.host_arena = compiled.host.arena;
 }
 
-/// The programs of all ranks; a rank's programs follow from its coordinates.
-struct Sharded {
-    std::shared_ptr<const Graph> train, eval;
-    PipelineOrder order;
-    StageConfig stages;
-    HoldersOf holders;
-    Flops flops = 0;
-    WorkPrices work;
-    BucketChooser chooser;
-    std::map<i64, std::string> bucket_mode{}; ///< by stage: the ranks of a stage use the same
-    std::map<std::pair<i64, std::string>, BucketConfig> buckets{}; ///< by stage and program
-};
-
-/// The buckets of a program on the ranks of a stage, decided on its first rank: shards differ between ranks,
-/// buckets must not.
-const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordinates& at, const Graph& own,
-                               i64 microbatches)
-{
-    const i64 stage = at[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))];
-    const auto [known, unknown] = all.buckets.try_emplace({stage, sharded.name});
-    if (!unknown)
-        return known->second;
-    Coordinates first(at.size(), 0);
-    first[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))] = stage;
-    PassRunner unseen{RunnerConfig{}};
-    const auto decide = [&](const Graph& graph) {
-        if (const auto mode = all.bucket_mode.find(stage); mode != all.bucket_mode.end())
-            return all.chooser.with_mode(graph, mode->second);
-        const BucketChooser::Choice choice = all.chooser.choose(graph, microbatches);
-        all.bucket_mode[stage] = choice.mode;
-        return choice.config;
-    };
-    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stages, all.work, unseen));
-    return known->second;
-}
-
-Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunner& runner)
-{
-    const Machine decides = deciding_machine(config.parallel, machine.is_device);
-    Sharded all{{}, {}, {}, {}, {}, 0, work_prices(decides, rank_count(config.parallel)), {config, decides}};
-    all.order = training_order(config);
-    all.train = std::make_shared<Graph>(training_graph(config, all.order.is_split(), all.work, runner));
-    all.eval = std::make_shared<Graph>(evaluation_graph(config, all.work, runner, all.train.get()));
-    all.stages = stages_of(*all.train, all.order.shape);
-    if (config.parallel.pipeline > 1)
-        all.holders = ranks_holding(*all.train, all.stages);
-    all.flops = model_flops(*all.train, microbatch_count(config));
-    return all;
-}
-
-Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig& options, PassRunner& runner,
-                      i64 rank)
-{
-    Compiled compiled;
-    for (std::size_t block = 0; block < all.stages.stage_of_block.size(); ++block)
-        compiled.rank_of_block.push_back(all.stages.rank_of_block(static_cast<int>(block)));
-    compiled.holders = all.holders;
-    compiled.order = all.order;
-    const Mesh& mesh = all.train->mesh;
-    compiled.at = mesh.coordinates(rank);
-    compiled.parallel = config.parallel;
-    compiled.flops = all.flops;
-    const auto stage = static_cast<std::size_t>(stage_of(mesh, rank));
-    const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
-        const i64 microbatches = order.shape.microbatches;
-        Graph own = part_of_rank(*sharded, compiled.at, all.stages, all.work, runner);
-        const BucketConfig& buckets = buckets_of(all, *sharded, compiled.at, own, microbatches);
-        compiled.programs.push_back({finished(std::move(own), suffix_of(*sharded), buckets,
-                                              config.parallel.group, config.parallel.offload, runner),
-                                     microbatches,
-                                     {},
-                                     sharded,
-                                     order.ranks[stage]});
-    };
-    add(all.train, all.order);
-    add(all.eval, evaluation_order(all.order.shape));
-    if (config.parallel.update == UpdateMode::post_validated) {
-        Program& train = compiled.programs[train_program];
-        PostValidated made;
-        train.graph = runner.run("post-validate", Level::local, std::move(train.graph), [&](const Graph& g) {
-            made = post_validate(g);
-            return made.train;
-        });
-        train.head = head_tasks(all.order)[stage];
-        for (Graph* graph : {&made.validate, &made.restore, &made.redo}) {
-            runner.run(graph->name, Level::local, *graph, [](Graph g) { return g; });
-            compiled.programs.push_back({std::move(*graph)});
-        }
-    }
-    compiled.parallel.bucket = all.bucket_mode.at(stage_of(mesh, rank));
-    lay_out(compiled, config, options.machine);
-    if (saves_from_snapshot(config, options.machine))
-        for (const SavedValue& saved :
-             saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
-            compiled.memory.snapshot += saved.written();
-    compiled.passes = runner.records();
-    return compiled;
-}
-
-/// Checks the config's memory limit and reports the largest rank.
-class MemoryLimit {
-public:
-    MemoryLimit(const RunConfig& config, const CompileConfig& options) : config_(config), options_(options) {}
-    void look_at(i64 rank, const Compiled& compiled)
-    {
-        if (rank_ >= 0 && compiled.memory.arena <= largest_.arena)
-            return;
-        largest_ = compiled.memory;
-        rank_ = rank;
-        stage_ = compiled.at[static_cast<std::size_t>(
-            compiled.programs[train_program].graph.mesh.find(pipeline_axis))];
-        stages_ = compiled.programs[train_program].graph.mesh.size(pipeline_axis);
-    }
-    void require() const
-    {
-        const Bytes limit = config_.parallel.memory_limit;
-        if (limit == 0 || largest_.arena <= limit)
-            return;
-        std::string remedy;
-        for (const std::string& overrides : settings_within(config_, options_, limit, 3))
-            remedy += (remedy.empty() ? "" : ", or ") + overrides;
-        require_within(largest_, limit, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : ""),
-                       remedy.empty() ? "" : "within the limit: " + remedy);
-    }
-
-private:
-    const RunConfig& config_;
-    const CompileConfig& options_;
-    MemoryPlan largest_;
-    i64 rank_ = -1, stage_ = 0, stages_ = 1;
-};
-
 } // namespace
 
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine)
@@ -398,33 +263,109 @@ bool is_first_of_stage(const Mesh& mesh, i64 rank)
     return mesh.rank(first) == rank;
 }
 
-Compiled compile_training(const RunConfig& given, const CompileConfig& options)
+TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
+                                   const CompileConfig& options)
+    : config_(config), order_(order), options_(options), runner_(options.runner),
+      work_(work_prices(deciding_machine(config.parallel, options.machine.is_device),
+                        rank_count(config.parallel))),
+      buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
+      train_(std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
+      eval_(std::make_shared<Graph>(evaluation_graph(config, work_, runner_, train_.get()))),
+      stages_(stages_of(*train_, order.shape)), flops_(model_flops(*train_, microbatch_count(config)))
 {
-    const RunConfig config = settle(given, options);
-    PassRunner runner(options.runner);
-    Sharded all = shard_training(config, options.machine, runner);
-    Compiled compiled = compile_rank(all, config, options, runner, options.rank);
-    MemoryLimit limit(config, options);
-    limit.look_at(options.rank, compiled);
-    limit.require();
+    if (config.parallel.pipeline > 1)
+        holders_ = ranks_holding(*train_, stages_);
+}
+
+Graph TrainingCompiler::unbucketed(i64 stage)
+{
+    Coordinates first(mesh().axes.size(), 0);
+    first[static_cast<std::size_t>(mesh().find(pipeline_axis))] = stage;
+    PassRunner unseen{RunnerConfig{}};
+    return part_of_rank(*train_, first, stages_, work_, unseen);
+}
+
+/// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
+const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coordinates& at,
+                                                 const Graph& own, const std::string& mode)
+{
+    const auto axis = static_cast<std::size_t>(mesh().find(pipeline_axis));
+    const auto [known, unknown] = made_.try_emplace({at[axis], sharded.name});
+    if (!unknown)
+        return known->second;
+    Coordinates first(at.size(), 0);
+    first[axis] = at[axis];
+    PassRunner unseen{RunnerConfig{}};
+    known->second =
+        buckets_.with_mode(first == at ? own : part_of_rank(sharded, first, stages_, work_, unseen), mode);
+    return known->second;
+}
+
+Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
+{
+    Compiled compiled;
+    for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
+        compiled.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));
+    compiled.holders = holders_;
+    compiled.order = order_;
+    compiled.at = mesh().coordinates(rank);
+    compiled.parallel = config_.parallel;
+    compiled.parallel.bucket = mode;
+    compiled.flops = flops_;
+    const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
+    const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
+        Graph own = part_of_rank(*sharded, compiled.at, stages_, work_, runner_);
+        const BucketConfig& buckets = buckets_of(*sharded, compiled.at, own, mode);
+        compiled.programs.push_back({finished(std::move(own), suffix_of(*sharded), buckets,
+                                              config_.parallel.group, config_.parallel.offload, runner_),
+                                     order.shape.microbatches,
+                                     {},
+                                     sharded,
+                                     order.ranks[stage]});
+    };
+    add(train_, order_);
+    add(eval_, evaluation_order(order_.shape));
+    if (config_.parallel.update == UpdateMode::post_validated) {
+        Program& train = compiled.programs[train_program];
+        PostValidated made;
+        train.graph = runner_.run("post-validate", Level::local, std::move(train.graph), [&](const Graph& g) {
+            made = post_validate(g);
+            return made.train;
+        });
+        train.head = head_tasks(order_)[stage];
+        for (Graph* graph : {&made.validate, &made.restore, &made.redo}) {
+            runner_.run(graph->name, Level::local, *graph, [](Graph g) { return g; });
+            compiled.programs.push_back({std::move(*graph)});
+        }
+    }
+    lay_out(compiled, config_, options_.machine);
+    if (saves_from_snapshot(config_, options_.machine))
+        for (const SavedValue& saved :
+             saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
+            compiled.memory.snapshot += saved.written();
+    compiled.passes = runner_.records();
     return compiled;
 }
 
-void compile_ranks(const RunConfig& given, const CompileConfig& options,
-                   const std::function<bool(const Mesh&, i64)>& included,
-                   const std::function<void(i64, Compiled&)>& visit)
+Compiled compile_training(const Choices& choices, const CompileConfig& options)
 {
-    const RunConfig config = settle(given, options);
-    PassRunner runner(options.runner);
-    Sharded all = shard_training(config, options.machine, runner);
-    MemoryLimit limit(config, options);
-    for (i64 rank = 0; rank < all.train->mesh.ranks(); ++rank)
-        if (included(all.train->mesh, rank)) {
-            Compiled compiled = compile_rank(all, config, options, runner, rank);
-            limit.look_at(rank, compiled);
-            visit(rank, compiled);
+    TrainingCompiler compiler(choices.config, choices.order, options);
+    return compiler.rank(options.rank,
+                         choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), options.rank))]);
+}
+
+void compile_ranks(const Choices& choices, const CompileConfig& options,
+                   const std::function<bool(const Mesh&, i64)>& included,
+                   const std::function<bool(i64, Compiled&)>& visit)
+{
+    TrainingCompiler compiler(choices.config, choices.order, options);
+    for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank)
+        if (included(compiler.mesh(), rank)) {
+            Compiled compiled = compiler.rank(
+                rank, choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), rank))]);
+            if (!visit(rank, compiled))
+                return;
         }
-    limit.require();
 }
 
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)

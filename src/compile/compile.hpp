@@ -1,8 +1,10 @@
 #pragma once
 // Config -> Graph -> Schedule, in one function. `plan`, `explain` and `train` call it, so they print what
-// runs.
+// runs. Nothing is chosen here: choose/decide.hpp has replaced each "auto" by a value before.
+#include "compile/bucket_plans.hpp"
 #include "compile/pipeline.hpp"
 #include "config/run_config.hpp"
+#include "passes/partition.hpp"
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
 
@@ -36,7 +38,7 @@ struct Compiled {
     HoldersOf holders;              ///< if there is more than one pipeline rank
     PipelineOrder order;            ///< of training
     Coordinates at;                 ///< the rank, on the graphs' mesh
-    ParallelConfig parallel;        ///< of training: with values for what is "auto" (settle.hpp)
+    ParallelConfig parallel;        ///< of training: without "auto"
     Flops flops = 0;                ///< model FLOPs of an optimizer step, over all ranks
 };
 
@@ -55,14 +57,53 @@ enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
-/// Programs `train` and `eval` of a resolved and validated config; with post-validated updates three more.
-/// Throws UserError if the model does not fit the grid.
-Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The same for each rank that is `included`, one after the other; passes that all ranks share run once.
-/// Throws UserError with the largest rank if it exceeds parallel.memory_limit.
-void compile_ranks(const RunConfig& config, const CompileConfig& options,
+/// A training config in which nothing is left to choose.
+struct Choices {
+    RunConfig config;                 ///< parallel.schedule may be "auto": `order` is what that stands for
+    PipelineOrder order;              ///< in which the pipeline ranks train a step
+    std::vector<std::string> buckets; ///< by pipeline rank: parallel.bucket, or what "auto" stands for
+    /// What a checkpoint records: `config`, but "auto" where a resumed run decides again for its own grid.
+    RunConfig recorded;
+};
+
+/// Compiles ranks of a training, one after the other; passes that all ranks share run once. Throws UserError
+/// if the model does not fit the grid. parallel.memory_limit is not looked at.
+class TrainingCompiler {
+public:
+    /// `config` without "auto", but for the schedule, which has this order, and parallel.bucket. All must
+    /// outlive it.
+    TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options);
+    const Mesh& mesh() const { return train_->mesh; }
+    BucketPlans& bucket_plans() { return buckets_; }
+    /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
+    Graph unbucketed(i64 stage);
+    /// The programs `train` and `eval` of a rank; with post-validated updates three more. `mode`: how the
+    /// collectives of its stage are merged (Choices::buckets).
+    Compiled rank(i64 rank, const std::string& mode);
+
+private:
+    const BucketConfig& buckets_of(const Graph& sharded, const Coordinates& at, const Graph& own,
+                                   const std::string& mode);
+
+    const RunConfig& config_;
+    const PipelineOrder& order_;
+    const CompileConfig& options_;
+    PassRunner runner_;
+    WorkPrices work_;
+    BucketPlans buckets_;
+    std::shared_ptr<const Graph> train_, eval_; ///< of all ranks
+    StageConfig stages_;
+    HoldersOf holders_;
+    Flops flops_ = 0;
+    std::map<std::pair<i64, std::string>, BucketConfig> made_; ///< by stage and program
+};
+
+/// The programs of one rank (TrainingCompiler::rank).
+Compiled compile_training(const Choices& choices, const CompileConfig& options);
+/// The same for each rank that is `included`, one after the other, until `visit` returns false.
+void compile_ranks(const Choices& choices, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64 rank)>& included,
-                   const std::function<void(i64 rank, Compiled&)>& visit);
+                   const std::function<bool(i64 rank, Compiled&)>& visit);
 
 /// Compiled::rank_of_block of a validated config, without compiling.
 /// Throws UserError if there are more stages than blocks.

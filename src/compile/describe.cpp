@@ -23,7 +23,7 @@ std::string describe_grid(const ParallelConfig& p)
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
-std::string describe_settled(const ParallelConfig& p)
+std::string describe_choices(const ParallelConfig& p)
 {
     std::string text;
     const auto add = [&](bool matters, const std::string& part) {

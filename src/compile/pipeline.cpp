@@ -42,7 +42,7 @@ PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
     require_few_steps(microbatch_count(config), config.model.layers + 2); // before a task is made for each
-    if (is_schedule_file(p.schedule) || p.schedule == automatic_schedule)
+    if (is_schedule_file(p.schedule))
         return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);
     const i64 chunks = p.chunks > 0 ? p.chunks : chunks_of(kind).usual;

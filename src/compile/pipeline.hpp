@@ -6,8 +6,8 @@
 
 namespace trivium {
 
-/// The order in which the pipeline ranks train a step of a validated config. Throws UserError if its
-/// schedule's file does not fit the config.
+/// The order in which the pipeline ranks train a step of a validated config, whose schedule is not "auto".
+/// Throws UserError if its schedule's file does not fit the config.
 PipelineOrder training_order(const RunConfig& config);
 
 /// The forward passes of one microbatch on the same stages.

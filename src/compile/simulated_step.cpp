@@ -48,22 +48,21 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
     return seconds;
 }
 
-SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,
+SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options, std::size_t program,
                             int thread_limit)
 {
+    const ParallelConfig& parallel = choices.config.parallel;
     SimulatedStep made;
-    made.threads = planned_threads(config.parallel, options.machine, thread_limit);
-    compile_ranks(
-        config, options, [](const Mesh& mesh, i64 rank) { return is_first_of_stage(mesh, rank); },
-        [&](i64 rank, Compiled& compiled) {
-            made.ranks.push_back({rank, std::move(compiled.programs[program]), compiled.memory, {}});
-            made.parallel = compiled.parallel;
-            made.chunks = compiled.order.shape.chunks;
-        });
-    const ParallelConfig& links = config.parallel;
+    made.threads = planned_threads(parallel, options.machine, thread_limit);
+    made.chunks = choices.order.shape.chunks;
+    compile_ranks(choices, options, is_first_of_stage, [&](i64 rank, Compiled& compiled) {
+        made.ranks.push_back({rank, std::move(compiled.programs[program]), compiled.memory, {}});
+        made.parallel = compiled.parallel;
+        return true;
+    });
     made.seconds =
-        simulate(made.ranks, with_delay(options.machine, links.delay_latency, links.delay_bandwidth),
-                 made.threads, links.overlap);
+        simulate(made.ranks, with_delay(options.machine, parallel.delay_latency, parallel.delay_bandwidth),
+                 made.threads, parallel.overlap);
     return made;
 }
 

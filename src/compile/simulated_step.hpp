@@ -16,7 +16,7 @@ struct SimulatedRank {
 struct SimulatedStep {
     std::vector<SimulatedRank> ranks; ///< by pipeline rank
     Seconds seconds = 0;              ///< from step to step
-    ParallelConfig parallel;          ///< with values for what is "auto"
+    ParallelConfig parallel;          ///< without "auto"
     i64 chunks = 1;
     int threads = 1;
     Seconds length() const; ///< of the timelines
@@ -31,7 +31,7 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
 /// Compiles and simulates one of the programs of compile_training(). Throws UserError.
-SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,
+SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options, std::size_t program,
                             int thread_limit);
 
 } // namespace trivium

@@ -2,7 +2,7 @@
 // Each config struct lists its keys once, for parsing, printing, overriding and the reference page:
 //
 //   template <class Self, class Visit> static void keys(Self& self, Visit&& visit)
-//   { visit("layers", self.layers, "number of transformer blocks"); … }
+//   { visit("layers", self.layers, KeyKind::shape, "number of transformer blocks"); … }
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
 // `names_of_enum`, or RopeScaling.
@@ -14,6 +14,16 @@
 #include <vector>
 
 namespace trivium {
+
+/// What a key of a run's config changes. Comparisons with a checkpoint's config, and messages about
+/// changes, follow from it (train/inputs.hpp, train/config_changes.hpp).
+enum class KeyKind {
+    forward,  ///< what the model computes, but no shape: a checkpoint's value must be kept
+    shape,    ///< the shapes of parameters, which tell whether a checkpoint fits
+    training, ///< what is learnt from the step on at which it changes
+    rate,     ///< the same, through the learning rate alone
+    free,     ///< none of these: where and how, up to rounding
+};
 
 /// The names of an enum's values, in order.
 /// Specialise next to the enum: `inline constexpr std::array names_of_enum<Family>{"llama", "gpt2"};`

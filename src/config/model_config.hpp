@@ -39,23 +39,25 @@ struct ModelConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("preset", self.preset, "a named shape; every other key overrides it");
-        visit("family", self.family,
+        visit("preset", self.preset, KeyKind::free, "a named shape; every other key overrides it");
+        visit("family", self.family, KeyKind::forward,
               "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
-        visit("layers", self.layers, "number of transformer blocks");
-        visit("dim", self.dim, "width of the residual stream");
-        visit("heads", self.heads, "query heads; must divide dim");
-        visit("kv_heads", self.kv_heads, "key-value heads (grouped-query attention); 0 = as many as heads");
-        visit("ffn_dim", self.ffn_dim,
+        visit("layers", self.layers, KeyKind::shape, "number of transformer blocks");
+        visit("dim", self.dim, KeyKind::shape, "width of the residual stream");
+        visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim");
+        visit("kv_heads", self.kv_heads, KeyKind::forward,
+              "key-value heads (grouped-query attention); 0 = as many as heads");
+        visit("ffn_dim", self.ffn_dim, KeyKind::shape,
               "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)");
-        visit("vocab", self.vocab, "vocabulary size in tokens; 0 = that of the tokenizer");
-        visit("seq", self.seq, "tokens per sequence");
-        visit("tied_embeddings", self.tied_embeddings, "share the token embedding with the output head");
-        visit("rope_theta", self.rope_theta, "base of the rotary frequencies (llama)");
-        visit("rope_scaling", self.rope_scaling,
+        visit("vocab", self.vocab, KeyKind::shape, "vocabulary size in tokens; 0 = that of the tokenizer");
+        visit("seq", self.seq, KeyKind::training, "tokens per sequence");
+        visit("tied_embeddings", self.tied_embeddings, KeyKind::forward,
+              "share the token embedding with the output head");
+        visit("rope_theta", self.rope_theta, KeyKind::forward, "base of the rotary frequencies (llama)");
+        visit("rope_scaling", self.rope_scaling, KeyKind::forward,
               "Llama 3's frequency scaling: \"none\", \"llama3\", or [factor, low_freq_factor, "
               "high_freq_factor, original_seq]");
-        visit("norm_eps", self.norm_eps, "constant added to the variance in norms");
+        visit("norm_eps", self.norm_eps, KeyKind::forward, "constant added to the variance in norms");
     }
 };
 

@@ -49,9 +49,10 @@ struct DataConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("train", self.train, "token store for training (made by `trivium data tokenize`)");
-        visit("valid", self.valid, "token store for the validation loss; empty = none");
-        visit("tokenizer", self.tokenizer,
+        visit("train", self.train, KeyKind::free,
+              "token store for training (made by `trivium data tokenize`)");
+        visit("valid", self.valid, KeyKind::free, "token store for the validation loss; empty = none");
+        visit("tokenizer", self.tokenizer, KeyKind::free,
               "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
               "Llama 3); empty = the tokenizer in the token store");
     }
@@ -85,42 +86,46 @@ struct TrainConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("steps", self.steps, "optimizer steps of the whole run");
-        visit("global_batch", self.global_batch, "sequences per optimizer step, over all ranks");
-        visit("micro_batch", self.micro_batch,
+        visit("steps", self.steps, KeyKind::rate, "optimizer steps of the whole run");
+        visit("global_batch", self.global_batch, KeyKind::training,
+              "sequences per optimizer step, over all ranks");
+        visit("micro_batch", self.micro_batch, KeyKind::free,
               "sequences per forward pass and data rank; 0 = the whole share of the rank at once");
-        visit("lr", self.lr, "peak learning rate");
-        visit("min_lr", self.min_lr, "learning rate at the end of the cosine decay");
-        visit("warmup", self.warmup, "steps of linear warm-up");
-        visit("weight_decay", self.weight_decay,
+        visit("lr", self.lr, KeyKind::rate, "peak learning rate");
+        visit("min_lr", self.min_lr, KeyKind::rate, "learning rate at the end of the cosine decay");
+        visit("warmup", self.warmup, KeyKind::rate, "steps of linear warm-up");
+        visit("weight_decay", self.weight_decay, KeyKind::training,
               "decoupled weight decay of matrices (not of norms and biases)");
-        visit("optimizer", self.optimizer,
+        visit("optimizer", self.optimizer, KeyKind::training,
               "adamw, or muon: the weight matrices of layers by Muon, everything else by AdamW");
-        visit("momentum", self.momentum, "decay of Muon's momentum");
-        visit("beta1", self.beta1, "decay of AdamW's first moment");
-        visit("beta2", self.beta2, "decay of AdamW's second moment");
-        visit("eps", self.eps, "constant in AdamW's denominator");
-        visit("grad_clip", self.grad_clip, "maximum global gradient norm; 0 = no clipping");
-        visit("seed", self.seed, "seed of the initial weights and of the order of samples");
-        visit("precision", self.precision,
+        visit("momentum", self.momentum, KeyKind::training, "decay of Muon's momentum");
+        visit("beta1", self.beta1, KeyKind::training, "decay of AdamW's first moment");
+        visit("beta2", self.beta2, KeyKind::training, "decay of AdamW's second moment");
+        visit("eps", self.eps, KeyKind::training, "constant in AdamW's denominator");
+        visit("grad_clip", self.grad_clip, KeyKind::training,
+              "maximum global gradient norm; 0 = no clipping");
+        visit("seed", self.seed, KeyKind::training,
+              "seed of the initial weights and of the order of samples");
+        visit("precision", self.precision, KeyKind::training,
               "f32; bf16 (computes in bf16, with f32 master weights and reductions); f64 (for exact tests)");
         visit(
-            "fp8", self.fp8,
+            "fp8", self.fp8, KeyKind::training,
             "round the operands of the blocks' products to 8 bits (e4m3, gradients e5m2), with one scale per "
             "tensor; requires precision = \"bf16\"");
-        visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
-        visit("eval_batches", self.eval_batches,
+        visit("eval_every", self.eval_every, KeyKind::free,
+              "steps between validation losses; 0 = only at the end");
+        visit("eval_batches", self.eval_batches, KeyKind::free,
               "batches of global_batch sequences per validation; 0 = the whole store");
-        visit("init_from", self.init_from,
+        visit("init_from", self.init_from, KeyKind::free,
               "checkpoint from which this run takes its initial weights, with a fresh optimizer");
-        visit("stop_after", self.stop_after,
+        visit("stop_after", self.stop_after, KeyKind::free,
               "steps after which this launch saves and stops; 0 = run to the end");
         visit(
-            "spike_z", self.spike_z,
+            "spike_z", self.spike_z, KeyKind::training,
             "skip a step whose loss is more than this many standard deviations above the mean of the recent "
             "losses; 0 = off");
-        visit("spike_window", self.spike_window, "number of recent losses for spike_z");
-        visit("max_skipped", self.max_skipped,
+        visit("spike_window", self.spike_window, KeyKind::free, "number of recent losses for spike_z");
+        visit("max_skipped", self.max_skipped, KeyKind::free,
               "how many steps in a row may be skipped before the run fails; 0 = no limit");
     }
 };
@@ -134,8 +139,8 @@ struct ParallelConfig {
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
     std::string schedule = "1f1b";
-    // Not keys: the order of a schedule that is not a named one (schedule/order_file.hpp), from the file that
-    // `schedule` names or found for "auto"; and the named schedule from which it was found.
+    // Not keys: the order in the file that `schedule` names (schedule/order_file.hpp); and the named schedule
+    // from which the order for "auto" was found.
     std::string schedule_rows, schedule_near;
     i64 chunks = 0;
     bool sequence = true;
@@ -162,79 +167,83 @@ struct ParallelConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("data", self.data, "data-parallel ranks");
-        visit("tensor", self.tensor, "tensor-parallel ranks");
-        visit("pipeline", self.pipeline, "pipeline-parallel ranks");
-        visit("zero", self.zero, "ZeRO stage, 0 to 3");
-        visit("shard", self.shard,
+        visit("data", self.data, KeyKind::free, "data-parallel ranks");
+        visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");
+        visit("pipeline", self.pipeline, KeyKind::free, "pipeline-parallel ranks");
+        visit("zero", self.zero, KeyKind::free, "ZeRO stage, 0 to 3");
+        visit("shard", self.shard, KeyKind::free,
               "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
               "their "
               "gradients once per step (hybrid sharding); 0 = all");
-        visit("gather_every", self.gather_every,
+        visit("gather_every", self.gather_every, KeyKind::free,
               "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
               "microbatch, or once per step; auto = pass, or with parallel.memory_limit the least frequent "
               "that fits");
-        visit("reduce_every", self.reduce_every,
+        visit("reduce_every", self.reduce_every, KeyKind::free,
               "with zero = 2 or 3: when gradients are reduced into shards; auto = microbatch, or with "
               "parallel.memory_limit the least frequent that fits");
-        visit("schedule", self.schedule,
+        visit("schedule", self.schedule, KeyKind::free,
               "pipeline schedule: \"gpipe\", \"1f1b\", \"interleaved\", \"breadth-first\", \"zb-h1\", "
               "\"zb-h2\", "
               "\"zb-v\", \"v-half\", \"v-min\", \"dualpipe-v\", \"auto\" (the order whose step is the "
               "shortest by the simulator), or a file NAME.csv with a row of actions per "
               "pipeline rank");
-        visit("chunks", self.chunks, "stages per pipeline rank; 0 = as many as the schedule needs");
-        visit("sequence", self.sequence, "sequence parallelism over the tensor axis");
-        visit("recompute", self.recompute,
+        visit("chunks", self.chunks, KeyKind::free,
+              "stages per pipeline rank; 0 = as many as the schedule needs");
+        visit("sequence", self.sequence, KeyKind::free, "sequence parallelism over the tensor axis");
+        visit("recompute", self.recompute, KeyKind::free,
               "which activations the backward pass recomputes: those of norms, attention and activation "
               "functions (selective), all of a layer (full), or as much as parallel.memory_limit requires");
-        visit("recompute_layers", self.recompute_layers,
+        visit("recompute_layers", self.recompute_layers, KeyKind::free,
               "in how many layers, evenly spread; the others recompute one level less (full: selective; "
               "selective: "
               "none); 0 = in all, or with recompute = auto as many as parallel.memory_limit requires");
-        visit("offload", self.offload,
+        visit("offload", self.offload, KeyKind::free,
               "what is in host memory instead of the device's: the optimizer's states, the parameters in "
               "their stored type and the update; only in CPU builds, where both are arenas of the host");
-        visit("tile", self.tile,
+        visit("tile", self.tile, KeyKind::free,
               "with zero = 3: maximum bytes gathered at once, of a weight or of a bucket; larger weights are "
               "gathered, used and reduced in tiles; 0 = no maximum");
-        visit("overlap", self.overlap, "overlap communication with computation");
-        visit("update", self.update,
+        visit("overlap", self.overlap, KeyKind::free, "overlap communication with computation");
+        visit("update", self.update, KeyKind::free,
               "when parameters are updated: when the global norm is known (synchronous), or before, where an "
               "update that turns out to be clipped or skipped is done again (post-validated), with the same "
               "bits; auto = post-validated if a step is at least 1 % shorter by the simulator");
-        visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
-        visit("group", self.group,
+        visit("graphs", self.graphs, KeyKind::free,
+              "on GPUs: capture a step as CUDA graphs once, then replay them");
+        visit("group", self.group, KeyKind::free,
               "one product for the weights that read the same values: q, k and v, gate and up. Sums "
               "have another order, and on hosts no product is faster");
-        visit("bucket", self.bucket,
+        visit("bucket", self.bucket, KeyKind::free,
               "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "
               "\"global\", a number of bytes, or \"auto\" (of the first four, the one with the shortest step "
               "by "
               "the simulator)");
-        visit("machine", self.machine,
+        visit("machine", self.machine, KeyKind::free,
               "machine whose speeds decide about buckets: \"cpu\", \"a100\", \"h100\", \"h200\", "
               "\"b200\", \"mi250x\" (one GCD) or \"mi300x\"; empty = h100 on GPUs, cpu otherwise, wherever "
               "the run is");
-        visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
-        visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
-        visit("deterministic", self.deterministic, "the same bits on every run");
-        visit("cudnn", self.cudnn,
+        visit("memory_limit", self.memory_limit, KeyKind::free,
+              "maximum arena per rank in bytes; 0 = no limit");
+        visit("threads", self.threads, KeyKind::free,
+              "CPU threads per rank; 0 = all cores that the rank may use");
+        visit("deterministic", self.deterministic, KeyKind::free, "the same bits on every run");
+        visit("cudnn", self.cudnn, KeyKind::free,
               "on NVIDIA GPUs: attention by cuDNN, if the build has it and the shape fits");
-        visit("reduce", self.reduce, "type in which gradients are communicated");
+        visit("reduce", self.reduce, KeyKind::free, "type in which gradients are communicated");
         visit(
-            "accumulate", self.accumulate,
+            "accumulate", self.accumulate, KeyKind::free,
             "type in which gradients are summed over microbatches and kept until the update; bf16 takes half "
             "the memory and rounds each sum");
-        visit("strategy", self.strategy,
+        visit("strategy", self.strategy, KeyKind::free,
               "\"auto\": if the product of the degrees is not the number of ranks that were started, use the "
               "nearest grid; the global batch and the order of samples do not change");
         visit(
-            "delay_latency", self.delay_latency,
+            "delay_latency", self.delay_latency, KeyKind::free,
             "to measure overlap on one machine: seconds that each message between ranks takes at least; 0 = "
             "no delay");
         visit(
-            "delay_bandwidth", self.delay_bandwidth,
+            "delay_bandwidth", self.delay_bandwidth, KeyKind::free,
             "the same for bandwidth: bytes per second that a rank sends and receives at most; 0 = no limit");
     }
 };
@@ -249,12 +258,13 @@ struct CheckpointConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("dir", self.dir, "folder for the run's checkpoints");
-        visit("every", self.every, "steps between checkpoints; 0 = only at the end");
-        visit("keep", self.keep,
+        visit("dir", self.dir, KeyKind::free, "folder for the run's checkpoints");
+        visit("every", self.every, KeyKind::free, "steps between checkpoints; 0 = only at the end");
+        visit("keep", self.keep, KeyKind::free,
               "how many of the newest checkpoints are kept, at least 2 (1 keeps 2); 0 = all");
-        visit("async", self.async, "write while training continues, from a snapshot whose memory is planned");
-        visit("resume", self.resume,
+        visit("async", self.async, KeyKind::free,
+              "write while training continues, from a snapshot whose memory is planned");
+        visit("resume", self.resume, KeyKind::free,
               "\"auto\" (the newest good checkpoint, if any), \"never\", or the path of a checkpoint");
     }
 };
@@ -267,9 +277,10 @@ struct LogConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("dir", self.dir, "folder for metrics.jsonl");
-        visit("every", self.every, "steps between lines of the log (metrics.jsonl has every step)");
-        visit("trace", self.trace, "file for a trace of one step's Steps; empty = none");
+        visit("dir", self.dir, KeyKind::free, "folder for metrics.jsonl");
+        visit("every", self.every, KeyKind::free,
+              "steps between lines of the log (metrics.jsonl has every step)");
+        visit("trace", self.trace, KeyKind::free, "file for a trace of one step's Steps; empty = none");
     }
 };
 
@@ -280,10 +291,10 @@ struct JobConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("restarts", self.restarts,
+        visit("restarts", self.restarts, KeyKind::free,
               "how many launches of one job in a row may begin at the same step before the job ends; 0 = no "
               "limit");
-        visit("watchdog", self.watchdog,
+        visit("watchdog", self.watchdog, KeyKind::free,
               "seconds without a heartbeat or progress after which a run is reported as hung and ended; "
               "0 = off");
     }

@@ -14,17 +14,6 @@ namespace trivium {
 
 namespace {
 
-bool is_one_of(const std::string& key, const std::vector<std::string>& keys)
-{
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-const std::vector<std::string> of_schedule{"train.steps", "train.lr", "train.min_lr", "train.warmup"};
-/// These do not affect what the run learns.
-const std::vector<std::string> without_effect{"train.micro_batch", "train.stop_after",
-                                              "train.eval_every",  "train.eval_batches",
-                                              "train.max_skipped", "train.spike_window"};
-
 /// How the learning rates of the steps after `step` differ; empty if they do not.
 std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i64 step)
 {
@@ -62,10 +51,10 @@ std::vector<std::string> changes_since(const RunState& state, const RunConfig& n
     const auto then = values_by_key(to_toml(before, {"train"}));
     for (const auto& [key, value] : values_by_key(to_toml(now, {"train"}))) {
         const auto old = then.find(key);
-        if (old == then.end() || old->second == value || is_one_of(key, without_effect) ||
-            key == "train.seed" || key == "train.init_from")
+        const KeyKind kind = kind_of_key(key);
+        if (old == then.end() || old->second == value || kind == KeyKind::free || key == "train.seed")
             continue;
-        if (is_one_of(key, of_schedule))
+        if (kind == KeyKind::rate)
             schedule += str(schedule.empty() ? "" : ", ", key, " is ", value, " (was ", old->second, ")");
         else
             changes.push_back(str(key, " is ", value, ", the checkpoint's run had ", old->second, ": ",

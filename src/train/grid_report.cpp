@@ -44,8 +44,8 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     std::vector<std::string> lines{fmt::format("grid     {} on {}: {}", counted(facts.size(), "rank"),
                                                counted(grid.nodes(), "node"),
                                                describe_grid(config.parallel))};
-    if (const std::string settled = describe_settled(compiled.parallel); !settled.empty())
-        lines.push_back("         " + settled);
+    if (const std::string chosen = describe_choices(compiled.parallel); !chosen.empty())
+        lines.push_back("         " + chosen);
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
     for (i64 s = 0; facts.size() > 1 && s < g.mesh.size(pipeline_axis); ++s) {

@@ -9,25 +9,13 @@ namespace trivium {
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
 {
     const RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
-    const ModelConfig &a = saved.model, &b = config.model;
-    const auto require = [&](const char* key, const auto& theirs, const auto& ours) {
-        if (theirs != ours)
+    const auto theirs = values_by_key(to_toml(saved, {"model"}));
+    for (const auto& [key, ours] : values_by_key(to_toml(config, {"model"})))
+        if (kind_of_key(key) == KeyKind::forward && theirs.at(key) != ours)
             throw UserError({checkpoint.path(),
-                             str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
+                             str("was trained with ", key, " = ", theirs.at(key), ", the config has ", ours),
                              "it is a checkpoint of another model",
-                             str("set model.", key, " to that value, or use another checkpoint")});
-    };
-    require("family", name_of(a.family), name_of(b.family));
-    require("heads", a.heads, b.heads);
-    require("kv_heads", a.kv_heads, b.kv_heads);
-    require("tied_embeddings", a.tied_embeddings, b.tied_embeddings);
-    require("norm_eps", a.norm_eps, b.norm_eps);
-    require("rope_theta", a.rope_theta, b.rope_theta);
-    const auto scaling = [](const RopeScaling& s) {
-        return str("[", s.factor, ", ", s.low_freq_factor, ", ", s.high_freq_factor, ", ", s.original_seq,
-                   "]");
-    };
-    require("rope_scaling", scaling(a.rope_scaling), scaling(b.rope_scaling));
+                             str("set ", key, " to that value, or use another checkpoint")});
 }
 
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,

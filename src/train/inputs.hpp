@@ -9,8 +9,8 @@
 
 namespace trivium {
 
-/// Throws UserError if the checkpoint was trained with other values of [model] than those of `config`,
-/// because shapes alone do not identify a model (norm_eps, rope_theta, …). The sequence length may differ.
+/// Throws UserError if a key of [model] that changes the forward pass and no shape (KeyKind::forward) has
+/// another value in the checkpoint's config: shapes alone do not identify a model.
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config);
 /// Throws UserError if `tokenizer` (a fingerprint) is not that of the checkpoint. Accepts any tokenizer for a
 /// checkpoint that was imported without one.

@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/counted.hpp"
-#include "compile/choose_grid.hpp"
+#include "choose/choose_grid.hpp"
 #include "compile/describe.hpp"
 #include "mpi/device_grid.hpp"
 #include "mpi/records.hpp"

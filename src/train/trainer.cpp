@@ -5,6 +5,7 @@
 #include "base/clock.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "choose/decide.hpp"
 #include "compile/describe.hpp"
 #include "compile/threads.hpp"
 #include "io/files/config_file.hpp"
@@ -60,7 +61,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     if (data_->valid)
         require_same_data(world_, config_.data.valid, data_->valid->store());
     require_shared_folder(world_, config_.checkpoint.dir);
-    engine_.emplace(compile_for_this_rank(), executor_config(config_, threads_), &grid_);
+    Compiled compiled = compile_for_this_rank();
+    engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
     report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
@@ -102,7 +104,10 @@ Compiled Trainer::compile_for_this_rank()
         CompileConfig options;
         options.machine = machine_;
         options.rank = world_.rank();
-        compiled = compile_training(config_, options);
+        Compiling estimator(machine_, [] { Activity::of_process().advance(); });
+        const Choices choices = decide(config_, estimator);
+        compiled = compile_training(choices, options);
+        config_ = choices.recorded;
     });
     require_free_memory(grid_, computing_.address(),
                         compiled.memory.arena +

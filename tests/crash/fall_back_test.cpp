@@ -121,7 +121,4 @@ void try_damages(int ranks, std::size_t every)
 
 TEST_CASE("a run falls back from a damaged checkpoint: one rank") { try_damages(1, contracts_on ? 12 : 2); }
 
-TEST_CASE("a run falls back from a damaged checkpoint: three ranks", "[release]")
-{
-    try_damages(3, 20);
-}
+TEST_CASE("a run falls back from a damaged checkpoint: three ranks", "[release]") { try_damages(3, 20); }

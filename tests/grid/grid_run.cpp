@@ -1,4 +1,5 @@
 #include "grid/grid_run.hpp"
+#include "choose/decide.hpp"
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -280,8 +281,12 @@ Outcome train_on_threads(const Case& c, const Meddle& meddle)
     runs::start_runtime();
     std::vector<Compiled> compiled;
     compile_ranks(
-        config_of(c), runs::small_machine(), [](const Mesh&, i64) { return true; },
-        [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
+        decide(config_of(c), runs::small_machine().machine), runs::small_machine(),
+        [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& rank) {
+            compiled.push_back(std::move(rank));
+            return true;
+        });
     Outcome outcome;
     run_on_threads(static_cast<int>(c.ranks()), [&](Comm& world) {
         const auto rank = static_cast<std::size_t>(world.rank());

@@ -1,5 +1,6 @@
 // Communication between ranks during training: counted by layer and phase, and as a readable table.
 #include "base/check.hpp"
+#include "choose/decide.hpp"
 #include "golden/golden.hpp"
 #include "ir/op_table.hpp"
 #include "small_run.hpp"
@@ -170,7 +171,7 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and every
                 std::map<i64, std::map<std::string, std::vector<std::string>>> sent,
                     received; // by coordinates on the other axes
                 compile_ranks(
-                    c, {}, [](const Mesh&, i64) { return true; },
+                    decide(c, Machine{}), {}, [](const Mesh&, i64) { return true; },
                     [&](i64 rank, const Compiled& compiled) {
                         INFO(file_of(family, "")
                              << " odd " << odd << " tied " << tied << " data " << grid.data << " pipeline "
@@ -185,6 +186,7 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and every
                         const Program& train = compiled.programs[train_program];
                         sent[place].merge(messages_of(train, stage, &Attributes::to));
                         received[place].merge(messages_of(train, stage, &Attributes::from));
+                        return true;
                     });
                 for (const auto& [place, messages] : sent)
                     for (const auto& [tag, list] : messages) {

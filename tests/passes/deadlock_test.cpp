@@ -1,6 +1,7 @@
 // Simulates the Steps of all ranks of a grid without data: does every rank finish?
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "has.hpp"
 #include "ir/builder.hpp"
 #include "plan/check_steps.hpp"
@@ -56,10 +57,11 @@ void require_no_deadlock(RunConfig c)
         c.parallel.overlap = overlap;
         std::vector<Program> train, eval;
         compile_ranks(
-            c, {}, [](const Mesh&, i64) { return true; },
+            decide(c, Machine{}), {}, [](const Mesh&, i64) { return true; },
             [&](i64, Compiled& compiled) {
                 train.push_back(std::move(compiled.programs[train_program]));
                 eval.push_back(std::move(compiled.programs[eval_program]));
+                return true;
             });
         CHECK(fault_of(train, overlap) == "");
         CHECK(fault_of(eval, overlap) == "");
@@ -114,8 +116,11 @@ std::vector<Program> two_stages()
     c.train.micro_batch = 6;
     std::vector<Program> train;
     compile_ranks(
-        c, {}, [](const Mesh&, i64) { return true; },
-        [&](i64, Compiled& compiled) { train.push_back(std::move(compiled.programs[train_program])); });
+        decide(c, Machine{}), {}, [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& compiled) {
+            train.push_back(std::move(compiled.programs[train_program]));
+            return true;
+        });
     return train;
 }
 

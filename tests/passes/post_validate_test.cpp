@@ -1,7 +1,8 @@
 // Post-validated updates on the simulator's clock.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "compile/choose_schedule.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/decide.hpp"
 #include "compile/simulated_step.hpp"
 #include "plan/cost.hpp"
 
@@ -51,7 +52,8 @@ TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages excha
 {
     const CompileConfig options = on_h100();
     SimulatedStep step =
-        simulate_step(pipeline_of_8("1f1b", UpdateMode::post_validated), options, train_program, 1);
+        simulate_step(decide(pipeline_of_8("1f1b", UpdateMode::post_validated), options.machine), options,
+                      train_program, 1);
     REQUIRE(step.ranks.size() == 8);
     const auto again = [&] { return simulate(step.ranks, options.machine, step.threads, true); };
     CHECK(again() == step.seconds);
@@ -78,7 +80,8 @@ TEST_CASE("with post-validated updates, zb-h2 idles less than half as long", "[r
         config.parallel.data = 1; // no gathers at the begin
         config.parallel.zero = 0;
         config.train.global_batch = 32;
-        const SimulatedStep step = simulate_step(config, on_h100(), train_program, 1);
+        const SimulatedStep step =
+            simulate_step(decide(config, on_h100().machine), on_h100(), train_program, 1);
         Seconds busiest = 0;
         for (const SimulatedRank& rank : step.ranks)
             busiest = std::max(busiest, rank.timeline.busy(rank.program.schedule, queue_compute));
@@ -94,7 +97,7 @@ TEST_CASE("parallel.update = auto: post-validated where that is shorter", "[rele
         const auto step = [&](UpdateMode update) {
             RunConfig config = pipeline_of_8(schedule, update);
             config.train.global_batch = 32;
-            return simulate_step(config, on_h100(), train_program, 1);
+            return simulate_step(decide(config, on_h100().machine), on_h100(), train_program, 1);
         };
         const Seconds waits = step(UpdateMode::synchronous).seconds,
                       validates = step(UpdateMode::post_validated).seconds;

@@ -1,8 +1,9 @@
 // parallel.schedule = "auto", and schedules that do not fit.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "compile/choose_grid.hpp"
-#include "compile/choose_schedule.hpp"
+#include "choose/choose_grid.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/decide.hpp"
 #include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 #include "has.hpp"
@@ -27,16 +28,19 @@ struct Cost {
     Bytes arena = 0;
 };
 
-Cost step_of(const RunConfig& config)
+Choices chosen_for(const RunConfig& config) { return decide(config, machine_called("cpu")); }
+
+Cost step_of(const Choices& choices)
 {
     CompileConfig options;
     options.machine = machine_called("cpu");
-    const SimulatedStep step = simulate_step(config, options, train_program, 1);
+    const SimulatedStep step = simulate_step(choices, options, train_program, 1);
     Cost made{step.length()};
     for (const SimulatedRank& rank : step.ranks)
         made.arena = std::max(made.arena, rank.memory.arena);
     return made;
 }
+Cost step_of(const RunConfig& config) { return step_of(chosen_for(config)); }
 
 } // namespace
 
@@ -45,16 +49,14 @@ TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator
     for (const auto& [pipeline, data] : {std::pair<i64, i64>{2, 1}, {4, 1}, {2, 2}}) {
         RunConfig c = deep_config(pipeline, 24 / data / 6, data);
         c.parallel.schedule = "auto";
-        CompileConfig options;
-        options.machine = machine_called("cpu");
-        const RunConfig chosen = choose_schedule(c, options);
-        CHECK(chosen.train.micro_batch == c.train.micro_batch);
-        CHECK(!chosen.parallel.schedule_near.empty());
-        CHECK(choose_schedule(c, options).parallel.schedule_rows == chosen.parallel.schedule_rows);
+        const Choices chosen = chosen_for(c);
+        CHECK(chosen.config.train.micro_batch == c.train.micro_batch);
+        CHECK(!chosen.config.parallel.schedule_near.empty());
+        CHECK(chosen_for(c).order == chosen.order);
         const Cost found = step_of(chosen);
         for (const char* name : {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}) {
             c.parallel.schedule = name;
-            INFO(pipeline << " stages, " << name << ", auto from " << chosen.parallel.schedule_near);
+            INFO(pipeline << " stages, " << name << ", auto from " << chosen.config.parallel.schedule_near);
             CHECK(found.seconds <= step_of(c).seconds * (1 + 1e-9));
         }
     }
@@ -63,22 +65,20 @@ TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator
 TEST_CASE("auto keeps the memory limit, and finds a microbatch if none is given", "[release]")
 {
     RunConfig c = deep_config(4, 2);
-    CompileConfig options;
-    options.machine = machine_called("cpu");
     const Cost usual = step_of(c);
     c.parallel.schedule = "v-min";
     const Cost least = step_of(c);
     REQUIRE(least.arena < usual.arena);
     c.parallel.schedule = "auto";
     c.parallel.memory_limit = (usual.arena + least.arena) / 2;
-    const RunConfig limited = choose_schedule(c, options);
+    const Choices limited = chosen_for(c);
     CHECK(step_of(limited).arena <= c.parallel.memory_limit);
 
     c.parallel.memory_limit = 0;
     c.train.micro_batch = 0;
-    const RunConfig chosen = choose_schedule(c, options);
-    CHECK(chosen.train.micro_batch > 0);
-    CHECK(c.train.global_batch % chosen.train.micro_batch == 0);
+    const Choices chosen = chosen_for(c);
+    CHECK(chosen.config.train.micro_batch > 0);
+    CHECK(c.train.global_batch % chosen.config.train.micro_batch == 0);
     CHECK(step_of(chosen).seconds <= step_of(limited).seconds);
 }
 
@@ -122,19 +122,20 @@ TEST_CASE("on another grid, auto searches again, and a file is replaced by 1f1b"
 {
     RunConfig c = deep_config(2, 2);
     c.parallel.schedule = "auto";
-    const RunConfig other = choose_grid(c, 4);
+    Compiling estimator(machine_called("cpu"));
+    const auto on = [&](i64 ranks) { return choose_grid(c, ranks, 0, estimator); };
+    const RunConfig other = on(4);
     CHECK(rank_count(other.parallel) == 4);
     CHECK(other.parallel.schedule == "auto");
-    CHECK(other.parallel.schedule_rows.empty());
 
     c.parallel.schedule = "my.csv";
     c.parallel.schedule_rows = to_csv(named_order(ScheduleKind::zb_h1, 2, 1, microbatch_count(c)));
-    CHECK(choose_grid(c, 2).parallel.schedule == "my.csv");
-    CHECK(choose_grid(c, 4).parallel.schedule == "1f1b");
+    CHECK(on(2).parallel.schedule == "my.csv");
+    CHECK(on(4).parallel.schedule == "1f1b");
     c.parallel.pipeline = 1;
     c.parallel.schedule = "auto";
     c.parallel.schedule_rows.clear();
-    CHECK(choose_schedule(c, {}).parallel.schedule == "1f1b");
+    CHECK(choose_schedule(c, estimator).config.parallel.schedule == "1f1b");
 }
 
 TEST_CASE("a found order, or one from a file, that does not fit is refused with settings")

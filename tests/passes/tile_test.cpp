@@ -1,5 +1,6 @@
 // Memory-centric tiling: what is divided, along which dimension, and what it saves.
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "compile/compile.hpp"
 #include "ir/names.hpp"
 #include "ir/op_table.hpp"

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "runtime/device.hpp"
 #include "runtime/initialise.hpp"
 

@@ -1,7 +1,8 @@
 // The grid that a run chooses on another number of ranks.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "compile/choose_grid.hpp"
+#include "choose/choose_grid.hpp"
+#include "choose/decide.hpp"
 #include "compile/compile.hpp"
 
 using namespace trivium;
@@ -29,8 +30,15 @@ RunConfig config_of(i64 layers, i64 heads, i64 batch, i64 data, i64 pipeline, i6
 std::string chosen(const RunConfig& c, i64 ranks, Bytes memory = 0)
 {
     const Bytes process = machine_called(default_machine()).process;
-    const ParallelConfig p = choose_grid(c, ranks, memory > 0 ? memory + process : 0).parallel;
+    Compiling estimator(machine_called(default_machine()));
+    const ParallelConfig p = choose_grid(c, ranks, memory > 0 ? memory + process : 0, estimator).parallel;
     return str(p.data, "x", p.pipeline, "x", p.tensor);
+}
+
+RunConfig grid_for(const RunConfig& c, i64 ranks)
+{
+    Compiling estimator(machine_called(default_machine()));
+    return choose_grid(c, ranks, 0, estimator);
 }
 
 /// Each rank's arena.
@@ -77,7 +85,7 @@ TEST_CASE("every chosen grid compiles, with the same global batch", "[release]")
     for (const RunConfig& c :
          {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})
         for (i64 ranks = 1; ranks <= 17; ranks += contracts_on ? 4 : 1) { // sanitizers take their time
-            const RunConfig other = choose_grid(c, ranks);
+            const RunConfig other = grid_for(c, ranks);
             INFO(ranks);
             CHECK(rank_count(other.parallel) <= ranks);
             CompileConfig options;
@@ -91,8 +99,8 @@ TEST_CASE("with a memory limit, only grids within it")
 {
     RunConfig c = config_of(4, 4, 8, 1, 4, 1);
     c.parallel.memory_limit = arenas(c).front();
-    CHECK_THROWS_AS(choose_grid(c, 1), UserError); // the whole model on one rank is too much
-    CHECK(rank_count(choose_grid(c, 8).parallel) == 8);
+    CHECK_THROWS_AS(grid_for(c, 1), UserError); // the whole model on one rank is too much
+    CHECK(rank_count(grid_for(c, 8).parallel) == 8);
 }
 
 TEST_CASE("each stage is within the limit, not only the first", "[release]")
@@ -129,7 +137,7 @@ TEST_CASE("fewer data ranks use more microbatches, not larger ones")
 {
     RunConfig c = config_of(4, 4, 32, 4, 1, 1);
     c.train.micro_batch = 0; // 8 on the config's grid
-    const auto micro = [&](i64 ranks) { return choose_grid(c, ranks).train.micro_batch; };
+    const auto micro = [&](i64 ranks) { return grid_for(c, ranks).train.micro_batch; };
     CHECK(micro(4) == 0);
     CHECK(micro(1) == 8);
     CHECK(micro(8) == 4);      // a data rank has no more
@@ -137,10 +145,10 @@ TEST_CASE("fewer data ranks use more microbatches, not larger ones")
     CHECK(micro(1) == 9);
     c.train.global_batch = 40; // 10
     c.parallel.tensor = 2;
-    CHECK(choose_grid(c, 10).parallel.data == 5);
+    CHECK(grid_for(c, 10).parallel.data == 5);
     CHECK(micro(10) == 8);
     c.train.global_batch = 44; // 11
     c.parallel.data = 4;
-    CHECK(choose_grid(c, 4).parallel.data == 2);
+    CHECK(grid_for(c, 4).parallel.data == 2);
     CHECK(micro(4) == 11);
 }

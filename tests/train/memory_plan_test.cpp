@@ -1,6 +1,7 @@
 // Memory plans of Llama presets, and what `explain --only memory` and `--svg` show of a plan.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "cli/memory_picture.hpp"
 #include "compile/compile.hpp"
 #include "program.hpp"

@@ -2,7 +2,8 @@
 #include "base/check.hpp"
 #include "base/host_memory.hpp"
 #include "catch.hpp"
-#include "compile/choose_grid.hpp"
+#include "choose/choose_grid.hpp"
+#include "choose/decide.hpp"
 #include "compile/compile.hpp"
 #include "io/files/config_file.hpp"
 #include "plan/cost.hpp"
@@ -46,9 +47,10 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
     CompileConfig options;
     options.machine = machine_called("cpu");
     std::vector<Bytes> all;
-    compile_ranks(
-        c, options, [](const Mesh& mesh, i64 rank) { return is_first_of_stage(mesh, rank); },
-        [&](i64, const Compiled& compiled) { all.push_back(compiled.memory.arena); });
+    compile_ranks(decide(c, options.machine), options, is_first_of_stage, [&](i64, const Compiled& compiled) {
+        all.push_back(compiled.memory.arena);
+        return true;
+    });
     return all;
 }
 
@@ -267,10 +269,11 @@ TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of 
     const RunConfig c =
         config_of({"model.preset=toy", "model.layers=4", "model.heads=12", "model.kv_heads=12",
                    "model.dim=96", "model.ffn_dim=384", "train.global_batch=4", "train.micro_batch=1"});
-    const Bytes alone = *bytes_of_largest(c, machine, 0);
+    Compiling estimator(machine);
+    const Bytes alone = *bytes_of_largest({c, {}}, estimator, 0);
     for (const double share : {0.5, 0.2, 0.1}) {
         const ParallelConfig p =
-            choose_grid(c, 24, static_cast<Bytes>(share * static_cast<double>(alone)), machine).parallel;
+            choose_grid(c, 24, static_cast<Bytes>(share * static_cast<double>(alone)), estimator).parallel;
         INFO(share << ": " << p.data << "x" << p.pipeline << "x" << p.tensor);
         CHECK(c.model.kv_heads % p.tensor == 0);
         CHECK(machine.ranks_per_node % p.tensor == 0);

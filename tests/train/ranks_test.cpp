@@ -162,7 +162,8 @@ void require_same_slices(const TraceRows& ran, const TraceRows& planned)
 
 } // namespace
 
-TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there", "[release]")
+TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there",
+          "[release]")
 {
     const Run run;
     std::vector<std::string> more{"checkpoint.dir=a", "log.dir=la", "log.trace=run.json",

@@ -1,5 +1,6 @@
 // Which rank writes which part of a checkpoint: every value once, and the same amount on each rank.
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "compile/saved_values.hpp"
 #include "io/checkpoint/box.hpp"
 #include "train/program.hpp"
@@ -33,11 +34,12 @@ std::vector<RankShare> shares(RunConfig config)
     resolve_and_validate(config);
     std::vector<RankShare> ranks;
     compile_ranks(
-        config, {}, [](const Mesh&, i64) { return true; },
+        decide(config, Machine{}), {}, [](const Mesh&, i64) { return true; },
         [&](i64, Compiled& compiled) {
             ranks.push_back({compiled.at,
                              saved_values(compiled.programs[train_program], compiled.at, compiled.holders),
                              compiled.memory.snapshot});
+            return true;
         });
     return ranks;
 }

@@ -1,6 +1,7 @@
 // Pictures of pipeline schedules against one drawn by hand, the simulator's Timeline, and the settings.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "choose/decide.hpp"
 #include "cli/schedule_picture.hpp"
 #include "plan/rank_activity.hpp"
 #include "program.hpp"
@@ -60,7 +61,7 @@ SimulatedStep simulated(const std::vector<std::pair<const char*, i64>>& grid, co
          : std::string(key) == "pipeline" ? c.parallel.pipeline
                                           : c.parallel.zero) = value;
     resolve_and_validate(c);
-    return simulate_step(c, {machine_called(machine), {}}, train_program, 1);
+    return simulate_step(decide(c, machine_called(machine)), {machine_called(machine), {}}, train_program, 1);
 }
 
 std::vector<std::string> lines_of(const std::string& text)

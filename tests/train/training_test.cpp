@@ -160,7 +160,8 @@ TEST_CASE("accumulating over microbatches changes rounding only", "[release]")
     }
 }
 
-TEST_CASE("a run that starts over moves later checkpoints aside, so that a restart resumes the right run", "[release]")
+TEST_CASE("a run that starts over moves later checkpoints aside, so that a restart resumes the right run",
+          "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=6"}).status == 0);
@@ -338,7 +339,8 @@ TEST_CASE("background and blocking saves write the same bytes, and at least two 
     CHECK(state.cost_table.size() == 16);
 }
 
-TEST_CASE("a command that reads checkpoints does not change the folder of a run, whatever its path", "[release]")
+TEST_CASE("a command that reads checkpoints does not change the folder of a run, whatever its path",
+          "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=2", "checkpoint.every=1"}).status == 0);

@@ -137,7 +137,7 @@ TEST_CASE("every key of bytes takes units, and no other key does")
     // The keys whose description says so.
     const RunConfig config;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
-        keys.keys(keys, [&](const char* key, const auto& value, const char* meaning) {
+        keys.keys(keys, [&](const char* key, const auto& value, KeyKind, const char* meaning) {
             const std::string text = str(table, ".", key, "=1kB");
             const bool bytes = has(meaning, "bytes") && !has(meaning, "per second");
             const bool is_number = std::is_arithmetic_v<std::decay_t<decltype(value)>>;
@@ -201,7 +201,7 @@ TEST_CASE("the reference lists every key once")
     int keys = 0;
     const RunConfig config;
     RunConfig::tables(config, [&](const char*, const auto& table) {
-        table.keys(table, [&](const char*, const auto&, const char*) { ++keys; });
+        table.keys(table, [&](const char*, const auto&, KeyKind, const char*) { ++keys; });
     });
     CHECK(std::count(text.begin(), text.end(), '\n') == keys + 7 * 4 + 6);
 }

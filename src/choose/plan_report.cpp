@@ -1,13 +1,12 @@
-#include "compile/plan_report.hpp"
+#include "choose/plan_report.hpp"
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/host_memory.hpp"
-#include "compile/choose_grid.hpp"
-#include "compile/choose_schedule.hpp"
+#include "choose/choose_grid.hpp"
+#include "choose/decide.hpp"
+#include "choose/smaller.hpp"
 #include "compile/describe.hpp"
-#include "compile/settle.hpp"
-#include "compile/smaller.hpp"
 
 #include <algorithm>
 
@@ -69,55 +68,54 @@ MemoryVerdict verdict_on(const PlanReport& r)
 
 /// The longest shorter sequence that fits, by itself or with one of the settings; "" if none does: then it is
 /// not the activations that are too large.
-std::string shorter_sequence(const RunConfig& config, const Machine& machine, Bytes share)
+std::string shorter_sequence(Candidate shorter, Estimator& estimator, Bytes share)
 {
-    RunConfig shorter = config;
-    while ((shorter.model.seq /= 2) >= 64) {
-        std::vector<SmallerSetting> settings = smaller_settings(shorter, machine);
+    while ((shorter.config.model.seq /= 2) >= 64) {
+        std::vector<SmallerSetting> settings = smaller_settings(shorter, estimator.machine());
         settings.insert(settings.begin(), {"", shorter});
         for (const SmallerSetting& each : settings)
-            if (bytes_of_largest(each.config, machine, share))
-                return str("model.seq=", shorter.model.seq, each.overrides.empty() ? "" : " ", each.overrides,
-                           " fits");
+            if (bytes_of_largest(each.candidate, estimator, share))
+                return str("model.seq=", shorter.config.model.seq, each.overrides.empty() ? "" : " ",
+                           each.overrides, " fits");
     }
     return "";
 }
 
 /// Finds what fits: other settings on the same number of ranks, otherwise more ranks, otherwise shorter
 /// sequences.
-std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
+std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunConfig& given, i64 ranks,
+                       Estimator& estimator)
 {
     const Machine& machine = r.machine;
     std::string tried;
-    for (const SmallerSetting& change : smaller_settings(r.config, machine)) {
+    for (const SmallerSetting& change : smaller_settings(chosen, machine)) {
         tried += (tried.empty() ? "" : ", ") + change.overrides;
-        if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
+        if (bytes_of_largest(change.candidate, estimator, share_of(machine, r.rank_total())))
             return change.overrides + " fits";
     }
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
-        const std::optional<RunConfig> chosen =
-            grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
-        return chosen ? str(counted(rank_count(chosen->parallel), "rank"),
-                            overrides.empty() ? "" : " with " + overrides,
-                            " fit: ", describe_grid(chosen->parallel))
-                      : std::string();
+        const std::optional<RunConfig> found =
+            grid_that_fits(config, count, share_of(machine, count), estimator, {2, 1});
+        return found ? str(counted(rank_count(found->parallel), "rank"),
+                           overrides.empty() ? "" : " with " + overrides,
+                           " fit: ", describe_grid(found->parallel))
+                     : std::string();
     };
     RunConfig smaller = given, least = given;
     smaller.train.micro_batch = least.train.micro_batch = 1;
     least.parallel.zero = 3;
-    const SmallerSetting variants[] = {
+    const std::pair<std::string, RunConfig> variants[] = {
         {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=3 train.micro_batch=1", least}};
     constexpr i64 most_times = 64;
     const i64 now = std::max(ranks, r.rank_total());
     const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks add no memory
     for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
-        for (const SmallerSetting& variant : variants)
-            if (const std::string fits = choose(variant.config, times * now, variant.overrides);
-                !fits.empty())
+        for (const auto& [overrides, config] : variants)
+            if (const std::string fits = choose(config, times * now, overrides); !fits.empty())
                 return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
-    if (const std::string fits = shorter_sequence(r.config, machine, share_of(machine, r.rank_total()));
+    if (const std::string fits = shorter_sequence(chosen, estimator, share_of(machine, r.rank_total()));
         !fits.empty())
         return fits;
     return str("use ",
@@ -145,22 +143,25 @@ double PlanReport::mfu() const
                     static_cast<double>(rank_total()));
 }
 
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
+                     const std::function<void()>& progress)
 {
     PlanReport report;
     const ParallelConfig& links = config.parallel;
     report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
-    report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
+    Compiling estimator(machine, progress);
+    const Choices choices = decide(
+        ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), estimator) : config, estimator);
+    const RunConfig& chosen = choices.config;
+    report.config = choices.recorded;
+    report.chosen = chosen.parallel;
+    report.threads = planned_threads(chosen.parallel, machine, thread_limit);
     CompileConfig options;
     options.machine = machine;
-    report.config = choose_schedule(report.config, options);
-    report.threads = planned_threads(report.config.parallel, machine, thread_limit);
-    const RunConfig settled = settle(report.config, options);
-    report.settled = settled.parallel;
-    const Mesh mesh = mesh_of(settled.parallel);
+    const Mesh mesh = mesh_of(chosen.parallel);
     const auto keep = [&](i64 rank, Compiled& compiled) {
-        const ParallelConfig& grid = settled.parallel;
+        const ParallelConfig& grid = chosen.parallel;
         const i64 stage = stage_of(mesh, rank);
         RankPlan plan{rank,           rank / (grid.pipeline * grid.tensor), stage, rank % grid.tensor, 0,
                       compiled.memory};
@@ -173,22 +174,24 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                 if (v.role == Role::parameter || v.role == Role::state)
                     report.checkpoint += v.type.bytes();
         report.flops = compiled.flops;
-        report.settled.bucket = compiled.parallel.bucket; // of the last stage
+        report.chosen.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
             report.stages.push_back(blocks_of_rank(compiled.rank_of_block, stage));
             report.simulated.push_back(
                 {rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
         }
+        return true;
     };
     compile_ranks(
-        settled, options, [&](const Mesh&, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
-    report.step = simulate(report.simulated, report.machine, report.threads, settled.parallel.overlap);
+        choices, options, [&](const Mesh&, i64 rank) { return is_planned(chosen, mesh, rank); }, keep);
+    report.step = simulate(report.simulated, report.machine, report.threads, chosen.parallel.overlap);
     for (const SimulatedRank& rank : report.simulated)
         report.stage_busy =
             std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
     report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits)
-        report.memory.remedy = remedy_for(report, config, ranks);
+        report.memory.remedy =
+            remedy_for(report, {choices.recorded, choices.order}, config, ranks, estimator);
     return report;
 }
 

@@ -26,7 +26,7 @@ struct MemoryVerdict {
 
 struct PlanReport {
     RunConfig config;
-    ParallelConfig settled; ///< of the config, with values for what is "auto" (settle.hpp)
+    ParallelConfig chosen; ///< of the config, without "auto"
     Machine machine;
     std::vector<RankPlan> ranks;          ///< all ranks; of a large grid, the first of each stage
     std::vector<std::string> stages;      ///< the blocks of each stage
@@ -50,6 +50,7 @@ struct PlanReport {
 
 /// Plans `config` on `machine`; with ranks > 0, on the grid that choose_grid() chooses for the machine's
 /// memory. `thread_limit` as in thread_count(). Throws UserError.
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit);
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
+                     const std::function<void()>& progress = {});
 
 } // namespace trivium

@@ -1,7 +1,7 @@
-#include "compile/settle.hpp"
+#include "choose/memory_policy.hpp"
 
-#include "compile/choose_schedule.hpp"
-#include "compile/smaller.hpp"
+#include <algorithm>
+#include <utility>
 
 namespace trivium {
 
@@ -14,13 +14,15 @@ std::vector<Enum> values_of(Enum given, Enum automatic, std::vector<Enum> all)
     return given == automatic ? std::move(all) : std::vector<Enum>{given};
 }
 
-} // namespace
+/// Policies of which each needs more communication or work than the one before, and less memory. The first
+/// `ways` differ in gathers and reductions, the others in recomputation alone.
+struct Policies {
+    std::vector<RunConfig> configs;
+    std::size_t ways = 1;
+};
 
-RunConfig settle(const RunConfig& given, const CompileConfig& options)
+Policies policies_of(const RunConfig& config)
 {
-    RunConfig with_microbatch = given;
-    with_microbatch.train.micro_batch = micro_batch(given);
-    const RunConfig config = choose_schedule(with_microbatch, options);
     const ParallelConfig& p = config.parallel;
     const bool shards = shard_ranks(p) > 1;
     std::vector<GatherEvery> gathers{GatherEvery::pass};
@@ -31,10 +33,9 @@ RunConfig settle(const RunConfig& given, const CompileConfig& options)
     if (shards && p.zero >= 2)
         reductions =
             values_of(p.reduce_every, ReduceEvery::automatic, {ReduceEvery::step, ReduceEvery::microbatch});
-    // Each needs more communication or work than the one before, and less memory.
-    std::vector<RunConfig> candidates;
+    Policies policies;
     const auto add = [&](GatherEvery gather, ReduceEvery reduce, Recompute again, i64 layers) {
-        RunConfig& candidate = candidates.emplace_back(config);
+        RunConfig& candidate = policies.configs.emplace_back(config);
         candidate.parallel.gather_every = gather;
         candidate.parallel.reduce_every = reduce;
         candidate.parallel.recompute = again;
@@ -53,20 +54,38 @@ RunConfig settle(const RunConfig& given, const CompileConfig& options)
         for (const Recompute again : {Recompute::selective, Recompute::full})
             for (i64 some = 1; some <= config.model.layers; ++some)
                 add(gathers.back(), reductions.back(), again, some == config.model.layers ? 0 : some);
-    // The first that fits. All but the last few differ in recomputation alone: a binary search.
-    std::size_t first = 0, last = candidates.size() - 1;
-    const std::size_t ways = p.memory_limit > 0 ? gathers.size() * reductions.size() : 1;
+    policies.ways = p.memory_limit > 0 ? gathers.size() * reductions.size() : 1;
+    return policies;
+}
+
+} // namespace
+
+RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order, Estimator& estimator)
+{
+    const auto [configs, ways] = policies_of(config);
+    const auto fits = [&, &all = configs](std::size_t at) {
+        return estimator.needs({all[at], order}, {.arena = config.parallel.memory_limit}).has_value();
+    };
+    std::size_t first = 0, last = configs.size() - 1;
     for (; first < std::min(ways, last); ++first)
-        if (is_within(candidates[first], options, p.memory_limit))
-            return candidates[first];
-    while (first < last) {
+        if (fits(first))
+            return configs[first];
+    while (first < last) { // a binary search, because the others differ in recomputation alone
         const std::size_t middle = first + (last - first) / 2;
-        if (is_within(candidates[middle], options, p.memory_limit))
+        if (fits(middle))
             last = middle;
         else
             first = middle + 1;
     }
-    return candidates[last];
+    return configs[last];
+}
+
+RunConfig with_usual_policy(RunConfig config)
+{
+    const Bytes limit = std::exchange(config.parallel.memory_limit, 0);
+    config = policies_of(config).configs.back();
+    config.parallel.memory_limit = limit;
+    return config;
 }
 
 } // namespace trivium

@@ -1,9 +1,9 @@
-#include "compile/choose_grid.hpp"
+#include "choose/choose_grid.hpp"
 
-#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "compile/compile.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/memory_policy.hpp"
 #include "compile/describe.hpp"
 #include "config/schedules.hpp"
 
@@ -18,7 +18,7 @@ namespace trivium {
 
 namespace {
 
-struct Candidate {
+struct GridCandidate {
     i64 data, pipeline, tensor;
     i64 most_micro;      ///< maximum sequences of a microbatch, if the config does not set them
     bool sharded_enough; ///< over at least as many ranks as the config's grid
@@ -87,7 +87,7 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
 
 /// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model allow.
 void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node,
-                    std::vector<Candidate>& candidates)
+                    std::vector<GridCandidate>& candidates)
 {
     const ParallelConfig& before = config.parallel;
     const ModelConfig& m = config.model;
@@ -113,14 +113,14 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
 }
 
 /// Candidates for each of these maximum microbatch sizes, best first.
-std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
-                                      i64 ranks_per_node)
+std::vector<GridCandidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
+                                          i64 ranks_per_node)
 {
-    std::vector<Candidate> candidates;
+    std::vector<GridCandidate> candidates;
     for (const i64 most_micro : micros)
         add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
     std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
+              [](const GridCandidate& a, const GridCandidate& b) { return a.order() < b.order(); });
     return candidates;
 }
 
@@ -173,6 +173,9 @@ public:
     std::vector<Bytes> of_stages() const
     {
         const ModelConfig& m = config_.model;
+        if (config_.parallel.schedule == automatic_schedule) // its stages are not known yet
+            return std::vector<Bytes>(static_cast<std::size_t>(config_.parallel.pipeline),
+                                      static_cast<Bytes>(balanced()));
         const std::vector<int> stage_of = ranks_of_blocks(config_);
         const double table = value_ * static_cast<double>(m.vocab * m.dim);
         std::vector<Bytes> least;
@@ -221,46 +224,29 @@ bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
                   static_cast<double>(*std::max_element(least.begin(), least.end()))) <= 1;
 }
 
-struct TooLarge {};
-
 } // namespace
 
 std::vector<Bytes> least_bytes_of_stages(const RunConfig& config) { return LeastBytes(config).of_stages(); }
 
-std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& machine, Bytes most)
+std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimator, Bytes most)
 {
-    const Bytes limit = config.parallel.memory_limit;
-    CompileConfig options;
-    options.machine = machine;
-    options.runner.verify = false;
-    Bytes largest = 0;
     try {
-        if (!may_fit(config, machine, most))
+        if (!may_fit(given.config, estimator.machine(), most))
             return std::nullopt;
-        const std::vector<Bytes> least = LeastBytes(config).of_stages();
+        Candidate candidate = given.order.ranks.empty() ? choose_schedule(given.config, estimator) : given;
+        candidate.config = with_memory_policy(candidate.config, candidate.order, estimator);
+        const std::vector<Bytes> least = LeastBytes(given.config).of_stages();
         const Bytes bound = *std::max_element(least.begin(), least.end());
-        const auto included = [&](const Mesh& mesh, i64 rank) {
-            const auto stage = static_cast<std::size_t>(stage_of(mesh, rank));
-            const bool may_be_largest =
-                stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
-            return may_be_largest && is_first_of_stage(mesh, rank);
+        const auto may_be_largest = [&](i64 stage) {
+            return stage < 2 || stage + 1 == candidate.order.shape.ranks ||
+                   least[static_cast<std::size_t>(stage)] > bound * 4 / 5;
         };
-        compile_ranks(config, options, included, [&](i64, const Compiled& compiled) {
-            largest = std::max(largest, bytes_needed(compiled.memory, machine));
-            if ((limit > 0 && compiled.memory.arena > limit) || (most > 0 && largest > most))
-                throw TooLarge{};
-        });
-        return largest;
-    } catch (const TooLarge&) {
-        return std::nullopt;
-    } catch (const UserError&) {
+        const std::optional<StagesNeed> need =
+            estimator.needs(candidate, {given.config.parallel.memory_limit, most, may_be_largest});
+        return need ? std::optional(need->bytes) : std::nullopt;
+    } catch (const UserError&) { // the model does not fit the grid
         return std::nullopt;
     }
-}
-
-Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
-{
-    return plan.arena + plan.process + (machine.is_device ? 0 : plan.snapshot + plan.host_arena);
 }
 
 namespace {
@@ -275,26 +261,25 @@ bool depends_on_grid(const std::string& schedule)
 /// The first candidate that compiles within `most`. If many of the best are slightly too large, the smallest
 /// come next, so that the search ends soon.
 std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
-                                         Bytes most, const Machine& machine, const GridEffort& effort)
+                                         Bytes most, Estimator& estimator, const GridEffort& effort)
 {
+    const Machine& machine = estimator.machine();
     std::multimap<double, RunConfig> others;
     int compiled = 0;
     const auto fits = [&](const RunConfig& chosen) {
-        Activity::of_process().advance(); // each takes seconds for a large model
         ++compiled;
-        return bytes_of_largest(chosen, machine, most).has_value();
+        return bytes_of_largest({chosen, {}}, estimator, most).has_value();
     };
     const auto result = [&](RunConfig chosen) {
         if (config.parallel.schedule == automatic_schedule)
             chosen.parallel.schedule = automatic_schedule;
         return chosen;
     };
-    for (const Candidate& c : candidates_for(config, micros, ranks, machine.ranks_per_node)) {
+    for (const GridCandidate& c : candidates_for(config, micros, ranks, machine.ranks_per_node)) {
         RunConfig chosen = config_on(config, c.most_micro, c.data, c.pipeline, c.tensor);
         if (depends_on_grid(config.parallel.schedule)) {
             chosen.parallel.schedule = name_of(ScheduleKind::one_f_one_b);
             chosen.parallel.schedule_rows.clear();
-            chosen.parallel.schedule_near.clear();
         }
         const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
         if (bound > 1)
@@ -316,12 +301,12 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
 } // namespace
 
 std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory,
-                                        const Machine& machine, const GridEffort& effort)
+                                        Estimator& estimator, const GridEffort& effort)
 {
-    return first_that_fits(config, {micro_batch(config)}, ranks, memory, machine, effort);
+    return first_that_fits(config, {micro_batch(config)}, ranks, memory, estimator, effort);
 }
 
-RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine)
+RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, Estimator& estimator)
 {
     if (rank_count(config.parallel) == ranks)
         return config;
@@ -332,7 +317,8 @@ RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Ma
         smaller.push_back(micro);
     // Try smaller microbatches if the config does not set their size; if no grid fits, ignore the memory.
     for (const auto& [micros, most] : {std::pair{given, memory}, {smaller, memory}, {given, Bytes{0}}})
-        if (const std::optional<RunConfig> chosen = first_that_fits(config, micros, ranks, most, machine, {}))
+        if (const std::optional<RunConfig> chosen =
+                first_that_fits(config, micros, ranks, most, estimator, {}))
             return *chosen;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")),
                      str("the config's is ", describe_grid(config.parallel)),

@@ -1,18 +1,23 @@
-#include "compile/smaller.hpp"
+#include "choose/smaller.hpp"
 
-#include "base/activity.hpp"
 #include "base/check.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/memory_policy.hpp"
 #include "config/schedules.hpp"
 
 namespace trivium {
 
-std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Machine& machine)
+std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const Machine& machine)
 {
+    const RunConfig& config = candidate.config;
     std::vector<SmallerSetting> all;
     RunConfig last = config;
     std::string together;
     const auto add = [&](const std::string& overrides, const RunConfig& changed) {
-        all.push_back({overrides, changed});
+        const bool same = changed.parallel.schedule == config.parallel.schedule &&
+                          changed.parallel.chunks == config.parallel.chunks &&
+                          microbatch_count(changed) == microbatch_count(config);
+        all.push_back({overrides, {changed, same ? candidate.order : PipelineOrder{}}});
     };
     const auto combine = [&](const std::string& overrides) {
         together += (together.empty() ? "" : " ") + overrides;
@@ -38,7 +43,6 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::v_half, ScheduleKind::v_min}) {
         changed = config;
         changed.parallel.schedule = name_of(kind);
-        changed.parallel.schedule_rows.clear();
         changed.parallel.schedule_near.clear();
         changed.parallel.chunks = 0;
         if (config.parallel.pipeline > 1 && changed.parallel.schedule != config.parallel.schedule &&
@@ -49,7 +53,6 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     }
     changed = config;
     const i64 micro = micro_batch(config);
-    changed.parallel.schedule_rows.clear(); // orders as many microbatches as there are now
     const bool fixed = is_schedule_file(config.parallel.schedule);
     for (i64 part = fixed ? 0 : micro / 2; part >= 1; part /= 2)
         if (micro % part == 0) {
@@ -65,7 +68,6 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     if (micro > 1 && !fixed) {
         combine("train.micro_batch=1");
         last.train.micro_batch = 1;
-        last.parallel.schedule_rows.clear();
     }
     const auto is_new = [&](const std::string& overrides) {
         return overrides.find(' ') != std::string::npos;
@@ -77,34 +79,21 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     return all;
 }
 
-std::vector<std::string> settings_within(const RunConfig& config, const CompileConfig& options, Bytes limit,
+std::vector<std::string> settings_within(const Candidate& candidate, Estimator& estimator, Bytes limit,
                                          std::size_t count)
 {
     std::vector<std::string> found;
-    for (const SmallerSetting& each : smaller_settings(config, options.machine))
-        if (found.size() < count && is_within(each.config, options, limit))
+    for (const SmallerSetting& each : smaller_settings(candidate, estimator.machine())) {
+        if (found.size() == count)
+            break;
+        Candidate smaller = each.candidate;
+        if (smaller.order.ranks.empty())
+            smaller = choose_schedule(smaller.config, estimator);
+        smaller.config = with_usual_policy(std::move(smaller.config));
+        if (estimator.needs(smaller, {.arena = limit}))
             found.push_back(each.overrides);
-    return found;
-}
-
-bool is_within(const RunConfig& config, const CompileConfig& options, Bytes limit)
-{
-    struct TooLarge {};
-    RunConfig free = config;
-    free.parallel.memory_limit = 0;
-    CompileConfig quietly;
-    quietly.machine = options.machine;
-    quietly.runner.verify = false;
-    Activity::of_process().advance(); // takes seconds for a large model
-    try {
-        compile_ranks(free, quietly, is_first_of_stage, [&](i64, const Compiled& compiled) {
-            if (compiled.memory.arena > limit)
-                throw TooLarge{};
-        });
-        return true;
-    } catch (const TooLarge&) {
-        return false;
     }
+    return found;
 }
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// parallel.bucket: which collectives travel together.
+// parallel.bucket: which collectives travel together, by a mode that is not "auto".
 #include "config/run_config.hpp"
 #include "passes/bucket.hpp"
 #include "plan/bucket_plan.hpp"
@@ -30,33 +30,28 @@ struct GraphProfile {
 GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads,
                         Bytes most);
 
-/// Decides for the graphs of several stages, of which equal ones are decided once.
-class BucketChooser {
+/// Makes buckets for the graphs of several stages; equal graphs are planned once.
+class BucketPlans {
 public:
-    BucketChooser(const RunConfig& config, Machine machine) : config_(config), machine_(std::move(machine)) {}
+    /// \pre `config` outlives it
+    BucketPlans(const RunConfig& config, Machine machine) : config_(config), machine_(std::move(machine)) {}
 
-    struct Choice {
-        std::string mode; ///< "none", "block", "greedy", "global", or a number of bytes
-        BucketConfig config;
-    };
-    /// For the first rank of a stage; the other ranks of the stage use the same. "auto" becomes the mode with
-    /// the shortest step by the simulator, with this many microbatches, or two.
-    Choice choose(const Graph& graph, i64 microbatches);
-    /// The same with a mode that is not "auto". If parallel.bucket is, the mode holds for what the profile
-    /// has, and other collectives are merged up to BucketConfig::bytes.
+    /// For the first rank of a stage; the other ranks of the stage use the same. `mode`: "none", "block",
+    /// "greedy", "global", or a number of bytes. If parallel.bucket is "auto", the mode holds for what the
+    /// profile has, and other collectives are merged up to BucketConfig::bytes.
     BucketConfig with_mode(const Graph& graph, const std::string& mode);
+    GraphProfile profile(const Graph& graph) const;
+    /// The plan of a mode, made once for each profile.
+    const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);
+    const RunConfig& config() const { return config_; }
+    const Machine& machine() const { return machine_; }
+    i64 threads() const { return std::max<i64>(1, config_.parallel.threads); }
 
 private:
     struct Known {
         BucketProfile profile;
-        std::map<std::string, BucketPlan> plans{}; ///< by mode
-        std::string best{};                        ///< empty: not known yet
+        std::map<std::string, BucketPlan> plans; ///< by mode
     };
-    Known& known(const BucketProfile& profile);
-    /// The plan of a mode, made once for each profile.
-    const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);
-    Choice best(const Graph& graph, i64 microbatches);
-    i64 threads() const { return std::max<i64>(1, config_.parallel.threads); }
 
     const RunConfig& config_;
     Machine machine_;

@@ -1,8 +1,7 @@
 #pragma once
 // Chooses a grid for a number of ranks: for `plan --ranks`, and for a run that resumes on another number of
 // ranks.
-#include "config/run_config.hpp"
-#include "plan/machine.hpp"
+#include "choose/estimator.hpp"
 
 #include <optional>
 #include <vector>
@@ -23,8 +22,7 @@ namespace trivium {
 /// - A train.micro_batch of 0 becomes the largest divisor of a data rank's share that does not exceed the
 ///   microbatch on the config's grid. The global batch and the order of samples do not change.
 /// Deterministic. All functions here take a validated config. \throws UserError if no grid is found
-RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory = 0,
-                      const Machine& machine = machine_called(default_machine()));
+RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, Estimator& estimator);
 
 /// How many grids to compile: of the best, then of those that need least memory.
 struct GridEffort {
@@ -33,18 +31,15 @@ struct GridEffort {
 
 /// Like choose_grid, but nullopt if no grid fits `memory`.
 std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory,
-                                        const Machine& machine, const GridEffort& effort);
+                                        Estimator& estimator, const GridEffort& effort);
 
-/// bytes_needed() of the largest stage on the grid of `config`. nullopt if that is more than `most` (0: no
-/// limit), if the arena exceeds parallel.memory_limit, or if the model does not fit the grid.
-std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& machine, Bytes most);
+/// bytes_needed() of the largest stage on the grid of a candidate; without an order, its schedule is chosen.
+/// nullopt if that is more than `most` (0: no limit), if the arena exceeds parallel.memory_limit, or if the
+/// model does not fit the grid.
+std::optional<Bytes> bytes_of_largest(const Candidate& candidate, Estimator& estimator, Bytes most);
 
 /// A lower bound of the arena of each stage, without compiling: parameters, moments, and the activations of
 /// the microbatches in flight.
 std::vector<Bytes> least_bytes_of_stages(const RunConfig& config);
-
-/// Memory that a plan needs: the arena and the process; on a host, also the snapshot and the arena of the
-/// host.
-Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine);
 
 } // namespace trivium

@@ -1,8 +1,7 @@
-#include "compile/choose_buckets.hpp"
+#include "compile/bucket_plans.hpp"
 
 #include "base/check.hpp"
 #include "ir/collectives.hpp"
-#include "passes/fuse.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -144,16 +143,13 @@ BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
     return config;
 }
 
-BucketChooser::Known& BucketChooser::known(const BucketProfile& profile)
+const BucketPlan& BucketPlans::plan(const BucketProfile& p, const std::string& mode)
 {
-    const auto at = std::find_if(known_.begin(), known_.end(),
-                                 [&](const Known& each) { return each.profile == profile; });
-    return at != known_.end() ? *at : known_.emplace_back(Known{profile});
-}
-
-const BucketPlan& BucketChooser::plan(const BucketProfile& p, const std::string& mode)
-{
-    const auto [plan, unknown] = known(p).plans.try_emplace(mode);
+    auto at =
+        std::find_if(known_.begin(), known_.end(), [&](const Known& each) { return each.profile == p; });
+    if (at == known_.end())
+        at = known_.insert(at, Known{p, {}});
+    const auto [plan, unknown] = at->plans.try_emplace(mode);
     if (unknown)
         plan->second = mode == "none"     ? no_buckets(p)
                        : mode == "block"  ? block_buckets(p)
@@ -162,11 +158,16 @@ const BucketPlan& BucketChooser::plan(const BucketProfile& p, const std::string&
     return plan->second;
 }
 
-BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mode)
+GraphProfile BucketPlans::profile(const Graph& graph) const
+{
+    return profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
+}
+
+BucketConfig BucketPlans::with_mode(const Graph& graph, const std::string& mode)
 {
     BucketConfig config;
     if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {
-        const GraphProfile found = profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
+        const GraphProfile found = profile(graph);
         return found.config_of(plan(found.profile, mode));
     }
     config.most = config_.parallel.tile;
@@ -179,41 +180,6 @@ BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mod
         config.microbatches_by_block = false;
     }
     return config;
-}
-
-BucketChooser::Choice BucketChooser::best(const Graph& graph, i64 microbatches)
-{
-    const GraphProfile found = profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
-    const auto config_for = [&](const std::string& mode) {
-        return found.config_of(plan(found.profile, mode));
-    };
-    if (found.profile.gathers.empty() && found.profile.reductions.empty())
-        return {"block", config_for("block")};
-    if (const std::string& best = known(found.profile).best; !best.empty())
-        return {best, config_for(best)};
-    ScheduleConfig schedule;
-    schedule.microbatches = std::min<i64>(microbatches, 2);
-    schedule.place = config_.parallel.overlap;
-    Choice best;
-    Seconds least = 0;
-    for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
-        BucketConfig config = config_for(mode);
-        const Graph merged = fuse(bucket(graph, config));
-        const Seconds length =
-            simulate(merged, build_schedule(merged, schedule), machine_, threads()).length();
-        if (best.mode.empty() || length < least * (1 - 1e-9)) {
-            best = {mode, std::move(config)};
-            least = length;
-        }
-    }
-    known(found.profile).best = best.mode;
-    return best;
-}
-
-BucketChooser::Choice BucketChooser::choose(const Graph& graph, i64 microbatches)
-{
-    const std::string& asked = config_.parallel.bucket;
-    return asked == "auto" ? best(graph, microbatches) : Choice{asked, with_mode(graph, asked)};
 }
 
 } // namespace trivium

@@ -2,8 +2,9 @@
 #include "base/check.hpp"
 #include "base/units.hpp"
 #include "catch.hpp"
-#include "compile/settle.hpp"
-#include "compile/smaller.hpp"
+#include "choose/decide.hpp"
+#include "choose/memory_policy.hpp"
+#include "choose/smaller.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ using namespace trivium;
 
 namespace {
 
-RunConfig config_of(i64 data, i64 zero)
+RunConfig with_zero(i64 data, i64 zero)
 {
     RunConfig c;
     c.model.layers = 6;
@@ -67,7 +68,7 @@ TEST_CASE("model state has the bytes of ZeRO's formulas")
 {
     const i64 n = 8;
     for (i64 zero = 0; zero <= 3; ++zero) {
-        const RunConfig c = config_of(n, zero);
+        const RunConfig c = with_zero(n, zero);
         const Compiled compiled = compile_training(c, options());
         const i64 psi = parameter_count(c.model);
         INFO("zero " << zero);
@@ -118,7 +119,7 @@ TEST_CASE("gradients travel between ranks in the type of parallel.reduce, and on
 {
     const i64 zero = GENERATE(0, 1, 2, 3);
     const Precision precision = GENERATE(Precision::f32, Precision::bf16);
-    RunConfig c = config_of(4, zero);
+    RunConfig c = with_zero(4, zero);
     c.model.layers = 2;
     c.train.precision = precision;
     Bytes sent[2];
@@ -139,7 +140,7 @@ TEST_CASE("gradients travel between ranks in the type of parallel.reduce, and on
 
 TEST_CASE("full recomputation keeps one value of each layer")
 {
-    RunConfig c = config_of(1, 0);
+    RunConfig c = with_zero(1, 0);
     c.parallel.recompute = Recompute::full;
     const Compiled compiled = compile_training(c, options());
     Bytes kept = 0;
@@ -161,7 +162,7 @@ TEST_CASE("full recomputation keeps one value of each layer")
 
 TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
 {
-    RunConfig c = config_of(4, 3);
+    RunConfig c = with_zero(4, 3);
     c.model.layers = 4;
     c.parallel.bucket = "block"; // so that each setting needs less than the one before
     const auto with = [&](GatherEvery gather, ReduceEvery reduce, Recompute recompute) {
@@ -185,7 +186,7 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
         if (contracts_on && want != most && want != selective) // sanitizers take their time
             continue;
         c.parallel.memory_limit = want;
-        const RunConfig settled = settle(c, options());
+        const RunConfig settled = decide(c, options().machine).config;
         const Bytes arena = arena_of(settled);
         CHECK(arena <= want);
         CHECK(arena_of(c) == arena);
@@ -201,7 +202,7 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
             if (contracts_on && (layers != 2 || level != Recompute::full))
                 continue;
             const auto arena_in = [&](i64 count) {
-                RunConfig some = config_of(4, 3);
+                RunConfig some = with_zero(4, 3);
                 some.model.layers = c.model.layers;
                 some.parallel.recompute = level;
                 some.parallel.recompute_layers = count;
@@ -211,7 +212,7 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
             c.parallel.memory_limit = arena_in(layers);
             // Of few layers the arena may have smaller gaps, and then need no more than that of three.
             const i64 first = layers == 3 && arena_in(2) <= c.parallel.memory_limit ? 2 : layers;
-            const ParallelConfig p = settle(c, options()).parallel;
+            const ParallelConfig p = decide(c, options().machine).config.parallel;
             INFO(name_of(level) << " in " << layers << " layers");
             CHECK(p.recompute == level);
             CHECK(p.recompute_layers == first);
@@ -226,11 +227,11 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
 TEST_CASE("a limit that cannot be met names settings that meet it, and by how much it is exceeded",
           "[release]")
 {
-    RunConfig c = config_of(4, 0);
+    RunConfig c = with_zero(4, 0);
     const Bytes whole = arena_of(c);
     std::vector<Bytes> arenas;
-    for (const SmallerSetting& setting : smaller_settings(c, options().machine))
-        arenas.push_back(arena_of(setting.config));
+    for (const SmallerSetting& setting : smaller_settings({c, {}}, options().machine))
+        arenas.push_back(arena_of(setting.candidate.config));
     std::vector<Bytes> sorted = arenas;
     std::sort(sorted.begin(), sorted.end());
     c.parallel.memory_limit = sorted.at(2); // at least three settings meet it
@@ -244,20 +245,21 @@ TEST_CASE("a limit that cannot be met names settings that meet it, and by how mu
     }
     INFO(said);
     CHECK(said.find(excess + " too much") != std::string::npos);
-    const std::vector<std::string> found = settings_within(c, options(), c.parallel.memory_limit, 3);
+    Compiling estimator(options().machine);
+    const std::vector<std::string> found = settings_within({c, {}}, estimator, c.parallel.memory_limit, 3);
     std::vector<std::string> want;
     for (std::size_t i = 0; i < arenas.size() && want.size() < 3; ++i)
         if (arenas[i] <= c.parallel.memory_limit)
-            want.push_back(smaller_settings(c, options().machine)[i].overrides);
+            want.push_back(smaller_settings({c, {}}, options().machine)[i].overrides);
     CHECK(found == want);
     for (const std::string& overrides : found) {
         CHECK(said.find(overrides) != std::string::npos);
-        for (const SmallerSetting& setting : smaller_settings(c, options().machine))
+        for (const SmallerSetting& setting : smaller_settings({c, {}}, options().machine))
             if (setting.overrides == overrides) // throws if it exceeds the limit
-                CHECK_NOTHROW(compile_training(setting.config, options()));
+                CHECK_NOTHROW(compile_training(setting.candidate.config, options()));
     }
     c.model.layers = 1; // fewer do not fit either
     c.parallel.memory_limit = 1000;
-    CHECK(settings_within(c, options(), 1000, 3).empty());
+    CHECK(settings_within({c, {}}, estimator, 1000, 3).empty());
     CHECK_THROWS_AS(compile_training(c, options()), UserError);
 }

@@ -1,0 +1,58 @@
+#include "choose/decide.hpp"
+
+#include "base/check.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/memory_policy.hpp"
+#include "choose/smaller.hpp"
+
+namespace trivium {
+
+namespace {
+
+void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& estimator)
+{
+    const Bytes limit = chosen.config.parallel.memory_limit;
+    if (limit == 0 || need.largest.arena <= limit)
+        return;
+    std::string remedy;
+    for (const std::string& overrides : settings_within(chosen, estimator, limit, 3))
+        remedy += (remedy.empty() ? "" : ", or ") + overrides;
+    require_within(
+        need.largest, limit,
+        str("rank ", need.rank, chosen.config.parallel.pipeline > 1 ? str(" of stage ", need.stage) : ""),
+        remedy.empty() ? "" : "within the limit: " + remedy);
+}
+
+} // namespace
+
+Choices decide(const RunConfig& given, Estimator& estimator)
+{
+    Candidate chosen = choose_schedule(given, estimator);
+    Choices choices;
+    choices.recorded = chosen.config;
+    chosen.config.train.micro_batch = micro_batch(chosen.config);
+    chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
+    if (given.parallel.memory_limit == 0 && given.parallel.bucket != "auto") {
+        choices.buckets.assign(static_cast<std::size_t>(given.parallel.pipeline), given.parallel.bucket);
+    } else {
+        StagesNeed need = *estimator.needs(chosen, {});
+        require_limit(chosen, need, estimator);
+        choices.buckets = std::move(need.buckets);
+    }
+    choices.config = std::move(chosen.config);
+    choices.order = std::move(chosen.order);
+    return choices;
+}
+
+Choices decide(const RunConfig& config, const Machine& machine)
+{
+    Compiling estimator(machine);
+    return decide(config, estimator);
+}
+
+Compiled compile_training(const RunConfig& config, const CompileConfig& options)
+{
+    return compile_training(decide(config, options.machine), options);
+}
+
+} // namespace trivium

@@ -1,0 +1,139 @@
+#include "choose/estimator.hpp"
+
+#include "choose/choose_buckets.hpp"
+#include "compile/simulated_step.hpp"
+#include "plan/cost.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+i64 threads_of(const RunConfig& config) { return std::max<i64>(1, config.parallel.threads); }
+
+/// Adds the costs of a rank's graph to its blocks.
+void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
+{
+    const std::vector<Seconds> seconds = op_seconds(graph, machine, threads);
+    std::vector<bool> kept(graph.values.size(), false);
+    for (const Op& op : graph.ops)
+        if (op.region == Region::microbatch && op.phase != Phase::forward)
+            for (const ValueId v : op.operands)
+                kept[v.index()] = true;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        if (op.region != Region::microbatch)
+            continue;
+        StageCost& cost = costs.blocks[static_cast<std::size_t>(op.block)];
+        if (op.phase == Phase::forward)
+            for (const ValueId v : op.results)
+                if (kept[v.index()] && graph[v].lifetime == Lifetime::microbatch)
+                    cost.activations += static_cast<double>(graph[v].type.bytes());
+        if (op.attrs.tag)
+            costs.message = std::max(costs.message, seconds[i]);
+        const bool in_line = !info(op).communicates || (!op.attrs.tag && *op.attrs.axis == tensor_axis);
+        if (in_line)
+            (op.phase == Phase::forward    ? cost.forward
+             : op.phase == Phase::backward ? cost.input_gradient
+                                           : cost.weight_gradient) += seconds[i];
+    }
+}
+
+} // namespace
+
+OrderCosts BlockCosts::of(const StageConfig& stages) const
+{
+    OrderCosts made(stages.rank_of_stage.size(), {0, 0, 0, 0, message});
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        StageCost& sum = made[static_cast<std::size_t>(stages.stage_of_block[b])];
+        sum.forward += blocks[b].forward;
+        sum.input_gradient += blocks[b].input_gradient;
+        sum.weight_gradient += blocks[b].weight_gradient;
+        sum.activations += blocks[b].activations;
+    }
+    return made;
+}
+
+std::vector<std::string> Compiling::compile(const Candidate& candidate,
+                                            const std::function<bool(i64, Compiled&)>& visit,
+                                            const std::function<bool(i64)>& included)
+{
+    CompileConfig options;
+    options.machine = machine_;
+    options.runner.verify = false;
+    TrainingCompiler compiler(candidate.config, candidate.order, options);
+    BucketChooser chooser(compiler.bucket_plans());
+    std::vector<std::string> buckets(static_cast<std::size_t>(candidate.order.shape.ranks));
+    const std::string& asked = candidate.config.parallel.bucket;
+    for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank) {
+        if (!is_first_of_stage(compiler.mesh(), rank))
+            continue;
+        const i64 stage = stage_of(compiler.mesh(), rank);
+        if (included && !included(stage))
+            continue;
+        if (progress_)
+            progress_();
+        std::string& mode = buckets[static_cast<std::size_t>(stage)];
+        mode = asked == "auto"
+                   ? chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches)
+                   : asked;
+        Compiled compiled = compiler.rank(rank, mode);
+        if (!visit(rank, compiled))
+            break;
+    }
+    return buckets;
+}
+
+std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const StageLimits& limits)
+{
+    StagesNeed need;
+    bool fits = true;
+    need.buckets = compile(
+        candidate,
+        [&](i64 rank, const Compiled& compiled) {
+            const MemoryPlan& plan = compiled.memory;
+            need.bytes = std::max(need.bytes, bytes_needed(plan, machine_));
+            if (need.rank < 0 || plan.arena > need.largest.arena) {
+                need.largest = plan;
+                need.rank = rank;
+                need.stage = stage_of(compiled.programs[train_program].graph.mesh, rank);
+            }
+            return fits = (limits.arena == 0 || plan.arena <= limits.arena) &&
+                          (limits.bytes == 0 || need.bytes <= limits.bytes);
+        },
+        limits.included);
+    return fits ? std::optional(std::move(need)) : std::nullopt;
+}
+
+Score Compiling::score(const Candidate& candidate, const Machine& clock)
+{
+    Score score;
+    std::vector<SimulatedRank> ranks;
+    compile(candidate, [&](i64 rank, Compiled& compiled) {
+        score.arena = std::max(score.arena, compiled.memory.arena);
+        ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
+        return true;
+    });
+    score.step = simulate(ranks, clock, static_cast<int>(threads_of(candidate.config)),
+                          candidate.config.parallel.overlap);
+    return score;
+}
+
+BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clock)
+{
+    BlockCosts costs;
+    costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.layers + 2), {0, 0, 0, 0, 0});
+    compile(candidate, [&](i64, const Compiled& compiled) {
+        add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
+        return true;
+    });
+    return costs;
+}
+
+Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
+{
+    return plan.arena + plan.process + (machine.is_device ? 0 : plan.snapshot + plan.host_arena);
+}
+
+} // namespace trivium

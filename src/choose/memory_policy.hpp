@@ -1,0 +1,19 @@
+#pragma once
+// Values for the settings that are "auto" and trade memory for time: parallel.recompute, gather_every and
+// reduce_every.
+#include "choose/estimator.hpp"
+
+namespace trivium {
+
+/// `config` with these values. Without parallel.memory_limit: no recomputation, and what the ZeRO stage is
+/// for (gathers in each pass, reductions in each microbatch). With it: the first of these that keeps the
+/// largest rank of each stage within the limit, otherwise the last, which needs least: fewest transfers, then
+/// more of them, then selective recomputation in one layer, in two, … in all, then full recomputation in one
+/// layer, … in all. So what runs depends on the config alone, not on a machine's speed. \pre resolved and
+/// validated; the schedule has this order
+RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order, Estimator& estimator);
+
+/// The same, as if there were no limit: nothing is asked.
+RunConfig with_usual_policy(RunConfig config);
+
+} // namespace trivium
