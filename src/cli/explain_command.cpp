@@ -103,8 +103,7 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank,
     GraphProgram made =
         compile_graph(read_file(path, "graph file", static_cast<Bytes>(max_text_bytes)), path, machine, rank);
     Compiled compiled;
-    compiled.programs.push_back({std::move(made.graph), 1, std::move(made.schedule),
-                                 std::make_shared<Graph>(std::move(made.sharded))});
+    compiled.programs.push_back(std::move(made.program));
     compiled.memory = made.memory;
     propagated = std::move(made.propagated);
     return compiled;

@@ -194,28 +194,12 @@ RunConfig for_one_rank(RunConfig config)
     return config;
 }
 
-/// Makes the Steps of each program, and for all of them one arena per space.
 void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
 {
-    std::vector<Schedule*> schedules;
-    for (Program& program : compiled.programs) {
-        ScheduleConfig schedule;
-        schedule.tasks = program.tasks;
-        schedule.head = program.head;
-        schedule.microbatches = program.microbatches;
-        schedule.place = config.parallel.overlap;
-        schedule.receive_early = !machine.is_device;
-        schedule.scratch = machine.scratch;
-        program.schedule = build_schedule(program.graph, schedule);
-        schedules.push_back(&program.schedule);
-    }
-    MemoryConfig memory;
-    memory.red_zone = contracts_on ? 256 : 0;
-    compiled.memory = plan_memory(schedules, memory);
-    compiled.memory.process = machine.process;
-    memory.space = Space::host;
-    compiled.host = plan_memory(schedules, memory);
-    compiled.memory.host_arena = compiled.host.arena;
+    ArenaPlans arenas = lay_out(compiled.programs, LayOutConfig{machine.scratch, config.parallel.overlap,
+                                                                !machine.is_device, machine.process});
+    compiled.memory = arenas.device;
+    compiled.host = arenas.host;
 }
 
 } // namespace

@@ -7,23 +7,13 @@
 #include "passes/partition.hpp"
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
+#include "schedule/lay_out.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
 
 namespace trivium {
-
-/// One rank's graph with its Steps.
-struct Program {
-    Graph graph;
-    i64 microbatches = 1;
-    Schedule schedule{};
-    /// The graph of all ranks: whole shapes, and the sharding of each value. Null: there is none.
-    std::shared_ptr<const Graph> sharded{};
-    RankOrder tasks{}; ///< of the schedule; empty: plain_order()
-    i64 head = 0;      ///< of these, before the decision (schedule/unroll.hpp)
-};
 
 /// The pipeline ranks that hold a parameter or an optimizer state, by its name.
 using HoldersOf = std::map<std::string, std::vector<int>>;

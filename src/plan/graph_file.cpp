@@ -158,29 +158,25 @@ Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work)
 
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
 {
-    GraphProgram program;
+    GraphProgram made;
     Graph graph = read_graph(text, file);
     if (graph.at.empty())
         require_rank(rank, graph.mesh.ranks());
     if (graph.at.empty() && graph.mesh.ranks() > 1) {
         const WorkPrices work = work_prices(machine, graph.mesh.ranks());
         const Graph propagated = sharded_graph(std::move(graph));
-        program.sharded = decided_graph(propagated, work);
+        Graph decided = decided_graph(propagated, work);
         for (std::size_t i = 0; i < propagated.values.size(); ++i)
-            if (dim_axes(propagated.values[i].sharding) != dim_axes(program.sharded.values[i].sharding))
-                program.propagated[ValueId(i)] = propagated.values[i].sharding;
-        program.graph = rank_graph(program.sharded, rank, work);
+            if (dim_axes(propagated.values[i].sharding) != dim_axes(decided.values[i].sharding))
+                made.propagated[ValueId(i)] = propagated.values[i].sharding;
+        made.program.graph = rank_graph(decided, rank, work);
+        graph = std::move(decided);
     } else {
-        program.sharded = program.graph = std::move(graph);
+        made.program.graph = graph;
     }
-    ScheduleConfig schedule;
-    schedule.scratch = machine.scratch;
-    program.schedule = build_schedule(program.graph, schedule);
-    program.memory = plan_memory({&program.schedule}, {});
-    MemoryConfig host;
-    host.space = Space::host;
-    program.memory.host_arena = plan_memory({&program.schedule}, host).arena;
-    return program;
+    made.program.sharded = std::make_shared<const Graph>(std::move(graph));
+    made.memory = lay_out({&made.program, 1}, {machine.scratch}).device;
+    return made;
 }
 
 } // namespace trivium

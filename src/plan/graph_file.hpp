@@ -2,6 +2,7 @@
 // From a graph's text to a program: parse, verify, shard for a rank, schedule, plan the memory.
 #include "passes/partition.hpp"
 #include "plan/machine.hpp"
+#include "schedule/lay_out.hpp"
 
 #include <map>
 
@@ -10,13 +11,11 @@ namespace trivium {
 using Shardings = std::map<ValueId, Sharding>;
 
 struct GraphProgram {
-    /// The graph of all ranks with the shardings with which it runs (decided_graph); if the text is one
-    /// rank's graph, that graph.
-    Graph sharded;
-    Shardings propagated; ///< what propagation found, where it runs otherwise
-    Graph graph;          ///< the rank's graph
-    Schedule schedule;
-    MemoryPlan memory;
+    /// Program::sharded: the graph of all ranks with the shardings with which it runs (decided_graph); if the
+    /// text is one rank's graph, that graph.
+    Program program;
+    Shardings propagated; ///< the shardings that propagation found, of values that run with others
+    MemoryPlan memory;    ///< of the device arena
 };
 
 /// The graph of a file, verified. It is that of all ranks, or of one rank if it has a line `at`. Throws

@@ -9,7 +9,7 @@
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/executor.hpp"
-#include "schedule/memory.hpp"
+#include "schedule/lay_out.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -81,7 +81,7 @@ const Buffer* kept_buffer_of(const Schedule& schedule, const std::string& name)
 class RankRun {
 public:
     RankRun(const RankProgram& program, Comm& comm, const TensorSource& source)
-        : global_(program.global), graph_(program.local), comm_(comm), source_(source)
+        : global_(program.global), program_{program.local}, comm_(comm), source_(source)
     {
         if (comm.size() > 1)
             at_ = graph_.mesh.coordinates(comm.rank());
@@ -94,15 +94,10 @@ public:
     {
         std::vector<std::string> names;
         std::vector<Found> found = outputs(more, names);
-        ScheduleConfig schedule_config;
-        schedule_config.scratch = config.scratch;
-        Schedule schedule = build_schedule(graph_, schedule_config);
-        const Bytes device = plan_memory({&schedule}, {}).arena;
-        MemoryConfig host_memory;
-        host_memory.space = Space::host;
-        const Bytes host = plan_memory({&schedule}, host_memory).arena;
+        const ArenaPlans plans = lay_out({&program_, 1}, {config.scratch});
+        const Schedule& schedule = program_.schedule;
         std::optional<Arenas> arenas;
-        succeed_together(comm_, [&] { arenas.emplace(device, host); });
+        succeed_together(comm_, [&] { arenas.emplace(plans.device.arena, plans.host.arena); });
         const Mesh mesh = comm_.size() > 1 ? graph_.mesh : Mesh{};
         Grid grid(comm_, mesh, node_name(), {}, joint_axes(graph_));
         if (comm_.size() > 1)
@@ -216,7 +211,8 @@ private:
     }
 
     const Graph& global_;
-    Graph graph_;
+    Program program_;
+    Graph& graph_ = program_.graph;
     Comm& comm_;
     const TensorSource& source_;
     Coordinates at_;

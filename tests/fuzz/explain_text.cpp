@@ -36,26 +36,26 @@ void print_and_parse(const Graph& graph, Level level)
     verify(again, level);
 }
 
-void report(const GraphProgram& program)
+void report(const GraphProgram& made)
 {
-    const Graph& graph = program.graph;
+    const Graph& graph = made.program.graph;
     for (const std::string& text :
-         {sharding_table(program.sharded), communication_table(graph), flops_table(graph),
-          memory_table(program.memory), to_text(program.schedule, graph),
-          to_text(lower(program.schedule), program.schedule, graph)})
+         {sharding_table(*made.program.sharded), communication_table(graph), flops_table(graph),
+          memory_table(made.memory), to_text(made.program.schedule, graph),
+          to_text(lower(made.program.schedule), made.program.schedule, graph)})
         require(text.empty() || text.back() == '\n', "a report ends within a line");
     for (const CommunicationTotal& total : communication_totals(graph, 3))
         require(total.bytes >= 0 && total.collectives >= 0, "a sum of bytes is negative");
     totals_table(communication_totals(graph, 3));
-    for (const Buffer& buffer : program.schedule.buffers)
+    for (const Buffer& buffer : made.program.schedule.buffers)
         require(buffer.bytes >= 0 && buffer.offset >= 0 &&
                     buffer.offset <=
-                        (buffer.space == Space::device ? program.memory.arena : program.memory.host_arena) -
+                        (buffer.space == Space::device ? made.memory.arena : made.memory.host_arena) -
                             buffer.bytes,
                 "a buffer lies outside of the arena");
-    require(program.memory.lower_bound >= 0 && program.memory.lower_bound <= program.memory.arena,
+    require(made.memory.lower_bound >= 0 && made.memory.lower_bound <= made.memory.arena,
             "the arena is smaller than what lives in it");
-    const Timeline timeline = simulate(graph, program.schedule, Machine{}, 1);
+    const Timeline timeline = simulate(graph, made.program.schedule, Machine{}, 1);
     require(std::isfinite(timeline.length()) && timeline.length() >= 0, "a step takes no finite time");
 }
 
@@ -110,13 +110,13 @@ void explain_text(const std::string& text)
     const bool local = !whole.at.empty();
     print_and_parse(whole, local ? Level::local : Level::global);
     const bool divided = !local && whole.mesh.ranks() > 1;
-    print_and_parse(first.graph, local || divided ? Level::local : Level::global);
+    print_and_parse(first.program.graph, local || divided ? Level::local : Level::global);
     report(first);
-    collectives_of(first.graph);
+    collectives_of(first.program.graph);
     if (!divided)
         return;
-    print_and_parse(first.sharded, Level::sharded);
-    require_annotations(whole, first.sharded);
+    print_and_parse(*first.program.sharded, Level::sharded);
+    require_annotations(whole, *first.program.sharded);
     if (text.size() % 3 != 0) // the rest takes most of the time
         return;
     const std::vector<i64> ranks = some_ranks(whole.mesh.ranks());
@@ -124,7 +124,7 @@ void explain_text(const std::string& text)
     std::vector<Graph> graphs;
     std::vector<Schedule> schedules;
     for (const i64 rank : ranks) {
-        graphs.push_back(rank == 0 ? first.graph : rank_graph(first.sharded, rank, work));
+        graphs.push_back(rank == 0 ? first.program.graph : rank_graph(*first.program.sharded, rank, work));
         schedules.push_back(build_schedule(graphs.back(), {}));
     }
     if (whole.mesh.ranks() == static_cast<i64>(ranks.size())) {
@@ -136,7 +136,7 @@ void explain_text(const std::string& text)
     }
     const GraphProgram last = compile_graph(text, "input.graph", machine, ranks.back());
     report(last);
-    print_and_parse(last.graph, Level::local);
+    print_and_parse(last.program.graph, Level::local);
     if (whole.mesh.size(pipeline_axis) == 1 && text.size() % 4 == 0) // slow: seldom
         for (const Advice& advice : advise(whole, decided_graph(sharded_graph(whole)), 0.1, 4))
             require(advice.saved >= 0 && (advice.annotation.empty() || advice.saved > 0),

@@ -157,14 +157,10 @@ Compiled compile(const Case& c, i64 rank)
 
 void lay_out_again(Compiled& compiled)
 {
-    Program& program = compiled.programs[train_program];
-    const ScheduleConfig schedule{program.microbatches, program.tasks, runs::small_machine().machine.scratch};
-    program.schedule = build_schedule(program.graph, schedule);
     compiled.programs.resize(1); // the memory plan of `eval` was made with the old graph
-    MemoryConfig memory{256, contracts_on ? 256 : 0, 0};
-    compiled.memory = plan_memory({&program.schedule}, memory);
-    memory.space = Space::host;
-    compiled.host = plan_memory({&program.schedule}, memory);
+    ArenaPlans arenas = lay_out(compiled.programs, {runs::small_machine().machine.scratch});
+    compiled.memory = arenas.device;
+    compiled.host = arenas.host;
 }
 
 namespace {

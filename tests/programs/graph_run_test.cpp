@@ -209,17 +209,18 @@ TEST_CASE("ranks share a product as propagation found it, and the shardings of t
                                       "]\n%o = matmul(%g, %b) {rule=\"t f, f d -> t d\"} : f32[4096,64]\n"
                                       "output %o\n",
                                   "layer.graph", machine_called(machine), 0);
-                INFO(machine << " " << to_text(made.graph));
+                INFO(machine << " " << to_text(made.program.graph));
                 Flops flops = 0;
-                for (const Op& op : made.graph.ops)
-                    flops += flops_of(made.graph, op);
+                for (const Op& op : made.program.graph.ops)
+                    flops += flops_of(made.program.graph, op);
                 CHECK(flops == 4. * 4096 * 64 * static_cast<double>(columns) / 8);
+                const Graph& sharded = *made.program.sharded;
                 for (const char* name : {"h", "g"}) {
-                    const Value& all = made.sharded[made.sharded.find(name)];
-                    CHECK(local_type(all.type, dim_axes(all.sharding), made.sharded.mesh, {0, 0}) ==
-                          made.graph[made.graph.find(name)].type);
+                    const Value& all = sharded[sharded.find(name)];
+                    CHECK(local_type(all.type, dim_axes(all.sharding), sharded.mesh, {0, 0}) ==
+                          made.program.graph[made.program.graph.find(name)].type);
                     const bool differs = dim_axes(all.sharding) != DimAxes{{"x"}, {"y"}};
-                    CHECK((made.propagated.count(made.sharded.find(name)) > 0) == differs);
+                    CHECK((made.propagated.count(sharded.find(name)) > 0) == differs);
                 }
             }
 }
