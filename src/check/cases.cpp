@@ -75,7 +75,7 @@ Choice list_choice(const std::string& key, const std::vector<T>& values,
 /// Splits a data rank's share into one, a few or many microbatches. After parallel and global_batch.
 void set_microbatches(RunConfig& c, int level)
 {
-    const i64 share = c.train.global_batch / c.parallel.data;
+    const i64 share = c.train.global_batch / batch_ranks(c.parallel);
     i64 count = level == 0 ? 1 : level == 1 ? std::min<i64>(2, share) : std::min<i64>(share, 12);
     while (share % count != 0)
         count += level == 1 ? 1 : -1;
@@ -316,9 +316,8 @@ std::vector<std::string> traits_of(const RunConfig& c)
         if (holds)
             all.push_back(trait);
     };
-    note(p.data > 1, "data > 1");
-    note(p.pipeline > 1, "pipeline > 1");
-    note(p.tensor > 1, "tensor > 1");
+    for (const GridAxis& axis : grid_axes)
+        note(p.*axis.degree > 1, str(axis.name, " > 1"));
     note(p.data > 1 && p.zero > 0, str("zero ", p.zero));
     note(p.data > 1 && p.zero == 0, "data > 1 without zero");
     note(p.pipeline > 1, str("schedule ", p.schedule));

@@ -137,7 +137,7 @@ Candidate choose_schedule(const RunConfig& given, Estimator& estimator)
         return only;
     }
     const Machine clock = deciding_machine(config.parallel, estimator.machine().is_device);
-    const i64 share = config.train.global_batch / config.parallel.data;
+    const i64 share = config.train.global_batch / batch_ranks(config.parallel);
     std::optional<std::pair<Candidate, Score>> best;
     const auto look_at = [&](i64 micro) {
         RunConfig candidate = config;

@@ -55,9 +55,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
                                       {"estimated_device_hours", r.device_hours()},
                                       {"checkpoint_bytes", r.checkpoint}});
     const MemoryVerdict& m = r.memory;
-    out["grid"] = {{"data", r.config.parallel.data},
-                   {"pipeline", r.config.parallel.pipeline},
-                   {"tensor", r.config.parallel.tensor}};
+    for (const GridAxis& axis : grid_axes)
+        out["grid"][axis.name] = r.config.parallel.*axis.degree;
     out["fits"] = m.known ? nlohmann::ordered_json(m.fits) : nlohmann::ordered_json();
     out["memory_bytes_available"] = m.known ? nlohmann::ordered_json(m.available) : nlohmann::ordered_json();
     out["memory_bytes_needed"] = m.needed;

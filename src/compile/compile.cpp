@@ -47,9 +47,11 @@ ModelAxes model_axes(const RunConfig& config)
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
     ModelAxes axes;
-    axes.batch = {data_axis};
     if (shard_ranks(p) < p.data)
-        axes.batch = {replica_axis, data_axis};
+        axes.batch = {replica_axis};
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards == AxisShards::batch)
+            axes.batch.push_back(axis.name);
     axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;
     axes.split_queries = m.kv_heads < p.tensor;
@@ -60,7 +62,7 @@ ModelAxes model_axes(const RunConfig& config)
 
 GraphConfig graph_config(const RunConfig& config)
 {
-    return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision),
+    return {micro_batch(config) * batch_ranks(config.parallel), compute_type(config.train.precision),
             master_type(config.train.precision), model_axes(config), config.train.fp8};
 }
 
@@ -103,7 +105,7 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? data_axis : "";
-    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && p.data > 1;
+    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && batch_ranks(p) > 1;
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
@@ -189,7 +191,8 @@ Graph lone_graph(const Graph& sharded, PassRunner& runner)
 /// The config of a model that runs on one rank and is not trained.
 RunConfig for_one_rank(RunConfig config)
 {
-    config.parallel.data = config.parallel.tensor = config.parallel.pipeline = 1;
+    for (const GridAxis& axis : grid_axes)
+        config.parallel.*axis.degree = 1;
     config.parallel.offload = Offload::none;
     return config;
 }
@@ -229,9 +232,11 @@ std::vector<std::string> joint_axes(const Compiled& compiled)
 Mesh mesh_of(const ParallelConfig& p)
 {
     const i64 shards = shard_ranks(p);
-    Mesh mesh{{{data_axis, shards}, {pipeline_axis, p.pipeline}, {tensor_axis, p.tensor}}};
+    Mesh mesh;
     if (shards < p.data)
-        mesh.axes.insert(mesh.axes.begin(), {replica_axis, p.data / shards});
+        mesh.axes.push_back({replica_axis, p.data / shards});
+    for (const GridAxis& axis : grid_axes)
+        mesh.axes.push_back({axis.name, axis.name == std::string_view(data_axis) ? shards : p.*axis.degree});
     return mesh;
 }
 
@@ -376,7 +381,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     PassRunner runner(options.runner);
     Compiled compiled;
     const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, runner));
-    compiled.at = {0, 0, 0};
+    compiled.at.assign(grid_axes.size(), 0);
     compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
@@ -392,7 +397,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     Compiled compiled;
     GraphConfig graph = graph_config(alone);
     graph.batch = shape.batch;
-    compiled.at = {0, 0, 0};
+    compiled.at.assign(grid_axes.size(), 0);
     for (const i64 queries : {shape.prefill, i64{1}}) {
         const std::string name = queries == 1 ? "decode" : "prefill";
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);

@@ -15,7 +15,7 @@ std::string describe_model(const RunConfig& config)
 
 std::string describe_grid(const ParallelConfig& p)
 {
-    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor,
+    return str(describe_degrees(p),
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
                p.data > 1 ? str(", zero ", p.zero) : "",

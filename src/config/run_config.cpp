@@ -13,14 +13,14 @@ namespace trivium {
 
 namespace {
 
-void require(bool holds, const char* key, const std::string& problem, const std::string& remedy,
+void require(bool holds, const std::string& key, const std::string& problem, const std::string& remedy,
              const std::string& reason = "")
 {
     if (!holds)
         throw UserError({key, problem, reason, remedy});
 }
 
-void at_least(i64 least, const char* key, i64 value, i64 most = i64{1} << 31)
+void at_least(i64 least, const std::string& key, i64 value, i64 most = i64{1} << 31)
 {
     require(value >= least, key, str("must be at least ", least, ", is ", value),
             str("set it to an integer of at least ", least));
@@ -98,16 +98,14 @@ void validate_schedule(const ParallelConfig& c)
 
 void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
 {
-    at_least(1, "parallel.data", c.data);
-    at_least(1, "parallel.tensor", c.tensor);
-    at_least(1, "parallel.pipeline", c.pipeline);
     constexpr i64 most_ranks = i64{1} << 20; // the limit of a mesh (ir/limits.hpp)
-    const double ranks =
-        static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
+    double ranks = 1;
+    for (const GridAxis& axis : grid_axes) {
+        at_least(1, str("parallel.", axis.name), c.*axis.degree);
+        ranks *= static_cast<double>(c.*axis.degree);
+    }
     require(ranks <= static_cast<double>(most_ranks), "parallel",
-            str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " is more than ",
-                most_ranks, " ranks"),
-            "use smaller degrees");
+            str(describe_degrees(c), " is more than ", most_ranks, " ranks"), "use smaller degrees");
     validate_schedule(c);
     at_least(0, "parallel.threads", c.threads, 4096);
     at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);
@@ -140,9 +138,9 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),
             "set \"auto\", or remove the key and set data, tensor and pipeline");
-    require(train.global_batch % c.data == 0, "train.global_batch",
+    require(train.global_batch % batch_ranks(c) == 0, "train.global_batch",
             str(counted(train.global_batch, "sequence"), train.global_batch == 1 ? " does" : " do",
-                " not divide over ", counted(c.data, "data rank")),
+                " not divide over ", counted(batch_ranks(c), "data rank")),
             "make global_batch a multiple of parallel.data");
 }
 
@@ -156,7 +154,7 @@ void validate_size(const RunConfig& config)
     require(64 * parameters <= most, "model",
             str("has ", format_si(parameters), " parameters, more than 2^52"),
             "lower layers, dim, ffn_dim or vocab");
-    const i64 sequences = micro_batch(config) * config.parallel.data;
+    const i64 sequences = micro_batch(config) * batch_ranks(config.parallel);
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
     const double wide = static_cast<double>(std::max(m.dim, m.ffn_dim)),
                  layers = static_cast<double>(m.layers + 2);
@@ -169,6 +167,14 @@ void validate_size(const RunConfig& config)
 
 } // namespace
 
+std::string describe_degrees(const ParallelConfig& config)
+{
+    std::string text;
+    for (const GridAxis& axis : grid_axes)
+        text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
+    return text;
+}
+
 std::optional<ScheduleKind> schedule_called(std::string_view name)
 {
     const auto& names = names_of_enum<ScheduleKind>;
@@ -178,15 +184,16 @@ std::optional<ScheduleKind> schedule_called(std::string_view name)
 
 i64 micro_batch(const RunConfig& config)
 {
-    TRV_EXPECT(config.train.global_batch % config.parallel.data == 0, config.train.global_batch,
-               " sequences over ", config.parallel.data, " data ranks");
-    const i64 share = config.train.global_batch / config.parallel.data;
+    const i64 ranks = batch_ranks(config.parallel);
+    TRV_EXPECT(config.train.global_batch % ranks == 0, config.train.global_batch, " sequences over ", ranks,
+               " data ranks");
+    const i64 share = config.train.global_batch / ranks;
     return config.train.micro_batch == 0 ? share : config.train.micro_batch;
 }
 
 i64 microbatch_count(const RunConfig& config)
 {
-    return config.train.global_batch / config.parallel.data / micro_batch(config);
+    return config.train.global_batch / batch_ranks(config.parallel) / micro_batch(config);
 }
 
 std::vector<std::string> resolve_and_validate(RunConfig& config)
@@ -195,7 +202,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate(config.model);
     validate_train(config.train);
     validate_parallel(config.parallel, config.train);
-    const i64 share = config.train.global_batch / config.parallel.data;
+    const i64 share = config.train.global_batch / batch_ranks(config.parallel);
     require(share % micro_batch(config) == 0, "train.micro_batch",
             str(counted(share, "sequence"), " per data rank ", share == 1 ? "does" : "do",
                 " not divide into microbatches of ", micro_batch(config)),

@@ -324,8 +324,43 @@ struct RunConfig {
     }
 };
 
+/// What the ranks along an axis of the grid share: the sequences of a batch, the blocks of the model, or the
+/// dimensions of tensors.
+enum class AxisShards { batch, blocks, tensors };
+
+/// One axis of the grid. Mesh, checks, reports and messages follow from grid_axes.
+struct GridAxis {
+    const char* name; ///< of the mesh axis; its degree is the key parallel.NAME
+    i64 ParallelConfig::*degree;
+    AxisShards shards;
+};
+
+/// In the order of the mesh, the last axis fastest.
+inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, AxisShards::batch},
+                                      GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
+                                      GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
+
 /// Number of ranks in the grid of `config`.
-inline i64 rank_count(const ParallelConfig& config) { return config.data * config.tensor * config.pipeline; }
+inline i64 rank_count(const ParallelConfig& config)
+{
+    i64 ranks = 1;
+    for (const GridAxis& axis : grid_axes)
+        ranks *= config.*axis.degree;
+    return ranks;
+}
+
+/// Number of groups of ranks that share the sequences of a batch: the product of the degrees of these axes.
+inline i64 batch_ranks(const ParallelConfig& config)
+{
+    i64 ranks = 1;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards == AxisShards::batch)
+            ranks *= config.*axis.degree;
+    return ranks;
+}
+
+/// "data 2 x pipeline 4 x tensor 1"
+std::string describe_degrees(const ParallelConfig& config);
 
 /// Data-parallel ranks over which ZeRO shards: a divisor of `config.data`; all of them without ZeRO.
 inline i64 shard_ranks(const ParallelConfig& config)
@@ -333,7 +368,7 @@ inline i64 shard_ranks(const ParallelConfig& config)
     return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
 }
 
-/// Sequences of one microbatch. \pre parallel.data divides train.global_batch
+/// Sequences of one microbatch. \pre batch_ranks() divides train.global_batch
 i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step and data rank. \pre the same
 i64 microbatch_count(const RunConfig& config);

@@ -46,7 +46,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
 {
     const std::vector<Bytes> stages = least_bytes_of_stages(config);
     const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
-    const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) *
+    const double all = static_cast<double>(rank_count(config.parallel) / config.parallel.pipeline) *
                        std::accumulate(stages.begin(), stages.end(), 0.0);
     std::map<std::pair<int, std::string>, double> free; // by node, or by device of a node; -1: unknown
     const auto available = gather_records(grid.world(), std::pair(device, available_memory()));
