@@ -206,7 +206,7 @@ Space result_space(const Graph& graph, const Op& op)
 Flops flops_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
-    return row.flops ? row.flops(rule_of(graph, op)) : 0;
+    return row.flops ? row.flops(op, rule_of(graph, op)) : 0;
 }
 
 Bytes least_scratch_of(const Graph& graph, const Op& op)
@@ -219,7 +219,8 @@ Bytes least_scratch_of(const Graph& graph, const Op& op)
         return box_exchange_scratch(exchange_of(graph, op), exchange_rank(graph, op));
     if (!row.least_scratch)
         return 0;
-    return row.least_scratch(rule_of(graph, op), size_of(accumulator_of(graph[op.operands[0]].type.dtype)));
+    return row.least_scratch(op, rule_of(graph, op),
+                             size_of(accumulator_of(graph[op.operands[0]].type.dtype)));
 }
 
 Bytes bytes_of(const Graph& graph, const Op& op)

@@ -23,7 +23,8 @@ bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
            std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
 }
 
-Flops all_factors(const FactorRule& rule) // a product: one multiply-add per combination of factor indices
+Flops all_factors(const Op&,
+                  const FactorRule& rule) // a product: one multiply-add per combination of factor indices
 {
     Flops product = 2;
     for (const Factor& f : rule.factors)
@@ -33,7 +34,7 @@ Flops all_factors(const FactorRule& rule) // a product: one multiply-add per com
 
 /// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half of them
 /// plus the diagonal.
-Flops causal_attention(const FactorRule& rule)
+Flops causal_attention(const Op&, const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
     const Flops s = size("s"), t = size("t");
@@ -42,34 +43,34 @@ Flops causal_attention(const FactorRule& rule)
 }
 
 /// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
-Bytes attention_tiles(const FactorRule& rule, Bytes element)
+Bytes attention_tiles(const Op&, const FactorRule& rule, Bytes element)
 {
     return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
 }
 
 /// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics per query.
-Bytes attention_grad_tiles(const FactorRule& rule, Bytes element)
+Bytes attention_grad_tiles(const Op& op, const FactorRule& rule, Bytes element)
 {
     const Bytes sums = 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
     const Bytes statistics =
         8 * size_of(rule, "b") * size_of(rule, "g") * round_up(size_of(rule, "s") * size_of(rule, "r"), 64);
-    return std::max(attention_tiles(rule, element) + sums, statistics);
+    return std::max(attention_tiles(op, rule, element) + sums, statistics);
 }
 
 /// A double per block of 16384 numbers.
-Bytes block_sums(const FactorRule& rule, Bytes)
+Bytes block_sums(const Op&, const FactorRule& rule, Bytes)
 {
     return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
 }
 
 /// The order of the sorted elements, as i32.
-Bytes order_of_elements(const FactorRule& rule, Bytes)
+Bytes order_of_elements(const Op&, const FactorRule& rule, Bytes)
 {
     return 4 * element_count(rule.shape_of(rule.operands[0]));
 }
 
 /// dV, dP, dQ, dK are model FLOPs; recomputing Q K' is not counted.
-Flops causal_attention_grad(const FactorRule& rule) { return 2 * causal_attention(rule); }
+Flops causal_attention_grad(const Op& op, const FactorRule& rule) { return 2 * causal_attention(op, rule); }
 
 const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
 

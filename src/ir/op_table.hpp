@@ -88,12 +88,12 @@ struct OpInfo {
     AttrSet of_part{}; ///< those of `may_have` that `localize` adds: a graph of all ranks has none
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model FLOPs; null: not counted.
-    Flops (*flops)(const FactorRule&) = nullptr;
+    Flops (*flops)(const Op&, const FactorRule&) = nullptr;
     std::vector<Alias> in_place{};
     ScratchKind scratch = ScratchKind::none;
     /// Minimum scratch of the op's own kernel (on one thread), from its rule and the bytes of an accumulator
     /// element; null: the fixed budget of its kind is enough.
-    Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
+    Bytes (*least_scratch)(const Op&, const FactorRule&, Bytes element) = nullptr;
     bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;    ///< the last operand's pattern repeats
     bool linear = false;      ///< partial sums of its operands give a partial sum of its result (is_linear)

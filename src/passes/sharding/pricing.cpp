@@ -53,7 +53,7 @@ double Pricing::work(const Op& op, const OpSharding& sharding, const Assignment&
     for (const PartList& axes : assignment)
         for (const PartId part : axes)
             parts *= static_cast<double>(parts_[part].size);
-    const double flops = info(op).flops ? info(op).flops(sharding.rule()) : 0;
+    const double flops = info(op).flops ? info(op).flops(op, sharding.rule()) : 0;
     const DType type = op.operands.empty() ? DType::f32 : g_[op.operands[0]].type.dtype;
     return (touching * touched + work_.flop(type) * flops) / parts;
 }
