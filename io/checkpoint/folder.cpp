@@ -172,7 +172,7 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         }
     }
     sync_path(dir);
-    remove_all(old);
+    remove_if_possible(old); // the new one is in place
 }
 
 void mark_latest(const std::string& dir, const std::string& name)

@@ -63,6 +63,8 @@ void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double
 std::vector<ChartMark> marks_of(const RunFiles& run)
 {
     std::vector<ChartMark> marks;
+    if (run.metrics.steps.empty())
+        return marks;
     const auto label_of = [](const Launch& l) { return l.ranks > 0 ? counted(l.ranks, "rank") : ""; };
     if (std::any_of(run.launches.begin(), run.launches.end(),
                     [&](const Launch& l) { return l.ranks != run.launches.front().ranks; }))

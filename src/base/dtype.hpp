@@ -47,7 +47,9 @@ constexpr std::optional<DType> tensor_type_named(std::string_view name)
 
 /// The element type that a C++ type stands for.
 template <class T>
-inline constexpr DType dtype_of = DType::f32;
+inline constexpr DType dtype_of = T::has_no_element_type;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
 template <>
 inline constexpr DType dtype_of<double> = DType::f64;
 template <>

@@ -113,7 +113,7 @@ void adamw_part(const Exec& exec, const AdamwBlocks<Real, Gradient>& part, const
         });
 }
 
-/// rule(first, size, row) for blocks of n numbers.
+/// f(row, begin, size) for blocks of n numbers.
 template <class Real, class F>
 void for_blocks(const Exec& exec, const char* name, i64 n, F f)
 {

@@ -178,6 +178,12 @@ def bare_runs(folder, rng):
         (folder / "metrics.jsonl").write_text(text)
         _, page = report(folder)
         assert not page.charts() and page.by_id("loss") is None
+    lines(folder / "launches.jsonl", [{"launch": i, "event": "start", "time": "2026-11-21T22:00:00Z", "job": "1", "restart": 0, "ranks": i, "nodes": 1, "grid": "", "step": 0}
+                                      for i in (1, 2)])  # killed before its first step, then on two ranks
+    for text in ("", '{"step":1,"lo'):
+        (folder / "metrics.jsonl").write_text(text)
+        _, page = report(folder)
+        assert not page.charts() and [row[1] for row in page.rows("launches")] == ["1", "2"], page.rows("launches")
     (folder / "launches.jsonl").write_text('{"launch":1,"ev\n[]\n5\n{"launch":"x","event":"start"}\n')
     report(folder)
     bad = subprocess.run([TRIVIUM, "metrics", "report", str(folder / "none"), "--output", str(folder / "r.html")], stderr=subprocess.PIPE, text=True)
