@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <thread>
@@ -17,6 +18,9 @@ namespace trivium {
 FolderLock::FolderLock(const std::string& folder, const LockPatience& patience, const std::string& content)
     : descriptor_(open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666))
 {
+    if (descriptor_ < 0)
+        log_warning(str(folder, "/.lock cannot be opened (", std::strerror(errno),
+                        "): a second run in this folder would not be noticed"));
     const auto is_held = [&] {
         return descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     };

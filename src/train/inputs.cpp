@@ -25,8 +25,7 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
         checkpoint.state().tokenizer; // empty: imported with a tokenizer that Trivium cannot read
     if (!theirs.empty() && theirs != tokenizer)
         throw UserError(
-            {place,
-             "has a different tokenizer from the one with which " + checkpoint.path() + " was trained with",
+            {place, "has a different tokenizer from the one with which " + checkpoint.path() + " was trained",
              tokenizer + " and " + theirs, "use the model's tokenizer"});
 }
 
