@@ -88,6 +88,11 @@ std::vector<GradientCase> elements()
                                                         constant(b, DType::f64, {3, 4}, 2)});
                        return {b.op1(K::power, {x, y})};
                    }});
+    all.push_back(
+        {"power of zero to zero", [](Builder& b) -> V { // 1 for any base, whose gradient is 0
+             const ValueId x = with_zeros(b, positive(b, parameter(b, "x", {3, 4})), 2);
+             return {b.op1(K::power, {x, constant(b, DType::f64, {3, 4}, 0)}), b.op1(K::negate, {x})};
+         }});
     all.push_back({"maximum of equal operands", [](Builder& b) -> V {
                        const ValueId x = parameter(b, "x", {3, 4});
                        return {b.op1(K::maximum, {x, x}), b.op1(K::minimum, {x, x})};
