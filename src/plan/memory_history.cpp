@@ -222,7 +222,7 @@ std::string memory_chart(const MemoryHistory& history, const Schedule& schedule)
             out << (some ? ", " : "") << kind_letters[kind] << " " << name_of(static_cast<MemoryKind>(kind));
             some = true;
         }
-    out << "\n  parts: p prologue, f forward, b backward, e epilogue; a column is "
+    out << "\n  parts: p prologue, f forward, b backward, w weight gradients, e epilogue; a column is "
         << (history.length + columns - 1) / columns << " of " << history.length
         << " Steps and shows its highest moment\n";
     return out.str();

@@ -76,7 +76,7 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
         axes.push_back(axis);
     axes.push_back(world_axis);
     for (const std::string& axis : axes)
-        for (const std::string_view part : {"prologue", "forward", "backward", "epilogue"})
+        for (const std::string_view part : {"prologue", "forward", "backward", "weights", "epilogue"})
             for (const Op& op : graph.ops) {
                 if (!info(op).communicates || *op.attrs.axis != axis || part_of_step(op) != part)
                     continue;
@@ -121,7 +121,7 @@ std::string totals_table(const std::vector<CommunicationTotal>& totals)
         << "\n";
     for (const CommunicationTotal& t : totals) {
         const bool sum = t.part == "step";
-        const bool each = t.part == "forward" || t.part == "backward";
+        const bool each = t.part != "prologue" && t.part != "epilogue";
         out << "  " << std::left << std::setw(10) << t.axis << std::setw(26)
             << (sum    ? "= an optimizer step"
                 : each ? str(t.part, " of a microbatch, x", t.times)

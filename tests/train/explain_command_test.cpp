@@ -85,6 +85,17 @@ TEST_CASE("pipeline stages send one activation forward and one gradient back per
     CHECK(total(totals, "pipeline", "backward")["bytes_sent"] == 0);
 }
 
+TEST_CASE("a split backward pass sends the same bytes for gradients as a whole one")
+{
+    std::vector<std::string> grid{"parallel.pipeline=2", "parallel.data=2", "parallel.zero=2",
+                                  "train.micro_batch=2", "parallel.schedule=1f1b"};
+    const json whole = total(totals_of(2, grid), "data", "step");
+    grid.back() = "parallel.schedule=zb-h1";
+    const json totals = totals_of(2, grid);
+    CHECK(total(totals, "data", "weights")["collectives"] > 0);
+    CHECK(total(totals, "data", "step")["bytes_sent"] == whole["bytes_sent"]);
+}
+
 TEST_CASE("the report has totals and a legend, and its graph still parses")
 {
     const Folder folder;

@@ -133,6 +133,13 @@ TEST_CASE("suggested settings fit", "[release]")
     for (std::string word; words >> word;)
         next.push_back(word);
     CHECK(plan_json(folder, next)["fits"] == true);
+    // "auto" recomputes nothing without a limit, so more recomputation is among the suggestions.
+    next = given;
+    next[2] = "parallel.recompute=none";
+    const auto none = plan_json(folder, next)["remedy"];
+    next[2] = "parallel.recompute=auto";
+    CHECK(none.get<std::string>().starts_with("parallel.recompute="));
+    CHECK(plan_json(folder, next)["remedy"] == none);
 }
 
 TEST_CASE("where no setting is enough, shorter sequences are suggested only if they help")
