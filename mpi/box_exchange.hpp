@@ -1,25 +1,27 @@
 #pragma once
-// Moves a tensor from one distribution over a group to another, in one exchange: an all-gather, an
-// all-to-all, a permutation, a halo, or any other.
+// Redistributes a tensor over a group in one exchange: an all-gather, an all-to-all, a permutation, a halo
+// exchange, or any other.
 //
-// Each member owns a box of the tensor and needs a box (ir/exchange.hpp). It sends each peer the part of its
-// own box that the peer needs. Parts that are contiguous in a box travel from and to it; others are packed.
+// Each member owns a box of the tensor and needs a box (ir/exchange.hpp). It sends each peer the intersection
+// of its owned box with the box that the peer needs. Intersections that are contiguous in the owned or the
+// needed box are sent or received in place; others are packed into scratch.
 #include "ir/exchange.hpp"
 #include "mpi/collective_rounds.hpp"
 
 namespace trivium {
 
-/// The exchange of a rank as copies of blocks and pieces for its peers; nothing is combined. `keep` copies
-/// what the rank owns itself. \pre as for BoxExchange
+/// The exchange as the Round of one rank, without a combination; `keep` copies the intersection of the rank's
+/// own two boxes. \pre and errors as for BoxExchange
 Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch);
 
-/// An exchange of boxes bound to its memory. It may run many times.
+/// An exchange of boxes bound to its buffers. It may run many times.
 class BoxExchange {
 public:
-    /// `in` is the box that this rank owns, `out` the one that it needs, both row-major and dense; they must
-    /// not overlap. All members pass the same shape. \pre scratch has box_exchange_scratch() bytes, aligned
-    /// to 64 \throws InternalError if not, and on all members alike if boxes do not fit the group or each
-    /// other, owned ones overlap, or nobody owns a cell that some rank needs
+    /// `in` contains the box that this rank owns, `out` gets the box that it needs, both row-major and dense;
+    /// they must not overlap. All members pass the same shape. `comm` and the buffers must outlive this
+    /// object. \pre scratch has box_exchange_scratch() bytes, aligned to 64 \throws InternalError if not; on
+    /// all members if the boxes do not fit the group or each other, owned boxes overlap, or no rank owns an
+    /// element that some rank needs
     BoxExchange(Comm& comm, const BoxExchangeShape& shape, const void* in, void* out, Piece scratch);
 
     // As for Collective, together with which it may run concurrently.

@@ -2,17 +2,17 @@
 // Collectives over a Comm: all-gather, reduce-scatter and all-reduce of tensors, in rounds that overlap with
 // computation.
 //
-// A reduction adds (or multiplies, …) in rank order, in f32 (f64 for f64), independent of size, offset,
-// bucket and scratch: every rank sends each peer its contribution to the peer's shard, and the peer adds. So
-// merging or moving collectives changes no bit. bf16 is added in f32 and rounded once. i32 wraps. In large
-// groups ranks forward each other's contributions (collective_radix), unchanged, which changes no bit either.
+// A reduction combines contributions in rank order, in f32 (f64 for f64; i32 for i32, which wraps); bf16 is
+// rounded once. Every rank sends each peer its contribution to the peer's shard, and the peer combines. In
+// large groups, ranks forward contributions unchanged (collective_radix). So the bits do not depend on size,
+// offset, bucket, scratch and radix: merging or moving collectives changes no bit.
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 
 namespace trivium {
 
-/// One tensor of a collective, seen as [outer, extent, inner] elements, row-major and dense; `extent` is the
-/// dimension that part_of() shards over the group.
+/// One tensor of a collective, seen as [outer, extent, inner] elements, row-major and dense. part_of() shards
+/// `extent` over the group: a rank's shard is [outer, part, inner].
 ///   all_gather:      in [outer, part, inner]   -> out [outer, extent, inner]
 ///   reduce_scatter:  in [outer, extent, inner] -> out [outer, part, inner]
 ///   all_reduce:      in, out [outer, extent, inner]; out may be in
@@ -26,38 +26,41 @@ enum class CollectiveKind { all_gather, reduce_scatter, all_reduce };
 
 struct CollectiveShape {
     CollectiveKind kind = CollectiveKind::all_gather;
-    DType type = DType::f32;        ///< any type; for reductions f64, f32, bf16 or i32
+    DType type = DType::f32;        ///< any type; for reductions f64, f32, bf16, or i32 (not by lse)
     Combine combine = Combine::sum; ///< of a reduction
     std::vector<Operand> operands;  ///< a bucket: several tensors in one collective
-    int radix = 0;                  ///< of the exchange; 0: collective_radix()
+    int radix = 0;                  ///< of the exchange, see collective_radix(); 0: its result
 };
 
-/// How a group exchanges shards of at most `shard` bytes. `ranks`: each rank with each other one directly, in
-/// ranks - 1 messages. Less, for large groups: in ⌈log_radix ranks⌉ phases of at most radix - 1 messages, in
-/// which ranks forward each other's pieces, so that a piece travels up to as many times as there are phases
-/// (J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
-/// systems", IEEE TPDS 8 (11), 1997, sections 3 and 4).
+/// The radix with which a group exchanges shards of at most `shard` bytes. A radix of `ranks` (at least 2):
+/// each rank sends directly to each other rank, ranks - 1 messages. A smaller radix, for large groups:
+/// ⌈log_radix ranks⌉ phases of at most radix - 1 messages, in which ranks forward each other's shards, so
+/// that a shard is sent up to once per phase (J. Bruck et al., "Efficient algorithms for all-to-all
+/// communications in multiport message-passing systems", IEEE TPDS 8 (11), 1997, sections 3 and 4).
 int collective_radix(int ranks, Bytes shard);
 
-/// Minimum scratch, and the scratch for a single round; with less, a collective takes more rounds and gives
-/// the same bits. The same on every rank. Tensors that are sent and received in place (one operand, outer =
-/// 1) need no scratch for a gather, and only room for the peers' contributions for a reduction.
+/// Scratch of a collective, the same on every rank: the minimum, and the scratch for a single round. With
+/// less than `best`, the collective takes more rounds and gives the same bits. If the radix is `ranks`,
+/// shards of a single operand with outer = 1 (or of an all_reduce) are sent and received in place: a gather
+/// needs no scratch, and a reduction only room for the peers' contributions.
 struct CollectiveScratch {
     Bytes least = 0, best = 0;
 };
 CollectiveScratch collective_scratch(const CollectiveShape& shape, int ranks);
 
-/// A collective bound to its memory. It may run many times.
+/// A collective bound to its buffers. It may run many times.
 class Collective {
 public:
-    /// \pre scratch has at least collective_scratch().least bytes, aligned to 64, and the same size on all
-    /// members. \throws InternalError if not, and for a reduction of other types, or of i32 by lse
+    /// `comm` must outlive it. \pre scratch has at least collective_scratch().least bytes, aligned to 64, and
+    /// the same size on all members \throws InternalError if not, and for a reduction of a type that has none
+    /// (see CollectiveShape)
     Collective(Comm& comm, CollectiveShape shape, Piece scratch);
     ~Collective();
     Collective(Collective&&) noexcept;
 
     /// Packs and posts the first round. All members start their collectives on one Comm in the same order.
-    /// Several may run concurrently, each at its own pace. Operands and scratch must not be used until done.
+    /// Several may run concurrently, each at its own pace. Until the collective is done, the caller must not
+    /// use operands and scratch.
     void start();
     /// Advances without waiting; true when done.
     bool progress();

@@ -1,6 +1,7 @@
 #pragma once
-// Which bytes of a bucket belong to which rank. The shards [outer, part, inner] of all operands of a rank,
-// dense and concatenated, are its stream. A collective moves the streams window by window.
+// Which bytes of a bucket belong to which rank. The packed shard of a rank consists of its shards [outer,
+// part, inner] of all operands, dense and concatenated. A round of a collective moves one window [begin, end)
+// of each packed shard.
 #include "mpi/collective.hpp"
 
 #include <algorithm>
@@ -10,22 +11,23 @@ namespace trivium {
 
 class CollectiveLayout {
 public:
-    /// An all_reduce may choose its shards: it sees operands as [1, elements, 1]. Empty operands are dropped.
+    /// For an all_reduce, any elements may form the shards: operands are seen as [1, elements, 1]. Drops
+    /// empty operands.
     CollectiveLayout(const CollectiveShape& shape, int ranks);
 
-    /// Consecutive rows of elements of a stream.
+    /// Consecutive rows of elements of a packed shard.
     struct Block {
         const Operand* operand;
         i64 whole;     ///< index of the first element in [outer, extent, inner]
-        i64 stride;    ///< between rows in [outer, extent, inner]
+        i64 stride;    ///< between rows in [outer, extent, inner], in elements
         i64 part;      ///< index of the first element in [outer, part, inner], where the rows are consecutive
         i64 at;        ///< index of the first element in the window
         i64 rows, row; ///< number of rows, elements per row
     };
 
-    /// Number of elements of a rank's stream; that of rank 0 is the longest.
+    /// Number of elements of a rank's packed shard; rank 0 has the most.
     i64 elements(int rank) const;
-    /// A single operand with contiguous shards: windows are contiguous in it.
+    /// Whether there is one operand, with contiguous shards: windows are contiguous in it.
     bool dense() const
     {
         return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1);
@@ -33,10 +35,10 @@ public:
     int ranks() const { return ranks_; }
     const std::vector<Operand>& operands() const { return operands_; }
 
-    /// The blocks of the window [begin, end) of a rank's stream, in order.
+    /// Visits the blocks of the window [begin, end) of a rank's packed shard, in order.
     template <class Visit>
     void for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const;
-    /// The window as one row, if it is contiguous in the whole tensor or in the shard.
+    /// The window as one row, if it is contiguous in the shard (`in_part`) or in the whole tensor.
     std::optional<Block> one_row(int rank, i64 begin, i64 end, bool in_part) const;
 
 private:
@@ -47,7 +49,7 @@ private:
 template <class Visit>
 void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const
 {
-    i64 first = 0; // offset of the operand in the stream
+    i64 first = 0; // offset of the operand in the packed shard
     for (const Operand& operand : operands_) {
         if (first >= end)
             return;

@@ -9,22 +9,23 @@ namespace trivium {
 struct CopyBlock {
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
-    Bytes row = 0; ///< contiguous bytes
+    Bytes row = 0; ///< contiguous bytes per row
     i64 rows = 1;
-    Bytes to_stride = 0, from_stride = 0; ///< between rows
+    Bytes to_stride = 0, from_stride = 0; ///< between rows, in bytes
 };
 
-/// Rows of elements that are combined over the ranks. Row r of this rank is at own + r * own_stride; that of
-/// another rank is in its slot at element at + r * row. The results are dense in `out`, which may be `own`.
+/// Rows of elements that are combined over the ranks. Row r of this rank begins at own + r * own_stride, row
+/// r of another rank at element at + r * row of that rank's slot. The results are dense in `out`, which may
+/// be `own`.
 struct CombineBlock {
     std::byte* out = nullptr;
     const std::byte* own = nullptr;
-    i64 own_stride = 0; ///< in elements, like all below
+    i64 own_stride = 0; ///< in elements, like the members below
     i64 at = 0;
     i64 rows = 1, row = 0;
 };
 
-/// Everything that is combined at once, in rank order, like combine_parts().
+/// The reductions of one round, in rank order as in combine_parts().
 struct Combination {
     DType type = DType::f32;
     Combine combine = Combine::sum;
@@ -41,12 +42,12 @@ struct Combination {
 };
 
 struct Round {
-    std::vector<CopyBlock> pack; ///< before the exchange
-    std::vector<ConstPiece> sends;
-    std::vector<Piece> receives; ///< by rank; that of this rank is empty
-    std::vector<CopyBlock> keep; ///< copies concurrent with the exchange
-    Combination combination;     ///< after the exchange; may be empty
-    std::vector<CopyBlock> spread;
+    std::vector<CopyBlock> pack;   ///< before the exchange
+    std::vector<ConstPiece> sends; ///< by rank; empty for this rank
+    std::vector<Piece> receives;   ///< by rank; empty for this rank
+    std::vector<CopyBlock> keep;   ///< copies concurrent with the exchange
+    Combination combination;       ///< after the exchange; may be empty
+    std::vector<CopyBlock> spread; ///< copies after the combination
 };
 
 /// Copies each whole operand from `in` to `out`: the collective of a single rank.
@@ -54,11 +55,10 @@ std::vector<CopyBlock> copies_of_whole(const CollectiveShape& shape);
 
 class CollectiveRounds {
 public:
-    /// \throws InternalError if the scratch is too small or not aligned to 64, and for a reduction as in
-    /// Collective
+    /// \throws InternalError as Collective
     CollectiveRounds(CollectiveShape shape, int ranks, int rank, Piece scratch);
 
-    /// Back to the first round.
+    /// Returns to the first round.
     void rewind();
     /// False after the last round; otherwise `round` is the next one, in reused memory.
     bool next(Round& round);
@@ -85,31 +85,32 @@ private:
     void scatter(Round& round) const;
     void gather(Round& round) const;
 
-    // In phases: a rank holds one block per rank, by distance. When it scatters, block d is on its way to the
-    // rank that was d behind it at the start; when it gathers, it is of the rank d before this one.
+    // In phases, a rank holds one block per rank, by distance modulo the number of ranks. While it scatters,
+    // block d is on its way from some rank r to rank r + d, and at the end is the contribution of the rank d
+    // before this one. While it gathers, block d is the shard of the rank d before this one.
     int rank_at(i64 distance) const
     {
         return static_cast<int>(((rank_ + distance) % ranks_ + ranks_) % ranks_);
     }
     std::byte* held(i64 block) const { return held_ + slot_ * block; }
-    i64 weight(int phase) const; ///< radix to this power
+    i64 weight(int phase) const; ///< radix to the power `phase`
     void scatter_phase(Round& round) const;
     void gather_phase(Round& round) const;
-    /// Copies the window of `peer`'s stream out of the whole tensors, or this rank's own one to gather.
+    /// Copies the window of `peer`'s packed shard out of the whole tensors; pack_own: this rank's, to gather.
     void pack_for(int peer, std::byte* to, std::vector<CopyBlock>& copies) const;
     void pack_own(std::byte* to, std::vector<CopyBlock>& copies) const;
-    /// The reverse of pack_for, of a shard that was gathered.
+    /// The reverse of pack_for, for a window that was gathered.
     void spread_of(int peer, const std::byte* from, std::vector<CopyBlock>& copies) const;
     void keep_own(Round& round) const;
-    /// `slots`: contributions of the peers, by rank.
+    /// `slots`: the peers' contributions, by rank.
     void combine_received(Round& round, const std::byte* slots) const;
 
     CollectiveShape shape_;
     int ranks_, rank_;
     CollectiveLayout layout_;
-    Bytes element_;                 ///< size of an element
-    i64 window_ = 0;                ///< elements of each stream that move in a round
-    Bytes slot_ = 0;                ///< size of a window in the scratch
+    Bytes element_;                 ///< size of an element, in bytes
+    i64 window_ = 0;                ///< elements of each packed shard that move in a round
+    Bytes slot_ = 0;                ///< bytes of a window in the scratch
     std::byte *packed_, *received_; ///< slots, by peer
     i64 begin_ = 0;                 ///< start of the next round's windows
     bool gathering_ = false;        ///< otherwise scattering

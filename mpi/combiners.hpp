@@ -1,6 +1,6 @@
 #pragma once
-// Internal: how two contributions are combined, on the host and on a device: mpi/combine.cpp and
-// mpi/nccl/tiles.hpp. Elements are combined as f64 for f64, as i32 for i32, otherwise as f32.
+// Internal: combines two contributions, on the host (mpi/combine.cpp) and on a device (mpi/nccl/tiles.hpp).
+// Elements are combined as f64 for f64, as i32 for i32, otherwise as f32.
 #include "base/bf16.hpp"
 #include "ir/mesh.hpp"
 
@@ -45,7 +45,7 @@ struct Product {
     }
 };
 
-/// The first one if they are equal (also 0 and -0). A NaN if one is.
+/// `a` if they are equal (also 0 and -0). NaN if `a` or `b` is NaN.
 struct Max {
     template <class A>
     TRV_HOST_DEVICE static A of(A a, A b)
@@ -57,6 +57,7 @@ struct Max {
     }
 };
 
+/// Like Max for equal numbers and NaN.
 struct Min {
     template <class A>
     TRV_HOST_DEVICE static A of(A a, A b)
@@ -68,12 +69,13 @@ struct Min {
     }
 };
 
+/// log(exp(a) + exp(b)) without overflow; -inf is the identity.
 struct LogSumExp {
     template <class A>
     TRV_HOST_DEVICE static A of(A a, A b)
     {
         const A high = a < b ? b : a, low = a < b ? a : b;
-        if ((std::isinf(low) && low < 0) || (std::isinf(high) && high == low)) // both are the identity
+        if ((std::isinf(low) && low < 0) || (std::isinf(high) && high == low)) // the identity, or inf - inf
             return high;
         return high + std::log1p(std::exp(low - high));
     }

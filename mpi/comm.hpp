@@ -4,9 +4,9 @@
 //
 // Between two ranks of a communicator, exchanges with the same tag match in the order in which they start,
 // and so do messages with the same tag. Several transfers may run concurrently. Their memory must not change
-// until they are done. Pieces may be larger than 2 GiB. Only one thread of a rank calls. Every call throws
-// IoError if the network fails and InternalError if sizes do not match; between threads, ThreadsFailed if
-// another rank has failed.
+// until they are done, and the Comm must outlive them. Pieces may be larger than 2 GiB. Only one thread of a
+// rank may call (with MPI, the thread that made the Session). Every call throws IoError if the network fails
+// and InternalError if sizes do not match; between threads, ThreadsFailed if another rank has failed.
 #include "base/check.hpp"
 #include "base/units.hpp"
 
@@ -38,7 +38,8 @@ public:
     virtual bool test() = 0;
     /// Returns when done.
     virtual void wait() = 0;
-    /// World ranks that it still waits for, if the back-end knows them. Only before it is done.
+    /// World ranks of the peers that have not done their side yet; empty if the back-end does not know them.
+    /// \pre the request is not done
     virtual std::vector<int> waits_for() const { return {}; }
 };
 
@@ -51,7 +52,7 @@ public:
 class Comm {
 public:
     static constexpr int message_tags = 1024;  ///< number of tags for messages
-    static constexpr int control_tag = 1023;   ///< of the messages of the host's control
+    static constexpr int control_tag = 1023;   ///< of the collectives for small values, below
     static constexpr int exchange_tags = 1024; ///< number of tags for exchanges
 
     Comm(const Comm&) = delete;
@@ -78,9 +79,9 @@ public:
 
     // For the host's control. All members start these two in the same order; several may run concurrently.
 
-    /// Bitwise or of all members' `flags`, in place.
+    /// Bitwise or of all members' `flags`, in place; `flags` must exist until the request is done.
     virtual std::unique_ptr<Request> any(u64& flags);
-    /// Member 0's piece, on all. \pre the same size on all members
+    /// Copies member 0's piece to all members. \pre the same size on all members
     virtual std::unique_ptr<Request> broadcast(Piece piece);
 
     /// All members call it, each with the members of its new group (ranks of this Comm, ascending). The
@@ -109,26 +110,26 @@ private:
 std::unique_ptr<Comm> make_self_comm(int world_rank = 0);
 
 /// Runs `body` on `ranks` threads of this process, each with a Comm of all threads. Returns when all are
-/// done. If one throws, pending and later transfers of the others throw too, and the first error is rethrown
-/// here. The same happens if a rank waits for one that has returned (InternalError), where processes would
-/// hang.
+/// done. If one throws, pending and later transfers of the others throw ThreadsFailed, and the first error is
+/// rethrown here. The same happens if a rank waits for one that has returned (InternalError), where processes
+/// would hang.
 void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
-// Collectives for small values of the host. All members call them. A rank's messages grow with the logarithm
-// of the ranks.
+// Collectives for small values of the host. All members call them. A rank sends and receives O(log ranks)
+// messages.
 
-/// Member 0's text, on all.
+/// Member 0's text, on all members.
 std::string share_text(Comm& comm, const std::string& text);
-/// Each member's text on rank 0; nothing on the other ranks.
+/// Each member's text, by rank, on rank 0; empty on the other ranks.
 std::vector<std::string> gather_to_first(Comm& comm, const std::string& text);
-/// Each member's text, by rank, on all.
+/// Each member's text, by rank, on all members.
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
-/// Each member's number, by rank, on all.
+/// Each member's number, by rank, on all members.
 std::vector<u64> gather_numbers(Comm& comm, u64 number);
-/// Bitwise or over all members: what all must react to (a signal, a failure).
+/// Bitwise or of all members' `flags`: events to which all must react (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 
-/// The same in two parts, with other work between them.
+/// agree() in two halves: the constructor starts it, wait() completes it, and other work may run in between.
 class Agreement {
 public:
     Agreement(Comm& comm, u64 flags) : flags_(flags), request_(comm.any(flags_)) {}
@@ -158,9 +159,9 @@ private:
 };
 
 /// Runs `work` on every member. If it throws on some, all members throw the error of the lowest such rank,
-/// with the same type and exit status, marked as Agreed. Its message begins with "rank N: " (world rank),
-/// unless all members have the same error. An exception that is not an Error becomes an InternalError,
-/// std::bad_alloc an IoError.
+/// marked as Agreed: a UserError, IoError, InternalError or Error (no derived class) with the same exit
+/// status. Its message begins with "rank N: " (world rank), unless all members have the same error. An
+/// exception that is not an Error becomes an InternalError, std::bad_alloc an IoError.
 void succeed_together(Comm& comm, const std::function<void()>& work);
 
 } // namespace trivium

@@ -1,27 +1,26 @@
 #pragma once
-// Collectives on a stream: those of mpi/collective.hpp, with the same operands, scratch and results.
+// The collectives of mpi/collective.hpp as work on a device's stream, with the same operands and scratch.
 #include "mpi/device_comm.hpp"
 
 namespace trivium {
 
-/// A collective bound to its memory. It may run many times. Three methods, the same on all members:
-///   native:  the back-end's own collective. For gathers, if every operand is sharded evenly along its first
-///            dimension; for sums of floating types sharded like that (or all_reduce), if not
-///            `deterministic`. The back-end decides the order of additions, and may round bf16 after each:
-///            within 1e-6 of the sum of magnitudes for f32; other buckets give other bits.
+/// A collective bound to its buffers. It may run many times. One of three methods, the same on all members:
+///   native:  the back-end's own collective: for gathers, if every operand is sharded evenly along its first
+///            dimension; unless `deterministic`, for sums of floating types that are sharded like that or
+///            are an all_reduce. The back-end decides the order of additions, and may round bf16 after each:
+///            f32 is within 1e-6 of the sum of magnitudes, and other buckets give other bits.
 ///   gather:  a small all_reduce: every rank gathers all contributions and combines them.
-///   rounds:  everything else, as on the host.
-/// The last two combine in rank order and give the bits of the host: bf16 is added in f32 and rounded once.
-/// lse uses the device's exp and log1p.
+///   rounds:  all other collectives, as on the host.
+/// `gather` and `rounds` combine in rank order and give the host's bits (bf16 is added in f32 and rounded
+/// once), except that lse uses the device's exp and log1p.
 class DeviceCollective {
 public:
     enum class Way { native, gather, rounds };
 
-    /// \pre scratch as for Collective, in memory of the device
-    /// \throws InternalError as Collective
+    /// `comm` must outlive it. \pre scratch as for Collective, in memory of the device
     DeviceCollective(DeviceComm& comm, CollectiveShape shape, Piece scratch, bool deterministic);
 
-    /// Enqueues it on the stream. All members enqueue their collectives of one DeviceComm in the same order.
+    /// Enqueues the collective. All members enqueue their collectives of one DeviceComm in the same order.
     void enqueue(void* stream);
 
     Way way() const { return way_; }

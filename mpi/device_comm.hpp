@@ -1,7 +1,7 @@
 #pragma once
 // Communicators between devices: an ordered group of ranks whose transfers are work on a stream. A call
-// returns when its work is enqueued; the host never waits for a peer. Back-ends: NCCL (mpi/nccl.hpp), and
-// threads in the tests.
+// returns when its work is enqueued; the host waits for peers only in join() and connect(). Back-ends: NCCL
+// (mpi/nccl.hpp), and threads in the tests.
 //
 // `stream` is the back-end's type (Exec::stream). Memory is on the device and must not change until the work
 // is done. The transfers of one communicator use one stream at a time, in the same order on all members, and
@@ -14,15 +14,16 @@
 
 namespace trivium {
 
-/// One tensor of a native collective: shards of the same `count` of elements on every rank.
+/// One tensor of a native collective: every rank's shard has the same `count` of elements.
 ///   all_gather: in [count] -> out [ranks * count]   reduce_scatter: in [ranks * count] -> out [count]
 ///   all_reduce: in, out [count]
 struct DenseMove {
     const void* in = nullptr;
-    void* out = nullptr; ///< all_reduce: may be `in`; all_gather: `in` may be this rank's shard of it
+    void* out = nullptr; ///< all_reduce: may be `in`; all_gather: may contain `in` as this rank's shard
     i64 count = 0;
 };
 
+/// Bits of plan() and connect().
 inline constexpr u64 use_exchange = 8;
 constexpr u64 use_of(CollectiveKind kind) { return u64{1} << static_cast<int>(kind); }
 
@@ -39,19 +40,19 @@ public:
     /// sizes match on both sides. \pre both have size() entries, and those of this rank are empty
     virtual void exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
                           void* stream) = 0;
-    /// One message, to or from another member.
+    /// One message to or from another member.
     virtual void send(int to, ConstPiece piece, void* stream) = 0;
     virtual void receive(int from, Piece piece, void* stream) = 0;
-    /// The back-end's own collectives, with its own order of additions; all of `moves` at once. all_gather
-    /// takes any type.
+    /// The back-end's own collective of all `moves` in one operation; reductions are sums, in the back-end's
+    /// order. all_gather takes any type that tensors have (is_tensor_type).
     virtual void collective(CollectiveKind kind, DType type, std::span<const DenseMove> moves,
                             void* stream) = 0;
 
     /// Records which collectives this rank will use (bits: use_of(kind), use_exchange).
     void plan(u64 uses) { planned_ |= uses; }
     u64 planned() const { return planned_; }
-    /// Makes the connections for `uses`, so that no later call waits for a peer. All members call it with the
-    /// same bits; the host waits for them. A link is connected when it is made.
+    /// Collective, with the same bits on all members: makes the connections for `uses`, so that no later call
+    /// waits for a peer. The host waits for all members. join() has already connected a link.
     virtual void connect(u64 uses) = 0;
 
     // Work on this rank's device only.
@@ -59,7 +60,7 @@ public:
     virtual void copy(std::span<const CopyBlock> blocks, void* stream) = 0;
     virtual void combine(const Combination& combination, void* stream) = 0;
 
-    /// Throws errors since the last call, without waiting.
+    /// Throws IoError if the device or the network has failed since the last call; does not wait.
     virtual void check() const = 0;
     /// Abandons running transfers of a failing rank, because its peers may never arrive. Only the destructor
     /// may follow.
@@ -93,10 +94,11 @@ enum class DeviceGroup { all, link };
 class DeviceBackend {
 public:
     virtual ~DeviceBackend() = default;
-    /// Id by which the members of a communicator find each other: one member makes it and sends it to the
-    /// others.
+    /// An id by which the members of one communicator find each other: one member makes it and sends it to
+    /// the others.
     virtual std::string make_id() = 0;
-    /// Returns when all members have called it. A single rank needs no id.
+    /// Makes the communicator `id` for member `rank`. Returns when all `ranks` members have called it. A
+    /// single rank needs no id.
     virtual std::unique_ptr<DeviceComm> join(const std::string& id, int ranks, int rank,
                                              DeviceGroup group) = 0;
 };

@@ -8,15 +8,15 @@
 
 namespace trivium {
 
-/// Messages of one direction and tag, from member `from` to member `to` of a group along an axis.
+/// All messages with one tag from member `from` to member `to` of a group along an axis.
 struct Link {
     int from = 0, to = 0, tag = 0;
     auto operator<=>(const Link&) const = default;
 };
 
 /// The communicators of one rank's device. Transfers of one communicator run one after the other, so each
-/// axis, joint axis, the world and each link has its own. The constructor, open_groups() and open_links()
-/// make all of them, none is made later.
+/// axis, each joint axis, the world and each link has its own. The constructor, open_groups() and
+/// open_links() make all of them; none is made later.
 class DeviceGrid {
 public:
     /// All ranks of the grid call it, each with its device ready. `grid` must outlive it.
@@ -31,8 +31,9 @@ public:
     /// See Grid::along().
     DeviceComm& along(const std::string& axis) const;
 
-    /// All members of this rank's group along `axis` call it, each with the links of which it is an end.
-    /// Makes those that do not exist yet. \throws InternalError on all members if a link has only one end
+    /// Collective over this rank's group along `axis`; each member passes the links of which it is an end.
+    /// Makes the links that are not open yet. \throws InternalError on all members if only one end passed a
+    /// link
     void open_links(const std::string& axis, std::vector<Link> links);
     /// An open link: the sender is its rank 0, the receiver its rank 1.
     DeviceComm& link(const std::string& axis, const Link& link) const;
@@ -58,11 +59,11 @@ private:
     std::map<Place, DeviceComm*> links_;
 };
 
-/// The device of a rank among those that it sees: the ranks of a node take them in turn. If a launcher shows
-/// each rank only its own device (Slurm can), that is device 0.
+/// Index of this rank's device among the `devices` that the process can use: the ranks of a node take them in
+/// turn. If a launcher shows each rank only its own device (Slurm can), the index is 0. \pre devices > 0
 int device_index(const Grid& grid, int devices);
 
-/// Whether two names are equal. (Each rank names its device; sharing a device is for tests.)
+/// Whether ranks share a device, as some do in tests. `devices`: by rank, a name that no other device has.
 bool share_a_device(std::vector<std::string> devices);
 
 } // namespace trivium

@@ -1,6 +1,6 @@
 #pragma once
 // Transfers between threads of one process: a send and a receive at the same address match in order, and the
-// second one copies.
+// thread that posts second copies.
 #include "mpi/comm.hpp"
 
 #include <array>
@@ -16,22 +16,23 @@ namespace trivium {
 
 class Mailbox {
 public:
-    /// Group, sender, receiver, and tag (negative for exchanges).
+    /// Group, ranks of sender and receiver in it, and tag (negative for exchanges).
     using Address = std::array<int, 4>;
     enum class State { waiting, copying, over };
     struct Move;
+    /// Unmatched moves of an address.
     struct Line {
         std::deque<Move*> sends, receives;
     };
-    /// One side of a copy; its owner keeps it in place until it is done or withdrawn.
+    /// One side of a copy. Its owner keeps it at its address until the copy is over or the move is withdrawn.
     struct Move {
         const std::byte* source = nullptr; ///< of a send
         std::byte* target = nullptr;       ///< of a receive
         Bytes bytes = 0;
-        int owner = 0, peer = 0; ///< the thread that may wait for it, and the one that must match it
+        int owner = 0, peer = 0; ///< the thread that may wait for it, and the thread that must match it
         Line* line = nullptr;
         State state = State::waiting;
-        bool awaited = false; ///< the owner sleeps until it is over
+        bool awaited = false; ///< its owner is blocked in wait()
     };
 
     explicit Mailbox(int threads) : threads_(static_cast<std::size_t>(threads)) {}
@@ -41,10 +42,12 @@ public:
     {
         post(address, move, &Line::receives, &Line::sends);
     }
+    /// Whether the copy is over. While the move is unmatched, test() and wait() throw ThreadsFailed after
+    /// fail(), and InternalError if the peer has ended.
     bool test(const Move& move);
-    /// Waits for all of them; they belong to one thread.
+    /// Returns when all copies are over. \pre all moves have the same owner
     void wait(std::span<Move> moves);
-    /// No thread uses the move afterwards.
+    /// No other thread uses the move afterwards; waits for a copy that has begun.
     void withdraw(Move& move);
 
     /// Records the first failure and wakes all waiting threads.
@@ -53,11 +56,12 @@ public:
     void end(int thread);
     std::exception_ptr failure() const { return failure_; }
 
-    /// The number of a new group, the same for all its members. The lowest member identifies the group.
+    /// The number of a new group, the same for all its members: the members of subgroup() call `call` of
+    /// `parent` whose lowest member is this.
     int group(int parent, int call, int lowest_member);
 
 private:
-    /// Whether no thread will ever match it. Called with the mutex held.
+    /// Whether no thread will ever match the move. Called with the mutex held.
     bool is_lost(const Move& move) const
     {
         return move.state == State::waiting &&

@@ -21,7 +21,8 @@ public:
             Activity::of_process().waits_for("");
     }
 
-    /// Yields the core, in a long wait for longer; from time to time reports `ranks()`.
+    /// Yields the core; after 50 ms of waiting, sleeps for 100 us instead. Reports the world ranks `ranks()`
+    /// every 0.5 s.
     template <class Ranks>
     void yield(Ranks&& ranks)
     {

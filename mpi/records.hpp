@@ -1,7 +1,6 @@
 #pragma once
-// Values of any type that nlohmann::json converts (numbers, text, lists, tuples, structs with
-// NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE), gathered over ranks as CBOR: exact for every integer and double, also
-// infinite ones.
+// Gathers values over ranks as CBOR: of any type that nlohmann::json converts (numbers, text, lists, tuples,
+// structs with NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE), exact for every integer and double, also infinite ones.
 #include "mpi/comm.hpp"
 
 #include <nlohmann/json.hpp>
@@ -26,21 +25,21 @@ std::vector<T> from_records(const std::vector<std::string>& records)
     return values;
 }
 
-/// Each member's value, by rank. All members call it, as the others below.
+/// Each member's value, by rank, on all members. Collective, as are the functions below.
 template <class T>
 std::vector<T> gather_records(Comm& comm, const T& value)
 {
     return from_records<T>(gather_texts(comm, to_record(value)));
 }
 
-/// The same on rank 0; nothing on the others.
+/// Each member's value, by rank, on rank 0; empty on the other ranks.
 template <class T>
 std::vector<T> gather_records_to_first(Comm& comm, const T& value)
 {
     return from_records<T>(gather_to_first(comm, to_record(value)));
 }
 
-/// Rank 0's value, on all.
+/// Rank 0's value, on all members.
 template <class T>
 T share_record(Comm& comm, const T& value)
 {

@@ -19,10 +19,11 @@ std::optional<i64> safe_count(const Shape& shape);
 /// Whether `box` has as many dimensions as `whole` and is inside it. Safe for any numbers.
 bool is_inside(const Box& box, const Shape& whole);
 
-/// The common part of two boxes; nullopt if it is empty. \pre both have the same number of dimensions
+/// The intersection of two boxes; nullopt if it is empty. \pre both have the same number of dimensions
 std::optional<Box> intersection(const Box& a, const Box& b);
 
-/// Elements [begin, begin + count) of a tensor of this shape, flattened row-major, as consecutive boxes.
+/// Elements [begin, begin + count) of a tensor of this shape, flattened row-major, as boxes in that order.
+/// Each box is contiguous in the tensor. \pre the range is inside the tensor
 std::vector<Box> boxes_of_range(const Shape& shape, i64 begin, i64 count);
 
 /// Why `boxes` do not cover each element of `whole` exactly once: "has a hole: …", "[…] and […] overlap";

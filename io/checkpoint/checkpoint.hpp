@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints: tensors by global name and box, and the state of the run. They do not depend on the grid: any
-// grid can read what another one wrote. A folder "step-00000100" is either complete or absent:
+// grid can read a checkpoint that another grid wrote. A folder "step-00000100" is either complete or absent:
 //
 //   shard-00000.h5   written by one rank: a dataset per piece of "param/<name>", "adam_m/<name>", …
 //   index.h5         each tensor as a virtual dataset over its pieces
@@ -25,12 +25,12 @@ namespace trivium {
 /// Element types of a checkpoint's tensors, in the order of their numbers in the file format.
 inline constexpr std::array<DType, 2> stored_types{DType::f32, DType::f64};
 
-/// A box of a tensor. `data` is its dense row-major content, owned by the caller: CheckpointWriter reads it,
-/// CheckpointReader::read fills it.
+/// A box of a tensor on one rank. `data` is its dense row-major content, owned by the caller:
+/// CheckpointWriter reads it, CheckpointReader::read fills it.
 struct TensorPiece {
     std::string name; ///< of the tensor: "param/blocks.0.wq"
     Shape whole;      ///< of the tensor
-    Box box;          ///< the part of the tensor in `data`
+    Box box;          ///< the box of the tensor that `data` holds
     DType type = DType::f32;
     void* data = nullptr;
     bool save = true; ///< this rank writes the piece; set on exactly one of its replicas
@@ -48,16 +48,16 @@ TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 /// The progress and the identity of a run.
 struct RunState {
     i64 step = 0;    ///< completed steps
-    i64 updates = 0; ///< those with an update (the others were skipped)
+    i64 updates = 0; ///< completed steps that updated the parameters (the others were skipped)
     i64 samples = 0; ///< sequences consumed: the next sample's global index
     i64 tokens = 0;  ///< tokens consumed
     i64 seed = 0;
     std::string config{};     ///< the resolved config, as to_toml prints it
     std::string build{};      ///< version of the program that wrote the checkpoint
-    std::string tokenizer{};  ///< fingerprint
+    std::string tokenizer{};  ///< Tokenizer::fingerprint()
     std::string grid{};       ///< description: "data 2 x pipeline 2 x tensor 2, zero 1"; empty: unknown
     i64 ranks = 0;            ///< of that grid; 0: unknown
-    std::string machine{};    ///< the machine of the plan
+    std::string machine{};    ///< name of the machine for which the run was planned
     std::string cost_table{}; ///< hash of that machine's throughputs and sizes
     std::string job{};        ///< id of the job that saved the checkpoint; empty: none
     std::vector<double> recent_losses{}; ///< nats per token, oldest first; the reference for train.spike_z
@@ -74,14 +74,15 @@ struct RunState {
 /// "step-00000100".
 std::string checkpoint_name(i64 step);
 
-/// Saves the checkpoints of one run to the folder `dir`, which all ranks share. write() and publish() do most
-/// of the file I/O and use no communicator, so a background thread may call them.
+/// Saves the checkpoints of one run to the folder `dir`, which all ranks share. A save is begin(), write(),
+/// collect(), publish(), prune(), in this order. write() and publish() do most of the file I/O and use no
+/// communicator, so a background thread may call them. `world` must outlive the writer.
 class CheckpointWriter {
 public:
-    /// Collective over `world`. `pieces`: those of this rank; their boxes are the same in every save, their
-    /// data is read again. The pieces with `save`, except empty ones, must tile each tensor. Makes `dir`.
-    /// Throws on all ranks: InternalError if the pieces leave a hole, overlap, or differ in type or whole
-    /// shape; IoError.
+    /// Collective over `world`. `pieces`: those of this rank. Their boxes are the same in every save; each
+    /// write() reads their data. The pieces of all ranks with `save`, except empty ones, must tile each
+    /// tensor. Makes `dir`. Throws on all ranks: InternalError if the pieces leave a hole, overlap, or differ
+    /// in type or whole shape; IoError.
     CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces);
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -89,14 +90,16 @@ public:
 
     /// Collective: makes the temporary folder of the save. IoError on all ranks.
     void begin(i64 step);
-    /// Writes this rank's shard. Keeps an error for failed() and collect().
+    /// Writes this rank's shard; the data of the pieces must not change meanwhile. Keeps an error for
+    /// failed() and collect().
     void write() noexcept;
-    bool failed() const;
+    bool failed() const; ///< whether write() failed on this rank
     /// Collective, after write() on each rank. If any rank failed, all ranks throw the error of the lowest
     /// failed rank; the temporary folder is removed, and older checkpoints stay.
     void collect();
-    /// On rank 0: writes index and manifest, renames the folder, and writes dir/latest. Returns the path of
-    /// the checkpoint, which is then durable. IoError; then the temporary folder is removed.
+    /// On rank 0, after collect(): writes index and manifest, renames the folder, and writes dir/latest.
+    /// Returns the path of the checkpoint, which is then durable. IoError; if it occurs before the rename,
+    /// the temporary folder is removed.
     std::string publish(const RunState& state);
     /// On rank 0, after publish(): removes all checkpoints but the newest `keep` (0: removes none). The new
     /// one always stays. IoError.
@@ -107,17 +110,17 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// A complete save. Collective over `world`, with the same state.step; the rest of `state`, and `keep`, count
-/// on rank 0 only. Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
+/// Makes one save. Collective over `world`, with the same state.step; only rank 0 uses the rest of `state`
+/// and `keep`. Returns the checkpoint's path. Errors as CheckpointWriter, on all ranks.
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
                             std::span<const TensorPiece> pieces, i64 keep);
 
 /// For a run that starts at `step` although `dir` contains later checkpoints (of an earlier run, or from
-/// before a roll-back): renames those to `.superseded-NAME`, with a warning, so that no restart resumes from
-/// them. One rank calls it.
+/// before a roll-back): renames the later ones to `.superseded-NAME`, with a warning, so that no restart
+/// resumes from them. One rank calls it. IoError.
 void supersede_checkpoints(const std::string& dir, i64 step);
 
-/// Makes `dir` and checks that it is writable. One rank calls it. IoError if it is not.
+/// Makes `dir` and writes a test file there. One rank calls it. IoError if `dir` is not writable.
 void probe_folder(const std::string& dir);
 
 /// Removes the checkpoint `name` of `dir`: renames it first, so that a partly removed one is not taken for a
@@ -137,6 +140,7 @@ i64 checkpoint_step(const std::string& path);
 /// does not exist. UserError if it is a file; IoError.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
+/// A checkpoint, open for reading. Not thread-safe: const functions share open files and caches.
 class CheckpointReader {
 public:
     struct Entry {
@@ -165,15 +169,17 @@ public:
     /// Fills into.data from the stored pieces that intersect into.box, and converts between f32 and f64.
     /// Verifies the blocks that it reads; its buffers have the size of a few blocks. Ignores into.save.
     /// UserError if there is no such tensor (names the nearest), or if its whole shape differs;
-    /// DamagedCheckpoint; IoError. \pre the box is inside the tensor
+    /// DamagedCheckpoint; IoError. \pre the box is inside the tensor, into.type is f32 or f64
     void read(const TensorPiece& into) const;
-    /// Reads `count` values of tensor `name`, from flattened index `begin`, as `type`. Errors as above.
+    /// Reads `count` values of tensor `name`, from flattened index `begin`, as `type`. Errors as above. \pre
+    /// the range is inside the tensor, `type` is f32 or f64
     void read(const std::string& name, i64 begin, i64 count, DType type, void* data) const;
 
-    /// Verifies everything but the tensors' data: index, shard headers, sizes. Cheap. With `parts` > 1, each
-    /// of parts 0 to parts - 1 (such as one per rank) does its share. DamagedCheckpoint, IoError.
+    /// Verifies everything but the tensors' data: index, shard headers, sizes. Cheap. `parts` callers, such
+    /// as the ranks, divide the work: each passes its number as `part`. DamagedCheckpoint, IoError.
     void check(i64 part = 0, i64 parts = 1) const;
-    /// Verifies every byte; divided as in check(). DamagedCheckpoint, IoError.
+    /// Verifies every byte, and that HDF5 finds the same datasets; divided as in check(). DamagedCheckpoint;
+    /// UserError if HDF5 cannot open a dataset; IoError.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:
@@ -182,19 +188,20 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// Reads what a rank needs from a checkpoint.
+/// Reads the tensors that a rank needs from a checkpoint.
 using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 
 /// Restores from `path`, a checkpoint or a folder of checkpoints. Collective over `world`; returns the path
 /// of the checkpoint on all ranks. Calls check() and then `use` with each candidate, newest first, until no
-/// rank finds damage; so `use` may run several times. Rank 0 warns about damaged candidates. Does not modify
-/// the folder. Throws on all ranks: UserError if there is no checkpoint or all are damaged, and other errors
-/// of `use`. `key`: what named the path, for messages about it.
+/// rank finds damage or bytes that cannot be read; so `use` may run several times. Rank 0 warns about damaged
+/// candidates. Does not modify the folder. Throws on all ranks: UserError if there is no checkpoint or all
+/// are damaged, and other errors of `use`. `key`: the config key that names the path, for messages.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
                          const std::string& key = "");
 
-/// Resumes from a checkpoint of the run, if there is one; nullopt otherwise. config.resume: "never"; "auto":
-/// the newest undamaged one in config.dir (renames newer, damaged ones to `.bad-NAME`); or a path for
+/// Resumes from a checkpoint of the run; nullopt if there is none. Collective over `world`. config.resume:
+/// "never"; "auto": the newest undamaged checkpoint in config.dir (renames newer, damaged ones to
+/// `.bad-NAME`, and removes files of interrupted saves); or a path for restore_from(). Errors as
 /// restore_from().
 std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,
                                           const UseCheckpoint& use);

@@ -30,7 +30,8 @@ struct IndexPlace {
     bool operator==(const IndexPlace&) const = default;
 };
 
-/// The pieces of all ranks, by tensor. Rank 0 keeps them in an unnamed file, because they may be many.
+/// The pieces of all ranks, by tensor, on rank 0; empty on the others. They are in an unnamed file, because
+/// they may be many.
 class PieceList {
 public:
     /// Collective over `world`. `own`: the pieces that this rank writes; `folder`: for the unnamed file.
@@ -60,9 +61,11 @@ private:
 /// Writes index.h5. IoError.
 IndexPlace write_index(const std::string& path, const PieceList& pieces);
 
+/// The index, open for reading. Not thread-safe. Its functions throw as BlockReader::read, and
+/// DamagedCheckpoint if a record is invalid.
 class Index {
 public:
-    /// Errors as BlockReader's.
+    /// DamagedCheckpoint if the file is missing or has another size; IoError.
     static Index open(const std::string& path, const IndexPlace& place, Bytes block_bytes);
 
     i64 size() const { return place_.tensors; }

@@ -10,7 +10,7 @@ namespace trivium {
 inline constexpr const char* checkpoint_kind = "trivium checkpoint";
 inline constexpr i64 checkpoint_version = 1;
 inline constexpr const char* manifest_file = "manifest.json";
-/// Limit on the manifest: that of 100 000 ranks has about 12 MB.
+/// Limit on the manifest: a run of 100 000 ranks has one of about 12 MB.
 inline constexpr Bytes max_manifest_bytes = Bytes{64} << 20;
 
 struct Manifest {
@@ -25,8 +25,8 @@ struct Manifest {
 /// JSON with one line per shard.
 std::string print_manifest(const Manifest& manifest);
 
-/// `path`: of the checkpoint, for messages. \throws DamagedCheckpoint if the text is not what print_manifest
-/// wrote, UserError if it has another format version
+/// `path`: the folder of the checkpoint, for messages. \throws DamagedCheckpoint if the text is not what
+/// print_manifest wrote, UserError if it has another format version
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 } // namespace trivium

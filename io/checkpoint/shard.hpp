@@ -39,8 +39,9 @@ Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece>
 /// size, or if its header differs from what was written.
 BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_bytes);
 
-/// Checks that a dataset of a shard, as HDF5 reads it, matches `piece` and its `offset` in the file.
-/// DamagedCheckpoint. \pre the shard's header has been verified
+/// Checks that a dataset of a shard, as HDF5 reads it, matches `piece` and is at `offset` in the file, in
+/// bytes. DamagedCheckpoint if not; UserError if HDF5 cannot open it. \pre the shard's header has been
+/// verified
 void check_dataset(const h5::File& shard, const std::string& dataset, const TensorPiece& piece, Bytes offset);
 
 } // namespace trivium

@@ -9,6 +9,7 @@
 
 namespace trivium {
 
+/// Not thread-safe.
 class CheckpointSource {
 public:
     /// Opens the index; opens shards on first use. Errors as Index::open.
@@ -28,9 +29,10 @@ public:
     }
 
     struct Place {
-        BlockReader* file; ///< valid until the next call
-        Bytes offset;      ///< of the piece in it
+        BlockReader* file; ///< the data of the shard; valid until the next call of this object
+        Bytes offset;      ///< of the piece in these data
     };
+    /// Opens the shard of a piece. DamagedCheckpoint if the piece is not inside the data of a listed shard.
     Place locate(const TensorHead& tensor, const StoredPiece& piece);
 
     /// As CheckpointReader::check.

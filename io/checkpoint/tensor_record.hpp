@@ -36,7 +36,7 @@ constexpr i64 words_of_piece(i64 dimensions) { return 3 + 2 * dimensions; }
 /// Appends the encoded record.
 void append(std::vector<u64>& words, const TensorRecord& record);
 
-/// The part of a record before its pieces.
+/// The fields of a record before its pieces.
 struct TensorHead {
     std::string name;
     DType type = DType::f32;

@@ -26,11 +26,11 @@ struct ValueFault {
 /// so are parameters with more than 1 % subnormal values: numbers with swapped bytes look like that.
 std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts& counts);
 
-/// The faults of all tensors. Reads and verifies them in parts of bounded size. Errors as
+/// The faults of all tensors. Reads and verifies each tensor in ranges of bounded size. Errors as
 /// CheckpointReader::read.
 std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint);
 
-/// `piece`: just read from `checkpoint`. \throws DamagedCheckpoint if it has values that are not finite
+/// `piece`: f32 or f64, just read from `checkpoint`. \throws DamagedCheckpoint if a value is not finite
 void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece);
 
 } // namespace trivium

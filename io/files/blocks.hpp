@@ -1,6 +1,6 @@
 #pragma once
 // A byte range of a file, divided into blocks of a fixed size (the last one may be shorter). Each block has a
-// hash, so any part can be read and verified without the rest. Writing and hashing take one pass.
+// hash, so any bytes can be read and verified without the rest. Writing and hashing take one pass.
 #include "io/files/plain_file.hpp"
 
 #include <map>
@@ -18,7 +18,7 @@ public:
     BlockWriter(PlainFile& file, Bytes begin, Bytes block_bytes = default_block_bytes);
     /// Appends bytes. Whole blocks go to the file without a copy. IoError.
     void write(const std::byte* data, Bytes bytes);
-    /// Writes the last, partial block. IoError.
+    /// Writes the last, partial block. Does not sync the file. IoError.
     void finish();
     /// XXH3 of each block written so far.
     const std::vector<u64>& hashes() const { return hashes_; }
@@ -32,11 +32,11 @@ private:
     std::vector<u64> hashes_;
 };
 
-/// Reads any part of a byte range and verifies the blocks that it touches.
+/// Reads bytes of a range and verifies the blocks that contain them. Not thread-safe.
 class BlockReader {
 public:
-    /// `bytes` bytes of `file`, from `begin`. If `hashes` is empty, nothing is verified (for files that are
-    /// verified as a whole).
+    /// The range is [begin, begin + bytes) of `file`. `hashes`: one per block. If it is empty, nothing is
+    /// verified (for files that are verified as a whole).
     BlockReader(PlainFile file, Bytes begin, Bytes bytes, std::vector<u64> hashes,
                 Bytes block_bytes = default_block_bytes);
 

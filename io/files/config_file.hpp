@@ -15,7 +15,7 @@ namespace trivium {
 /// Does not call resolve_and_validate.
 RunConfig read_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// The same from text; `name` names the file in messages.
+/// As read_config, from the text of a file; `name` names the file in messages.
 RunConfig parse_config(const std::string& text, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
@@ -23,8 +23,8 @@ RunConfig parse_config(const std::string& text, const std::string& name,
 /// same RunConfig, bit for bit.
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables = {});
 
-/// The values in a text of to_toml, as TOML, by dotted key ("train.lr"). Also of keys that this version does
-/// not know.
+/// The values in a text of to_toml, as TOML, by dotted key ("train.lr"), including keys that this version
+/// does not know.
 std::map<std::string, std::string> values_by_key(const std::string& toml);
 /// The kind of a key by its dotted name; `free` if there is no such key.
 KeyKind kind_of_key(const std::string& key);

@@ -28,12 +28,15 @@ std::string toml_place(const std::string& file, const toml::source_region& sourc
 /// The index of the value in `names`, the names of an enum's values. UserError if it is not among them.
 std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names);
 
+/// Set `target` to the value. A whole number may be written as a float, and a number of bytes with a unit
+/// ("20GB"). UserError if the value has another type.
 void assign(i64& target, const ConfigValue& value);
 void assign(double& target, const ConfigValue& value);
 void assign(bool& target, const ConfigValue& value);
 void assign(std::string& target, const ConfigValue& value);
 void assign(RopeScaling& target, const ConfigValue& value);
 
+/// The value as TOML, which assign() reads back bit for bit.
 std::string print_value(i64 value);
 std::string print_value(double value);
 std::string print_value(bool value);
@@ -52,7 +55,7 @@ void assign(Enum& target, const ConfigValue& value)
     target = static_cast<Enum>(parse_name(value, enum_names<Enum>()));
 }
 
-/// A name of an enum's value; true and false are booleans.
+/// Prints the name of an enum's value as a TOML string; the names "true" and "false" as booleans.
 inline std::string print_name(const std::string& name)
 {
     return name == "true" || name == "false" ? name : print_value(name);

@@ -16,10 +16,10 @@ public:
     }
 };
 
-/// Opens a file of a checkpoint for reading. DamagedCheckpoint if it is missing or not a regular file;
-/// IoError.
+/// Opens a file of a checkpoint for reading. DamagedCheckpoint if it is missing, may not be read, or is not a
+/// regular file; IoError.
 PlainFile open_stored(const std::string& path);
-/// The same; DamagedCheckpoint also if the file does not have exactly `bytes` bytes.
+/// As above; DamagedCheckpoint also if the size of the file is not `bytes`.
 PlainFile open_stored(const std::string& path, Bytes bytes);
 
 } // namespace trivium

@@ -1,5 +1,7 @@
 #pragma once
 // Whole files: read them, or replace them atomically (a reader sees the old content or the new one).
+// In the contracts of io/, the IoError of a file operation is the error of throw_errno: a UserError if the
+// path or its permissions are wrong.
 #include "base/units.hpp"
 
 #include <cerrno>
@@ -29,25 +31,27 @@ Bytes file_size(const std::string& path, std::string_view what = "file");
 
 /// Makes `folder` and its parents. IoError.
 void make_folders(const std::string& folder);
-/// The folder in which `path` lies; "." if it names none.
+/// The folder of `path`; "." if `path` names none.
 std::string folder_of(const std::string& path);
 /// UserError unless folder_of(path) exists.
 void require_parent(const std::string& path);
 
 /// The path that replace_file replaces: `path`, or the target of the symbolic links at `path`; it need not
-/// exist. "" if it is a device, a pipe, or a deleted file. IoError if links form a cycle.
+/// exist. "" if `path` is a device, a pipe, or a deleted file. UserError if links form a cycle.
 std::string file_to_replace(const std::string& path);
 
 /// Replaces a file atomically: calls `write(temporary)`, which makes a file next to file_to_replace(path);
-/// then fsync, rename, fsync of the folder. If anything throws, the temporary file is removed and the old one
-/// stays. If file_to_replace(path) is "", only calls `write(path)`.
+/// then fsync, rename, fsync of the folder. If anything throws before the rename, the temporary file is
+/// removed and the old one stays. If file_to_replace(path) is "", only calls `write(path)`. Errors of
+/// `write`; IoError.
 void replace_file(const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
 /// replace_file with this content.
 void write_file(const std::string& path, std::string_view content);
 
-/// Throws UserError if a file is at `path` that does not begin like `content`: writing that would replace a
-/// file of another kind, such as a config by a picture. Accepts empty files.
+/// Throws UserError if the file at `path` does not begin like `content` (8 bytes are compared): writing
+/// `content` would replace a file of another kind, such as a config by a picture. Accepts missing and empty
+/// files.
 void spare_other_kinds(const std::string& path, std::string_view content,
                        const std::string& remedy = "name another file, or remove this one");
 
@@ -61,7 +65,7 @@ void sync_path(const std::string& path);
 /// or its permissions are wrong, otherwise IoError.
 [[noreturn]] void throw_errno(const std::string& path, std::string_view action, int error = errno);
 
-/// Writes a file front to back through a buffer. Every failure is an IoError.
+/// Writes a file front to back through a buffer. Each function may throw as throw_errno.
 class FileWriter {
 public:
     /// Creates or truncates `path`.

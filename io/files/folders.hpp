@@ -12,9 +12,9 @@ std::string file_in_folder(const std::string& folder, const std::string& name);
 /// UserError if `path` exists, unless it is an empty folder.
 void require_new_folder(const std::string& path);
 
-/// Makes the folder `path` atomically: calls `write(temporary)`, which fills a new folder next to it; then
-/// syncs every file and renames the folder. If anything throws, the temporary folder is removed and `path`
-/// stays as it was. UserError as require_new_folder, IoError.
+/// Makes the folder `path` atomically: calls `write(temporary)`, which fills a new folder next to `path`;
+/// then syncs every file and renames the folder. If anything throws before the rename, the temporary folder
+/// is removed and `path` stays as it was. UserError as require_new_folder; errors of `write`; IoError.
 void make_whole_folder(const std::string& path,
                        const std::function<void(const std::string& temporary)>& write);
 

@@ -35,10 +35,10 @@ public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const; ///< elements
     DType type() const { return type_; }
-    /// Offset of the contiguous data in the file, in bytes. UserError if it is not contiguous.
+    /// Offset of the data in the file, in bytes. UserError if the data are not contiguous, or empty.
     Bytes file_offset() const;
-    /// Writes or reads elements [begin, begin + count); `type` is that of `data`, and HDF5 converts. \pre one
-    /// dimension, or all elements
+    /// Write or read elements [begin, begin + count), flattened row-major. HDF5 converts; `type` is the type
+    /// of `data`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, DType type, const void* data);
     void read(i64 begin, i64 count, DType type, void* data) const;
     void set(const std::string& attribute, const std::vector<i64>& values);
@@ -82,21 +82,23 @@ public:
 
     void set(const std::string& attribute, i64 value);
     void set(const std::string& attribute, const std::string& value);
-    /// UserError (a file of another kind, or a damaged one) if it is missing or of another type.
+    /// UserError if the attribute is missing or of another type: the file is of another kind, or damaged.
     i64 get_integer(const std::string& attribute) const;
     std::string get_string(const std::string& attribute) const;
 
     /// Makes a contiguous dataset, without fill values. Makes the groups if `name` contains '/'.
     Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape);
-    /// Makes a virtual dataset over pieces in other files, which need not exist yet. When it is read, values
-    /// of missing files are NaN.
+    /// Makes a virtual dataset over datasets in other files, which need not exist yet. When it is read,
+    /// values of missing files are NaN.
     void create_virtual(const std::string& name, DType type, const std::vector<i64>& shape,
                         const std::vector<VirtualSource>& sources);
-    /// Opens a dataset. UserError if it is missing or larger than the file. \pre open() made this File
+    /// Opens a dataset. UserError if it is missing, of a type without DType, or larger than the file. \pre
+    /// open() made this File
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
 
-    /// Text or bytes as a one-dimensional u8 dataset.
+    /// Text or bytes as a one-dimensional u8 dataset. read_bytes: UserError as dataset(), or if the dataset
+    /// is of another kind.
     void write_bytes(const std::string& name, const std::string& bytes);
     std::string read_bytes(const std::string& name) const;
 

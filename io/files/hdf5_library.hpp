@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the sources of io/files/hdf5.hpp, and private to them.
+// Private to the sources of io/files/hdf5.hpp and io/files/in_child.hpp.
 #include "io/files/hdf5.hpp"
 
 #include "base/check.hpp"
@@ -15,7 +15,7 @@ struct Lock {
     std::lock_guard<std::recursive_mutex> guard;
 };
 
-/// In a child process that was forked under a Lock: the lock's owner is a thread of the parent.
+/// In a child process that was forked under a Lock: releases the lock, whose owner is a thread of the parent.
 void unlock_in_child();
 
 /// Stops the library from printing errors in this thread (some builds keep the setting per thread).
@@ -23,11 +23,13 @@ void silence_errors();
 
 /// Why a call of the library failed.
 struct Failure {
-    std::string message = "HDF5 reports no reason"; ///< the innermost one
+    std::string message = "HDF5 reports no reason"; ///< the innermost message
     int error = 0;                                  ///< errno, if a system call failed
 };
+/// The failure of this thread's last call; clears it.
 Failure last_failure();
 
+/// Throws last_failure(): as throw_errno if a system call failed, otherwise an IoError.
 [[noreturn]] void throw_failed(const std::string& place, const char* action);
 
 /// Checks the result of a library call; negative means failure.
@@ -49,6 +51,7 @@ int close_plist(Handle::Id id);
 int close_type(Handle::Id id);
 int close_attribute(Handle::Id id);
 
+/// HDF5's native type. InternalError for bf16, which HDF5 lacks.
 hid_t memory_type(DType type);
 inline std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }
 

@@ -13,7 +13,7 @@ struct JsonFault {
     std::string text;
 };
 
-/// Returns a discarded value if the text is not valid JSON.
+/// A discarded value if parse_strict_json refuses the text.
 inline nlohmann::json parse_json(const std::string& text)
 {
     try {
@@ -23,7 +23,7 @@ inline nlohmann::json parse_json(const std::string& text)
     }
 }
 
-/// A value as a short text for a message.
+/// A value as a text of at most 60 bytes, for a message.
 inline std::string short_text(const nlohmann::json& value)
 {
     if (value.is_structured()) // may be large
@@ -32,7 +32,7 @@ inline std::string short_text(const nlohmann::json& value)
     return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-/// object[key]. \throws JsonFault if it is missing
+/// object[key]. \throws JsonFault if `object` is not an object or lacks the key
 inline const nlohmann::json& json_member(const nlohmann::json& object, const char* key)
 {
     if (!object.is_object())
@@ -50,7 +50,7 @@ inline const nlohmann::json& json_member(const nlohmann::json& object, const cha
                         " should be")};
 }
 
-/// \throws JsonFault if it is not a whole number; `key` names the value
+/// \throws JsonFault if the value is not a whole number of the range of i64; `key` names it in the message
 inline i64 json_integer(const nlohmann::json& value, const std::string& key = "")
 {
     if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<u64>() > u64{INT64_MAX}))
@@ -92,7 +92,7 @@ inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
     return std::stoull(text, nullptr, 16);
 }
 
-// The same for object[key].
+// As json_integer, json_count, …, for object[key].
 inline i64 integer_at(const nlohmann::json& object, const char* key)
 {
     return json_integer(json_member(object, key), key);

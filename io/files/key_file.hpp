@@ -16,8 +16,8 @@ struct KeyPlace {
     std::string meaning;
 };
 
-/// The keys of a struct with a `keys` function (config/keys.hpp), all of these four types. `object` must
-/// outlive the list.
+/// The keys of a struct whose function `keys` calls visit(name, member, meaning) for each, with members of
+/// these four types. `object` must outlive the list.
 template <class Struct>
 std::vector<KeyPlace> key_places(Struct& object)
 {

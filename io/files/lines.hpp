@@ -5,18 +5,18 @@
 
 namespace trivium {
 
-/// Appends to a file; makes it if it does not exist.
+/// Appends lines to a file. One LineWriter at a time may write to it.
 class LineWriter {
 public:
-    /// IoError.
+    /// Opens the file, or makes it. IoError.
     explicit LineWriter(const std::string& path);
     LineWriter(const LineWriter&) = delete;
     LineWriter& operator=(const LineWriter&) = delete;
     ~LineWriter();
 
-    /// Appends `text` and a newline, or nothing. IoError.
+    /// Appends `text` and a newline; on an error, nothing (unless the file is a pipe). IoError.
     void write(std::string_view text);
-    /// Returns once all written lines are durable. Another thread may write concurrently. IoError.
+    /// Waits until all written lines are durable. Another thread may call write() concurrently. IoError.
     void sync() const;
     const std::string& path() const { return path_; }
 

@@ -31,8 +31,8 @@ public:
 
     const std::string& path() const { return path_; }
     Bytes size() const;
-    /// Reads all of [offset, offset + bytes). MediaError on an I/O error or if the file ends before; IoError
-    /// otherwise.
+    /// Reads all of [offset, offset + bytes). MediaError if the disk fails (EIO) or the file ends before;
+    /// IoError otherwise.
     void read(Bytes offset, void* data, Bytes bytes) const;
     /// IoError.
     void write(Bytes offset, const void* data, Bytes bytes);

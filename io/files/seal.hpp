@@ -11,8 +11,8 @@ namespace trivium {
 
 inline constexpr Bytes seal_bytes = 512;
 
-/// Seals `path`. The hash excludes bytes [skip_begin, skip_begin + skip_bytes). IoError. \pre the first
-/// seal_bytes bytes of the file are reserved
+/// Seals `path`; does not sync. The hash excludes bytes [skip_begin, skip_begin + skip_bytes). IoError. \pre
+/// the first seal_bytes bytes of the file are reserved
 void seal_file(const std::string& path, std::string_view kind, i64 version, Bytes skip_begin,
                Bytes skip_bytes);
 
@@ -23,7 +23,8 @@ struct Sealed {
     std::string remedy; ///< how to get a good file
     std::string update; ///< how to get a file of this version from an older one
 };
-/// UserError if `path` is missing, of another kind or version, truncated, or differs from what was sealed.
+/// UserError if `path` is missing, of another kind or version, truncated, or differs from what was sealed;
+/// IoError.
 void check_seal(const std::string& path, const Sealed& expected);
 
 } // namespace trivium

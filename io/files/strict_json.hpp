@@ -9,15 +9,16 @@
 
 namespace trivium {
 
-/// The library's error message, split up and without its prefix.
+/// An error message of nlohmann::json without its prefix, divided into position and reason.
 struct JsonProblem {
     std::string at{}; ///< "line 3, column 5"; empty if unknown
     std::string reason{};
 };
 JsonProblem problem_of(const nlohmann::json::exception& error);
 
-/// UserError about `place`: "is not valid JSON at line 3, column 5", a duplicate key in an object, or more
-/// than `depth` nested objects and arrays. Needs at most about ten times the memory of the text.
+/// UserError about `place` if the text is not valid JSON ("at line 3, column 5"), has a key twice in an
+/// object, nests more than `depth` objects and arrays, or is a pointer of Git LFS. Needs at most about ten
+/// times the memory of the text.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth = 16);
 
 /// Untrusted text for a message: quoted, escaped and shortened.

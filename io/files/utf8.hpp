@@ -6,10 +6,10 @@
 
 namespace trivium {
 
-/// U+FFFD, for what is not a character.
+/// U+FFFD: replaces bytes that are not a character.
 constexpr std::string_view replacement_character = "\xef\xbf\xbd";
 
-/// Offset of the first byte that is not UTF-8 (overlong forms and surrogates included), or -1.
+/// Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid), or -1.
 i64 first_invalid_utf8(std::string_view text);
 
 } // namespace trivium

@@ -8,8 +8,8 @@
 namespace trivium {
 
 /// The files of the folder that a checkpoint keeps: config.json, generation_config.json,
-/// tokenizer_config.json, chat templates and lists of special tokens. UserError if one is damaged or too
-/// large.
+/// tokenizer_config.json, chat templates and lists of special tokens. UserError if a file is damaged or too
+/// large, or all of them together are.
 TextFiles read_imported_files(const std::string& folder);
 
 struct ExportedFiles {

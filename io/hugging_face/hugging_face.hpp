@@ -1,7 +1,6 @@
 #pragma once
 // Models in the format of Hugging Face's transformers: a folder with config.json and safetensors files. One
-// table maps their tensors to ours, for import and export. In names, "theirs" is Hugging Face, "ours"
-// Trivium.
+// table maps their tensors to ours, for import and export. "Theirs" is Hugging Face, "ours" Trivium.
 #include "config/model_config.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/hugging_face/safetensors.hpp"
@@ -26,8 +25,8 @@ struct HuggingFaceTensor {
 };
 
 /// All tensors of LlamaForCausalLM or GPT2LMHeadModel, in the order of the forward pass; a tied embedding is
-/// listed once. Nothing is permuted: heads have the same order, and both rotate pairs half a head apart.
-/// \pre a valid model with vocab > 0, GPT-2 with kv_heads = heads
+/// listed once. Nothing is permuted: heads have the same order, and both programs rotate pairs of elements
+/// half a head apart (RoPE). \pre a valid model with vocab > 0, GPT-2 with kv_heads = heads
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model);
 
 /// The content of config.json.
@@ -38,9 +37,9 @@ struct HuggingFaceConfig {
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
 
-/// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". `eos`: the token
-/// between documents in training, which also begins a text; negative: unknown. UserError if transformers has
-/// no such model (GPT-2 with grouped queries).
+/// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". `eos`: id of the
+/// token between documents in training, which also serves as bos; negative: unknown. UserError if
+/// transformers has no such model (GPT-2 with grouped-query attention).
 std::string print_hugging_face_config(const ModelConfig& model, const std::string& type, i64 eos = -1);
 
 /// A model in a Hugging Face folder, open for reading.
@@ -50,18 +49,19 @@ struct HuggingFaceModel {
     SafetensorsReader files;
     std::vector<HuggingFaceTensor> tensors; ///< with the names in the files, with or without "transformer."
 };
-/// UserError if a file is missing or invalid, or if the tensors do not match config.json.
+/// UserError if a file is missing or invalid, or if the tensors do not match config.json; IoError.
 HuggingFaceModel open_hugging_face(const std::string& folder);
 
-/// Calls `sink` with the values of `tensor`, front to back. Memory: one tensor if it is transposed, otherwise
-/// a bounded buffer. Errors as CheckpointReader::read.
+/// Calls `sink` with the values of `tensor`, front to back. Memory: the whole tensor if it is transposed,
+/// otherwise a bounded buffer. Errors as CheckpointReader::read.
 void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from,
                    const std::function<void(std::span<const float>)>& sink);
 
 /// Fills `to` with the values of one of our tensors, from flattened index `first`.
 using ValueSource = std::function<void(i64 first, std::span<float> to)>;
-/// Reads tensor.ours[part] from their tensor. Memory as in export_values, until the last value has been read.
-/// `from` must outlive it.
+/// A source of the values of tensor.ours[part], read from `from`. If `tensor` is transposed, the source keeps
+/// all of it until the last value has been read. `from` must outlive the source. Errors as
+/// SafetensorsReader::read.
 ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, const SafetensorsReader& from);
 
 } // namespace trivium

@@ -27,7 +27,7 @@ namespace trivium {
 /// A tensor of a file, of any type of the format. Values of "F32", "BF16", "F16" and "F64" can be read.
 struct SafetensorsEntry {
     std::string name;
-    std::string type; ///< the format's name of it
+    std::string type; ///< the format's name, such as "BF16"
     Shape shape;
     Bytes begin = 0; ///< offset in the data
     Bytes bytes = 0;
@@ -55,11 +55,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
 std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors,
                                      const std::map<std::string, std::string>& metadata);
 
-/// Reads the tensors of a file, or of the shards in a folder.
+/// Reads the tensors of a file, or of the shards in a folder. Several threads may read concurrently.
 class SafetensorsReader {
 public:
     /// Reads the headers. `path`: a file, or a folder with model.safetensors or model.safetensors.index.json.
-    /// UserError if a file is missing, index and shards disagree, or a header is invalid.
+    /// UserError if a file is missing, index and shards disagree, or a header is invalid; IoError.
     static SafetensorsReader open(const std::string& path);
 
     const std::vector<SafetensorsEntry>& tensors() const { return tensors_; } ///< sorted by name
@@ -67,11 +67,11 @@ public:
     const SafetensorsEntry* find(const std::string& name) const;
     Bytes bytes() const; ///< size of all tensors
 
-    /// Reads bytes [begin, begin + to.size()) of the tensor, as stored. IoError. \pre they are inside the
-    /// tensor
+    /// Reads bytes [begin, begin + to.size()) of the tensor, as stored. UserError if the file was truncated
+    /// since open(); IoError. \pre the bytes are inside the tensor
     void read(const SafetensorsEntry& tensor, Bytes begin, std::span<std::byte> to) const;
-    /// Reads values [first, first + to.size()), flattened. Rounds F64; other types convert exactly. UserError
-    /// if the type is not F32, BF16, F16 or F64.
+    /// Reads values [first, first + to.size()), flattened. Rounds F64; other types convert exactly. Errors as
+    /// above, and UserError if the type is not F32, BF16, F16 or F64.
     void read(const SafetensorsEntry& tensor, i64 first, std::span<float> to) const;
 
 private:
@@ -88,13 +88,15 @@ private:
 class SafetensorsWriter {
 public:
     /// Writes to `folder`, which must exist: model.safetensors, or if the tensors have more than
-    /// `shard_bytes` bytes, shards with an index. Each tensor is in one shard, whatever its size. \pre types
-    /// are "F32" or "BF16", shard_bytes > 0
+    /// `shard_bytes` bytes, shards with an index. Each tensor is in one shard, whatever its size. IoError.
+    /// \pre types are "F32" or "BF16", shard_bytes > 0
     SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors, Bytes shard_bytes);
 
-    /// Appends values, of one tensor or of several. Rounds to nearest even for BF16. IoError.
+    /// Appends values of one tensor or of several. Rounds to nearest even for BF16. IoError. \pre the tensors
+    /// have room for them
     void write(std::span<const float> values);
-    /// Writes the index. Does not sync: the caller syncs the folder. \pre all values have been written
+    /// Writes the index, if there are several shards. Does not sync: the caller syncs the folder. IoError.
+    /// \pre all values have been written
     void close();
 
     i64 shards() const { return static_cast<i64>(shards_.size()); }

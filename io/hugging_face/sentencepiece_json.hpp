@@ -8,7 +8,7 @@ namespace trivium {
 
 struct SentencePieceJson {
     std::string text;   ///< empty: the model cannot be converted
-    std::string reason; ///< why not
+    std::string reason; ///< why it cannot; empty: it can
 };
 
 /// A tokenizer.json (tokenizers 0.20 and later) that yields the same ids as Tokenizer::encode. Its vocabulary

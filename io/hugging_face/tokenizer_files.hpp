@@ -15,9 +15,10 @@ struct TokenizerFiles {
 };
 
 /// With these files, transformers' `AutoTokenizer` yields the same ids as `tokenizer`. `imported`: the
-/// tokenizer_config.json that the tokenizer was imported with, whose settings are kept except those of its
-/// class. Empty: the tokenizer was not imported; then text that spells a special token stays text. `seq`: the
-/// maximum sequence length.
+/// content of the tokenizer_config.json with which the tokenizer was imported; its settings are kept, except
+/// the class of a SentencePiece model. If it is empty, the tokenizer was not imported, and text that spells a
+/// special token stays text. `seq`: the maximum sequence length in tokens, for tokenizers that were not
+/// imported.
 TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq);
 
 /// Whether `text` is the tokenizer.json of the tokenizer "bytes".

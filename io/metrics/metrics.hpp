@@ -18,7 +18,7 @@ struct MetricsRecord {
     std::vector<std::pair<std::string, double>> values;
 
     bool has(const std::string& name) const;
-    /// NaN if it is absent or was not finite.
+    /// NaN if the name is absent, or if its value in the file is null.
     double value(const std::string& name) const;
     void set(const std::string& name, double value);
 };
@@ -34,14 +34,14 @@ public:
     /// Writes integers without a decimal point, and values that are not finite as null. If the disk fails (it
     /// is full, for example), warns and keeps the line for the next call: a run does not end for that.
     void write(const MetricsRecord& record);
-    /// Returns once all written records are durable, or warns. Another thread may write concurrently.
+    /// Waits until all written records are durable; warns on failure. Another thread may write concurrently.
     void sync() const;
-    /// Writes the lines that were kept. IoError.
+    /// Writes the lines that write() kept. IoError.
     void finish();
 
-    /// The last line; nullopt if there is none.
+    /// The last record of the file; nullopt if the file has none. Errors as visit_metrics.
     std::optional<MetricsRecord> last() const;
-    /// Replaces the last line by `record`. IoError.
+    /// Replaces the last line by `record`. IoError. \pre the file has a line
     void replace_last(const MetricsRecord& record);
 
     const std::string& path() const { return lines_->path(); }
@@ -55,12 +55,12 @@ private:
 /// Copies the lines of the metrics file `from` up to step `last` to the file `to`. IoError.
 void copy_metrics(const std::string& from, const std::string& to, i64 last);
 
-/// The path of metrics.jsonl, from that path or its folder.
+/// The path of metrics.jsonl: `path`, or `path`/metrics.jsonl if `path` is a folder.
 std::string metrics_file(const std::string& path);
 
-/// Calls visit for each record of a metrics.jsonl (or of dir/metrics.jsonl). Skips an incomplete last line,
-/// and any incomplete line of a metrics.superseded.jsonl. Skips values other than numbers, booleans and null;
-/// null is NaN. UserError: missing file, invalid line (file:line).
+/// Calls visit for each record of the file, in file order; `path` as in metrics_file. Skips an incomplete
+/// last line, and any invalid line of a metrics.superseded.jsonl. Skips values other than numbers, booleans
+/// (0 or 1) and null (NaN). UserError: missing file, invalid line (file:line).
 void visit_metrics(const std::string& path, const std::function<void(const MetricsRecord&)>& visit);
 
 /// All records at once. Errors as in visit_metrics.

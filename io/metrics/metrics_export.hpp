@@ -13,16 +13,17 @@ struct NamedMetrics {
     MetricsTable metrics;
 };
 
-/// Short unique names of runs: the paths without their common beginning and end; for a single run, the path.
-/// UserError if two paths are the same file.
+/// Short unique names of runs: the paths without the folders that all of them have in common, at the
+/// beginning and at the end; for a single run, the path. UserError if two paths are the same file.
 std::vector<std::string> run_names(std::span<const std::string> paths);
 
-/// A header and one line per record. Several runs follow one another, with a first column `run`. A cell is
-/// empty if the record lacks the key, and `nan` if the value was not finite. IoError.
+/// Writes a header and one line per record. Several runs follow one another, with a first column `run`. A
+/// cell is empty if the record lacks the key, and `nan` if the value was not finite. IoError.
 void write_csv(const std::string& path, std::span<const NamedMetrics> runs);
 
 /// Writes `folder`/events.out.tfevents.trivium, or `folder`/NAME/… for several runs: a scalar (f32, as in
-/// TensorBoard) per value, at the record's `time`; without one, at the sum of the step times. IoError.
+/// TensorBoard) per value. The wall time of a record is its `time`; without one, the previous wall time plus
+/// the step time. IoError.
 void write_event_files(const std::string& folder, std::span<const NamedMetrics> runs);
 
 } // namespace trivium

@@ -15,7 +15,7 @@ struct MetricsColumn {
     std::vector<bool> present;  ///< false if absent
 };
 
-/// The values of a key that may be missing in all records.
+/// The values of a key by record; NaN if no record has the key. Valid while the table exists unchanged.
 struct MetricsValues {
     const MetricsColumn* column = nullptr;
     double operator[](std::size_t record) const
@@ -29,7 +29,7 @@ struct MetricsTable {
     std::vector<MetricsColumn> columns; ///< in order of the first occurrence of the keys
 
     std::size_t size() const { return steps.size(); }
-    /// Null if no record has it.
+    /// The column of the key; null if no record has the key.
     const MetricsColumn* find(const std::string& name) const;
     MetricsValues values(const std::string& name) const { return {find(name)}; }
 };

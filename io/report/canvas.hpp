@@ -6,7 +6,7 @@
 
 namespace trivium {
 
-/// A decimal number.
+/// `value` with `digits` decimals.
 std::string fixed(double value, int digits = 1);
 
 class Canvas {
@@ -17,14 +17,14 @@ public:
 
     void add(const std::string& element) { body_ += element + "\n"; }
     void line(const char* classes, double x1, double y1, double x2, double y2);
-    /// `attributes`: more of the element's, each after a blank.
+    /// `attributes`: further attributes of the element, each after a blank.
     void text(const char* classes, double x, double y, const std::string& content,
               const char* anchor = "start", const std::string& attributes = "");
 
     /// The title, and lines below it.
     void heading(double x, const std::string& title, const std::vector<std::string>& subtitles);
 
-    /// One svg element. `rules`: CSS of the picture; `themed`: those that depend on the palette.
+    /// One svg element. `rules`: CSS of the picture; `themed`: the CSS that depends on the palette.
     std::string svg(const std::string& title, const std::string& rules,
                     const std::function<std::string(const ChartPalette&)>& themed) const;
 

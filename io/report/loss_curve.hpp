@@ -10,9 +10,9 @@ namespace trivium {
 
 struct LossCurveOptions {
     std::string title = "Training loss";
-    std::vector<std::string> subtitles{}; ///< lines below it
+    std::vector<std::string> subtitles{}; ///< lines below the title
     std::string x = "step";               ///< "step", or a metric such as "tokens"
-    std::string y = "loss";               ///< the metric of the line; `valid_` + y is that of the points
+    std::string y = "loss";               ///< metric of the line; the points show `valid_` + y
     double smoothing = 0.02;       ///< width of the moving average, as a fraction of the steps; 0 = none
     int width = 900, height = 500; ///< pixels
 };

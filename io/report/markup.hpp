@@ -5,8 +5,8 @@
 
 namespace trivium {
 
-/// Escaped for content and for quoted attributes. What XML does not allow (invalid UTF-8, control characters)
-/// becomes U+FFFD.
+/// `text`, escaped for element content and quoted attributes. Each byte that XML does not allow (invalid
+/// UTF-8, control characters) becomes U+FFFD.
 std::string markup_text(std::string_view text);
 
 } // namespace trivium

@@ -7,8 +7,8 @@
 
 namespace trivium {
 
-/// All steps of the run, with restarts and skipped steps; without empty charts. The loss is first and wider
-/// than the others.
+/// Charts over all steps of the run, with marks at restarts and skipped steps; a chart without a value is
+/// left out. The loss is first and wider than the others.
 std::vector<Chart> report_charts(const RunFiles& run);
 
 } // namespace trivium

@@ -1,5 +1,6 @@
 #pragma once
-// Byte-pair encoding of one pre-tokenized piece: repeatedly merges the adjacent pair of the lowest rank.
+// Byte-pair encoding of one pre-token (Sennrich, Haddow and Birch, 2016): repeatedly merges the adjacent pair
+// of the lowest rank.
 #include "base/units.hpp"
 
 #include <cstdint>
@@ -18,7 +19,7 @@ public:
     /// `merges` in order of rank, lowest first. If a pair occurs twice, the later entry counts.
     explicit BpeMerges(const std::vector<Merge>& merges);
 
-    /// Merges in place; of pairs of equal rank, the leftmost first. O(n log n) for n ids.
+    /// Merges in place; of pairs of equal rank, the leftmost first. O(n log n) for n ids. \pre ids >= 0
     void apply(std::vector<std::int32_t>& ids) const;
 
 private:

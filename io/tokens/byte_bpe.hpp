@@ -5,8 +5,8 @@
 
 namespace trivium {
 
-/// `file`: the content of a tokenizer.json, which model() returns. UserError about `place`, see
-/// tokenizer_json.hpp.
+/// `file`: the content of a tokenizer.json; Tokenizer::model() returns it. UserError about `place` as
+/// parse_tokenizer_json.
 std::unique_ptr<Tokenizer> make_byte_bpe(std::string file, const std::string& place);
 
 } // namespace trivium

@@ -17,16 +17,17 @@ struct CorpusReport {
         std::string what;        ///< singular: "compressed file"
         std::string what_plural; ///< plural
         std::string remedy;      ///< may be empty
-        std::string example;     ///< path of the first
+        std::string example;     ///< path of the first file
         i64 count = 0;
     };
     std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one
     std::vector<Skipped> skipped;     ///< by kind, in order of appearance
 
+    /// Counts a skipped file.
     void skip(const Skipped& kind, const std::string& path);
 };
 
-/// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix": at most one line.
+/// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix": one line, the most frequent suffixes first.
 std::string describe_read(const CorpusReport& report);
 /// One line per kind of skipped file: "2 compressed files, such as a.gz; decompress them first".
 std::vector<std::string> describe_skipped(const CorpusReport& report);

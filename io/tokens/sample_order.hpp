@@ -9,7 +9,8 @@ namespace trivium {
 /// [w * seq, w * seq + seq + 1). 0 if none fits.
 constexpr i64 window_count(i64 tokens, i64 seq) { return tokens > seq ? (tokens - 1) / seq : 0; }
 
-/// Each epoch visits every window once, in its own random order.
+/// Each epoch visits every window once, in its own random order: a Feistel permutation (Luby and Rackoff,
+/// 1988) with cycle walking (Black and Rogaway, 2002).
 class SampleOrder {
 public:
     /// \pre samples > 0

@@ -4,13 +4,13 @@
 
 namespace trivium {
 
-/// The member of the file that states it: {"eos_token": "…"}.
+/// The member of tokenizer.json that states it: {"eos_token": "…"}.
 inline constexpr const char* eos_statement = "trivium";
 
-/// The file with a statement of its end-of-text token, as its first member: what stores keep of a tokenizer
-/// is one text. The package `tokenizers` ignores it.
+/// `file`, a tokenizer.json, with the statement of `eos` as its first member. A token store keeps a tokenizer
+/// as one text, so the text must contain the statement. The package `tokenizers` ignores this member.
 std::string with_eos(const std::string& file, const std::string& eos);
-/// The file as it was before with_eos.
+/// Undoes with_eos; returns a file without a statement unchanged.
 std::string without_eos(const std::string& file);
 
 } // namespace trivium

@@ -27,8 +27,8 @@ struct TextFile {
 /// The files in order: inputs as named; the files of a folder, recursively, sorted by path. In folders it
 /// skips, and adds to `report`: hidden files and folders (".NAME"), files that the patterns exclude, links to
 /// folders, and anything that is not a file. Shell patterns match the file's name, or if they contain '/' the
-/// path below the folder. UserError if an input is missing or patterns cannot apply to anything; IoError if a
-/// folder cannot be listed.
+/// path below the folder. UserError if there is no input, an input is missing, or patterns are set although
+/// no input is a folder; IoError if a folder cannot be listed.
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report);
 
 /// ".txt"; "" for a name without a suffix.
@@ -39,7 +39,7 @@ struct NotText {
     CorpusReport::Skipped kind;
     std::string problem, reason, remedy; ///< of one file
 };
-/// Detects such files by name and first bytes; nullopt if the file may be text.
+/// Detects files that are not text by name and first bytes; nullopt if the file may be text.
 std::optional<NotText> not_text(const std::string& path, std::string_view head);
 inline constexpr std::size_t head_bytes = 8192;
 

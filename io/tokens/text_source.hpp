@@ -18,20 +18,22 @@ struct Document {
 
 /// A file of UTF-8 text is one document. In .jsonl, .ndjson and .json files each JSON record is one document:
 /// one object per line, a sequence of objects, or a list. A .json file counts as records only if its first
-/// record has the field `key`; a single object without it is text. Folders are searched recursively
+/// record has the field `key`; a single object without that field is text. Folders are searched recursively
 /// (io/tokens/text_files.hpp); files in them that are not text are skipped and reported. Empty documents are
-/// skipped. Holds at most one document and one block in memory, but all of a .json file without lines.
+/// skipped. Holds at most one document and one block in memory, but all of a file of records that are not one
+/// per line.
 class TextSource {
 public:
-    /// UserError if an input is missing, or if a part of the selection cannot apply to anything.
+    /// Errors as list_text_files; UserError also if a `key` is set and no input can have JSON records.
     explicit TextSource(TextSelection selection);
 
     /// Reads the next document; false after the last. UserError (with file, and byte offset or line) if a
-    /// named input is not text, a record is not valid JSON or has no text, or the corpus has no document.
+    /// named input is not text, a record is not valid JSON or has no text, or the corpus has no document;
+    /// with selection.skip_bad, counts bad files and records instead. IoError.
     bool next(Document& document);
     /// Starts again with the first document. UserError if an input cannot be read twice (a pipe).
     void rewind();
-    /// Counts a document that next() returned as bad.
+    /// Reports a document that next() returned as a bad record.
     void skip_bad(const std::string& place);
 
     Bytes bytes_total() const { return bytes_total_; } ///< size of all files
@@ -43,14 +45,15 @@ public:
 private:
     enum class Form { none, text, lines, records };
 
-    /// Determines how to read the file; none: it is skipped. Unless it is read line by line, loads all of it.
+    /// Determines how to read the file; Form::none if it is skipped. Loads the whole file unless it is read
+    /// line by line.
     Form open(const TextFile& file);
     Form form_of_json(const TextFile& file);
     bool begins_as_lines(const std::string& path);
     bool take_text(Document& document);
     bool take_line(Document& document);
     bool take_record(Document& document);
-    /// Skips a file of a folder. UserError if the file was named as an input, unless bad ones are skipped.
+    /// Skips a file and reports it. UserError if the file was named as an input, unless selection.skip_bad.
     Form skip(const TextFile& file, const NotText& why);
     /// To call after the last file. UserError if there was no document, or no record for `key`.
     void check_end() const;
@@ -58,7 +61,7 @@ private:
 
     TextSelection selection_;
     std::string key_;
-    CorpusReport listed_, report_; ///< after the files were listed; so far
+    CorpusReport listed_, report_; ///< listed_: after the files were listed; report_: so far
     std::vector<TextFile> files_;
     std::size_t file_ = 0; ///< the current file, or the next one
     Form form_ = Form::none;

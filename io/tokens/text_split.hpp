@@ -1,5 +1,5 @@
 #pragma once
-// Splits text into pieces by a regular expression, as the pre-tokenizers of tokenizer.json do.
+// Splits text into pre-tokens by a regular expression, as the pre-tokenizers of tokenizer.json do.
 #include "base/units.hpp"
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace trivium {
 
-/// What to do with a match: make it a separate piece, drop it, join it to the text before or after it, or
+/// What to do with a match: make it a separate pre-token, drop it, join it to the text before or after it, or
 /// join adjacent matches.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
@@ -37,8 +37,9 @@ public:
     ~TextSplit();
 
     using Emit = std::function<void(std::string_view)>;
-    /// Calls `emit` with the pieces of valid UTF-8, none of them empty, in order; they are views into `text`.
-    /// UserError if the pattern needs more than `effort` has left.
+    /// Calls `emit` with the pre-tokens of `text`, none of them empty, in order; they are views into `text`.
+    /// Subtracts the retries from `effort`. UserError if the pattern needs more than `effort` has left. \pre
+    /// `text` is valid UTF-8
     void split(std::string_view text, MatchEffort& effort, const Emit& emit) const;
 
 private:

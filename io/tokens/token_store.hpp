@@ -22,11 +22,13 @@ namespace trivium {
 /// finish().
 class TokenStoreWriter {
 public:
+    /// Makes temporary files next to `path`. IoError.
     TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer);
     TokenStoreWriter(TokenStoreWriter&&) noexcept;
     ~TokenStoreWriter(); ///< without finish(): removes the temporary files
 
     /// Appends one document: its ids without eos, and the size of its text, for bytes per token. IoError.
+    /// \pre ids are in the vocabulary
     void add(std::span<const i32> ids, Bytes text_bytes);
     /// Makes the file at `path`, atomically. UserError if there is no document; IoError.
     void finish();
@@ -40,12 +42,13 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// A token store, read-only. Movable. Several threads may read concurrently.
-/// Functions that read tokens throw a UserError with their range if a block differs from what was written.
+/// A token store, read-only. Movable. Several threads may read concurrently. Functions that read tokens throw
+/// a UserError with the range of tokens if a block differs from what was written, or if the file was
+/// truncated; IoError.
 class TokenStore {
 public:
     /// Reads all but the tokens. UserError if the file is missing, of another kind or version, truncated or
-    /// inconsistent.
+    /// inconsistent; IoError.
     static TokenStore open(const std::string& path);
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
@@ -67,7 +70,7 @@ public:
     void read(i64 begin, i64 count, i32* out) const;
 
     const std::string& path() const;
-    const std::string& fingerprint() const; ///< of the tokenizer
+    const std::string& fingerprint() const; ///< Tokenizer::fingerprint()
     /// Number and hash of the tokens: "123456 tokens, 0123456789abcdef".
     std::string content() const;
     std::unique_ptr<Tokenizer> tokenizer() const;
@@ -75,8 +78,8 @@ public:
     /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens).
     u64 tokens_hash() const;
 
-    /// Verifies the tokenizer and token blocks part, part + parts, part + 2 * parts, … UserError if any
-    /// differs from what was written.
+    /// Verifies the tokenizer, and token blocks part, part + parts, part + 2 * parts, … UserError if any
+    /// differs from what was written; IoError.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:

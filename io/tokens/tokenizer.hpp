@@ -12,16 +12,18 @@ namespace trivium {
 
 using i32 = std::int32_t;
 
+/// Several threads may call encode and decode concurrently.
 class Tokenizer {
 public:
     virtual ~Tokenizer() = default;
     /// Ids are 0 … vocab_size() - 1.
     virtual i64 vocab_size() const = 0;
-    /// Ids of UTF-8 text, without bos and eos. Text that spells a special token stays text. UserError if it
-    /// has a byte without a token, or takes the pattern of a tokenizer.json too long.
+    /// Ids of UTF-8 text, without bos and eos. Text that spells a special token stays text. UserError if
+    /// `text` has a byte for which there is no token, or takes too long to match the pattern of a
+    /// tokenizer.json.
     virtual std::vector<i32> encode(std::string_view text) const = 0;
-    /// Text of any ids. Special tokens become "", ids outside the vocabulary U+FFFD. A single id may be a
-    /// part of a character. decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer
+    /// Text of any ids. Special tokens become "", ids outside the vocabulary U+FFFD. A single id may be an
+    /// incomplete character. decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer
     /// made, and for byte-level BPE whose normalizer and pre-tokenizer neither change nor drop text nor add a
     /// space in front.
     virtual std::string decode(std::span<const i32> ids) const = 0;
@@ -37,11 +39,11 @@ public:
     virtual const std::string& model() const = 0;
 };
 
-/// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or
-/// of a tokenizer.json (byte-level BPE, see byte_bpe.hpp), which the content distinguishes. `eod`: the
-/// special token of a tokenizer.json that ends a document; if empty, that of a tokenizer_config.json in the
-/// same folder, or what the file says (TokenizerJson::eos). UserError if the file is missing or neither, or
-/// has no such token.
+/// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or of a
+/// tokenizer.json (byte-level BPE, see byte_bpe.hpp), which the content distinguishes. `eod`: the special
+/// token of a tokenizer.json that ends a document; by default the eos_token of a tokenizer_config.json in the
+/// same folder, otherwise TokenizerJson::eos. UserError if the file is missing or neither kind, if it has no
+/// such token, or if `eod` is set for another kind of tokenizer.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::string& eod = "");
 
 /// From the result of Tokenizer::model(); `place` names the file in messages.
@@ -49,7 +51,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const 
 
 struct TokenizerTraining {
     TextSelection text;
-    i64 vocab = 0; ///< vocabulary size, including unknown, bos, eos and the 256 bytes; at least 300
+    i64 vocab = 0; ///< vocabulary size, 300 to 1 000 000: unknown, bos, eos and the 256 bytes included
     Bytes sample = Bytes{64} << 20; ///< trains on at most about this much text, sampled from all inputs
     CorpusReport* report = nullptr; ///< if set, receives which files were read
 };

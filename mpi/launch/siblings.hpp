@@ -21,15 +21,15 @@ struct LaunchId {
     std::vector<std::string> shared{}; ///< "NAME=value" in the environment of all ranks of the job
 };
 
-/// Open MPI, PMIx (srun), MPICH's Hydra, PALS.
+/// Knows Open MPI, PMIx (srun), MPICH's Hydra and PALS.
 LaunchId launch_of_environment();
 
 /// Running processes of this user that belong to other ranks of `launch`, ascending by rank, without helper
 /// processes. Processes in which the launcher has not started the program yet have rank -1.
 std::vector<Sibling> siblings_of(const LaunchId& launch);
 
-/// Describes stopped and missing ranks: "rank 3 is stopped (process 4711, state T); 1 of 4 ranks of this node
-/// is missing". Empty: none.
+/// Describes stopped and missing ranks: "rank 3 is stopped (process 4711, state T); 1 of the 4 ranks of this
+/// node is missing". Empty if there are none.
 std::string describe(const LaunchId& launch, const std::vector<Sibling>& others);
 
 } // namespace trivium

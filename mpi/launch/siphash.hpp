@@ -11,7 +11,7 @@ namespace trivium {
 /// 128 bits; the first 8 bytes of the paper's key are the first number, little-endian.
 using SipKey = std::array<u64, 2>;
 
-/// The same result as in the paper, on machines of either byte order.
+/// The paper's result, on machines of either byte order.
 u64 siphash(const SipKey& key, std::string_view text);
 
 } // namespace trivium

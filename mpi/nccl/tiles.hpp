@@ -1,6 +1,6 @@
 #pragma once
 // Internal: the kernels of moves.cpp, thread by thread, and their launch. Threads are independent, so the
-// host can run them one after the other (the tests do that).
+// host can run them one after the other, as the tests do.
 #include "base/bf16.hpp"
 #include "mpi/collective_rounds.hpp"
 #include "mpi/combiners.hpp"
@@ -13,8 +13,8 @@ namespace trivium::tiles {
 constexpr int threads = 256;           ///< of a thread block
 constexpr int unroll = 4;              ///< units that a thread processes at once
 constexpr int tile = threads * unroll; ///< units per iteration of a thread block
-constexpr int batch = 48;              ///< blocks per launch: they are kernel arguments
-constexpr i64 largest_grid = 2048;     ///< maximum thread blocks; they iterate over more tiles
+constexpr int batch = 48;              ///< blocks of a Batch: they are kernel arguments
+constexpr i64 largest_grid = 2048;     ///< maximum thread blocks of a launch; each iterates over more tiles
 
 /// Index of a thread in a launch.
 struct Thread {
@@ -22,7 +22,7 @@ struct Thread {
     int thread;
 };
 
-/// Blocks [0, count) as consecutive tiles: block i has tiles first[i] to first[i + 1].
+/// Blocks [0, count), divided into consecutive tiles: block i begins at tile first[i].
 template <class Block>
 struct Batch {
     Block blocks[batch];
@@ -30,7 +30,7 @@ struct Batch {
     int count;
 };
 
-/// The block of a tile.
+/// Index of the block that contains tile `at`.
 template <class Block>
 TRV_HOST_DEVICE int block_of(const Batch<Block>& all, i64 at)
 {
@@ -45,8 +45,8 @@ TRV_HOST_DEVICE int block_of(const Batch<Block>& all, i64 at)
     return low;
 }
 
-/// Row and column of unit `i` of rows of `row` units. Avoids 64-bit divisions, which
-/// are slow, for small blocks and single rows.
+/// Row and column of unit `i` of rows of `row` units. Avoids 64-bit divisions, which are slow, for small
+/// blocks and single rows.
 struct Place {
     i64 row, column;
 };
@@ -181,7 +181,7 @@ TRV_HOST_DEVICE void combine_thread(const Batch<DeviceCombine>& all, const Slots
 
 // Host code.
 
-/// Whether all are multiples of `unit`.
+/// Whether all `numbers` are multiples of `unit`.
 template <class... Numbers>
 bool divides(std::uintptr_t unit, Numbers... numbers)
 {
@@ -190,7 +190,8 @@ bool divides(std::uintptr_t unit, Numbers... numbers)
 
 inline std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-/// Passes the blocks to `launch` in batches, with the number of thread blocks.
+/// Converts the blocks by `make` and passes them to `launch` in batches, each with its number of thread
+/// blocks.
 template <class Made, class Blocks, class Make, class Launch>
 void in_batches(const Blocks& blocks, Make&& make, Launch&& launch)
 {
@@ -234,7 +235,7 @@ void copy(std::span<const CopyBlock> blocks, Launch&& launch)
         launch);
 }
 
-/// `launch(batch, slots, thread_blocks)` runs combine_thread<T, Op>(); for elements of type T.
+/// For elements of type T; `launch(batch, slots, thread_blocks)` runs combine_thread<T, Op>().
 template <class T, class Launch>
 void combine(const Combination& combination, Launch&& launch)
 {
@@ -256,8 +257,8 @@ void combine(const Combination& combination, Launch&& launch)
         [&](const Batch<DeviceCombine>& all, i64 grid) { launch(all, slots, grid); });
 }
 
-/// Calls `run` with an element of the combination's type and its operator. \throws InternalError if it has no
-/// such reduction
+/// Calls `run` with an element of the combination's type and its operator; without blocks, does nothing.
+/// \throws InternalError if there is no such reduction
 template <class Run>
 void with_combination(const Combination& combination, Run&& run)
 {

@@ -9,6 +9,7 @@
 
 namespace trivium {
 
+/// One object per process; every member may be called from any thread.
 class Activity {
 public:
     static Activity& of_process();
@@ -17,20 +18,20 @@ public:
     void enter(const std::string& phase);
     /// Reports progress.
     void advance() { progress_.fetch_add(1, std::memory_order_relaxed); }
-    /// Starts piece `index` of the phase (a Step of a Schedule), or waits for it. Counts as progress.
+    /// The phase starts piece `index` (that Step of a Schedule) or waits for it. Counts as progress.
     void at(i64 index)
     {
         piece_.store(index, std::memory_order_relaxed);
         advance();
     }
-    /// Names a piece by its index, also on the watchdog's thread, until it is replaced. Empty: pieces have no
-    /// names.
+    /// Sets the function that names a piece; empty: pieces have no names. The watchdog's thread calls it
+    /// until the next set_pieces() returns.
     void set_pieces(std::function<std::string(i64)> describe);
-    /// Waits for `whom` ("rank 3"); empty: no longer waits. Not progress.
+    /// The thread waits for `whom` ("rank 3"); empty: it no longer waits. Not progress.
     void waits_for(const std::string& whom);
 
-    /// Names a library call that should return at once, such as a poll of MPI; null: it has returned. Not
-    /// progress. The name must outlive the process.
+    /// The thread is in a library call that should return at once, such as a poll of MPI; null: the call has
+    /// returned. Not progress. `name` must have static storage.
     void calls(const char* name) { call_.store(name, std::memory_order_relaxed); }
 
     struct Reading {

@@ -29,6 +29,7 @@ struct Diagnostic {
     std::string remedy;  ///< what to do about it
 };
 
+/// "place: problem", then one line each for the reason and the remedy, if they are not empty.
 std::string format(const Diagnostic& diagnostic);
 
 class Error : public std::runtime_error {
@@ -55,8 +56,9 @@ public:
     InternalError(const char* file, int line, const std::string& what);
 };
 
-/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, unless it exists: the status of the
-/// first rank that ends. Launchers report the status of ranks that they killed, or none. Returns the status.
+/// Returns `status`, and writes it to the file named by $TRIVIUM_STATUS_FILE, unless that file exists: it
+/// keeps the status of the first rank that ends. Launchers report the status of ranks that they killed, or
+/// none.
 int leave_status(int status);
 
 /// True if expensive contracts are on (the preset `debug`).

@@ -12,11 +12,11 @@ inline Seconds now()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A thread that looks at the clock more often than this, and finds a longer gap, was stopped with its
-/// process (a suspended job, a debugger).
+/// If a thread reads the clock more often than this, and finds a longer gap, its process was stopped (a
+/// suspended job, a debugger).
 constexpr Seconds suspension_gap = 3;
 
-/// Since 1970, to a millisecond.
+/// Seconds since 1970 (UTC), truncated to milliseconds.
 inline double unix_now()
 {
     const auto since = std::chrono::system_clock::now().time_since_epoch();

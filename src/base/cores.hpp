@@ -4,9 +4,9 @@
 
 namespace trivium {
 
-/// Their number, at most the quota; 0 if unknown.
+/// Number of cores in the affinity, at most the CPU quota (rounded down, but at least 1); 0 if unknown.
 int usable_core_count();
-/// Their ids, comma-separated; empty if unknown.
+/// Ids of the cores in the affinity, comma-separated; empty if unknown. The quota does not matter here.
 std::string usable_cores();
 
 } // namespace trivium

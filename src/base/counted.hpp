@@ -24,7 +24,7 @@ std::string counted(Integer count, std::string_view noun, std::string_view plura
     return std::to_string(count) + ' ' + noun_of(count == 1, noun, plural);
 }
 
-/// The same with groups of digits: "1,234 documents".
+/// counted() with digits in groups of three: "1,234 documents".
 inline std::string counted_in_groups(i64 count, std::string_view noun)
 {
     return format_count(count) + ' ' + noun_of(count == 1, noun);

@@ -9,11 +9,11 @@
 
 namespace trivium {
 
-/// Tensors of a graph have one of the first four; files have others, too.
+/// Tensors of a graph have one of the first four types; files have the others, too.
 enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, u16, u32, i64, u64 };
 
-/// Formats of 8 bits to which the operands of a product may be rounded. e4m3 has 4 bits of exponent and is
-/// finite to 448; e5m2 has 5 and reaches 57344. Neither has infinities here.
+/// 8-bit formats to which the operands of a product may be rounded. e4m3 has 4 exponent bits and is finite to
+/// 448; e5m2 has 5 and is finite to 57344. Rounding saturates, so infinities do not occur.
 enum class Fp8 : std::uint8_t { none, e4m3, e5m2 };
 
 struct DTypeInfo {
@@ -31,12 +31,12 @@ constexpr Bytes size_of(DType type) { return dtypes[static_cast<int>(type)].size
 constexpr const char* name_of(DType type) { return dtypes[static_cast<int>(type)].name; }
 /// Whether a graph may have tensors of `type`.
 constexpr bool is_tensor_type(DType type) { return type <= DType::i32; }
-/// Whether kernels compute with `type`.
+/// Whether `type` is a floating-point type.
 constexpr bool is_floating(DType type) { return type <= DType::bf16; }
-/// The type in which sums over values of `type` are kept: f64 for f64, f32 for f32 and bf16.
+/// The type in which sums over values of `type` are kept: f32 for bf16, otherwise `type`.
 constexpr DType accumulator_of(DType type) { return type == DType::bf16 ? DType::f32 : type; }
 
-/// The tensor type called `name`, or nothing.
+/// The tensor type called `name`; nullopt for any other name.
 constexpr std::optional<DType> tensor_type_named(std::string_view name)
 {
     for (const DTypeInfo& row : dtypes)
@@ -45,7 +45,7 @@ constexpr std::optional<DType> tensor_type_named(std::string_view name)
     return {};
 }
 
-/// The element type that a C++ type stands for.
+/// The element type of a C++ type. \pre T is double, float, bf16 or std::int32_t (not checked)
 template <class T>
 inline constexpr DType dtype_of = T::has_no_element_type;
 template <>
@@ -70,7 +70,7 @@ auto with_type(DType type, F&& f)
     }
 }
 
-/// The same for every type that a tensor may have: also f(std::int32_t{}).
+/// with_type() for every tensor type: also f(std::int32_t{}) for i32.
 template <class F>
 auto with_tensor_type(DType type, F&& f)
 {

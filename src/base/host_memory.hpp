@@ -4,7 +4,8 @@
 
 namespace trivium {
 
-/// Available bytes on this machine and within the limits of this process's control groups; -1 if unknown.
+/// Bytes available on this machine and within the memory limits of this process's control groups; -1 if
+/// unknown.
 Bytes available_host_memory();
 
 } // namespace trivium

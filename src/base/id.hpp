@@ -7,6 +7,7 @@
 
 namespace trivium {
 
+/// Index of one kind of object (Tag). A default-constructed Id is not valid().
 template <class Tag>
 class Id {
 public:

@@ -1,5 +1,5 @@
 #pragma once
-// The log: one line at a time, to stderr. Results go to stdout; so does the log of `train`.
+// The log: one line at a time, from any thread, to stderr. Results go to stdout; so does the log of `train`.
 #include <string>
 
 namespace trivium {
@@ -11,15 +11,16 @@ void set_log_level(LogLevel level);
 /// Prefix of each line, e.g. "[rank 3] "; empty by default.
 void set_log_prefix(const std::string& prefix);
 
-/// Makes log_info() write to stdout, unbuffered, and ignores SIGPIPE. If stdout fails (a closed pipe, a full
-/// disk), a warning says so once, and the program continues.
+/// Makes log_info() write to stdout, flushed after each line, and ignores SIGPIPE. If stdout fails (a closed
+/// pipe, a full disk), one warning reports it, and the program continues.
 void log_to_stdout();
 
 void log_info(const std::string& line);
 void log_warning(const std::string& line);
 void log_debug(const std::string& line);
 
-/// A progress line that replaces itself on a terminal and is dropped elsewhere. Empty clears it.
+/// Shows a progress line, which replaces the previous one, on a terminal; otherwise drops it. Empty clears
+/// it.
 void log_progress(const std::string& line);
 
 /// True if stderr is a terminal.

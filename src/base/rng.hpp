@@ -13,7 +13,8 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 /// Ten Philox rounds of `counter` under `key`.
 PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter);
 
-/// One stream of numbers, addressed by index.
+/// One stream of numbers, addressed by index. Its functions share Philox blocks: use only one of them per
+/// stream.
 class RandomStream {
 public:
     /// `name` distinguishes the streams of one seed, e.g. a parameter's global name.

@@ -24,8 +24,9 @@ std::string format_si(double value);
 /// "1:02:03", "4:05" or "0.123 s".
 std::string format_seconds(Seconds seconds);
 
-/// Smallest multiple of `unit` that is at least `value`. \pre unit > 0
+/// Smallest multiple of `unit` that is at least `value`. \pre value >= 0, unit > 0
 constexpr i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
+/// value / unit, rounded up. \pre value >= 0, unit > 0
 constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 
 } // namespace trivium

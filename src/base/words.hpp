@@ -1,12 +1,12 @@
 #pragma once
-// Words that a user wrote, and those that exist.
+// Suggestions for names that a user misspelt.
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trivium {
 
-/// The word in `known` nearest to `word` by edit distance, or "" if none is near.
+/// The word in `known` nearest to `word` by edit distance (case is ignored), or "" if none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
 
 /// A remedy: "did you mean 'x'?", or `otherwise` if no known word is near.

@@ -9,27 +9,28 @@ namespace trivium {
 struct CaseResult {
     TinyDifference difference;
     std::vector<std::pair<std::string, std::string>>
-        bits; ///< for each shard that it holds: its name, and a hash of its numbers
+        bits; ///< name and hash of the losses, of the norms and of each shard that the rank holds
     double loss = 0, norm = 0, expected_loss = 0, expected_norm = 0; ///< at step difference.step
 };
 
 /// Collects results case by case; reports faults and the settings that faulty cases share.
 class CompositionJudge {
 public:
-    /// `facts`: of all ranks; must outlive this object
+    /// `facts`: by world rank; must outlive this object
     explicit CompositionJudge(const std::vector<RankFacts>& facts) : facts_(facts) {}
     /// `results`: by rank of the case's grid.
     void add(const CheckCase& c, const std::vector<CaseResult>& results);
+    /// Adds a finding for each kind of fault that occurred.
     void report(CheckReport& report) const;
     std::size_t cases() const { return cases_; }
 
 private:
-    /// A kind of fault.
+    /// A kind of fault, over all cases.
     struct Fault {
         std::size_t cases = 0;
         std::vector<int> ranks; ///< affected world ranks
         std::string first_case, expected, seen;
-        std::vector<std::vector<std::string>> traits; ///< by case
+        std::vector<std::vector<std::string>> traits; ///< of each case with this fault
     };
     void note(Fault& fault, const CheckCase& c, const std::vector<int>& ranks, const std::string& expected,
               const std::string& seen);

@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// Reports ranks with a different program, library, processor or number of threads, and more threads than
-/// cores. Reads report.facts.
+/// Reports ranks whose program, libraries, processor or number of threads differ from those of most ranks,
+/// and ranks that together have more threads than cores. Reads report.facts.
 void judge_environment(CheckReport& report);
 
 /// Reports ranks whose clock differs from rank 0's by more than `most` seconds. Reads report.clocks.

@@ -12,13 +12,14 @@ namespace trivium {
 struct KernelResult {
     std::string kernel; ///< "product f32"
     std::vector<double> got, expected;
-    double tolerance = 0; ///< for the largest difference, relative to the largest expected magnitude
+    double tolerance = 0; ///< maximum of error()
 
-    double error() const; ///< infinite if a value is not finite
+    /// Largest difference / largest expected magnitude; infinite if a value is not finite.
+    double error() const;
 };
 
-/// Runs each kernel where this build computes (host or device) and visits its result. The numbers are the
-/// same on every rank, the bits on similar processors. `seed`: of the numbers.
+/// Runs each kernel where this build computes (host or device) and visits its result. The operands depend on
+/// `seed` only: results have the same bits on similar processors.
 void run_kernels(int threads, std::uint64_t seed, const std::function<void(KernelResult&)>& visit);
 
 } // namespace trivium

@@ -6,8 +6,8 @@
 
 namespace trivium {
 
-/// For an even count, the higher one of the middle two: with two ranks, a slow one is compared with the
-/// other. \pre values is not empty
+/// The median; for an even count, the higher one of the middle two: with two ranks, a slow one is compared
+/// with the other. \pre values is not empty
 inline double median(std::vector<double> values)
 {
     TRV_CHECK(!values.empty(), "a median of nothing");

@@ -1,5 +1,5 @@
 #pragma once
-// Internal: the parts of a check, and what they share.
+// Internal: the parts of a check, and the functions that they share.
 #include "check/run.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct CheckGround {
     bool first() const { return world.rank() == 0; }
 };
 
-/// All ranks call each; findings are added to rank 0's report.
+/// The parts. Collective over ground.world; each adds findings and a line of summary to rank 0's report.
 void check_environment(const CheckGround& ground, CheckReport& report);
 void check_folder(const CheckGround& ground, CheckReport& report);
 void check_arithmetic(const CheckGround& ground, CheckReport& report);

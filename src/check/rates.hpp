@@ -11,17 +11,20 @@ struct RankPair {
 };
 
 /// Rounds of pairs that are measured at the same time; a rank is in at most one pair of a round. First every
-/// two ranks of a node, then ranks with the same place on every two nodes. At most `most` rounds of each
+/// two ranks of a node, then ranks with the same index on every two nodes. At most `most` rounds of each
 /// kind, spread evenly. (Round-robin tournaments by the circle method.)
 std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_rank, std::size_t most);
 
-/// The machine of the median rank; values that were not measured come from `like`. Reads rates of all ranks.
+/// `like` with the measured values: medians over ranks and over links, the least memory of a rank's node, the
+/// most ranks of a node. Reads facts, rates and links of all ranks.
 Machine machine_measured(const CheckReport& report, Machine like);
 
-/// Throughput of this rank's processor and memory. All ranks call it at the same time.
+/// Measures the throughput of this rank's processor and memory, `seconds_each` per measurement. Collective:
+/// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
-/// This rank's links. Adds messages that arrived changed to `wrong`. All ranks call it.
+/// Measures this rank's links and keeps the best of `repeats` values. Appends to `wrong` a description of
+/// each message that arrived changed. Collective.
 std::vector<LinkRate> measure_links(const CheckGround& ground,
                                     const std::vector<std::vector<RankPair>>& rounds, int repeats,
                                     std::vector<std::string>& wrong);

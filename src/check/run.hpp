@@ -1,6 +1,6 @@
 #pragma once
 // `trivium check`: tests machines, network and build before a long job. docs/check.md describes each part.
-// All ranks run a part together; rank 0 evaluates and has the report.
+// All ranks run a part together; rank 0 evaluates it and has the report.
 #include "compile/compile.hpp"
 #include "mpi/grid.hpp"
 
@@ -15,24 +15,24 @@ namespace trivium {
 struct RankFacts {
     std::string node;      ///< node_name()
     std::string processor; ///< device or CPU: equal ones compute the same bits
-    std::string build;     ///< version and hash of the program
+    std::string build;     ///< version and hash of the program, and MPI library
     std::string libraries; ///< loaded libraries with their sizes
-    std::string cores;     ///< cores that it may use, "0,1,2"
+    std::string cores;     ///< cores that the rank may use, "0,1,2"
     int threads = 1;
     Bytes memory = -1; ///< available on the node; -1: unknown
 };
-/// The facts of this process. `version`: of the program; `device`: empty on the host.
+/// The facts of this process. `version`: of the program; `device`: its name, empty on the host.
 RankFacts facts_of_process(const std::string& version, const std::string& device, int threads);
 
 /// Hooks with which tests inject faults, per rank.
 struct CheckHooks {
     std::function<bool(const RunConfig&)> chosen;              ///< which trainings to run; empty: all
     std::function<void(RunConfig&)> config;                    ///< changes a training before it is compiled
-    std::function<void(const RunConfig&, Compiled&)> compiled; ///< changes it before it runs
+    std::function<void(const RunConfig&, Compiled&)> compiled; ///< changes its programs before it runs
     std::function<void(const std::string& kernel, std::vector<double>&)>
         computed;                                       ///< changes the result of a kernel
     std::function<void(const std::string& what)> timed; ///< called within each measurement
-    std::function<Seconds()> clock;                     ///< instead of the system's
+    std::function<Seconds()> clock;                     ///< replaces the system's clock
 };
 
 enum class CheckPart { environment, folder, arithmetic, composition, rates };
@@ -46,9 +46,9 @@ struct CheckConfig {
     std::string dir;         ///< folder to test; empty: none
     bool longer = false;     ///< every combination, and longer measurements
     bool strict = false;     ///< count warnings as faults
-    double slow_rank = 0.75; ///< below this fraction of the median is slow
-    double slow_link = 0.5;
-    Seconds clock = 1; ///< maximum difference between clocks
+    double slow_rank = 0.75; ///< a rank below this fraction of the median is slow
+    double slow_link = 0.5;  ///< a link below this fraction of the median is slow
+    Seconds clock = 1;       ///< maximum difference between clocks
     CheckHooks hooks;
 };
 
@@ -64,7 +64,7 @@ struct Finding {
 
 /// Measurements; 0 if not measured.
 struct RankRates {
-    double flops_f32 = 0, flops_bf16 = 0; ///< FLOP/s of products, with all threads
+    double flops_f32 = 0, flops_bf16 = 0; ///< FLOP/s of matrix products, with all threads
     double bytes_per_second = 0;          ///< memory bandwidth
     double cpu_share = 1; ///< fraction of its cores' time that it got: the minimum of the three measurements
 };
@@ -72,7 +72,7 @@ struct LinkRate {
     int a = 0, b = 0;            ///< ranks
     double bytes_per_second = 0; ///< per direction, both directions at once
     Seconds latency = 0;         ///< one way
-    double cpu_share = 1;        ///< fraction of the requested CPU time that the worse end got
+    double cpu_share = 1;        ///< fraction of the CPU time that it needed: the lower value of the two ends
 };
 struct FolderRate {
     double write = 0, read = 0; ///< bytes per second, all nodes at once
@@ -84,10 +84,10 @@ struct CheckReport {
     std::vector<std::string> nodes; ///< names, by index
     std::vector<Finding> findings;
     std::vector<std::string> parts; ///< summary of each part, one line each
-    std::vector<RankRates> rates;   ///< by rank; empty if that part did not run
+    std::vector<RankRates> rates;   ///< by rank; empty without the part `rates`
     std::vector<LinkRate> links;
     std::vector<FolderRate> folder; ///< by node
-    std::vector<Seconds> clocks;    ///< by rank, relative to rank 0
+    std::vector<Seconds> clocks;    ///< by rank: ahead of rank 0's clock, less the error of the measurement
     bool strict = false;
     Seconds seconds = 0;
 
@@ -96,8 +96,8 @@ struct CheckReport {
     int status() const;
 };
 
-/// All ranks of `world` call it; rank 0 gets the report, the others an empty one. Reports to Activity, for a
-/// watchdog. Throws what a part throws.
+/// Collective over `world`. Rank 0 gets the report; on the other ranks it has no facts and measurements.
+/// Reports progress to Activity, for a watchdog. Throws the errors of the parts.
 CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& facts);
 
 } // namespace trivium

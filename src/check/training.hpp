@@ -24,13 +24,13 @@ inline constexpr int tiny_steps = 3;
 /// The programs of rank `rank`. Throws UserError if this version does not support the config.
 Compiled compile_tiny(const RunConfig& config, int rank);
 
-/// All ranks of `ranks` call it with the config of a case, whose grid has as many ranks, and their programs.
-/// Parameters depend on (seed, name, global index), the tokens of a step on (seed, step, global index): the
-/// same on any grid. Throws what an executor throws.
+/// Collective over `ranks`: runs the config of a case, whose grid has as many ranks. Parameters depend on
+/// (seed, name, global index), the tokens of a step on (seed, step, global index): the same on any grid.
+/// Throws the errors of an executor.
 TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled);
 
-/// Tolerances relative to one rank, by precision of computation and of reduction. Losses and norms as in the
-/// project's tests; parameters in units of the sum of the learning rates.
+/// Tolerances for differences from one rank, by precision of computation and of reduction: of losses and
+/// norms relative, as in the project's tests; of parameters in units of the sum of the learning rates.
 struct CheckTolerance {
     double losses = 0, parameters = 0;
 };
@@ -40,11 +40,12 @@ CheckTolerance tolerance_of(const RunConfig& config);
 struct TinyDifference {
     double losses = 0, norms = 0; ///< relative, the largest of all steps
     int step = 0;                 ///< the first step (from 1) at which either exceeds the tolerance; 0: none
-    double parameters = 0;
-    std::string parameter; ///< the parameter with the largest difference
-    std::string initial;   ///< a parameter with different initial bits; "" if there is none
+    double parameters = 0;        ///< largest difference after the last step, in the units of CheckTolerance
+    std::string parameter;        ///< the parameter with the largest difference
+    std::string initial;          ///< a parameter with different initial bits; "" if there is none
 };
-/// Infinite if a value is not finite or missing.
+/// A difference is infinite if a value is not finite. Throws InternalError if the numbers of steps differ, or
+/// if `one_rank` lacks a parameter.
 TinyDifference compare(const TinyOutcome& got, const TinyOutcome& one_rank, const RunConfig& config);
 
 } // namespace trivium

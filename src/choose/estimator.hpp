@@ -1,5 +1,5 @@
 #pragma once
-// What a candidate needs, and how long it takes: the questions that choices depend on.
+// Memory and duration of a candidate, on which choices depend.
 #include "compile/compile.hpp"
 #include "schedule/play.hpp"
 
@@ -7,60 +7,62 @@
 
 namespace trivium {
 
-/// A training config in which only parallel.bucket may be "auto"; its schedule has this order.
+/// A training config, and the order that its schedule stands for. An Estimator takes candidates in which
+/// nothing is "auto" but parallel.schedule and parallel.bucket.
 struct Candidate {
     RunConfig config;
     PipelineOrder order;
 };
 
-/// A step on a simulator's clock, and the largest arena.
+/// A simulated step, and the largest arena of a rank.
 struct Score {
     Seconds step = 0;
     Bytes arena = 0;
 };
 
-/// What the passes of one microbatch cost on a pipeline rank, by block of the model; and a message.
+/// The costs of one microbatch on a pipeline rank.
 struct BlockCosts {
-    OrderCosts blocks;
-    Seconds message = 0;
+    OrderCosts blocks;   ///< by block of the model; activations in bytes
+    Seconds message = 0; ///< between two stages
 
-    /// The costs of stages: sums over their blocks.
+    /// The costs of each stage: sums over its blocks.
     OrderCosts of(const StageConfig& stages) const;
 };
 
-/// Of the first rank of each stage, which has the largest shards of its stage.
+/// The memory of the first rank of each stage, which has the largest shards of its stage.
 struct StagesNeed {
-    MemoryPlan largest; ///< the one with the largest arena
-    i64 rank = -1;      ///< that has it
-    i64 stage = 0;
-    Bytes bytes = 0;                  ///< most bytes_needed() of one of them
+    MemoryPlan largest;               ///< the plan with the largest arena
+    i64 rank = -1;                    ///< the rank of `largest`
+    i64 stage = 0;                    ///< the pipeline stage of `rank`
+    Bytes bytes = 0;                  ///< maximum bytes_needed() of these ranks
     std::vector<std::string> buckets; ///< Choices::buckets
 };
 
-/// What a candidate may need; a limit of 0 is none.
+/// Limits per rank; 0: no limit.
 struct StageLimits {
     Bytes arena = 0;
     Bytes bytes = 0;                              ///< of bytes_needed()
     std::function<bool(i64 stage)> included = {}; ///< stages that are considered; empty: all
 };
 
+/// Estimates candidates. All functions but machine() throw UserError if the model does not fit the grid.
 class Estimator {
 public:
     virtual ~Estimator() = default;
-    /// On which the ranks run.
+    /// The machine on which the ranks run.
     virtual const Machine& machine() const = 0;
-    /// nullopt if a stage exceeds the limits.
+    /// The memory of the included stages; nullopt if one of them exceeds the limits.
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
-    /// `clock`: whose time counts; not machine(), because choices do not depend on where a run is.
+    /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
+    /// where a run is.
     virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
 
-/// Compiles the first rank of each stage, and plays a step on the simulator's clock. All functions throw
-/// UserError if the model does not fit the grid.
+/// Compiles the first rank of each stage, and simulates a step.
 class Compiling : public Estimator {
 public:
-    /// `progress`: called every few seconds, also for a large model.
+    /// `progress`: called before each stage is compiled.
     explicit Compiling(Machine machine, std::function<void()> progress = {})
         : machine_(std::move(machine)), progress_(std::move(progress))
     {
@@ -71,7 +73,7 @@ public:
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 
 private:
-    /// Ends early when `visit` returns false. Returns how the collectives of the stages are merged.
+    /// Compiles the first rank of each included stage until `visit` returns false. Returns Choices::buckets.
     std::vector<std::string> compile(const Candidate& candidate,
                                      const std::function<bool(i64 rank, Compiled&)>& visit,
                                      const std::function<bool(i64 stage)>& included = {});
@@ -80,8 +82,7 @@ private:
     std::function<void()> progress_;
 };
 
-/// Memory that a plan needs: the arena and the process; on a host, also the snapshot and the arena of the
-/// host.
+/// Memory that a plan needs: the arena and the process; on hosts, also the snapshot and the host arena.
 Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine);
 
 } // namespace trivium

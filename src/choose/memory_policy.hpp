@@ -5,15 +5,15 @@
 
 namespace trivium {
 
-/// `config` with these values. Without parallel.memory_limit: no recomputation, and what the ZeRO stage is
-/// for (gathers in each pass, reductions in each microbatch). With it: the first of these that keeps the
-/// largest rank of each stage within the limit, otherwise the last, which needs least: fewest transfers, then
-/// more of them, then selective recomputation in one layer, in two, … in all, then full recomputation in one
-/// layer, … in all. So what runs depends on the config alone, not on a machine's speed. \pre resolved and
-/// validated; the schedule has this order
+/// `config` with values where these are "auto". Without parallel.memory_limit: no recomputation, gathers in
+/// each pass, reductions in each microbatch. With it: the first of these that keeps the largest rank of each
+/// stage within the limit, otherwise the last, which needs least: fewest transfers, then more of them, then
+/// selective recomputation in one layer, in two, … in all, then full recomputation in one layer, … in all. So
+/// it depends on the config alone, not on a machine's speed. \pre resolved and validated; parallel.schedule
+/// stands for `order`
 RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order, Estimator& estimator);
 
-/// The same, as if there were no limit: nothing is asked.
+/// with_memory_policy() as if there were no limit, without an Estimator.
 RunConfig with_usual_policy(RunConfig config);
 
 } // namespace trivium

@@ -10,8 +10,8 @@ namespace trivium {
 /// The plan of one rank.
 struct RankPlan {
     i64 rank = 0;
-    i64 data = 0, stage = 0, tensor = 0; ///< its place on the grid
-    i64 parameters = 0;
+    i64 data = 0, stage = 0, tensor = 0; ///< coordinates on the grid
+    i64 parameters = 0;                  ///< elements in the rank's shards
     MemoryPlan memory;
 };
 
@@ -20,24 +20,24 @@ struct MemoryVerdict {
     bool known = false; ///< the available memory is known
     bool fits = false;
     i64 sharers = 1; ///< ranks that share `available`: 1 on devices, those of the fullest node on CPUs
-    Bytes available = 0, needed = 0;
-    std::string remedy; ///< if it does not fit: tested settings that do
+    Bytes available = 0, needed = 0; ///< of a device, or of the fullest node
+    std::string remedy;              ///< if it does not fit: tested settings that do
 };
 
 struct PlanReport {
     RunConfig config;
-    ParallelConfig chosen; ///< of the config, without "auto"
+    ParallelConfig chosen; ///< of the config, without "auto" except `schedule`
     Machine machine;
     std::vector<RankPlan> ranks;          ///< all ranks; of a large grid, the first of each stage
-    std::vector<std::string> stages;      ///< the blocks of each stage
+    std::vector<std::string> stages;      ///< by pipeline rank: its blocks
     std::vector<SimulatedRank> simulated; ///< an optimizer step of the first rank of each stage
-    Flops flops = 0;
-    Seconds step = 0, stage_busy = 0; ///< duration of a step, and compute time of the busiest stage in it
+    Flops flops = 0;                      ///< model FLOPs of an optimizer step, over all ranks
+    Seconds step = 0, stage_busy = 0;     ///< duration of a step, and compute time of the busiest stage in it
     int threads = 1;
     i64 asked = 0; ///< number of ranks for which a grid was chosen; 0: the config's grid
     MemoryVerdict memory;
 
-    /// \pre ranks is not empty
+    /// The rank with the largest arena. \pre ranks is not empty
     const RankPlan& largest() const;
     i64 rank_total() const { return rank_count(config.parallel); }
     /// Duration of the whole run.
@@ -49,7 +49,8 @@ struct PlanReport {
 };
 
 /// Plans `config` on `machine`; with ranks > 0, on the grid that choose_grid() chooses for the machine's
-/// memory. `thread_limit` as in thread_count(). Throws UserError.
+/// memory. `thread_limit` as in thread_count(), `progress` as in Compiling. Throws UserError as choose_grid()
+/// and decide(), but not if the machine has too little memory (MemoryVerdict).
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
                      const std::function<void()>& progress = {});
 

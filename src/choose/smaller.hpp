@@ -6,16 +6,16 @@ namespace trivium {
 
 struct SmallerSetting {
     std::string overrides; ///< as on the command line, e.g. "parallel.zero=3 train.micro_batch=1"
-    Candidate candidate;   ///< without an order if its schedule has to be chosen
+    Candidate candidate;   ///< without an order if choose_schedule() must choose one
 };
 
-/// Higher ZeRO stages, more recomputation, schedules with fewer activations, smaller microbatches, offload
-/// (not on devices), then all but offload together. They change no result but by the order of additions. Not
-/// tested whether they fit. \pre nothing but parallel.bucket and the schedule is "auto"
+/// Higher ZeRO stages, more recomputation (unless "auto"), schedules with fewer activations, smaller
+/// microbatches, offload (not on devices), then all but schedule and offload together. They change no result
+/// but by the order of additions. Not tested whether they fit.
 std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const Machine& machine);
 
-/// The overrides of the first `count` of these with which the largest rank of each stage has an arena within
-/// `limit`.
+/// The overrides of the first `count` of smaller_settings() with which the largest rank of each stage has an
+/// arena within `limit`.
 std::vector<std::string> settings_within(const Candidate& candidate, Estimator& estimator, Bytes limit,
                                          std::size_t count);
 

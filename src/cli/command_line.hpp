@@ -22,10 +22,10 @@ struct Accepts {
     bool required = false;
     bool show_default = false;
     bool list = false;                ///< a,b,c: several values in one argument
-    double from = 0, to = 0;          ///< a range, if from < to
+    double from = 0, to = 0;          ///< the allowed range, if from < to
     std::vector<std::string> words{}; ///< the allowed values, if not empty
     std::string type{};               ///< name of the value in --help
-    std::string needs{};              ///< another option that this one requires
+    std::string needs{};              ///< name of another option that this one requires
 };
 
 /// A command being defined. The variables that options fill must outlive the action.
@@ -51,7 +51,7 @@ public:
     Command& footer(const std::string& text);
     /// Accepts and ignores further arguments.
     Command& accept_anything();
-    /// Called if this command was chosen.
+    /// `work` runs if this command was chosen.
     void action(Action work);
 
 private:
@@ -70,8 +70,8 @@ public:
     ~CommandLine();
 
     Command root() { return {*app_, action_}; }
-    /// Parses and runs the chosen command; --help and --version print and return 0. Throws UserError for
-    /// wrong usage, with the nearest sub-command.
+    /// Parses the arguments and runs the chosen command; --help and --version print and return 0. Throws
+    /// UserError for wrong usage, with the nearest sub-command or option.
     int run(int argc, char* argv[]);
 
 private:

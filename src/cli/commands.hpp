@@ -1,5 +1,6 @@
 #pragma once
-// The sub-commands: each adds itself to the program.
+// The sub-commands: each function adds its command to the program. `build` and `version` are the program's
+// version, for checkpoints and reports.
 #include "cli/command_line.hpp"
 
 #include <functional>
@@ -24,7 +25,7 @@ void add_prune_command(Command& checkpoint);
 void add_export_command(Command& checkpoint);
 void add_import_command(Command& checkpoint, const std::string& build);
 
-/// For commands that run on one rank: under a launcher rank 0 works and the others wait.
+/// For commands that run on one rank: under a launcher, rank 0 runs `work` and the other ranks wait.
 int on_first_rank(const std::function<int()>& work);
 
 } // namespace trivium

@@ -15,16 +15,18 @@ struct ConfigArguments {
     void add_to(Command& command, bool with_json, bool required = true);
 };
 
-/// Reads the file and the overrides, takes the vocabulary size from the data or the tokenizer if the model
-/// does not set it, resolves and validates. Throws UserError.
+/// Reads the config file and the overrides, takes the vocabulary size from the data or the tokenizer if the
+/// model does not set it, resolves and validates. Throws UserError.
 RunConfig load_config(const ConfigArguments& arguments);
-/// The same for train, plan and explain; also warns (stderr) about settings without effect on training.
+/// load_config() for train, plan and explain; also warns (stderr) about settings without effect on training
+/// and about more threads than cores.
 RunConfig load_training_config(const ConfigArguments& arguments);
 
-/// Vocabulary size of the training data, or of the tokenizer if there is no data yet.
+/// Vocabulary size of the training data, or of the tokenizer if there is no data yet. Throws UserError; the
+/// planner build knows only the tokenizer "bytes".
 i64 vocabulary_of(const DataConfig& data);
 
-/// Threads that a rank of this build can have.
+/// Maximum threads of a rank in this build.
 int thread_limit();
 
 } // namespace trivium

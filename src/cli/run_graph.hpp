@@ -8,7 +8,7 @@ namespace trivium {
 
 struct GraphRunArguments {
     std::string file;
-    Machine machine; ///< on which it is fast: it decides how ops are sharded, as for explain
+    Machine machine; ///< decides how ops are sharded (on which machine they are fast), as for explain
     bool run = false;
     std::string inputs, outputs; ///< safetensors files; empty: none
     u64 seed = 0;
@@ -16,7 +16,8 @@ struct GraphRunArguments {
 };
 
 /// Runs the graph on all ranks and prints how its outputs differ from those of the unpartitioned program.
-/// Returns the exit status. In the planner build it throws UserError.
+/// Without a launcher, ranks are threads of this process (not in builds for devices). Returns the exit
+/// status. Throws UserError in the planner build.
 int run_graph(const GraphRunArguments& arguments);
 
 } // namespace trivium

@@ -15,24 +15,24 @@
 
 namespace trivium {
 
-/// The pipeline ranks that hold a parameter or an optimizer state, by its name.
+/// The pipeline ranks that hold a parameter or an optimizer state, by the name of the value.
 using HoldersOf = std::map<std::string, std::vector<int>>;
 
-/// The programs of one rank. They share the arenas and the values of lifetime run.
+/// The programs of one rank. They share the arenas and the run-lifetime values.
 struct Compiled {
     std::vector<Program> programs;
     MemoryPlan memory; ///< of the device arena
     MemoryPlan host;   ///< of the host arena (parallel.offload); without one, 0 bytes
     std::vector<PassRecord> passes;
-    std::vector<int> rank_of_block; ///< pipeline ranks; 0: the embedding, then the layers, then the head
-    HoldersOf holders;              ///< if there is more than one pipeline rank
+    std::vector<int> rank_of_block; ///< pipeline rank of the embedding, then of each layer, then of the head
+    HoldersOf holders;              ///< empty with one pipeline rank
     PipelineOrder order;            ///< of training
-    Coordinates at;                 ///< the rank, on the graphs' mesh
-    ParallelConfig parallel;        ///< of training: without "auto"
+    Coordinates at;                 ///< of the rank, on the graphs' mesh
+    ParallelConfig parallel;        ///< of training, without "auto" except in `schedule`
     Flops flops = 0;                ///< model FLOPs of an optimizer step, over all ranks
 };
 
-/// The joint axes along which its programs communicate (ir/collectives.hpp), for their Grid.
+/// The joint axes along which the programs communicate (ir/collectives.hpp), for their Grid.
 std::vector<std::string> joint_axes(const Compiled& compiled);
 
 struct CompileConfig {
@@ -49,26 +49,27 @@ enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
 /// A training config in which nothing is left to choose.
 struct Choices {
-    RunConfig config;                 ///< parallel.schedule may be "auto": `order` is what that stands for
-    PipelineOrder order;              ///< in which the pipeline ranks train a step
-    std::vector<std::string> buckets; ///< by pipeline rank: parallel.bucket, or what "auto" stands for
-    /// What a checkpoint records: `config`, but "auto" where a resumed run decides again for its own grid.
+    RunConfig config;    ///< without "auto", except in parallel.schedule and parallel.bucket
+    PipelineOrder order; ///< the order that parallel.schedule stands for
+    /// By pipeline rank: the mode that parallel.bucket stands for.
+    std::vector<std::string> buckets;
+    /// For checkpoints: `config`, with "auto" where a resumed run decides again for its own grid.
     RunConfig recorded;
 };
 
-/// Compiles ranks of a training, one after the other; passes that all ranks share run once. Throws UserError
-/// if the model does not fit the grid. parallel.memory_limit is not looked at.
+/// Compiles ranks of a training, one after another; passes that all ranks share run once. Throws UserError if
+/// the model does not fit the grid. Does not check parallel.memory_limit.
 class TrainingCompiler {
 public:
-    /// `config` without "auto", but for the schedule, which has this order, and parallel.bucket. All must
-    /// outlive it.
+    /// `config`: without "auto", except in parallel.schedule, which stands for `order`, and in
+    /// parallel.bucket. The arguments must outlive the TrainingCompiler.
     TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options);
     const Mesh& mesh() const { return train_->mesh; }
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
     Graph unbucketed(i64 stage);
-    /// The programs `train` and `eval` of a rank; with post-validated updates three more. `mode`: how the
-    /// collectives of its stage are merged (Choices::buckets).
+    /// The programs `train` and `eval` of a rank; with post-validated updates three more. `mode`: of the
+    /// rank's stage (Choices::buckets). \pre the same mode in all calls for ranks of one stage
     Compiled rank(i64 rank, const std::string& mode);
 
 private:
@@ -88,18 +89,17 @@ private:
     std::map<std::pair<i64, std::string>, BucketConfig> made_; ///< by stage and program
 };
 
-/// The programs of one rank (TrainingCompiler::rank).
+/// The programs of rank `options.rank` (TrainingCompiler::rank()).
 Compiled compile_training(const Choices& choices, const CompileConfig& options);
-/// The same for each rank that is `included`, one after the other, until `visit` returns false.
+/// Compiles each rank that is `included`, in ascending order, until `visit` returns false.
 void compile_ranks(const Choices& choices, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64 rank)>& included,
                    const std::function<bool(i64 rank, Compiled&)>& visit);
 
-/// Compiled::rank_of_block of a validated config, without compiling.
-/// Throws UserError if there are more stages than blocks.
+/// Compiled::rank_of_block of a validated config, without compiling. Throws UserError as training_order().
 std::vector<int> ranks_of_blocks(const RunConfig& config);
 
-/// The stages of its blocks on a pipeline of that shape, without compiling.
+/// The stage of each block of the model on a pipeline of that shape, without compiling.
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape);
 
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
@@ -113,20 +113,22 @@ i64 stage_of(const Mesh& mesh, i64 rank);
 /// Whether a rank is the first of its stage along the other axes; it has the largest shards.
 bool is_first_of_stage(const Mesh& mesh, i64 rank);
 
-/// Only the program `eval`, in train's precision, on one rank.
+/// The program `eval` alone, in the precision of training, on one rank. Throws UserError if the arena exceeds
+/// parallel.memory_limit.
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options);
 
 struct GenerationShape {
     i64 batch = 1;
-    i64 prefill = 64;    ///< tokens per prefill call
-    i64 capacity = 1024; ///< of the KV cache
+    i64 prefill = 64;    ///< tokens per sequence and prefill call
+    i64 capacity = 1024; ///< of the KV cache, tokens per sequence
 };
 
-/// Programs `prefill` and `decode`.
+/// The programs `prefill` and `decode`, on one rank. Throws UserError if the arena exceeds
+/// parallel.memory_limit.
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
                             const CompileConfig& options);
 
-DType compute_type(Precision precision);
-DType master_type(Precision precision);
+DType compute_type(Precision precision); ///< of activations
+DType master_type(Precision precision);  ///< of stored parameters and optimizer states
 
 } // namespace trivium

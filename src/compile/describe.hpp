@@ -10,12 +10,11 @@ std::string describe_model(const RunConfig& config);
 /// "data 2 x pipeline 2 x tensor 2, 1f1b, zero 1, sequence parallel"
 std::string describe_grid(const ParallelConfig& config);
 
-/// "parameters gathered every pass, gradients reduced every microbatch, recompute full" of chosen settings
-/// (choose/memory_policy.hpp): those that have an effect and are not the usual ones of a run without them;
-/// may be empty.
+/// "parameters gathered every pass, gradients reduced every microbatch, buckets by block, recompute full":
+/// those of the decided settings (choose/decide.hpp) that have an effect on this grid; may be empty.
 std::string describe_choices(const ParallelConfig& config);
 
-/// "embedding, layers 0-3". `rank_of_block`: 0 the embedding, then the layers, then the head.
+/// "embedding, layers 0-3": the blocks of pipeline rank `rank`. `rank_of_block`: Compiled::rank_of_block.
 std::string blocks_of_rank(const std::vector<int>& rank_of_block, i64 rank);
 
 } // namespace trivium

@@ -6,14 +6,14 @@
 
 namespace trivium {
 
-/// The order in which the pipeline ranks train a step of a validated config, whose schedule is not "auto".
-/// Throws UserError if its schedule's file does not fit the config.
+/// The order of a training step of a validated config, whose schedule is not "auto". Throws UserError if the
+/// schedule's file does not fit the config, or for more stages than blocks or too many Steps.
 PipelineOrder training_order(const RunConfig& config);
 
-/// The forward passes of one microbatch on the same stages.
+/// The forward passes of one microbatch on the stages of `shape`.
 PipelineOrder evaluation_order(PipelineShape shape);
 
-/// By stage: its pipeline rank.
+/// The pipeline rank of each stage.
 std::vector<int> rank_of_stage(const PipelineShape& shape);
 
 /// Assigns the blocks of the model to stages. Throws UserError if there are more stages than blocks.

@@ -7,16 +7,17 @@ namespace trivium {
 struct SavedValue {
     ValueId value;    ///< of the rank's graph
     std::string name; ///< "param/NAME", "adam_m/NAME", "adam_v/NAME", "muon_m/NAME"
-    Shape whole;
-    Box box;         ///< the shard that the rank holds
-    IndexRange rows; ///< range of the box's first dimension that it writes (a single value is one row)
+    Shape whole;      ///< over all ranks
+    Box box;          ///< the shard of this rank
+    IndexRange rows;  ///< range of the box's first dimension that this rank writes; a scalar is one row
     Bytes row_bytes = 0;
 
     Bytes written() const { return rows.size * row_bytes; }
 };
 
-/// Parameters and optimizer states of a rank. Values that several ranks hold are divided among them by rows,
-/// in equal amounts: each group of holders concatenates its values and splits the result into equal parts.
+/// The parameters and optimizer states of a rank. Each row of a shard is written by exactly one of the ranks
+/// that hold the shard: such a group of ranks concatenates its shards, sorted by name, and splits the result
+/// into ranges of equal bytes, up to whole rows.
 std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const HoldersOf& holders);
 
 } // namespace trivium

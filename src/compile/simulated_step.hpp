@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-/// The first rank of a pipeline rank along the other axes.
+/// The first rank of a pipeline stage along the other axes.
 struct SimulatedRank {
     i64 rank = 0;
     Program program;
@@ -16,21 +16,24 @@ struct SimulatedRank {
 struct SimulatedStep {
     std::vector<SimulatedRank> ranks; ///< by pipeline rank
     Seconds seconds = 0;              ///< from step to step
-    ParallelConfig parallel;          ///< without "auto"
+    ParallelConfig parallel;          ///< Compiled::parallel
     i64 chunks = 1;
-    int threads = 1;
-    Seconds length() const; ///< of the timelines
+    int threads = 1;        ///< per rank
+    Seconds length() const; ///< the largest Timeline::length()
 };
 
-/// CPU threads per rank on `machine`, as if it were this one. `limit` as in thread_count().
+/// CPU threads per rank on `machine`, with the cores of this process. `limit` as in thread_count().
 int planned_threads(const ParallelConfig& config, const Machine& machine, int limit);
 
-/// Fills the timelines, of one step. Returns the time from step to step: with synchronous updates its length;
-/// with post-validated ones a rank begins the next step when it has ended this one. `overlap`:
-/// parallel.overlap. \pre `ranks` has all stages, in order
+/// Simulates a step and fills the timelines. Returns the time from step to step: with synchronous updates the
+/// length of the step; with post-validated ones a rank begins the next step when it has ended this one.
+/// `overlap`: parallel.overlap. Throws InternalError if the ranks cannot run a step together
+/// (check_steps.hpp).
+/// \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
-/// Compiles and simulates one of the programs of compile_training(). Throws UserError.
+/// Compiles and simulates one of the programs of compile_training(). Throws UserError as compile_training()
+/// and thread_count().
 SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options, std::size_t program,
                             int thread_limit);
 

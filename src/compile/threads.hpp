@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// parallel.threads, or this rank's share of the cores that it may use and shares with `sharers` ranks.
-/// `limit`: maximum threads per rank in this build. Throws UserError if parallel.threads exceeds it.
+/// parallel.threads or, if that is 0, this rank's share of the cores that it shares with `sharers` ranks.
+/// `limit`: maximum threads per rank in this build. Throws UserError if parallel.threads exceeds `limit`.
 int thread_count(const ParallelConfig& config, int limit, int sharers = 1);
 
 } // namespace trivium

@@ -1,13 +1,13 @@
 #pragma once
-// Errors about what a key of the config names: a file, a folder, a checkpoint.
+// Errors about the file, folder or checkpoint that a config key names.
 #include "base/check.hpp"
 
 #include <string>
 
 namespace trivium {
 
-/// Runs `work`. Its errors begin with `key`, so that a message about a file tells which setting names it.
-/// Empty: none does.
+/// Returns the result of `work`. UserError and IoError from `work` begin with `key`, so that a message about
+/// a file tells which setting names it; if `key` is empty, they are unchanged.
 template <class Work>
 auto about_key(const std::string& key, const Work& work)
 {

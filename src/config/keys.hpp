@@ -18,11 +18,11 @@ namespace trivium {
 /// What a key of a run's config changes. Comparisons with a checkpoint's config, and messages about
 /// changes, follow from it (train/inputs.hpp, train/config_changes.hpp).
 enum class KeyKind {
-    forward,  ///< what the model computes, but no shape: a checkpoint's value must be kept
-    shape,    ///< the shapes of parameters, which tell whether a checkpoint fits
-    training, ///< what is learnt from the step on at which it changes
-    rate,     ///< the same, through the learning rate alone
-    free,     ///< none of these: where and how, up to rounding
+    forward,  ///< the forward pass, but no shape: the value must be that of the checkpoint
+    shape,    ///< shapes of parameters, by which a checkpoint is found not to fit
+    training, ///< the weights from the step on at which the key changes
+    rate,     ///< the weights as `training`, through the learning rate alone
+    free,     ///< none of these, up to rounding: where and how the run computes
 };
 
 /// The names of an enum's values, in order.
@@ -36,7 +36,7 @@ constexpr std::string_view name_of(Enum value)
     return names_of_enum<Enum>[static_cast<std::size_t>(value)];
 }
 
-/// "a, b or c".
+/// The words as one phrase: "a, b or c".
 std::string one_of(const std::vector<std::string>& words);
 
 } // namespace trivium

@@ -9,12 +9,12 @@ enum class Family { llama, gpt2 };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Family>{"llama", "gpt2"};
 
-/// Llama 3's frequency scaling of rotary embeddings; factor 1 means none.
+/// Llama 3's frequency scaling of rotary embeddings; factor 1: no scaling.
 struct RopeScaling {
     double factor = 1;
     double low_freq_factor = 1;
     double high_freq_factor = 4;
-    i64 original_seq = 8192; ///< context length the frequencies were trained for
+    i64 original_seq = 8192; ///< context length, in tokens, for which the frequencies were trained
 
     bool operator==(const RopeScaling&) const = default;
 };
@@ -27,7 +27,7 @@ struct ModelConfig {
     i64 heads = 4;
     i64 kv_heads = 0; ///< 0: as many as heads
     i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)
-    i64 vocab = 0;    ///< 0: that of the tokenizer
+    i64 vocab = 0;    ///< 0: the tokenizer's
     i64 seq = 128;
     bool tied_embeddings = false;
     double rope_theta = 500000;
@@ -63,15 +63,15 @@ struct ModelConfig {
 
 /// Names of all presets, smallest first.
 std::vector<std::string> preset_names();
-/// The preset called `name`. Throws UserError with the nearest name.
+/// The preset called `name`. Throws UserError with the nearest name if there is none.
 ModelConfig preset(const std::string& name);
 
 /// Replaces zeros by the values that they stand for (kv_heads, ffn_dim; not vocab).
 void resolve(ModelConfig& config);
-/// Throws UserError for the first key of a resolved config with an impossible value.
+/// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
 void validate(const ModelConfig& config);
 
-/// Number of trained values; a tied embedding counts once. \pre resolved, vocab > 0
+/// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);
 
 } // namespace trivium

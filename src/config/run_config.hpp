@@ -1,6 +1,5 @@
 #pragma once
-// The tables of a run's config file other than [model], one struct per consumer, and RunConfig with all
-// tables.
+// The tables of a run's config file other than [model], one struct per table, and RunConfig with all tables.
 #include "config/model_config.hpp"
 
 namespace trivium {
@@ -9,7 +8,7 @@ enum class Precision { f32, bf16, f64 };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<Precision>{"f32", "bf16", "f64"};
 
-/// How often something is communicated; automatic: the compiler decides.
+/// How often parameters are gathered. decide() replaces the value `automatic`, here and in the enums below.
 enum class GatherEvery { automatic, pass, microbatch, step };
 template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<GatherEvery>{"auto", "pass", "microbatch",
@@ -26,7 +25,7 @@ enum class Offload { none, optimizer };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
 
-/// Whether an update waits for the global norm.
+/// Whether an update waits for the global gradient norm.
 enum class UpdateMode { synchronous, post_validated, automatic };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"synchronous", "post-validated",
@@ -36,7 +35,7 @@ enum class OptimizerKind { adamw, muon };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
 
-/// Of gradients; f32 stands for the type in which the run's precision sums.
+/// Type of gradients in messages or accumulators; f32 stands for f64 in a run with precision = "f64".
 enum class GradientType { f32, bf16 };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<GradientType>{"f32", "bf16"};
@@ -44,7 +43,7 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<GradientType>{"f3
 struct DataConfig {
     std::string train;
     std::string valid;
-    std::string tokenizer; ///< empty: that of the store, or "bytes" without a store
+    std::string tokenizer; ///< empty: the store's, or "bytes" without a store
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -139,8 +138,8 @@ struct ParallelConfig {
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
     std::string schedule = "1f1b";
-    // Not keys: the order in the file that `schedule` names (schedule/order_file.hpp); and the named schedule
-    // from which the order for "auto" was found.
+    // Not keys. schedule_rows: the content of the file that `schedule` names (schedule/order_file.hpp).
+    // schedule_near: the named schedule from which the order for "auto" was found.
     std::string schedule_rows, schedule_near;
     i64 chunks = 0;
     bool sequence = true;
@@ -300,7 +299,7 @@ struct JobConfig {
     }
 };
 
-/// The config of a run. Paths are as written: relative to the working folder.
+/// The config of a run. Paths are as the user wrote them: relative to the working folder.
 struct RunConfig {
     ModelConfig model;
     DataConfig data;
@@ -362,7 +361,7 @@ inline i64 batch_ranks(const ParallelConfig& config)
 /// "data 2 x pipeline 4 x tensor 1"
 std::string describe_degrees(const ParallelConfig& config);
 
-/// Data-parallel ranks over which ZeRO shards: a divisor of `config.data`; all of them without ZeRO.
+/// Data-parallel ranks over which ZeRO shards: a divisor of `config.data`; without ZeRO `config.data`.
 inline i64 shard_ranks(const ParallelConfig& config)
 {
     return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
@@ -370,11 +369,11 @@ inline i64 shard_ranks(const ParallelConfig& config)
 
 /// Sequences of one microbatch. \pre batch_ranks() divides train.global_batch
 i64 micro_batch(const RunConfig& config);
-/// Microbatches per optimizer step and data rank. \pre the same
+/// Microbatches per optimizer step and data rank. \pre parallel.data divides train.global_batch
 i64 microbatch_count(const RunConfig& config);
 
-/// Replaces zeros by the values that they stand for. Throws UserError for the first impossible value. Returns
-/// warnings about settings without effect, one per line ("train.warmup: is longer than the run …").
+/// Replaces zeros in [model] by the values that they stand for. Throws UserError for the first impossible
+/// value. Returns warnings about settings without effect, one per line (warnings_of()).
 std::vector<std::string> resolve_and_validate(RunConfig& config);
 
 } // namespace trivium

@@ -26,12 +26,12 @@ inline constexpr std::array<std::string_view, 10> names_of_enum<ScheduleKind>{
     "gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1",
     "zb-h2", "zb-v", "v-half",      "v-min",         "dualpipe-v"};
 
-/// The value of parallel.schedule for which the compiler searches an order.
+/// The value of parallel.schedule for which an order is searched (choose/choose_schedule.hpp).
 inline constexpr std::string_view automatic_schedule = "auto";
-inline constexpr i64 most_searched_chunks = 3; ///< stages per rank
+inline constexpr i64 most_searched_chunks = 3; ///< maximum stages per rank in that search
 /// Whether the value of parallel.schedule is the name of a file.
 constexpr bool is_schedule_file(std::string_view name) { return name.ends_with(".csv"); }
-/// The schedule of that name, if there is one.
+/// The schedule called `name`; nothing if there is none.
 std::optional<ScheduleKind> schedule_called(std::string_view name);
 
 /// Whether each rank has one stage near the begin of the model and one near its end.
@@ -41,7 +41,7 @@ constexpr bool is_v_shaped(ScheduleKind kind)
            kind == ScheduleKind::dualpipe_v;
 }
 
-/// The stages per rank that a schedule can have, and has if the config names no number.
+/// Stages per rank: the least and the most that a schedule accepts, and the number for parallel.chunks = 0.
 struct ChunkRange {
     i64 least = 1, usual = 1, most = 1;
 };

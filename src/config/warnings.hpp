@@ -1,5 +1,5 @@
 #pragma once
-// Internal: settings of a config that have no effect.
+// Internal: settings of a config that have no effect, or an unexpected one.
 #include "config/run_config.hpp"
 
 namespace trivium {

@@ -1,5 +1,5 @@
 #pragma once
-// Attributes and initial contents as text, and back.
+// Prints and parses attributes and initial contents.
 #include "ir/attributes.hpp"
 
 namespace trivium {
@@ -12,19 +12,21 @@ std::string to_text(const Init& init);
 /// A real number, printed so that it does not parse as an integer: "1.0".
 std::string print_real(double value);
 
-/// `name=text`, or `name="text"`, as in the text form of a graph; `place` is the place of the text.
+/// `name=text`, or `name="text"` (quoted), in the text of a graph; errors about it begin with `place`.
 struct AttrText {
     std::string name, text;
     bool quoted = false;
     std::string place;
 };
-/// Throws UserError if a name is unknown or appears twice, or a value does not have its attribute's type.
+/// A name that no attribute has is that of a factor, with its size, or, followed by "_offset", its first
+/// index. Throws UserError if a factor's value is not an integer, an attribute appears twice or its value has
+/// another type.
 Attributes parse_attributes(const std::vector<AttrText>& fields);
-/// The initial content `kind` with these members, all of which are required. `place` is the place of `kind`.
-/// Throws UserError as above.
+/// The initial content `kind`; `fields` lists all its members. Throws UserError if `kind`, which is at
+/// `place`, is unknown or lacks a member, or a field has an unknown name, a wrong type, or appears twice.
 Init parse_init(const std::string& kind, const std::string& place, const std::vector<AttrText>& fields);
 
-/// "its attribute 'to' is '2', must be …".
+/// Throws UserError: "its attribute 'to' is '2', must be …".
 [[noreturn]] void refuse_attribute(const std::string& place, const std::string& name, const std::string& text,
                                    const std::string& expected, const std::string& remedy);
 

@@ -21,7 +21,8 @@ struct Value;
 /// The FP8 formats of a product's operands 0 and 1.
 using Fp8Formats = std::array<Fp8, 2>;
 
-/// Names a member of Attributes, except sizes and offsets, which follow from an op's rule.
+/// Names a member of Attributes or an integer list. Rows of the op table do not name `sizes` and `offsets`,
+/// which follow from an op's rule.
 enum class Attr : std::uint8_t {
     axis,
     from,
@@ -112,7 +113,7 @@ inline constexpr ListName list_names[] = {
     {Attr::needed, "needed"},
 };
 
-/// The integer lists of an op, in the order of list_names. Most ops have none.
+/// The integer lists of an op, in the order of Attr. Most ops have none.
 class NumberLists {
 public:
     struct Entry {
@@ -127,8 +128,9 @@ public:
         for (const Entry& entry : entries)
             set(entry.attr, entry.numbers);
     }
-    /// Null if there is no such list.
+    /// The list, or null; valid until the next set().
     const std::vector<i64>* find(Attr attr) const;
+    /// Adds the list, or replaces it.
     void set(Attr attr, std::vector<i64> numbers);
     const std::vector<Entry>& entries() const { return entries_; }
     bool operator==(const NumberLists&) const = default;
@@ -139,27 +141,27 @@ private:
 
 /// The attributes of an op. The op table lists which members an op requires and which are optional.
 struct Attributes {
-    std::optional<std::string> axis{};     ///< mesh axis of a collective or a message, or the joint axis
-    std::optional<i64> from{}, to{};       ///< coordinate on that axis, of a message's sender or receiver
+    std::optional<std::string> axis{};     ///< of a message, or, possibly joint, of a collective
+    std::optional<i64> from{}, to{};       ///< coordinate of a message's sender or receiver on `axis`
     std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
     std::optional<DType> dtype{};          ///< of the result
-    std::optional<Space> space{};          ///< of the result, if not that of the operands
+    std::optional<Space> space{};          ///< of a copy's result; empty: that of the operands
     std::optional<Combine> combine{};      ///< of a reduction
     std::optional<double> clip{};          ///< maximum norm; 0: no clipping
-    std::optional<Rule> rule{};            ///< if the op table has none
-    std::optional<Fp8Formats> fp8{};       ///< formats to which a product's operands are rounded
+    std::optional<Rule> rule{};            ///< the op's factor rule, if its row has none
+    std::optional<Fp8Formats> fp8{};       ///< to which a product's operands are rounded
     std::optional<std::vector<i64>> dim{}; ///< per operand: the dimension that is gathered or scattered
     FactorSizes sizes{};                   ///< of factors that no operand has
     FactorSizes offsets{};                 ///< of indexed factors: the first index on this rank
     std::optional<std::vector<i64>> at{};  ///< per operand: its position in the result
-    std::optional<double> eps{};           ///< of a norm, under the root
+    std::optional<double> eps{};           ///< of a norm: added under the square root
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
     std::optional<double> weight_decay{};
-    std::optional<double> momentum{};       ///< the part of the last momentum that remains
+    std::optional<double> momentum{};       ///< factor of the old momentum in the new one
     std::optional<double> alpha{}, beta{};  ///< coefficients of a weighted sum
     std::optional<std::string> direction{}; ///< of a comparison
-    std::optional<std::string> sharding{};  ///< of a manual region's boundary
+    std::optional<std::string> sharding{};  ///< over the manual axes, of `local` and `global`
     NumberLists lists{};
 
     /// The first index of `factor` on this rank; 0 if it is not sharded.
@@ -212,11 +214,12 @@ private:
     u64 bits_ = 0;
 };
 
-/// The attributes of two ops that are merged: those of `first`, and those that only `second` has.
+/// The attributes of an op that fuses two: those of `first`, and those that only `second` has.
 Attributes merged(Attributes first, const Attributes& second);
 
 // How a value of lifetime run is initialised. Each kind lists its members as visit(name, member, bound).
 
+/// The range of a member, which must be finite.
 enum class Bound { any, from_zero, above_zero };
 
 struct NormalInit { ///< independent normal numbers with mean 0
@@ -260,10 +263,10 @@ struct RopeTableInit { ///< see kernels/rope_table.hpp
 /// The first alternative: no initial content.
 using Init = std::variant<std::monostate, NormalInit, FillInit, RopeTableInit>;
 
-/// Throws UserError if `op` has an attribute that its row does not name, lacks a required one, or has one
-/// with an impossible value. `rule` is the op's rule.
+/// Throws UserError if `op` has an attribute that its row does not list, lacks a required one, or has one
+/// with an impossible value. \pre `rule` is rule_of(graph, op)
 void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule);
-/// The same for the initial content of `value`.
+/// Throws UserError if a member of the initial content of `value` is out of its bound.
 void check_init(const Graph& graph, const Value& value);
 
 } // namespace trivium

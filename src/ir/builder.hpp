@@ -25,30 +25,31 @@ public:
     /// No value made from now on gets this name.
     void reserve(const std::string& name) { used_.try_emplace(name, 0); }
 
-    /// A value that no op computes. Its lifetime follows from its role.
+    /// A value that no op computes. Its lifetime follows from its role. \pre no value is called `name`
     ValueId value(const std::string& name, TensorType type, Role role, Init init = {});
 
-    /// Appends an op and returns its results. `names` are hints for the results' names.
+    /// Appends an op and returns its results. `names` are hints for the results' names. Throws as infer().
     std::vector<ValueId> op(OpKind kind, std::vector<ValueId> operands, Attributes attrs = {},
                             const std::vector<std::string>& names = {});
-    /// The same for an op with one result.
+    /// Appends an op with one result. Throws InternalError if it has several.
     ValueId op1(OpKind kind, std::vector<ValueId> operands, Attributes attrs = {},
                 const std::string& name = "");
 
     // Structural ops: the only ops that passes create by name.
     ValueId sum_of(ValueId a, ValueId b); ///< a + b, same type
-    /// x itself if it has that type and needs no name.
+    /// x as `dtype`. Without `name`: x itself if it has that type, or, if x is a cast from `dtype` to its
+    /// accumulator type, the operand of that cast.
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
-    /// The same, but partial sums are cast one by one, and summed in `dtype`.
+    /// As cast_to(), but a partial x is cast before it is reduced, and reduced in `dtype`.
     ValueId cast_to_send(ValueId x, DType dtype);
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
     ValueId scaled_by(ValueId x, double factor);  ///< x times a number
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
-    /// Adds `x` into the accumulator `into` and returns its next content. If the op that computes `x` can
-    /// accumulate in the type of `into` and nothing else reads `x` (`only_reader`), that op accumulates and
-    /// no further op is created.
+    /// Adds `x` into the accumulator `into` and returns its next content. If nothing else reads `x`
+    /// (`only_reader`), and the op that computes it was appended last and can accumulate in the type of
+    /// `into`, that op accumulates and no further op is created.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
-    /// Lets the op that computes `x` give it in its accumulator type, if that op was appended last and can
+    /// Changes the type of `x` to its accumulator type, if the op that computes `x` was appended last and can
     /// accumulate. \pre nothing reads `x`
     void widen(ValueId x);
     /// x with the given sharding. The pass `partition` replaces it by the required communication.
@@ -59,50 +60,53 @@ public:
     /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of
     /// losses, tokens, then the sum of squares of each of n gradients.
     ValueId norm_of(ValueId totals, double clip);
-    /// The optimizer's in-place update of one parameter; results in the order of `states`.
+    /// AdamW's in-place update of `states` (parameter and two moments), with carries; returns the next
+    /// contents.
     std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
                                 ValueId hyper, double weight_decay);
 
-    // Muon's parts.
-    /// Updates the momentum `state` in place; returns the Nesterov direction.
+    // Ops of Muon.
+    /// Updates the momentum `state` in place, with a carry; returns the Nesterov direction.
     ValueId momentum_of(ValueId state, ValueId gradient, ValueId factor, double momentum);
     ValueId normalised(ValueId x, ValueId squares); ///< x / sqrt(squares)
     ValueId product_of(ValueId a, ValueId b, const Rule& rule);
     ValueId weighted(double alpha, ValueId a, double beta, ValueId b); ///< alpha a + beta b
-    /// Moves a parameter in place against `direction`, times `scale`, and decays it.
+    /// In place, with a carry: p -= lr (weight_decay p + scale direction), with lr from `hyper`.
     ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
 
-    /// Copies `x` into the buffer of `into`, a value of lifetime run, and returns its next content.
+    /// Copies `x` into the buffer of `into`, a value of lifetime run, with a carry; returns its next content.
     ValueId overwrite(ValueId into, ValueId x);
 
-    // Communication. `axis` is a mesh axis, a joint one ("x+y"), or world_axis; of messages, a mesh axis.
-    /// The value that stage `from` sends with this tag.
+    // Communication. `axis` is a mesh axis, a sub-axis, a joint axis, or world_axis; of messages, a mesh
+    // axis.
+    /// The value that the rank at coordinate `from` of `axis` sends with this tag.
     ValueId receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name);
     void send(const std::string& axis, i64 to, i64 tag, ValueId x);
     /// Concatenates the shards of dimension `dim`, whose total extent is `extent`.
     ValueId all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
-    /// Combines, and keeps a shard of dimension `dim`, whose extent is then `extent`.
+    /// Reduces, and keeps a shard of dimension `dim`, whose extent is then `extent`.
     ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent,
                            Combine combine = Combine::sum);
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
-    /// Exchanges between the ranks along `axis`, a mesh axis or a joint one: each owns a box of a tensor and
-    /// then has the one that it needs, which has `shape` on this rank.
+    /// Exchanges of boxes (exchange.hpp) along `axis`: x is the box that this rank owns, the result the box,
+    /// of `shape`, that it needs. The kinds differ in reports only: permute if the needed boxes are the owned
+    /// ones in another order, halo if ranks need elements of neighbours.
     ValueId all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
                        const std::vector<Box>& needed, const Shape& shape);
     ValueId permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
                     const std::vector<Box>& needed, const Shape& shape);
     ValueId halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
                  const std::vector<Box>& needed, const Shape& shape);
-    /// The part of `x` at these offsets.
+    /// The slice of `x` that the box `part` covers.
     ValueId part_at(ValueId x, const Box& part);
-    /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
+    /// The slice [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, IndexRange part);
-    /// Consecutive parts of dimension `dim` with these extents, which add up to its own.
+    /// Consecutive slices of dimension `dim` with these extents, which add up to its own.
     std::vector<ValueId> divided(ValueId x, std::size_t dim, const std::vector<i64>& extents);
-    /// The tensor of which these are the consecutive parts along dimension `dim`.
+    /// Concatenates `parts` along dimension `dim`.
     ValueId joined(const std::vector<ValueId>& parts, std::size_t dim, const std::string& name = "");
-    /// One collective that replaces several of the same kind, axis and element type; results in their order.
-    /// \pre none of them reads another's result
+    /// One collective, not appended, that replaces several of the same kind, axis and element type, with one
+    /// operand each; results in their order. \pre none reads another's result
     Op merged(const std::vector<Op>& collectives) const;
 
 private:

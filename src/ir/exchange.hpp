@@ -1,6 +1,6 @@
 #pragma once
-// Exchanges of boxes: every rank of a group owns a box of a tensor and needs a box, as all_to_all, permute
-// and halo state it. mpi/box_exchange.hpp moves the data.
+// Exchanges of boxes (MPI_Alltoallv): every rank of a group owns a box of a tensor and needs a box. The ops
+// all_to_all, permute and halo list them. mpi/box_exchange.hpp moves the data.
 #include "ir/graph.hpp"
 
 #include <optional>
@@ -9,20 +9,21 @@ namespace trivium {
 
 struct BoxExchangeShape {
     DType type = DType::f32; ///< only its size matters: 2, 4 or 8 bytes
-    /// By rank, in the coordinates of one tensor, which may begin anywhere. Owned boxes are disjoint. Needed
-    /// boxes may overlap, and be larger or smaller than what the rank owns. Both may be empty.
+    /// By rank of the group, in the coordinates of one tensor, whose origin may be anywhere. Owned boxes are
+    /// disjoint. Needed boxes may overlap each other. Boxes may be empty.
     std::vector<Box> owned, needed;
 };
 
-/// What two boxes have in common, if that is not empty.
+/// The intersection of two boxes of one tensor; nothing if it is empty.
 std::optional<Box> common_part(const Box& a, const Box& b);
-/// Whether `part` of `box` is one run of its elements, which are row-major and dense.
+/// Whether the elements of `part` are contiguous in `box`, which is row-major and dense. \pre `part` is in
+/// `box`
 bool is_contiguous(const Box& part, const Box& box);
 /// "[0:4,8:16]"
 std::string text_of(const Box& box);
 
-/// Visits the parts that a rank sends to and receives from each peer: send(peer, part, box) with the box that
-/// it owns, receive(peer, part, box) with the one that it needs.
+/// Visits the messages of a rank, with the part of a box that each contains: send(peer, part, box) for the
+/// box that the rank owns, receive(peer, part, box) for the box that it needs.
 template <class Send, class Receive>
 void for_each_part(const BoxExchangeShape& shape, int rank, Send&& send, Receive&& receive)
 {
@@ -36,23 +37,23 @@ void for_each_part(const BoxExchangeShape& shape, int rank, Send&& send, Receive
         }
 }
 
-/// Parts in the scratch begin at multiples of it.
+/// Messages in the scratch begin at multiples of this.
 inline constexpr Bytes box_alignment = 64;
-/// Scratch of a rank: what it packs, and what it receives and must unpack.
+/// Scratch of a rank: the messages that it packs or unpacks.
 Bytes box_exchange_scratch(const BoxExchangeShape& shape, int rank);
 /// Bytes that a rank sends to its peers.
 Bytes box_exchange_sent(const BoxExchangeShape& shape, int rank);
-/// Their average over the ranks.
+/// Average of box_exchange_sent() over the ranks.
 double mean_box_exchange_sent(const BoxExchangeShape& shape);
 
-// Of an op whose row has the flag `exchanges`.
+// For ops with OpInfo::exchanges.
 
-/// Its boxes. \pre check_exchange()
+/// The boxes that the op lists. \pre check_exchange() accepts the op
 BoxExchangeShape exchange_of(const Graph& graph, const Op& op);
-/// This rank's number in its group along the op's axis, as in the lists of boxes.
+/// The index of the graph's rank in the op's lists of boxes; 0 in a graph of all ranks.
 int exchange_rank(const Graph& graph, const Op& op);
-/// Throws UserError if the boxes do not fit the group, the operand and the result, or if this rank's boxes do
-/// not fit those of the others: what it owns belongs to nobody else, and what it needs has owners.
+/// Throws UserError if the boxes do not fit the group, the operand or the result, if another rank owns an
+/// element that this rank owns, or if no rank owns an element that this rank needs.
 void check_exchange(const Graph& graph, const Op& op);
 
 } // namespace trivium

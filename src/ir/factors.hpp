@@ -5,10 +5,10 @@
 //
 //     "b s d, d f -> b s f"           a product: d is contracted
 //     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions; the factors
-//                                     after the bar need replication (a rank must have all of d)
+//                                     after the bar are replicated (a rank must have all of d)
 //     "v d, * -> * d | v?"            embedding: v is indexed: a rank may hold a shard and return zero for
-//                                     the rest
-//     "* v, * -> *:lse, * | v?"       lse: combiner of a result over sharded factors (default: sum)
+//                                     indices outside it
+//     "* v, * -> *:lse, * | v?"       lse: how ranks combine partial results (by default: sum)
 //     "., * -> ."                     `.` is a scalar
 //
 // A factor that only operands have is reduced. One that only results have takes its size from the op's
@@ -27,7 +27,8 @@
 
 namespace trivium {
 
-/// replicated: a rank needs all of it. indexed: a rank may hold a shard, whose first index its op knows.
+/// What sharding a factor means. parallel: results are sharded. reduced: results are partial. replicated: it
+/// is not allowed, a rank needs all of it. indexed: a rank's op knows the first index of its shard.
 enum class FactorKind { parallel, reduced, replicated, indexed };
 
 /// A factor rule. Immutable and cheap to copy.
@@ -44,7 +45,7 @@ public:
         std::vector<std::string> replicated{}, indexed{};
         bool operator==(const Parts&) const = default;
     };
-    /// The same with its names resolved once, because a rule is applied to shapes after each pass.
+    /// Parts whose names are resolved to numbers once, because a rule is applied to shapes after each pass.
     struct Form : Parts {
         explicit Form(Parts parts);
         Form(const Form&) = delete; // `index` views names in its own operands and results
@@ -53,12 +54,12 @@ public:
         struct Dims {
             std::vector<int> names{}; ///< per dimension an index into `names`, or `star`
             int stars = 0;
-            int twice = star; ///< a name that it has twice; star: none
+            int twice = star; ///< a name that the tensor has twice; star: none
         };
         std::vector<std::string> names{}; ///< of factors, in the order in which tensors have them
-        std::vector<FactorKind> kinds{};  ///< of these
+        std::vector<FactorKind> kinds{};  ///< by name
         std::unordered_map<std::string_view, int> index{};
-        int before_star = 0; ///< how many of them precede the first `*`
+        int before_star = 0; ///< names before the first `*`
         FactorKind star_kind = FactorKind::parallel;
         std::vector<Dims> operand_dims{}, result_dims{};
     };
@@ -87,41 +88,43 @@ private:
 std::string to_text(const Rule& rule);
 
 struct FactorRule;
-/// The rule of two merged ops, of which the second reads the first's only result as its operand `through`.
-/// Operands: the first's, then the second's other ones. Results: the second's and, with `keep`, the value
-/// that went through.
+/// The rule of an op that fuses `first` and `second`; `second` reads the only result of `first` as its
+/// operand `through`. Operands: those of `first`, then the other operands of `second`. Results: those of
+/// `second` and, with `keep`, the intermediate value.
 Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
 
-/// The rules of the two gradients of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for 1.
+/// The rule of a gradient of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for operand 1.
+/// Throws InternalError if `product` does not have two operands and one result.
 Rule product_gradient_rule(const Rule& product, int operand);
 
-/// How a dimension follows from a factor of the result: index i of that factor reads the indices
-/// (i stride - low + t) / base of the dimension, for t from 0 to `reach`, where they are whole numbers within
-/// the dimension. A slice, a pad, a reversal, a part of a concatenation, a convolution's input are windows.
+/// How a dimension of an operand follows from a factor of the result: index i of the factor reads the indices
+/// (i stride - low + t) / base of the dimension, for t from 0 to `reach` inclusive, where they are whole
+/// numbers within the dimension. The operands of slice, pad, reverse, concatenate, convolution and pooling
+/// have windows.
 struct Window {
     int of = -1; ///< the factor
     i64 stride = 1, base = 1, low = 0, reach = 0;
     bool operator==(const Window&) const = default;
 };
 
-/// A factor, or what a dimension is made of: `parts` (a product of factors, major first) or `window`.
+/// A factor, or a composed dimension: a product of factors (`parts`, major first) or a `window` of one.
 struct Factor {
     std::string name;
     FactorKind kind = FactorKind::parallel;
     i64 size = 0;
-    bool blocked = false; ///< propagation does not carry its axes
+    bool blocked = false; ///< propagation does not carry axes along it
     std::vector<int> parts{};
     std::optional<Window> window{};
-    /// Of a manual region's boundary: the axes that shard this factor, no others. Empty: any.
+    /// At the boundary of a manual region: the axes that shard this factor, and no others. Empty: any axes.
     std::vector<std::string> pinned{};
 
     bool composed() const { return !parts.empty() || window.has_value(); }
 };
 
-/// The indices that a window reads for the indices in `part`, clipped to a dimension of `extent`.
+/// The indices that a window reads for its factor's indices `part`, clipped to a dimension of `extent`.
 IndexRange window_of(const Window& window, const IndexRange& part, i64 extent);
 
-using FactorList = std::vector<int>; ///< a factor's index per dimension
+using FactorList = std::vector<int>; ///< per dimension of a tensor, an index into FactorRule::factors
 
 /// A rule applied to the shapes of an op's operands.
 struct FactorRule {
@@ -131,13 +134,14 @@ struct FactorRule {
     std::vector<Combine> combine; ///< per result
 
     Shape shape_of(const FactorList& dims) const;
-    int find(std::string_view name) const; ///< index, or -1
+    int find(std::string_view name) const; ///< index of the factor, or -1
     const Factor& operator[](int factor) const { return factors[static_cast<std::size_t>(factor)]; }
-    /// The factors that a dimension is made of, major first: itself, its parts, or that of its window.
+    /// The factors of an entry of a FactorList, major first: itself, its `parts`, or the factor of its
+    /// window.
     std::vector<int> parts_of(int dim) const;
 };
 
-/// The size or the first index of a factor.
+/// A factor's size, or its first index on a rank.
 struct FactorSize {
     std::string factor;
     i64 size = 0;
@@ -145,12 +149,13 @@ struct FactorSize {
 };
 using FactorSizes = std::vector<FactorSize>;
 
-/// `rule` applied to operands of these shapes; `sizes` are those of factors that no operand has. Throws
-/// UserError at `place` if an operand's number of dimensions does not fit, a factor has two sizes, or a
-/// result-only factor has none. With `variadic`, the last operand's pattern repeats for any further operands.
+/// `rule` applied to operands of these shapes; `sizes` lists the factors that no operand has. With
+/// `variadic`, the last operand's pattern stands for zero or more operands. Throws UserError at `place` if
+/// the number of operands or of an operand's dimensions does not fit, a factor has two sizes, or a
+/// result-only factor has none.
 FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);
-/// The same without copies: `place` is called only for an error.
+/// As above, without copies; `place` is called only for an error.
 FactorRule make_rule(const Rule& rule, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
                      const std::function<std::string()>& place, bool variadic = false);
 

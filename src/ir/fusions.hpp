@@ -11,18 +11,19 @@ struct Fusion {
     OpKind first, second;
     int through = 0;
     OpKind fused;
-    /// Whether `fused` can replace these two, by their rules; null: always.
+    /// Whether the rules of the two ops allow it; null: always.
     bool (*fits)(const FactorRule& first, const FactorRule& second) = nullptr;
-    /// Not in the forward phase, where sums must have the same rounding in training, in evaluation, and on
-    /// any pipeline.
+    /// The fusion does not apply in the forward phase, where sums must have the same rounding in training, in
+    /// evaluation, and with any number of pipeline stages.
     bool gradients_only = false;
 };
 
-/// The first row that fits two ops of a graph, or null.
+/// The first row that fits two ops of a graph, or null. The caller checks region, phase, stage, and other
+/// readers of the intermediate value.
 const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second);
 /// Whether the fused op also returns the intermediate value.
 bool keeps_middle(const Fusion& fusion);
-/// The op that replaces the two. \pre `fusion` is find_fusion() of them
+/// The op that replaces `first` and `second`. \pre `fusion` is find_fusion() of them
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion);
 
 } // namespace trivium

@@ -3,9 +3,9 @@
 //
 // The microbatch region runs once per microbatch, the step region once per optimizer step: its ops before the
 // microbatches (the prologue, e.g. casts of parameters) and after them (the epilogue, e.g. norm and update).
-// A Carry outlives an iteration: an accumulator over microbatches, or a state over steps. Its output is in
-// the same buffer as its input. An accumulator starts at zero: in microbatch 0 the first op that adds into it
-// writes instead of adding.
+// A Carry hands a value to the next iteration of its region: an accumulator over microbatches, or a state
+// over steps. Its output is in the same buffer as its input. An accumulator starts at zero: in microbatch 0
+// the first op that adds into it writes instead of adding.
 #include "base/id.hpp"
 #include "ir/attributes.hpp"
 #include "ir/mesh.hpp"
@@ -19,8 +19,8 @@ using ValueId = Id<struct ValueTag>;
 using OpId = Id<struct OpTag>;
 
 enum class Region { prologue, microbatch, epilogue };
-/// Of a microbatch: the forward pass; the backward pass, or if that is split (passes/split_backward.hpp) its
-/// gradients of activations; and then those of weights.
+/// forward, backward and weights divide a microbatch: the forward pass, the backward pass, and, if the
+/// backward pass is split (passes/split_backward.hpp), its gradients of weights. update: the epilogue.
 enum class Phase { forward, backward, weights, update };
 
 /// How long a value's bytes are kept: the whole run, one step, or one microbatch.
@@ -35,7 +35,7 @@ enum class Role {
     state,     ///< of lifetime run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
-    kept,      ///< of lifetime run: from the previous step, or from another program; not saved
+    kept,      ///< of lifetime run: left by the previous step or another program; not in checkpoints
 };
 
 std::string_view name_of(Region region);
@@ -51,12 +51,12 @@ struct Value {
     Init init;          ///< for parameter, state and constant
     bool decay = false; ///< a parameter to which weight decay applies
     Space space = Space::device;
-    int rows = 0; ///< of a layer's weight matrix: its leading dimensions that are rows, the others are
-                  ///< columns; 0: any other value
+    int rows = 0; ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
+                  ///< are columns; 0: not such a matrix
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
-    Shape whole;  ///< in a local graph, of a value that no op computes or that a collective moves: the shape
-                  ///< over all ranks; empty: as `type`
+    Shape whole;  ///< in a local graph, for values that no op computes or a collective moves: the shape over
+                  ///< all ranks; empty: that of `type`
 };
 
 /// What an op computes; the op table (op_table.hpp) has one row per kind.
@@ -75,12 +75,13 @@ struct Op {
     Phase phase = Phase::forward;
     bool accumulate = false; ///< the last operand is an accumulator: result 0 is added into its buffer
     int line = 0;            ///< in the graph's file; 0: made by the program
-    int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
-    std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
-    /// The axes over which each factor is divided, if the lookahead chose; empty: the partitioner chooses.
+    int block = 0;           ///< unit of pipeline stages: 0 embedding, 1..layers, layers + 1 head
+    std::string scope;       ///< its module, e.g. "layers.3.attn"
+    /// By factor of the op's rule: the axes that shard it, chosen by look_ahead(); empty: partition()
+    /// chooses.
     std::vector<std::vector<std::string>> division;
-    bool stays_partial = false; ///< its operands are partial and are not summed before it: the lookahead
-                                ///< chose so, with `division`, or it makes what is sent smaller
+    bool stays_partial = false; ///< it runs on partial operands, and its result is reduced: set by
+                                ///< look_ahead(), with `division`, or for a cast that makes messages smaller
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.
@@ -95,7 +96,7 @@ struct Graph {
     Mesh mesh;
     int mesh_line = 0; ///< in the file
     Coordinates at;    ///< of a local graph: the coordinates of its rank
-    /// The pipeline stage of each block; empty: stage 0 for all. Of a rank's graph: also of blocks elsewhere.
+    /// The pipeline stage of each block; empty: stage 0 for all. A rank's graph lists all blocks.
     std::vector<int> stage_of_block;
     std::vector<Value> values;
     std::vector<Op> ops; ///< prologue, then microbatch, then epilogue; each in an executable order
@@ -106,7 +107,7 @@ struct Graph {
     Value& operator[](ValueId id) { return values[id.index()]; }
     const Op& operator[](OpId id) const { return ops[id.index()]; }
 
-    /// The value called `name`, or an invalid id.
+    /// The value called `name`, or an invalid id. O(values).
     ValueId find(std::string_view name) const;
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
@@ -117,18 +118,18 @@ std::string source_place(const Graph& graph, int line);
 
 /// The pipeline stage of an op.
 int stage_of(const Graph& graph, const Op& op);
-/// The box of the tensor over all ranks that a value of a local graph holds; the whole tensor in other
-/// graphs. For values that no op computes.
+/// The box, of the tensor over all ranks, that a value of a local graph holds; the whole tensor in other
+/// graphs. \pre no op computes the value, or it has `whole`
 Box box_of(const Graph& graph, ValueId value);
-/// The shape of that tensor.
+/// The shape of the tensor over all ranks of which `value` holds a box.
 const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
-/// Moves the ops from `first` on before others: op `first + i` before op `before[i]`, which is earlier than
-/// `first`; those before the same op keep their order.
+/// Moves the ops from `first` on: op `first + i` goes before op `before[i]`, which is earlier than `first`.
+/// Ops that go before the same op keep their order.
 void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>& before);
-/// Keeps the flagged ops and values, and renumbers them. Throws InternalError if a kept op needs a dropped
-/// value.
+/// Keeps the flagged ops and values, and renumbers them. Throws InternalError if a kept op, a carry or an
+/// output needs a dropped value.
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);
 
 } // namespace trivium

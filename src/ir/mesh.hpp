@@ -1,6 +1,6 @@
 #pragma once
 // A Mesh is a grid of ranks with named axes. A Sharding states which axes shard which dimension of a tensor;
-// a Box is the part of the tensor that a rank then holds.
+// a Box is the range of each dimension that a rank then holds.
 //
 // Example: on the mesh data=2 tensor=4, a weight [512, 1024] sharded as [{}, {tensor}] has the local shape
 // [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each divides the
@@ -14,16 +14,15 @@
 
 namespace trivium {
 
-/// The axes of a run's mesh, and the joint axis, along which all ranks form one group. With hybrid sharding,
-/// data-parallel ranks form groups: ZeRO shards along `data`, within a group, and `replica` leads from group
-/// to group.
+/// The axes of a run's mesh, and `world_axis`, along which all ranks form one group. With hybrid sharding
+/// (PyTorch's HSDP), ZeRO shards along `data`, and ranks along `replica` hold the same shards.
 inline constexpr const char *replica_axis = "replica", *data_axis = "data", *pipeline_axis = "pipeline",
                             *tensor_axis = "tensor", *world_axis = "world";
 
-/// Joins the names of axes: all ranks along the axes of "x+y" form one group, in the order of their ranks.
-/// The order of the names does not matter. No axis has it in its name.
+/// Joins the names of axes: all ranks along the axes of the joint axis "x+y" form one group, in rank order.
+/// The order of the names does not matter. Mesh axes do not have it in their names.
 inline constexpr char axis_joint = '+';
-/// Whether `axis` is one of the axes of `joint`, which may be a single axis.
+/// Whether `axis` is one of the names that `joint` joins; `joint` may be a single name.
 bool joins(std::string_view joint, std::string_view axis);
 
 struct MeshAxis {
@@ -42,38 +41,38 @@ struct Mesh {
     i64 ranks() const;
     /// Position of the axis called `name`, or -1.
     int find(const std::string& name) const;
-    /// Size of the axis called `name`, or of a part of one (size_of); 1 if the mesh has no such axis.
+    /// Size of the axis or sub-axis `name` (size_of); 1 if the mesh does not have it.
     i64 size(const std::string& name) const;
-    /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part
-    /// of 2); nothing if the mesh has none.
+    /// Size of the axis "x", or of the sub-axis "x:(2)4" (Shardy's: of size 4, below a major part of size 2);
+    /// nothing if the mesh does not have it.
     std::optional<i64> size_of(std::string_view name) const;
-    /// The rank's index along such an axis; 0 if the mesh has none.
+    /// Index of the rank at `at` along an axis or sub-axis; 0 if the mesh does not have it.
     i64 index_along(const std::string& name, const Coordinates& at) const;
-    /// Whether `axis` is "world", or joins such names by `+`.
+    /// Whether `axis` is "world", an axis, a sub-axis, or joins axes and sub-axes of the mesh.
     bool has_group(std::string_view axis) const;
-    /// Whether two such names have a part of an axis in common.
+    /// Whether two axes or sub-axes, not joint ones, have a sub-axis in common.
     bool overlap(std::string_view a, std::string_view b) const;
-    /// Ranks of a group along `axis`, along several as "x+y", or of all for "world", the joint axis. Axes
-    /// that the mesh does not have count as one rank.
+    /// Number of ranks in a group along `axis`, which may be a sub-axis, a joint axis or "world". Axes that
+    /// the mesh does not have count as one rank.
     i64 ranks_along(const std::string& axis) const;
     /// Throws InternalError if the mesh has no such rank.
     Coordinates coordinates(i64 rank) const;
     i64 rank(const Coordinates& at) const;
-    /// The ranks that differ from `at` only along the axes `along`, which may be joined, ascending; includes
-    /// `at`.
+    /// The ranks that differ from `at` only along the axes `along`, ascending; includes the rank at `at`.
+    /// These may be sub-axes or joint axes, but not "world".
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
-/// The axes that "x+y" joins, or all of the mesh for "world".
+/// The names that `group` joins; for "world" all axes of the mesh.
 std::vector<std::string> axes_of_group(const Mesh& mesh, std::string_view group);
-/// For messages about an axis, or a part of one, that the mesh does not have: "'z', which is not an axis of
-/// the mesh", and what to write instead.
+/// For messages about an axis or sub-axis that the mesh does not have: "'z', which is not an axis of the
+/// mesh", and what to write instead.
 struct UnknownAxis {
     std::string which, remedy;
 };
 UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name);
-/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+' or is
-/// that of a part of another, or there are too many (limits.hpp).
+/// Throws UserError at `place` if an axis has no rank, a name occurs twice, contains '+', is "world" or that
+/// of a sub-axis of another axis, or if there are too many axes or ranks (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// Per dimension, the axes that shard it, major first.
@@ -84,8 +83,8 @@ struct DimSharding {
     std::vector<std::string> axes; ///< major first; empty: whole on every rank
     bool open = true;              ///< propagation may add axes
     int priority = 0;              ///< propagation begins with the lowest
-    int by = -1;                   ///< the op along which propagation set it; -1: none, it was given
-    int stated = -1; ///< after propagation, if it was open: how many of its axes an annotation stated
+    int by = -1;                   ///< index of the op along which propagation set it; -1: given
+    int stated = -1; ///< after propagation: how many of `axes` an annotation states; -1: it was closed
 
     bool operator==(const DimSharding& other) const
     {
@@ -97,7 +96,7 @@ struct DimSharding {
 enum class Combine : std::uint8_t {
     sum,
     lse, ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
-    max, ///< NaN if one is
+    max, ///< of max and min: NaN if an operand is NaN
     min,
     product
 };
@@ -116,9 +115,9 @@ struct Partial {
 struct Sharding {
     std::vector<DimSharding> dims;
     std::vector<Partial> partial;
-    std::string origin{};                  ///< origin, for `explain`: an annotation or a rule
+    std::string origin{};                  ///< for `explain`: the model, the pass or the ops that set it
     std::vector<std::string> replicated{}; ///< axes that propagation must not use
-    bool pinned = false; ///< a user or the model stated it: the value itself has it, wherever it is read
+    bool pinned = false;                   ///< after propagation: a user or the model annotated the value
 
     bool operator==(const Sharding& other) const
     {
@@ -133,10 +132,11 @@ struct IndexRange {
     bool operator==(const IndexRange&) const = default;
 };
 
-/// Part `index` of `parts` of `extent`: sizes differ by at most one, larger parts first.
+/// Range `index` of the `parts` into which `extent` is divided: sizes differ by at most one, larger ones
+/// first.
 IndexRange part_of(i64 extent, i64 parts, i64 index);
 
-/// A rectangular part of a tensor.
+/// A rectangular range of a tensor's indices.
 struct Box {
     Shape offset, shape;
     bool operator==(const Box&) const = default;
@@ -145,11 +145,11 @@ struct Box {
 /// The box that the rank at `at` holds of a tensor of shape `whole`. Throws InternalError if the sharding has
 /// dimensions, but not as many as `whole`.
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at);
-/// The same by the axes of each dimension.
+/// As above, by the axes of each dimension.
 Box box_of_axes(const Shape& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 
-/// The row-major contiguous runs of a box in its tensor: calls `visit(global, local, count)` with the index
-/// of a run's first element in the whole tensor and in the box, in ascending order.
+/// Calls `visit(global, local, count)` for each row-major contiguous run of `box` in a tensor of shape
+/// `whole`, ascending, with the index of the run's first element in the tensor and in the box.
 template <class Visit>
 void for_each_run(const Shape& whole, const Box& box, Visit&& visit)
 {

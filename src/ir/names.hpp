@@ -7,18 +7,19 @@ namespace trivium::value_name {
 
 // Fed by the host for each microbatch.
 inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions";
-// Fed by the host for each step: the optimizer's numbers; in a decode graph, the number of tokens in the
-// cache and the row whose logits are requested.
+// Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
+// the cache and the row whose logits are requested.
 inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";
 
 /// The loss per token; in a decode graph, the logits.
 inline constexpr const char *loss = "loss", *logits = "logits";
-/// Outputs before the pass `optimizer`; afterwards they are in `totals` (positions: passes/optimizer.hpp).
+/// Outputs before the pass `optimizer`; afterwards elements of `totals` (positions: passes/optimizer.hpp).
 inline constexpr const char *loss_sum = "loss_sum", *token_count = "token_count";
-/// Outputs of a step: the scalars that one reduction adds over all ranks, and f64[2]: norm and clipping
-/// factor.
+/// Outputs of a step: the scalars that one reduction adds over all ranks, and f64[2]: norm of the mean
+/// gradient and factor that averages and clips.
 inline constexpr const char *totals = "totals", *norm = "global_norm";
-/// Fed for a step whose update does not wait for the norm: what the norm will probably be.
+/// Fed for a step whose update does not wait for the norm (passes/post_validate.hpp): f64[2] like
+/// `global_norm`, of which the update reads only the factor.
 inline constexpr const char* assumed = "assumed";
 
 /// Prefixes of a parameter's name: its gradient, the gradient reduced over ranks, AdamW's moments, and Muon's

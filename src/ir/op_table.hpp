@@ -10,16 +10,15 @@ namespace trivium {
 
 class Builder;
 
-/// Result `result` uses the buffer of operand `operand`: always (`must`), or if nothing reads the operand
-/// later.
+/// Result `result` uses the buffer of operand `operand`: always (`must`), or if no later op reads the
+/// operand.
 struct Alias {
     int result = 0;
     int operand = 0;
     bool must = false;
 };
 
-/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is the one at
-/// position i.
+/// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is position i.
 struct ColumnsAt {
     std::uint32_t operands = 0, results = 0;
 };
@@ -27,7 +26,7 @@ struct ColumnsAt {
 /// Kind of library or kernel scratch that an op may use; the machine file states the bytes of each kind.
 enum class ScratchKind { none, product, attention, reduction, exchange };
 
-/// The op that a gradient differentiates, and the gradients of its results.
+/// The op that OpInfo::gradient differentiates, and the gradients of its results.
 class Tape {
 public:
     virtual ~Tape() = default;
@@ -53,13 +52,13 @@ struct ResultType {
     static constexpr ResultType accumulator() { return {Of::accumulator}; }
     static constexpr ResultType f64() { return {Of::f64}; }
     static constexpr ResultType i32() { return {Of::i32}; }
-    /// That of the operand with the result's position.
+    /// The element type of the operand at the result's position.
     static constexpr ResultType each() { return {Of::each}; }
     /// The attribute `dtype`.
     static constexpr ResultType attribute() { return {Of::attribute}; }
 };
 
-/// Which element types an operand may have. `same`: that of the first operand that is any or real.
+/// The element types that an operand may have. `same`: that of the first operand that is `any` or `real`.
 enum class OperandType : std::uint8_t { any, real, i32, same };
 
 /// What one rank computes of an op: its range of each factor, and the boxes of operands and results.
@@ -75,47 +74,47 @@ struct LocalPart {
 struct OpInfo {
     OpKind kind{};
     const char* name = "";
-    std::optional<Rule> rule{}; ///< none: `factors`, or the op's attribute `rule`
+    std::optional<Rule> rule{}; ///< empty: `factors`, or the op's attribute `rule`
     /// The factors, if they follow from attributes and shapes. Throws UserError if these do not fit.
     FactorRule (*factors)(const Graph&, const Op&) = nullptr;
-    /// Changes the attributes to those of one rank's part; null: they stay.
+    /// Changes the attributes to those of one rank's op; null: they do not change.
     void (*localize)(Attributes&, const LocalPart&) = nullptr;
     std::optional<int> operands{}; ///< if the rule is an attribute: number of operands; none: one or more
-    const char* (*rejects)(const Rule&) = nullptr; ///< what such a rule must be and is not; null: it fits
+    /// The requirement that the attribute `rule` violates, or null. A null pointer: any rule fits.
+    const char* (*rejects)(const Rule&) = nullptr;
     std::vector<ResultType> results{};
     std::vector<OperandType> types{}; ///< of the operands; the last one repeats. Empty: not checked
-    AttrSet needs{}, may_have{};
-    AttrSet of_part{}; ///< those of `may_have` that `localize` adds: a graph of all ranks has none
-    void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
+    AttrSet needs{}, may_have{};      ///< required and optional attributes
+    AttrSet of_part{};                ///< of `may_have`: added by `localize`, refused in a graph of all ranks
+    void (*gradient)(Tape&) = nullptr; ///< null: autodiff() refuses the op
     /// Model FLOPs; null: not counted.
     Flops (*flops)(const Op&, const FactorRule&) = nullptr;
     std::vector<Alias> in_place{};
     ScratchKind scratch = ScratchKind::none;
     /// Minimum scratch of the op's own kernel (on one thread), from its rule and the bytes of an accumulator
     /// element; null: the fixed budget of its kind is enough.
-    Bytes (*least_scratch)(const Op&, const FactorRule&, Bytes element) = nullptr;
-    bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
-    bool variadic = false;    ///< the last operand's pattern repeats
-    bool linear = false;      ///< partial sums of its operands give a partial sum of its result (is_linear)
-    bool placement = false;   ///< the identity; the sharding of its result determines which data move
-    bool contributes =
-        false;          ///< may lack operands, which count as 0: exactly one of all ranks contributes each
-    bool cheap = false; ///< selective recomputation computes it again: large results for little work
-    bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
-    bool exchanges = false; ///< moves boxes between ranks, of a tensor that they hold in parts (exchange.hpp)
+    Bytes (*least_scratch)(const Op&, const FactorRule&, Bytes) = nullptr;
+    bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
+    bool variadic = false;     ///< the last operand's pattern stands for zero or more operands
+    bool linear = false;       ///< maps partial sums to a partial sum of its result; ask is_linear()
+    bool placement = false;    ///< the identity; the sharding of its result determines which data move
+    bool contributes = false;  ///< missing operands count as 0: of all ranks, exactly one has each operand
+    bool cheap = false;        ///< for selective recomputation: large results for little work
+    bool communicates = false; ///< moves data between ranks along its attribute `axis`
+    bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
     bool parts =
-        false; ///< the operand's (or the result's) parts along one dimension are its results (operands)
-    bool columns = false; ///< the operand's (or the result's) columns are its results (operands)
-    bool view = false;    ///< with `columns`: the parts are in the buffer of the whole, so nothing runs
+        false; ///< splits its operand into its results along one dimension, or concatenates its operands
+    bool columns = false; ///< its results are columns of its operand, or its operands of its result
+    bool view = false;    ///< with `columns`: all are in one buffer, so nothing runs
     ColumnsAt may_be_columns{};
-    bool separable = false; ///< parts of a factor may be computed separately: joined if a result has it,
-                            ///< added if only operands have it
+    bool separable = false; ///< ranges of a factor may be computed separately: concatenated if a result
+                            ///< has it, added if only operands have it
     bool bucket = false;    ///< may have several operands of one element type, with one result per operand
-    bool reshapes = false;  ///< moves elements only, like an element-wise op for propagation
-    bool forward_first = false; ///< the same, from operands to results only
-    bool expands = false;       ///< repeats elements: propagation goes from operands to results last
+    bool reshapes = false;  ///< only moves elements; propagation treats it as element-wise
+    bool forward_first = false; ///< as `reshapes`, but at first from operands to results only
+    bool expands = false;       ///< repeats elements: propagation from operands to results comes last
     bool manual = false;        ///< the boundary of a manual region
-    bool enters = false;        ///< with `manual`: its result is inside
+    bool enters = false;        ///< with `manual`: its result is inside the region
 };
 
 const OpInfo& info(OpKind kind);
@@ -129,30 +128,30 @@ std::string place_of(const Graph& graph, const Op& op);
 
 /// The op's factors. Throws UserError if the operands do not fit. \pre operands exist in `graph`
 FactorRule rule_of(const Graph& graph, const Op& op);
-/// Whether partial sums of the op's operands give a partial sum of its result. A cast that loses digits does
-/// not, unless it was made to send fewer bytes (Op::stays_partial); nor does one of integers, whose partial
-/// sums may wrap.
+/// Whether the op maps partial sums of its operands to a partial sum of its result. A cast that loses digits
+/// does not, unless Op::stays_partial; nor does a cast from or to integers, whose partial sums may wrap.
 bool is_linear(const Graph& graph, const Op& op);
-/// The required types of the op's results.
+/// The types of the op's results. Throws UserError if the op does not fit its row.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
-/// The same with the op's factors, if they are known.
+/// As above. \pre `rule` is rule_of(graph, op)
 std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule);
-/// Which results may or must use which operands' buffers.
+/// Which results may or must use which operands' buffers, without the accumulator of Op::accumulate.
 std::vector<Alias> aliases_of(const Op& op);
-/// The operand whose buffer result `result` must use, or an invalid id.
+/// The operand, possibly the accumulator, whose buffer result `result` must use, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
-bool updates_in_place(const Op& op); ///< whether some result must be in the buffer of an operand
-/// The dimension of which the operands or the results of an op with `parts` are parts.
+bool updates_in_place(const Op& op); ///< whether a result must be in an operand's buffer
+/// The dimension along which the op splits or concatenates. \pre info(op).parts
 std::size_t divided_dim(const Graph& graph, const Op& op);
-/// Lifetime of that result: that of the operand that it aliases, otherwise that of its region.
+/// Lifetime of result `result`: that of its aliased_operand(), otherwise that of the op's region.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
-/// Where an op's results are: where its attribute says (a copy), otherwise where its operands are.
+/// The memory of an op's results: its attribute (a copy), otherwise that of its operands.
 Space result_space(const Graph& graph, const Op& op);
-/// Model FLOPs of one execution.
+/// Model FLOPs of one execution; 0 if not counted.
 Flops flops_of(const Graph& graph, const Op& op);
-/// Minimum scratch of one execution; 0 if the op states none.
+/// Minimum scratch of one execution; 0 if the row states none.
 Bytes least_scratch_of(const Graph& graph, const Op& op);
-/// Bytes of all operands and results, each counted once: a lower bound of the memory traffic.
+/// Bytes of all operands and results, an estimate of the memory traffic. A value that the op reads as two
+/// operands counts twice.
 Bytes bytes_of(const Graph& graph, const Op& op);
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// A product's rule as one matrix product: which factors are rows, columns, contracted and batch.
+// A product's rule as one GEMM: which factors are rows, columns, contracted and batch.
 #include "ir/factors.hpp"
 
 #include <optional>
@@ -11,12 +11,12 @@ struct ProductForm {
     i64 batch = 1, m = 1, n = 1, k = 1;
     bool trans_a = false; ///< A is stored as [k, m]
     bool trans_b = false; ///< B is stored as [n, k]
-    bool swapped = false; ///< in the rule's order C is [n, m], so operands 1 and 0 are A and B here
+    bool swapped = false; ///< the rule's result is [n, m]: here operand 1 is A, operand 0 is B
 };
 
-/// Uses the rule's first two operands and first result; the others belong to the epilogue of the product.
-/// Nothing if the rule is not a single product: a group of factors is not contiguous and in the same order in
-/// each tensor, or a factor occurs in only one operand.
+/// Uses the rule's first two operands and first result; further ones belong to the epilogue of the product.
+/// Nothing if the rule is not a single GEMM: a group of factors is not contiguous and in the same order in
+/// each tensor, or only one tensor has some factor. \pre the rule has two operands and a result
 std::optional<ProductForm> find_product_form(const FactorRule& rule);
 
 } // namespace trivium

@@ -1,5 +1,6 @@
 #pragma once
-// The text form of a graph. A printed graph parses to the same graph.
+// The text form of a graph. A printed graph parses to one that prints the same text. Notes of passes are not
+// printed: Op::division, Op::stays_partial, Sharding::origin.
 //
 //     graph tiny
 //     mesh data=1 pipeline=1 tensor=1
@@ -17,29 +18,29 @@
 //     carried %grad -> %grad'
 //     output %grad'
 //
-// A line `stages` gives the pipeline stage of each block.
-// With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` after
-// a type states the shape over all ranks. `on host` after it: the value is in host memory. A sharding may
-// follow a type: <data,tensor+data?@1,-|tensor:sum> lists the axes of each dimension, major first, `-` for
-// none, `?` if propagation may add axes, `@` its priority, and after the bar the axes over which the value is
-// still partial or (`data:replicated`) which propagation must not use. Ops may stand outside the regions:
-// then they are of the microbatch. docs/graphs.md has the grammar. Attributes (attributes.hpp) follow an op;
-// numbers are bare, all other values are quoted.
+// A line `stages` gives the pipeline stage of each block. With a line `at` it is one rank's graph: its types
+// are those of the rank's shards, and `of f32[8,8]` after a type states the shape over all ranks. `on host`
+// places a value in host memory. A sharding may follow a type: <data,tensor+data?@1,-|tensor:sum> lists the
+// axes of each dimension, major first, `-` for none, `?` if propagation may add axes, `@` its priority, and
+// after the bar the axes over which the value is still partial or (`data:replicated`) which propagation must
+// not use. Ops outside the regions belong to the microbatch. Attributes (attributes.hpp) follow an op;
+// numbers are bare, all other values are quoted. docs/graphs.md has the grammar.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
 std::string to_text(const Graph& graph);
-/// "<data,->"; empty if nothing is known.
+/// "<data,->"; "" if the sharding states nothing.
 std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// "<data,->" as in the text of a graph. Throws UserError at `place`.
+/// "<data,->" as in the text of a graph. Throws UserError at `place` if `text` is not a sharding.
 Sharding parse_sharding(std::string_view text, const std::string& place);
 
-/// Parses a graph; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws
-/// UserError with file, line and column. Values and ops keep their line numbers.
+/// Parses a graph; verify() checks the result. Throws UserError with file, line and column if the text
+/// violates the grammar, is not ASCII outside comments, or exceeds limits.hpp. Values and ops keep their line
+/// numbers.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -13,7 +13,8 @@
 
 namespace trivium {
 
-/// Every function that finds something else than it reads throws UserError with file, line and column.
+/// A function that finds something else than it reads throws UserError with file, line and column. `line` and
+/// `file` must outlive the cursor. `number` 0: the text is not from a file.
 class Cursor {
 public:
     Cursor(std::string_view line, const std::string& file, int number)
@@ -21,7 +22,7 @@ public:
     {
     }
 
-    /// Of a text that is not a line of a file: the text.
+    /// "FILE:12:5"; if the text is not from a file, the text itself.
     std::string place() const
     {
         return number_ > 0 ? str(file_, ":", number_, ":", at_ + 1) : str(file_, ", '", line_, "'");
@@ -47,12 +48,14 @@ public:
             ++at_;
     }
 
+    /// Whether nothing follows but spaces and a comment.
     bool done()
     {
         skip();
         return at_ >= line_.size() || line_[at_] == '#';
     }
 
+    /// Skips `token`, if it follows; returns whether it does.
     bool take(std::string_view token)
     {
         skip();
@@ -74,6 +77,7 @@ public:
             fail(str("expected '", token, "'"), "see docs/graphs.md for the grammar");
     }
 
+    /// At least one character, up to a space or a delimiter.
     std::string word()
     {
         skip();
@@ -85,7 +89,7 @@ public:
             fail("expected a name", "see docs/graphs.md for the grammar");
         return std::string(line_.substr(begin, at_ - begin));
     }
-    /// Letters only.
+    /// Lower-case letters, possibly none.
     std::string word_in_sharding()
     {
         skip();
@@ -94,7 +98,7 @@ public:
             ++at_;
         return std::string(line_.substr(begin, at_ - begin));
     }
-    /// Digits only.
+    /// Digits only. \pre least >= 0
     i64 number(i64 least, i64 most)
     {
         const std::size_t begin = at_;
@@ -135,6 +139,7 @@ public:
         return value;
     }
 
+    /// The rest of a string after its opening quote.
     std::string quoted()
     {
         const std::size_t end = line_.find('"', at_);
@@ -148,6 +153,7 @@ public:
         return text;
     }
 
+    /// `name=value` fields between `open` and `close`; empty if `open` does not follow.
     std::vector<AttrText> fields(std::string_view open, std::string_view close)
     {
         std::vector<AttrText> list;
@@ -188,7 +194,7 @@ public:
 
     /// "<data,tensor+data?@1,-|tensor:sum pipeline:replicated>", or nothing.
     Sharding sharding();
-    /// The name of a mesh axis, "data", or of a part of one, "data:(2)4".
+    /// The name of a mesh axis, "data", or of a sub-axis, "data:(2)4".
     std::string axis();
 
 private:

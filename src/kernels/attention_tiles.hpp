@@ -58,13 +58,14 @@ struct AttentionTiles {
         const i64 b = group / kv_heads, g = group % kv_heads;
         return (b * kv_len + t) * apart + g * dim;
     }
+    /// Offset of row i of a group in lse_bgrs.
     TRV_HOST_DEVICE i64 lse_at(i64 group, i64 i) const
     {
         return (group * q_per_kv + i % q_per_kv) * q_len + i / q_per_kv;
     }
 };
 
-/// Allocates arrays from a worker's scratch; with null memory it only counts bytes.
+/// Allocates arrays from a worker's scratch; with null memory it only counts their bytes.
 template <class A>
 class Cutter {
 public:
@@ -139,7 +140,7 @@ KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 
     row.sync();
 }
 
-/// The same, row by row: to_se[i, e].
+/// load_queries() in row-major order: to_se[i, e], whose columns from dim to width are 0.
 template <class T, class A>
 KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
                                      const T* from_bsgre, i64 apart, A factor, A* to_se)
@@ -167,7 +168,7 @@ KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64
     }
 }
 
-/// Keys (or values) [j0, j0 + keys) of a group, rows `width` apart.
+/// to_te[c, :] = key (or value) j0 + c of the group, for c < keys; rows are `width` apart.
 template <class T, class A>
 KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 group, i64 j0, i64 keys,
                                const T* from_btge, i64 apart, A* to_te)
@@ -180,6 +181,7 @@ KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 gro
     row.sync();
 }
 
+/// Keys (or values) of the group = the rows of from_te, `width` apart.
 template <class T, class A>
 KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te,
                                 T* to_btge, i64 apart)
@@ -191,7 +193,7 @@ KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 gr
     }
 }
 
-/// Masks the keys that a query may not see. Padded rows see all keys.
+/// Sets the scores of keys that a query may not see to `hidden`. Padded rows see all keys.
 template <class A>
 KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start,
                           A* score_ts, A hidden)
@@ -208,8 +210,8 @@ KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 
     row.sync();
 }
 
-/// Online softmax: scores become exp(score - row_max) with the new row_max; updates row_max and row_sum;
-/// rescale = exp(old row_max - new row_max).
+/// Online softmax (Milakov & Gimelshein 2018, arXiv:1805.02867): scores become exp(score - row_max) with the
+/// new row_max; updates row_max and row_sum; rescale = exp(old row_max - new row_max).
 template <class A>
 KOKKOS_FUNCTION void running_softmax(const Row& row, const AttentionTiles& at, i64 n, i64 keys,
                                      const ForwardTiles<A>& tile)
@@ -234,7 +236,7 @@ KOKKOS_FUNCTION void running_softmax(const Row& row, const AttentionTiles& at, i
     row.sync();
 }
 
-/// lse of the rows, and delta = sum over e of dout * o: the row sums of p * dp.
+/// Loads lse of the rows, and computes delta = sum over e of dout * o, which equals the row sums of p * dp.
 template <class T, class A>
 KOKKOS_FUNCTION void load_statistics(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
                                      const AttentionGrad<T>& args, const BackwardTiles<A>& tile)

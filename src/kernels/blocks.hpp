@@ -1,5 +1,5 @@
 #pragma once
-// Internal: several arrays in one launch, as the blocks of one sequence.
+// Internal: several arrays in one launch, whose blocks form one sequence.
 #include "kernels/exec.hpp"
 
 #include <algorithm>
@@ -7,18 +7,19 @@
 
 namespace trivium::kernels {
 
+/// Elements of a block; the last one of an array may have fewer.
 inline constexpr i64 block_size = 16384;
 
 TRV_HOST_DEVICE inline i64 blocks_in(i64 n) { return (n + block_size - 1) / block_size; }
 
-/// A part of a list that is a kernel argument by value; the arguments of a launch must stay below 4 KB.
+/// A chunk of a list, passed to a kernel by value: the arguments of a launch must stay below 4 KB.
 template <class Item, int most>
 struct Listed {
     Item item[most];
     int count = 0;
 };
 
-/// The blocks of several arrays of n numbers as one sequence.
+/// The blocks of several arrays as one sequence. An Item has the number `n` of elements of its array.
 template <class Item, int most>
 struct Blocks : Listed<Item, most> {
     /// Array, offset and size of a block.
@@ -42,7 +43,7 @@ struct Blocks : Listed<Item, most> {
     }
 };
 
-/// share(part) for parts of `items`.
+/// Calls share(part) for consecutive chunks of `items`, each as long as a Part can hold.
 template <class Part, class Item, class F>
 void in_parts(std::span<const Item> items, F share)
 {

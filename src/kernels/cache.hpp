@@ -9,13 +9,13 @@ struct CacheShape {
     i64 width = 0; ///< kv_heads * head_dim
 };
 
-/// cache[b, *start + s, :] = x[b, s, :]. Needs 0 <= *start and *start + seq <= capacity.
+/// cache[b, *start + s, :] = x[b, s, :]. \pre 0 <= *start and *start + seq <= capacity (not checked)
 template <class T>
 void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start,
                  T* cache_btw);
 
-/// y[b, :] = x[b, *row, :] with x [batch, capacity, width]; shape.seq is not used. Needs
-/// 0 <= *row < capacity.
+/// y[b, :] = x[b, *row, :] with x [batch, capacity, width]; shape.seq is not used.
+/// \pre 0 <= *row < capacity (not checked)
 template <class T>
 void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const std::int32_t* row, T* y_bw);
 

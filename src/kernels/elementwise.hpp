@@ -13,13 +13,13 @@ struct RowsOf {
     i64 apart = 0;
 };
 
-/// y = silu(gate) * up, silu(g) = g / (1 + exp(-g)) (Shazeer 2020).
+/// SwiGLU (Shazeer 2020, arXiv:2002.05202): y = silu(gate) * up, silu(g) = g / (1 + exp(-g)).
 template <class T>
 void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y);
 template <class T>
 void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
                  RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup);
-/// The same, of n numbers.
+/// swiglu() and swiglu_grad() of n contiguous numbers.
 template <class T>
 void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
 {
@@ -49,11 +49,12 @@ void scale(const Exec& exec, i64 n, double factor, const T* x, T* y);
 /// y = value everywhere.
 template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y);
-/// y = x in another type, rounded to nearest. May alias only if the types are the same.
+/// y = x in another type, rounded to nearest; double to bf16 by way of float. y may alias x only if the types
+/// are the same.
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y);
 
-/// n numbers x, and the destination of their casts.
+/// n numbers x, and their destination y.
 template <class From, class To>
 struct CastOf {
     const From* x = nullptr;
@@ -65,10 +66,10 @@ template <class From, class To>
 void cast_all(const Exec& exec, std::span<const CastOf<From, To>> arrays);
 
 /// y[r, i] = x[r, i] for `columns` elements of each row, whose rows begin x_stride and y_stride elements
-/// apart: takes a part of a dimension, or puts one into its place. Also for int32.
+/// apart: slices a dimension, or writes a slice into its place. Also for int32.
 template <class T>
 void copy_rows(const Exec& exec, i64 rows, i64 columns, const T* x, i64 x_stride, T* y, i64 y_stride);
-/// The same, with a cast.
+/// copy_rows() into another type, as cast().
 template <class From, class To>
 void cast_rows(const Exec& exec, i64 rows, i64 columns, const From* x, i64 x_stride, To* y, i64 y_stride);
 /// acc (+)= x, added in the accumulator type of `acc`. `To` is T's accumulator type, or bf16.

@@ -15,7 +15,8 @@ template <class T>
 void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c,
                T* y_cd);
 
-/// dtable_vd[token_c[i] - row_offset] += dy_cd[i], in the order of i; `overwrite` zeroes the table first.
+/// dtable_vd[token_c[i] - row_offset] += dy_cd[i], added in a fixed order (on the host that of i); tokens
+/// outside the table are skipped. `overwrite` zeroes the table first.
 template <class T>
 void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_cd,
                     const std::int32_t* token_c, Acc<T>* dtable_vd, bool overwrite);

@@ -68,7 +68,8 @@ TRV_HOST_DEVICE inline float fp8_scale(float amax, Fp8 format)
 /// Scratch of fp8_round(), in bytes.
 inline constexpr Bytes fp8_scratch = 256;
 
-/// y = x, each number rounded to the format under x's scale. A device needs fp8_scratch bytes of scratch.
+/// y = x, each number rounded to the format under x's scale. y may be x. \throws InternalError on a device if
+/// the scratch is smaller than fp8_scratch; the host needs none
 void fp8_round(const Exec& exec, Fp8 format, i64 n, const bf16* x, bf16* y, Scratch scratch);
 
 } // namespace trivium::kernels

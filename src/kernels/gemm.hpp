@@ -24,8 +24,8 @@ struct EpilogueOperands {
 };
 
 /// op(A) is [m, k] (stored as [k, m] if transpose_a), op(B) is [k, n] (stored as [n, k] if transpose_b), C is
-/// [m, n]. A batch repeats this `batch` times with the given strides in elements; a stride of 0 for A or B
-/// means that all products share it.
+/// [m, n]. A batch repeats the product `batch` times with the given strides in elements; a stride of 0 for A
+/// or B means that all products share that operand.
 struct ProductShape {
     i64 m = 0, n = 0, k = 0;
     bool transpose_a = false, transpose_b = false;
@@ -33,8 +33,8 @@ struct ProductShape {
     DType out = DType::f32; ///< `in`, or f32 for bf16 inputs
     i64 batch = 1;
     i64 stride_a = 0, stride_b = 0, stride_c = 0;
-    /// Elements between the stored rows of A and B, which are then columns of a wider matrix; 0: dense. Other
-    /// than 0 requires batch 1 and no FP8.
+    /// Elements between the stored rows of A and B, which may be columns of a wider matrix; 0: dense. Strides
+    /// require batch 1 and no FP8.
     i64 row_a = 0, row_b = 0;
     Epilogue epilogue = Epilogue::none; ///< other than none requires batch 1 and out = in
     /// FP8 formats to which A and B (bf16) are rounded before multiplying; both or neither; requires batch 1.
@@ -47,9 +47,9 @@ struct ProductShape {
 /// Default limit of a product's scratch.
 inline constexpr Bytes usual_product_scratch = Bytes{32} << 20;
 
-/// Scratch of run() for `threads` threads. Makes the product to find out; not for hot paths. oneDNN 2.6 needs
-/// at most 1.64 MiB per thread (m, n, k up to 128256). double, and bf16 on processors that oneDNN does not
-/// support, need up to 0.22 MiB.
+/// Bytes of scratch of run() on `threads` threads. Makes the product to find out: not for hot paths. oneDNN
+/// 2.6 needs at most 1.64 MiB per thread (m, n, k up to 128256). double, and all types on processors without
+/// AVX-512, need at most 248 KiB per thread.
 Bytes product_scratch(const ProductShape& shape, int threads);
 
 /// A prepared product. Preparing is slow (it compiles code) and belongs in start-up; run() is fast. m, n or k
@@ -57,23 +57,23 @@ Bytes product_scratch(const ProductShape& shape, int threads);
 class Product {
 public:
     /// Chooses an implementation within `most_scratch`: fewer threads on the host, another algorithm on a
-    /// device. If none fits, scratch_bytes() is the minimum. \throws InternalError for an unsupported
-    /// combination of types
+    /// device. If none fits, scratch_bytes() is the minimum; only cuBLASLt throws InternalError instead.
+    /// \throws InternalError for an unsupported shape or combination of types
     explicit Product(const ProductShape& shape, int threads = 1, Bytes most_scratch = usual_product_scratch);
     Product(Product&&) noexcept;
     Product& operator=(Product&&) noexcept;
     ~Product();
 
-    /// c = op(a)·op(b), or c += if not `overwrite`; an epilogue always overwrites. Tensors must not overlap.
-    /// Uses the number of threads of the constructor, not exec.threads. Not thread-safe. On a device all
-    /// addresses must be aligned to 256 bytes, those of operands with a row stride to 16. \throws
-    /// InternalError if scratch.size < scratch_bytes()
+    /// c = op(a)·op(b), or c += op(a)·op(b) if not `overwrite`; an epilogue requires `overwrite`. Tensors
+    /// must not overlap. Uses the number of threads of the constructor, not exec.threads. Not thread-safe. On
+    /// a device all addresses must be aligned to 256 bytes, those of operands with a row stride to 16.
+    /// \throws InternalError if scratch.size < scratch_bytes() or cuBLASLt gets a misaligned address
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
              const EpilogueOperands& operands = {}) const;
 
-    /// Takes another of the library's algorithms within the constructor's `most_scratch`: number 0 is the one
-    /// that the constructor took, the library's guess. Returns false, without effect, if there is no such
-    /// one.
+    /// Switches to another of the library's algorithms within the constructor's `most_scratch`, which may
+    /// change scratch_bytes(). Algorithm 0 is the constructor's choice, the library's best guess. Returns
+    /// false, without effect, if there is no algorithm with this number.
     bool take(int algorithm);
 
     Bytes scratch_bytes() const;

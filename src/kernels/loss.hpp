@@ -15,23 +15,23 @@ struct LossShape {
     i64 v_offset = 0;
 };
 
-/// Logits may be -inf (if all of a row are, its lse is -inf).
+/// Logits may be -inf; if all logits of a row are, its lse is -inf.
 template <class T>
 void xent_stats(const Exec& exec, const LossShape& shape, const T* logits_rv, const std::int32_t* target_r,
                 Acc<T>* lse_r, Acc<T>* picked_r);
 
-/// dlogits = dlse * exp(logit - lse) + dpicked * [v is the target]. dlogits may alias logits.
-/// `lse_r` may be that of the whole vocabulary, with `dlse_r` its gradient.
+/// dlogits = dlse * exp(logit - lse) + dpicked * [v is the target]. dlogits may alias logits exactly. `lse_r`
+/// may be the log-sum-exp over the whole vocabulary, with `dlse_r` its gradient.
 template <class T>
 void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_rv,
                      const std::int32_t* target_r, const Acc<T>* lse_r, const Acc<T>* dlse_r,
                      const Acc<T>* dpicked_r, T* dlogits_rv);
 
-/// loss = lse - picked, 0 if ignored. Real is float or double.
+/// loss = lse - picked; 0 for an ignored target. Real is float or double.
 template <class Real>
 void token_loss(const Exec& exec, i64 rows, const Real* lse_r, const Real* picked_r,
                 const std::int32_t* target_r, Real* loss_r);
-/// dlse = dloss and dpicked = -dloss, 0 if ignored.
+/// dlse = dloss and dpicked = -dloss; 0 for an ignored target.
 template <class Real>
 void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std::int32_t* target_r,
                      Real* dlse_r, Real* dpicked_r);

@@ -10,12 +10,12 @@ namespace trivium::kernels {
 TRV_HOST_DEVICE inline double fast_exp(double x) { return ::exp(x); }
 TRV_HOST_DEVICE inline double fast_exp2(double x) { return ::exp2(x); }
 
-/// exp with a relative error below 1e-6; 0 below -87.68 (next to subnormal results), +inf above 88.37, NaN
-/// for NaN. On a device the range includes subnormal results and ends at the largest finite number.
+/// exp with a relative error below 1e-6; 0 below -87.68, where exact results are subnormal, +inf above 88.37,
+/// NaN for NaN. On a device the range includes subnormal results and ends at the largest finite number.
 TRV_HOST_DEVICE inline float fast_exp(float x);
-/// 2^x with a relative error below 1e-6, for the kernels of devices; subnormal results may be 0.
+/// 2^x with a relative error below 1e-6, for device kernels; a subnormal result may be 0.
 TRV_HOST_DEVICE inline float fast_exp2(float x);
-/// 1 / x, to about 2 units in the last place if x < 2^126; above that 0 or as small.
+/// 1 / x, to about 2 units in the last place; for |x| > 2^126 the result may be 0 instead of subnormal.
 TRV_HOST_DEVICE inline float reciprocal(float x);
 TRV_HOST_DEVICE inline double reciprocal(double x) { return 1 / x; }
 /// a + b, where `a` is rounded first: prevents a fused multiply-add.

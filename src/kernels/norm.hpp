@@ -1,6 +1,6 @@
 #pragma once
-// RMSNorm (Zhang & Sennrich 2019), LayerNorm (Ba et al. 2016) and sums over rows.
-// The input gradient may alias dy exactly.
+// RMSNorm (Zhang & Sennrich 2019, arXiv:1910.07467), LayerNorm (Ba et al. 2016, arXiv:1607.06450) and sums
+// over rows. dx may alias dy exactly.
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
@@ -39,20 +39,21 @@ void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd,
 
 // Norms fused with the residual sum: the same bits as add() followed by the norm.
 
-/// y = x + r, n = rms_norm(y) * w. y may alias x or r exactly, n the other.
+/// y = x + r, n = rms_norm(y) * w. y may alias x or r exactly; n may then alias the other of the two.
 template <class T>
 void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
                   T* y_rd, T* n_rd, Acc<T>* rstd_r);
-/// y = x + r, n = layer_norm(y) * w + b. Aliasing as above. b may be null.
+/// y = x + r, n = layer_norm(y) * w + b. Aliasing as in add_rms_norm(). b may be null.
 template <class T>
 void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
                     const T* b_d, T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r);
 
-/// dx = dres + rms_norm_grad_x(dy, x, w, rstd). dx may alias dy or dres exactly.
+/// dx = dres + rms_norm_grad_x(dy, x, w, rstd), the same bits as both in sequence. dx may alias dy or dres
+/// exactly.
 template <class T>
 void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
                          const T* w_d, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd);
-/// dx = dres + layer_norm_grad_x(dy, x, w, mean, rstd). Aliasing as above.
+/// dx = dres + layer_norm_grad_x(dy, x, w, mean, rstd), with bits and aliasing as in rms_norm_grad_x_add().
 template <class T>
 void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
                            const T* w_d, const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd,

@@ -1,7 +1,7 @@
 #pragma once
-// Gradient norm, AdamW (Loshchilov & Hutter 2019, decoupled weight decay) and the element-wise parts of Muon.
-// Real is float or double; gradients are of that type or bf16. One call of sum_squares or adamw processes
-// many parameters; on a device it is one launch.
+// Gradient norm, AdamW (Loshchilov & Hutter 2019, decoupled weight decay) and the element-wise operations of
+// Muon. Real is float or double; gradients are of that type or bf16. One call of sum_squares or adamw
+// processes many parameters; on a device, up to 64 (sum_squares) or 48 (adamw) share a launch.
 #include "kernels/exec.hpp"
 
 #include <span>
@@ -16,11 +16,11 @@ struct SquaresOf {
     double* out = nullptr;
 };
 
-/// Scratch of sum_squares for n numbers; several arrays need the sum.
+/// Bytes of scratch of sum_squares for an array of n numbers; a call needs the sum over its arrays.
 Bytes sum_squares_scratch(i64 n);
 
-/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. The order of additions does
-/// not depend on the other arrays of the call.
+/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384 numbers. The order of additions
+/// does not depend on the other arrays of the call. \throws InternalError if the scratch is too small
 template <class T>
 void sum_squares(const Exec& exec, std::span<const SquaresOf<T>> arrays, Scratch scratch);
 
@@ -30,8 +30,8 @@ void sum_squares(const Exec& exec, std::span<const SquaresOf<T>> arrays, Scratch
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out);
 
-/// Values that AdamW reads from memory, so that a step changes numbers but not the call.
-/// The corrections are 1 - beta^step, step counted from 1.
+/// Indices of the values that AdamW reads from memory, so that a step changes values but not the call. The
+/// corrections are 1 - beta^step, step counted from 1.
 struct AdamwHyper {
     enum : int { lr, beta1, beta2, eps, correction1, correction2, count };
 };
@@ -51,15 +51,15 @@ template <class Real, class Gradient>
 void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards, const double* hyper,
            const double* factor);
 
-// Muon (K. Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"). Outputs may be
-// inputs.
+// Muon (K. Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"). An output may be
+// an input of the same type.
 
-/// With G = factor[0] * g: m = momentum m + G, u = G + momentum m. u may be g.
+/// Nesterov momentum, with G = factor[0] * g: m = momentum m + G, u = G + momentum m (the new m).
 template <class Real, class Gradient>
 void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, const Gradient* g, Real* m,
               Real* u);
 
-/// y = x / sqrt(squares[0]); zeros if that is 0.
+/// y = x / sqrt(squares[0]); zeros if squares[0] is 0.
 template <class Real>
 void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Real* y);
 
@@ -67,12 +67,12 @@ void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Re
 template <class Real>
 void weighted_sum(const Exec& exec, i64 n, double alpha, const Real* x, double beta, const Real* y, Real* z);
 
-/// p -= lr * (weight_decay * p + scale * x), with lr from `hyper` (AdamwHyper).
+/// p -= lr * (weight_decay * p + scale * x), with lr = hyper[AdamwHyper::lr].
 template <class Real>
 void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, double scale, const Real* x,
              Real* p);
 
-/// A scalar and its place in a vector.
+/// A scalar in memory, and its index in a vector.
 struct StackPart {
     i64 at = 0;
     const double* x = nullptr;

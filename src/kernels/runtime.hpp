@@ -3,13 +3,13 @@
 
 namespace trivium::kernels {
 
-/// Maximum threads of a rank: OpenMP's limit ($OMP_THREAD_LIMIT), or 1 in builds without OpenMP.
+/// Largest number of threads of a rank: OpenMP's limit ($OMP_THREAD_LIMIT), or 1 in builds without OpenMP.
 int thread_limit();
 
-/// Initialises Kokkos (on the calling thread's device) and sets the threads of OpenMP and oneDNN; finalises
-/// what it initialised. Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one
-/// during the lifetime of the first has no effect; after that none can be made, because Kokkos starts only
-/// once.
+/// Sets the threads of OpenMP and oneDNN for the calling thread, and initialises Kokkos (on that thread's
+/// device); the destructor finalises Kokkos. Make one after MPI_Init_thread and destroy it before
+/// MPI_Finalize. A second one during the lifetime of the first only sets the threads; later none can be made,
+/// because Kokkos starts only once.
 class Runtime {
 public:
     /// \pre threads >= 1

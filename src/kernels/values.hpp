@@ -1,12 +1,12 @@
 #pragma once
-// Arguments and results of element-wise functions; see row_parallel.hpp of the host and of the device.
+// Arguments and results of element-wise functions; see row_parallel.hpp in host/ and device/.
 #include "kernels/exec.hpp"
 
 #include <type_traits>
 
 namespace trivium::kernels {
 
-/// Type of an element of T inside a kernel.
+/// Type in which a kernel gets an element of an array of T.
 template <class T>
 using Loaded = std::conditional_t<std::is_integral_v<T>, T, Acc<T>>;
 
@@ -16,7 +16,7 @@ struct Values {
     A of[n];
 };
 
-/// The arrays for these results.
+/// The arrays in which these results are stored.
 template <class T, int n>
 struct Targets {
     T* of[n];
@@ -31,6 +31,7 @@ struct Targets {
 template <class T, class... Rest>
 Targets(T*, Rest*...) -> Targets<T, 1 + static_cast<int>(sizeof...(Rest))>;
 
+/// An array, or several, as Targets.
 template <class T>
 TRV_HOST_DEVICE Targets<T, 1> targets_of(T* to)
 {
@@ -42,6 +43,7 @@ TRV_HOST_DEVICE Targets<T, n> targets_of(Targets<T, n> to)
     return to;
 }
 
+/// Result k of an element.
 template <class A>
 TRV_HOST_DEVICE A value_of(A value, int)
 {

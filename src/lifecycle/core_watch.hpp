@@ -1,19 +1,19 @@
 #pragma once
-// Other processes on the cores of a run: its threads are then often preempted.
+// Detects other processes on the cores of a run: they often preempt its threads.
 #include "base/units.hpp"
 
 namespace trivium {
 
-/// From the number of times that the system took a core from a thread of this process (ru_nivcsw of
-/// getrusage). On cores of its own that happens a few times per second; with a second thread that computes,
-/// at each slice of the scheduler: 100 to 300 times.
+/// Counts the preemptions of this process's threads (ru_nivcsw of getrusage). On a core of its own, a thread
+/// is preempted a few times per second; with a second thread that computes there, at each slice of the
+/// scheduler: 100 to 300 times.
 class CoreWatch {
 public:
     static constexpr Seconds window = 10;
-    static constexpr double most_per_second = 50; ///< of a thread
+    static constexpr double most_per_second = 50; ///< per thread
 
-    /// After each step of `seconds`. True once: in the last window the threads were preempted more often.
-    /// `preemptions`: of the process so far.
+    /// Call it after each step of `seconds`. Returns true once: after a window with more preemptions than
+    /// most_per_second. `preemptions`: of the process so far.
     bool notices(Seconds seconds, i64 preemptions, int threads)
     {
         if (before_ >= 0)
@@ -30,7 +30,7 @@ public:
 
 private:
     Seconds seconds_ = 0; ///< of the window
-    i64 before_ = -1;     ///< preemptions before it
+    i64 before_ = -1;     ///< preemptions before the window
     bool reported_ = false;
 };
 

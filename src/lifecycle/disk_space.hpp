@@ -17,7 +17,8 @@ struct SavesToCome {
 Bytes free_space(const std::string& dir);
 
 /// Throws IoError if `free` bytes (-1: unknown) are too few for one save, which is written before an older
-/// one is removed. Returns a warning if they are too few for all saves to come, otherwise "".
+/// one is removed. Returns a warning if they are too few for the saves to come that exist at the same
+/// time, otherwise "".
 std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& saves);
 
 } // namespace trivium

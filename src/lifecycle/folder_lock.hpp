@@ -13,12 +13,12 @@ struct LockPatience {
     std::function<bool()> stopped{}; ///< ends the wait early
 };
 
-/// Locks a folder while this object exists. The system releases the lock when the process ends, even by a
-/// kill. File systems without locks are accepted.
+/// Locks a folder while this object exists. The system releases the lock when the process ends, even if it is
+/// killed. On file systems without locks, does nothing.
 class FolderLock {
 public:
-    /// UserError if another process holds the lock; `content` names what two runs would mix up. With
-    /// patience, waits first and then throws an Error with exit status 75.
+    /// Throws UserError if another process holds the lock; `content` names what two runs would mix up. With
+    /// patience.limit > 0, waits first, and then throws an Error with exit status 75 instead.
     explicit FolderLock(const std::string& folder, const LockPatience& patience = {},
                         const std::string& content = "checkpoints");
     FolderLock(const FolderLock&) = delete;

@@ -1,5 +1,5 @@
 #pragma once
-// Decides whether a run hangs, and which ranks cause it, from what each rank reports.
+// Decides from the reports of all ranks whether a run hangs, and which ranks cause it.
 #include "base/units.hpp"
 
 #include <string>
@@ -12,12 +12,12 @@ struct RankReport {
     Seconds silent = 0;  ///< since its last heartbeat
     Seconds stalled = 0; ///< without progress, as far as known
     bool heard = true;   ///< at least one heartbeat arrived
-    bool left = false;   ///< it reported that its work is done
+    bool left = false;   ///< it reported that its work is done; such a rank is ignored
     std::string node{};
     std::string phase{}; ///< of the run, such as "step 12"
-    std::string piece{}; ///< of the phase's work; may be empty
+    std::string piece{}; ///< the operation within the phase; may be empty
     std::string waits{}; ///< the ranks that it waits for; empty: it computes
-    std::string call{};  ///< a library call that has not returned, and should at once; empty: none
+    std::string call{};  ///< a library call that should return at once, but has not returned; empty: none
 };
 
 enum class Health {
@@ -25,13 +25,13 @@ enum class Health {
     heartbeats_lost, ///< the run makes progress, but heartbeats of some ranks do not arrive: datagrams are
                      ///< blocked
     slow,            ///< some rank takes longer than the limit for one operation, and the others wait for it
-    hung             ///< a rank is silent, all ranks wait, or the slow one takes many times the limit
+    hung             ///< a rank is silent, no rank computes, or the slow one takes many times the limit
 };
 
 struct Diagnosis {
     Health health = Health::fine;
     std::string cause{};              ///< one line
-    std::vector<std::string> ranks{}; ///< one line per group of ranks in the same state, at most 20
+    std::vector<std::string> ranks{}; ///< one line per group of ranks in one state; at most 20, then a count
 };
 
 /// "rank 3 (n2): waits for rank 4 in step 7, send over pipeline of x, for 31 s".

@@ -12,11 +12,11 @@ struct Job {
     i64 restart = 0;        ///< how often it was requeued
     std::optional<i64> end; ///< its time limit, seconds since 1970
 
-    /// Until the limit; negative past it. \pre there is one
+    /// Seconds until `end`; negative after it. \pre `end` has a value
     Seconds left() const;
 };
 
-/// From SLURM_JOB_ID, SLURM_RESTART_COUNT and SLURM_JOB_END_TIME.
+/// Reads SLURM_JOB_ID, SLURM_RESTART_COUNT and SLURM_JOB_END_TIME (0: no limit).
 Job job_of_environment();
 
 } // namespace trivium

@@ -1,6 +1,6 @@
 #pragma once
-// How much time a job has left, as Slurm reports it. Slurm is asked repeatedly, because limits are raised and
-// lowered, and a suspended job gets its time back.
+// How much time a job has left, as Slurm reports it. Slurm is queried repeatedly, because limits are raised
+// and lowered, and the limit of a suspended job is extended.
 #include "lifecycle/job.hpp"
 
 #include <atomic>
@@ -14,25 +14,25 @@ namespace trivium {
 
 /// A job's end as squeue's %e prints it (SLURM_TIME_FORMAT=standard, in this machine's time zone).
 struct JobEnd {
-    bool known = false;       ///< it is a time, or there is no limit
+    bool known = false;       ///< squeue printed a time, or that there is no limit
     std::optional<i64> end{}; ///< seconds since 1970; none: no limit
 };
 JobEnd job_end_in(const std::string& text);
 
-/// The output of a command that ends with status 0 within `limit`; otherwise nullopt. Kills the command after
-/// `limit`, or when `cancelled` becomes true. Any thread may call it.
+/// The output of a command, of less than 64 KiB, that ends with status 0 within `limit`; otherwise nullopt.
+/// Kills the command after `limit`, or when `cancelled` becomes true, and waits for its end for up to 2 s.
+/// Any thread may call it.
 std::optional<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
                                      const std::atomic<bool>& cancelled);
 
 /// The input of judge().
 struct TimeLeft {
-    Seconds left = 0, lead = 0; ///< until the time limit, and the duration of a stop
-    Seconds since_asked = 1e30; ///< since Slurm was last asked, with an answer or without
-    Seconds waiting = -1;       ///< for a pending answer; -1: none is pending
+    Seconds left = 0, lead = 0; ///< until the time limit; duration of a stop
+    Seconds since_asked = 1e30; ///< since the last query of Slurm ended, with an answer or without
+    Seconds waiting = -1;       ///< since a query began that has not ended; -1: there is none
 };
 enum class TimeVerdict { keep_running, ask, stop };
-/// Whether to stop for the time limit. A run stops only by a limit that was confirmed recently, and never
-/// waits long for an answer.
+/// Whether to stop because of the time limit: only after a recent answer, or if no answer arrives within 6 s.
 TimeVerdict judge(const TimeLeft& time);
 
 /// The recent durations of a repeated operation.
@@ -48,7 +48,7 @@ private:
 };
 
 /// The time limit of the job that this process belongs to, if any: a thread runs squeue once a minute, with a
-/// timeout of 5 s. If that fails, the last known limit applies.
+/// timeout of 5 s. If squeue fails, the last known limit applies.
 class JobTime {
 public:
     explicit JobTime(const Job& job);
@@ -56,8 +56,8 @@ public:
     JobTime& operator=(const JobTime&) = delete;
     ~JobTime();
 
-    /// Whether a stop that takes `lead` has to begin now. Never waits; asks Slurm once more before the first
-    /// yes.
+    /// Whether a stop that takes `lead` has to begin now. Never waits: before the first true, the thread
+    /// queries Slurm once more.
     bool is_over(Seconds lead);
     /// How long this process was suspended in total.
     Seconds paused() const;

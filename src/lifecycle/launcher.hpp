@@ -9,8 +9,8 @@ namespace trivium {
 /// Open MPI's mpirun (also orterun, prterun), if it started this process.
 struct Launcher {
     bool is_mpirun = false;
-    int process = 0;     ///< its process id if it runs on this node, otherwise 0
-    Seconds grace = 1;   ///< between the TERM that it sends its ranks and the KILL: odls_base_sigkill_timeout
+    int process = 0;     ///< its process id if it is this process's parent, otherwise 0
+    Seconds grace = 1;   ///< from the TERM that it sends its ranks to the KILL: odls_base_sigkill_timeout
     bool in_job = false; ///< in a job of a batch system, where Ctrl-C is not possible
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// The folders that a run has for itself: checkpoint.dir and log.dir. A file `.run` in each names the run.
+// The folders that one run at a time uses: checkpoint.dir and log.dir. A file `.run` in each identifies the
+// run.
 #include "lifecycle/folder_lock.hpp"
 
 #include <optional>
@@ -9,17 +10,17 @@ namespace trivium {
 /// Holds the locks of both folders while it exists.
 class RunFolders {
 public:
-    /// Creates the folders, checks that they are writable, and locks them. Errors as FolderLock; IoError.
+    /// Creates the folders, checks that they are writable, and locks them. Throws IoError, and as FolderLock.
     RunFolders(const std::string& checkpoints, const std::string& logs, const LockPatience& patience);
 
 private:
     std::optional<FolderLock> checkpoints_, logs_;
 };
 
-/// Makes logs/metrics.jsonl the file of the run whose checkpoints are in `checkpoints`. Lines of another run
-/// move to logs/metrics.run-ID.jsonl, with a warning, until that run resumes. A run that began at `resumed`,
-/// a checkpoint of the other run, gets a copy of its lines up to `step`; empty: the run began without one.
-/// IoError.
+/// Makes logs/metrics.jsonl the file of the run whose checkpoints are in `checkpoints`. The lines of another
+/// run move to logs/metrics.run-ID.jsonl, with a warning, until that run resumes. If this run began from
+/// `resumed` (empty: it did not), a checkpoint of that other run, it gets a copy of the other run's lines up
+/// to `step`. Throws IoError.
 void claim_metrics(const std::string& checkpoints, const std::string& logs, const std::string& resumed,
                    i64 step);
 

@@ -17,8 +17,8 @@ inline std::string name_of_signal(int number)
                                : std::to_string(number);
 }
 
-/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it exists; a
-/// second SIGINT ends the program at once.
+/// While it exists, catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless that is ignored (nohup); a
+/// second SIGINT ends the program at once. At most one object at a time: the state is static.
 class RunSignals {
 public:
     RunSignals()
@@ -50,11 +50,11 @@ public:
             sigaction(numbers[i], &before_[i], nullptr);
     }
 
-    /// The last signal to stop, or 0.
+    /// The last signal that requests a stop, or 0.
     int stop() const { return last(); }
-    /// Whether the parent process, usually the launcher, sent it.
+    /// Whether the parent process, usually the launcher, sent that signal.
     bool is_from_parent() const { return by_parent(); }
-    /// Acts as if this process had received it.
+    /// Acts as if this process had received signal `number`.
     void raise(int number) const { last() = number; }
     /// Whether a save was requested since the last call.
     bool take_demand() const { return demanded().exchange(false); }

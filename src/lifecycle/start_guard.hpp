@@ -9,8 +9,9 @@
 
 namespace trivium {
 
-/// A thread on every rank. On a signal to stop, rank 0 ends its process with status 75 at once, other ranks
-/// do so unless rank 0 has ended them first; the launcher or the watchdog ends the rest.
+/// A thread on every rank. On a signal that requests a stop, rank 0 ends its process with status 75 at once;
+/// another rank does so after 1.5 s, if rank 0 has not ended it. The launcher or the watchdog ends the other
+/// ranks.
 class StartGuard {
 public:
     /// `signals` must outlive it.
@@ -19,9 +20,10 @@ public:
     StartGuard& operator=(const StartGuard&) = delete;
     ~StartGuard() { release(); }
 
-    /// log_dir/launches.jsonl has an entry for this launch, which must get an end.
+    /// Call it when log_dir/launches.jsonl has an entry for this launch: from then on, a signal completes
+    /// that entry.
     void launch_began(const std::string& log_dir);
-    /// From now on the run itself handles signals. Returns once the thread has ended.
+    /// From now on, the run itself handles signals. Returns when the thread has ended. May be called again.
     void release();
 
 private:

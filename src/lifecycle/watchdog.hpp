@@ -2,9 +2,9 @@
 // A watchdog on every rank: a thread that reports its rank's state to two monitors twice a second, over
 // datagrams outside of MPI. A monitor that detects a hang prints which ranks hang, in which operation, and
 // which ranks they wait for, and ends the run; `train` ends with status 75, so that the job is requeued. The
-// first monitor is rank 0. The second, the last rank, acts only when rank 0 is silent. If both are silent,
-// the first other rank without progress acts. Rank 0's watchdog also forwards signals that other ranks, idle
-// ones included, have received, and logs them at once.
+// first monitor is rank 0. The second, the last rank, acts only when rank 0 is silent or done. If both are
+// silent, the first other rank without progress acts. Rank 0's watchdog also raises, and logs at once,
+// signals that other ranks, idle ones included, have received.
 #include "lifecycle/hang.hpp"
 #include "lifecycle/signals.hpp"
 #include "mpi/launch/side_channel.hpp"
@@ -18,7 +18,7 @@ namespace trivium {
 class Watchdog {
 public:
     struct Config {
-        Seconds limit = 30; ///< job.watchdog; 0: only signals are watched for
+        Seconds limit = 30; ///< job.watchdog; 0: watches only for signals
         double much_longer =
             20; ///< times the limit that a rank may compute in one operation while all others wait
         std::string
@@ -36,7 +36,7 @@ public:
     Watchdog& operator=(const Watchdog&) = delete;
     ~Watchdog(); ///< reports to the monitors that this rank is done
 
-    /// Replaces the settings.
+    /// Replaces the settings. Any thread may call it.
     void configure(Config config);
 
 private:
@@ -71,7 +71,7 @@ private:
         RankReport report{};
     };
     std::vector<Heard> heard_;  ///< by rank, on monitors
-    std::string slow_reported_; ///< the cause
+    std::string slow_reported_; ///< cause of the reported slowness; empty: none
     bool lost_heartbeats_reported_ = false;
 
     std::thread thread_; ///< last: it uses all the others

@@ -1,45 +1,47 @@
 #pragma once
-// The building blocks of both families.
+// The building blocks of the model families, Llama and GPT-2.
 #include "model/model.hpp"
 
 namespace trivium {
 
-/// Builds one forward graph; holds what every block needs.
+/// Builds one forward graph. The graph and the ModelConfig must outlive the builder.
 class ModelBuilder {
 public:
     ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config);
 
-    /// In decode graphs: length of the KV cache; 0 in training.
+    /// In decode graphs: length of the KV cache, set before block(); 0 in training.
     i64 cache_capacity = 0;
 
-    void inputs(i64 batch, i64 seq); ///< declares tokens and positions
-    ValueId target_input(i64 batch, i64 seq);
-    ValueId embed(); ///< x_bsd
-    ValueId block(i64 layer, ValueId x_bsd);
+    void inputs(i64 batch, i64 seq); ///< declares `tokens` and `positions`, i32[batch, seq]; call it first
+    ValueId target_input(i64 batch, i64 seq);  ///< declares `targets`, i32[batch, seq]
+    ValueId embed();                           ///< x_bsd
+    ValueId block(i64 layer, ValueId x_bsd);   ///< one layer with its residual sums
     ValueId final_norm(ValueId x);             ///< over the last dimension
     ValueId head(ValueId x, const Rule& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }
-    ValueId start; ///< hyper i32[], in decode graphs
+    ValueId start; ///< in decode graphs, set before block(): hyper i32[], tokens in the cache
 
 private:
     /// Names of dimensions, as in model.hpp: b, s, d, …
     using Dims = std::vector<std::string>;
 
     void enter(int block, const std::string& scope);
-    /// The parameter `scope.name`, in the compute type. The first `rows` dimensions are a matrix's rows; 0:
-    /// a table.
+    /// Declares the parameter `scope.name` with normal initial values (standard deviation `std`); returns its
+    /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix; 0: a table.
     ValueId weight(const std::string& name, Shape shape, double std, int rows = 0);
+    /// Declares a parameter filled with `fill`, without weight decay; returns its compute_copy().
     ValueId vector(const std::string& name, Shape shape, double fill);
-    /// The parameter as the microbatches read it: in the compute type.
+    /// The parameter as the microbatches read it: cast to the compute type, in the prologue.
     ValueId compute_copy(ValueId parameter);
-    /// How a tensor of these dimensions is sharded.
+    /// The sharding of a tensor with these dimensions.
     Sharding sharding_of(const Dims& dims) const;
-    /// Annotates x with that sharding. Few values are: the tokens, what embedding and head compute, and of
-    /// each layer what its last products read. Propagation completes the others.
+    /// Annotates x with sharding_of(dims) and returns x. Few values are annotated: tokens, positions,
+    /// embedding table, the results of embedding and head, and in each layer the inputs of its last products.
+    /// Propagation completes the others.
     ValueId annotate(ValueId x, const Dims& dims);
     ValueId norm(const std::string& name, ValueId x);
-    /// x W (+ bias where the family has biases).
+    /// x W; in GPT-2 plus a bias.
     ValueId linear(const std::string& name, ValueId x, const Rule& rule, Shape shape, double std);
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);

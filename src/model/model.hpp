@@ -32,13 +32,13 @@ struct GraphConfig {
     bool fp8 = false; ///< the products of the blocks round their operands to FP8
 };
 
-/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.
-/// Few values are annotated; passes/propagate.hpp completes them (complete_annotations).
-/// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
-/// carried).
+/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. Few values are
+/// annotated with a sharding; complete_annotations() (passes/propagate.hpp) completes the others. The loss
+/// per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
-/// Next-token logits with a KV cache of `capacity` tokens: input `tokens`, `positions` (i32[b,q]), hyper
+/// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters
+/// are in the compute type, and `config.fp8` is ignored. Inputs `tokens`, `positions` (i32[b,q]), hypers
 /// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are
 /// requested). Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
 Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);

@@ -8,8 +8,8 @@
 
 namespace trivium {
 
-/// Collectives that may be merged, since they have the same kind, axis, combiner and element type, run in the
-/// same part of a step, and wait for equally many others of these.
+/// Collectives that may be merged: they have the same kind, axis, combiner and element type, run in the same
+/// region, phase and stage, and wait for the same number of collectives that have all this in common.
 struct BucketClass {
     OpKind kind{};
     Region region{};
@@ -18,15 +18,15 @@ struct BucketClass {
     std::string axis;
     std::optional<Combine> combine;
     DType dtype{};
-    int waits = 0;
+    int waits = 0; ///< longest chain of such collectives before a member
     auto operator<=>(const BucketClass&) const = default;
 };
 
-/// One of them.
+/// A collective of a class.
 struct BucketMember {
     OpId op;
-    /// The op at whose place in a microbatch the collective is due: the first that reads what it gathers, or
-    /// the last for which its reduction waits. Equal to the number of ops if there is none.
+    /// The op at whose place in a microbatch the collective is due: the first that reads a gather's result,
+    /// or the last for which a reduction waits. Without such an op: the number of ops, or 0.
     std::size_t due = 0;
 };
 
@@ -36,19 +36,20 @@ std::map<BucketClass, std::vector<BucketMember>> bucket_members(const Graph& gra
 struct BucketConfig {
     Bytes bytes =
         Bytes{25}
-        << 20; ///< maximum bytes of a bucket's operands (a larger tensor is not merged); 0: no merging
-    bool by_block = false;             ///< one bucket per block instead, regardless of its bytes
-    bool microbatches_by_block = true; ///< this holds in microbatches, whatever `by_block`
-    Bytes most = 0; ///< maximum bytes of a bucket in microbatches, also of a block's; 0: no maximum
-    /// Instead, for these classes: the number of members of each bucket, in their order.
+        << 20; ///< maximum bytes of a bucket, operands or results, whichever are larger; 0: no merging
+    bool by_block = false;             ///< one bucket per block, regardless of `bytes`
+    bool microbatches_by_block = true; ///< in microbatches one bucket per block, regardless of `by_block`
+    Bytes most = 0; ///< maximum bytes of a bucket in microbatches, also of a block's bucket; 0: no maximum
+    /// For these classes, instead of the above: the number of members of each bucket, in the order of
+    /// bucket_members(). \pre the numbers add up to the members
     std::map<BucketClass, std::vector<int>> sizes{};
 };
 
-/// Merges collectives that have the same kind, axis, combiner and element type and do not depend on each
-/// other: of the prologue and of the epilogue, in the order in which the microbatches first read their
-/// results (prologue) or finish their operands (epilogue); of each phase of a microbatch, those that gather
-/// parameters, where the first was, and those that reduce gradients, where the last was. Results do not
-/// change, because reductions add in rank order whatever the bucket.
+/// Merges the members of each class into buckets. Prologue: in the order in which the microbatches first read
+/// the results. Epilogue: in the order in which the microbatches finish the operands. Microbatches: gathers
+/// of parameters, at the place of the bucket's first member, and reductions of gradients, at the place of its
+/// last member. A tensor above the maximum is not merged. Bytes are those of rank 0, so that all ranks form
+/// the same buckets. Results do not change, because reductions add in rank order in every bucket.
 Graph bucket(Graph graph, const BucketConfig& config);
 
 } // namespace trivium

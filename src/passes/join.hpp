@@ -1,12 +1,13 @@
 #pragma once
-// One reduction along several axes instead of one after the other. Local graph in and out.
+// Merges all-reduces along several axes into one. Local graph in and out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// Reductions to all ranks of which each reads only the one before become one along their joint axis, if they
-/// have the same combiner: along x and then y a rank sends 2 (|x| - 1) / |x| + 2 (|y| - 1) / |y| times the
-/// tensor, jointly 2 (|x| |y| - 1) / (|x| |y|) times. Training does without, since its buckets have an axis.
+/// A chain of all-reduces with one combiner, in which only the next one reads the result of each, becomes one
+/// all-reduce along the joint axis. Along x and then y a rank sends 2 (|x| - 1) / |x| + 2 (|y| - 1) / |y|
+/// times the tensor, along x+y 2 (|x| |y| - 1) / (|x| |y|) times. Training does not run this pass, because a
+/// bucket has one axis.
 Graph join_reductions(Graph graph);
 
 } // namespace trivium

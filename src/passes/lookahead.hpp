@@ -1,37 +1,38 @@
 #pragma once
-// Between propagation and partitioning: where ops alone would move tensors, the shardings of ops, and those
-// in which values without an annotation are kept, are chosen together. Sharded graph in and out.
+// Between propagation and partitioning: near tensors that would move, chooses the shardings of ops and of
+// values without an annotation together. Sharded graph in and out.
 #include "passes/partition.hpp"
 
 namespace trivium {
 
-/// Minimises what a rank sends, in bytes (Pricing::bytes_moved): for each value from the layout in which its
-/// op makes it to the sharding in which it is kept, and from there to each layout or box in which ops read
-/// it, where readers of one phase share a copy. Added is the work of each op beyond that with the axes of its
-/// tensors (Pricing::work), so that ranks do not compute the same in order to send less. Where costs are
-/// equal, it prefers fewer collectives, then less memory traffic: a byte that an op reads or writes costs
-/// 1e-3, a collective as much as four ops that read and write the whole tensor. A value that outlives the
-/// microbatch must not move in it.
+/// Cost: the bytes that a rank sends (Pricing::bytes_moved). Each value moves from the layout in which its op
+/// computes it to its sharding, and from there to each layout or box in which ops read it; readers of one
+/// phase share a copy. Added is the work of each op beyond the least work with the axes of its tensors
+/// (Pricing::work), so that ranks do not repeat each other's work in order to send less. Among equal costs it
+/// prefers fewer collectives, then less memory traffic: a byte that an op reads or writes costs 1e-3, a
+/// collective as much as four ops that read and write the whole tensor. A value that outlives the microbatch
+/// does not move in it.
 ///
-/// Each op near a value that moves chooses among its assignments of axes to factors (all of them, or the
-/// cheapest of those of the partitioner if they are more than 64, in large graphs 16, on large meshes
-/// 4096 / ranks), and if it is linear among the partial
-/// sums that it may leave open. Each value without an annotation chooses among the shardings in which these
-/// ops make and read it; of an annotation, open dimensions may get other axes than propagation gave them.
-/// Near is within 3 ops. The choices are variables and the costs tables over neighbours, which variable
-/// elimination minimises exactly wherever no table needs more than `elimination_limit` entries, or 2^19 /
-/// variables (sharding/elimination.hpp), as in chains, trees and most small graphs; beyond, some variables
-/// keep their value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is
-/// that of Alpa (arXiv:2201.12023, section 4), without memory, and solved without an ILP.
+/// Choices: within 3 ops of a tensor that moves, each op chooses among its assignments of axes to factors,
+/// and, if it is linear, among running on partial sums and on complete values. If there are more assignments
+/// than 16 (if at most 8 ops choose, 4096 / ranks, from 16 to 64), only the cheapest of those that
+/// partition() tries remain. Each value without an annotation chooses among the shardings in which these ops
+/// compute and read it; an annotation's open dimensions may get other axes than propagation gave them.
 ///
-/// What a user or the model annotated, inputs, outputs, carries, and sums that may wait stay as they are. A
-/// value that is kept for a later phase takes no more memory than propagation intended. All stages of a
-/// pipeline look ahead together, and before the schedule or recomputation adds to the graph: none of these
-/// may change a choice, and with it the rounding. `config.at` is not used.
+/// Choices are variables, costs are tables over neighbouring variables. Variable elimination
+/// (sharding/elimination.hpp) is exact where no table needs more entries than `elimination_limit` or, if
+/// larger, 2^19 / variables: in chains, trees and most small graphs. Elsewhere some variables keep their
+/// value in each of up to 4 rounds. The time is linear in the number of ops. The formulation is that of Alpa
+/// (arXiv:2201.12023, section 4), without its memory constraint, and solved without an ILP.
+///
+/// Closed annotations, inputs, outputs, carries, and sums_that_wait() stay as they are. A value that a later
+/// phase reads takes no more memory than with propagation's sharding. It runs on the graph of all stages,
+/// before recomputation and the schedule, so that these do not change a choice, and with it the rounding.
+/// `config.at` is not used.
 Graph look_ahead(const Graph& graph, const PartitionConfig& config);
 
-/// By value, whether it is only ever added into one carried accumulator, in every microbatch. It may stay
-/// partial: what it lacks is summed once, with the accumulator.
+/// By value: whether its only reader adds it into a carried accumulator that no other op adds into. Such a
+/// value may stay partial over ranks, because the accumulator can be reduced instead, once per step.
 std::vector<bool> sums_that_wait(const Graph& graph);
 
 } // namespace trivium

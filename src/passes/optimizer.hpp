@@ -8,9 +8,9 @@ namespace trivium {
 
 struct OptimizerConfig {
     double grad_clip = 1;    ///< maximum global norm of the mean gradient; 0: no clipping
-    double weight_decay = 0; ///< decoupled; only for parameters that decay
-    /// Mesh axis over which the moments are sharded (ZeRO stage 1, arXiv:1910.02054, section 5.1); empty: not
-    /// sharded. Parameters and reduced gradients follow by propagation.
+    double weight_decay = 0; ///< decoupled; only for parameters with Value::decay
+    /// Mesh axis over which the optimizer's states are sharded (ZeRO stage 1, arXiv:1910.02054, section 5.1);
+    /// empty: not sharded. Parameters and reduced gradients follow by propagation.
     std::string shard_axis{};
     bool reduce_bf16 = false; ///< gradients are reduced as bf16
     OptimizerKind kind{};
@@ -25,10 +25,12 @@ inline constexpr i64 hyper_count = 6;
 inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 
 /// Adds, for each parameter P with a gradient, `grad_sum.P` (the gradient, reduced over ranks), the states
-/// `adam_m.P` and `adam_v.P`, and the update in the epilogue. The existing scalar outputs and the sum of
-/// squares of each gradient become one output `totals`, so that a single reduction suffices. The output
-/// `global_norm` is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that
-/// averages and clips). The norm sums per-parameter f64 partial sums in the order of parameters.
+/// `adam_m.P` and `adam_v.P`, and the update in the epilogue (AdamW: Loshchilov and Hutter, "Decoupled weight
+/// decay regularization", arXiv:1711.05101, algorithm 2). The existing scalar outputs and the sum of squares
+/// of each gradient become one output `totals`, so that a single reduction suffices. The output `global_norm`
+/// is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that averages and
+/// clips). The norm sums per-parameter f64 partial sums in the order of parameters. \pre the outputs are the
+/// sum of losses and the count of tokens
 ///
 /// With Muon, weight matrices of layers (Value::rows) have the state `muon_m.P` instead, and this update:
 /// the momentum and its Nesterov direction u; X = u / |u| (Frobenius); five Newton-Schulz iterations
@@ -36,9 +38,7 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// an optimizer for hidden layers in neural networks"); p -= lr (weight_decay p + 0.2 sqrt(max(rows,
 /// columns)) X), a step as large as AdamW's, so that both share learning rate and decay (J. Liu et al. 2025,
 /// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
-/// the other axes shard the iterations as they shard the parameter. \pre the outputs are the sum of losses
-/// and the count of tokens AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization",
-/// algorithm 2.
+/// the other axes shard the iterations as they shard the parameter.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
 /// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order.

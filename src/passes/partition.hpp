@@ -1,12 +1,12 @@
 #pragma once
-// Makes one rank's program from that of all ranks: local shapes, explicit collectives. Sharded graph in,
-// local graph out.
+// Makes one rank's program from that of all ranks (SPMD): local shapes, explicit collectives. Sharded graph
+// in, local graph out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// What a FLOP costs, in the bytes that a rank could send in the same time (work_prices() of plan/cost.hpp).
-/// The defaults are those of the machine "cpu".
+/// Price of a FLOP by element type: the bytes that a rank could send in the same time (work_prices() of
+/// plan/cost.hpp). The defaults are those of the machine "cpu".
 struct WorkPrices {
     double f32 = 5. / 150, bf16 = 5. / 250, f64 = 5. / 10;
 
@@ -18,17 +18,19 @@ struct PartitionConfig {
     std::string stage_axis =
         pipeline_axis; ///< an axis that shards no dimension: each of its ranks has its own graph
     bool once =
-        false; ///< the microbatch region runs once: to move a weight there costs no more than other values
-    std::vector<int> stage_of_block{}; ///< of a graph that does not say it
+        false; ///< the microbatch region runs once: moving a weight in it costs as much as other values
+    std::vector<int> stage_of_block{}; ///< used if the graph has none
     WorkPrices work{};
 };
 
-/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, work
-/// included (Pricing::work), where values of lifetime run or step are not moved within a microbatch (GSPMD,
-/// arXiv:2105.04663, section 4). A result whose factor was summed away is partial. It is reduced when an op
-/// needs the whole sum, if possible directly into the shards of its sharding (a reduce-scatter). Sums of
-/// partial values stay partial. Values that were gathered in the forward phase are not kept for the backward
-/// phase but gathered again.
+/// For each op without Op::division, chooses which axes shard which factors: the choice that moves the fewest
+/// bytes, work included (Pricing::work), and does not move values of lifetime run or step within a microbatch
+/// (GSPMD, arXiv:2105.04663, section 4). If an axis shards a reduced factor, the result is partial over it.
+/// It is reduced when an op needs the complete value, if possible directly into the shards of its sharding (a
+/// reduce-scatter). Sums of partial values stay partial. Values that were gathered in the forward phase are
+/// not kept for the backward phase but gathered again.
+/// \throws UserError if a value is annotated as partial but not computed so, an op cannot be sharded like the
+/// buffer that it updates in place, or too many ranks would exchange boxes
 Graph partition(const Graph& graph, const PartitionConfig& config);
 
 } // namespace trivium

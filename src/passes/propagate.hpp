@@ -5,15 +5,17 @@
 namespace trivium {
 
 /// Carries axes along the factors of each op, in both directions, until nothing changes (Shardy; GSPMD,
-/// arXiv:2105.04663, section 3.5), in nested loops: user priorities; levels of ops; first what no tensor of
-/// an op contradicts, then, where tensors or factors disagree, what the larger tensor has. docs/graphs.md
-/// states the order and the rules. Only open dimensions change, and only to finer shardings, so propagation
-/// terminates. Afterwards every dimension is closed, and knows the op that set it.
+/// arXiv:2105.04663, section 3.5), in nested loops over the priorities of annotations and the levels of ops.
+/// Axes that no tensor of an op contradicts come first; where tensors or factors disagree, the larger tensor
+/// decides. docs/graphs.md states the order and the rules. Only open dimensions change, and only to finer
+/// shardings, so propagation terminates. Afterwards every dimension is closed, and knows the op that set it
+/// (DimSharding::by). Throws UserError if the annotations of a buffer's values contradict each other, or
+/// sub-axes do not nest.
 Graph propagate(Graph graph);
 
-/// Propagates, and leaves what it found as annotations of the given graph, for passes that derive gradients
-/// and states from its values: closed, but those of parameters and their casts stay open, because ZeRO shards
-/// them further. Global graph in and out.
+/// Propagates, and states the shardings that it found as annotations, for passes that derive gradients and
+/// states from the graph's values. They are closed, except those of parameters and their casts, which ZeRO
+/// shards further. Global graph in and out.
 Graph complete_annotations(Graph graph);
 
 } // namespace trivium

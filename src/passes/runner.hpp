@@ -12,7 +12,7 @@ namespace trivium {
 struct RunnerConfig {
     std::vector<std::string> skip; ///< passes not to run, by name
     std::string
-        dump_dir;       ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
+        dump_dir;       ///< folder for NN-PASS.graph files, one per pass that changed the graph; empty: none
     bool verify = true; ///< false: for one of many plans of which only the bytes matter
 };
 
@@ -20,18 +20,18 @@ struct PassRecord {
     std::string name;
     Seconds seconds = 0;
     bool skipped = false;
-    bool changed = false;
+    bool changed = false; ///< the text of the graph changed; false without RunnerConfig::dump_dir
 };
 
 class PassRunner {
 public:
     explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
 
-    /// `pass` takes the graph and returns the new one, which must verify at `level`. If it does not, throws
-    /// InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
-    /// skipped.
+    /// Returns pass(graph), or `graph` if the pass is skipped. If the result does not verify at `level`,
+    /// throws InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
+    /// skipped. Throws IoError if the dump cannot be written.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
-    /// The same for a pass that makes a new graph from another one, which stays.
+    /// As run(), for a pass that makes a new graph from `from`, which does not change.
     Graph derive(const std::string& name, Level level, const Graph& from,
                  const std::function<Graph(const Graph&)>& pass);
 

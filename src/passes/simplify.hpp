@@ -1,13 +1,13 @@
 #pragma once
-// Removes ops whose results are not needed. Any level in, the same level out.
+// Dead-code elimination. Any level in, the same level out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// Keeps everything on which outputs, carries and other ranks depend, and every value that no op computes.
+/// Keeps the ops on which outputs, carries and communication depend, and every value that no op computes.
 Graph simplify(Graph graph);
 
-/// Drops the computed values that no op makes any more, after a pass has taken ops out.
+/// Drops the computed values that no op of the graph computes, after a pass has removed ops.
 void drop_unproduced(Graph& graph);
 
 } // namespace trivium

@@ -11,29 +11,30 @@ namespace trivium {
 using Shardings = std::map<ValueId, Sharding>;
 
 struct GraphProgram {
-    /// Program::sharded: the graph of all ranks with the shardings with which it runs (decided_graph); if the
-    /// text is one rank's graph, that graph.
+    /// Program::sharded is decided_graph(): the graph of all ranks, with final shardings; or the given graph
+    /// of one rank.
     Program program;
-    Shardings propagated; ///< the shardings that propagation found, of values that run with others
+    Shardings propagated; ///< by propagation alone, of values of that graph with another one
     MemoryPlan memory;    ///< of the device arena
 };
 
-/// The graph of a file, verified. It is that of all ranks, or of one rank if it has a line `at`. Throws
-/// UserError, placed in `file`, if the text or the graph is not legal, or if the graph of all ranks has
-/// collectives or messages.
+/// Parses and verifies the graph of all ranks, or of one rank if the text has a line `at`. Throws UserError,
+/// placed in `file`, if the text or the graph is not legal, or if a graph of all ranks communicates or shards
+/// a value over the axis of pipeline stages.
 Graph read_graph(std::string_view text, const std::string& file);
 
-/// The passes on a graph of all ranks: sharded_graph propagates its shardings, local_graph makes of the
-/// result the graph of one rank: lookahead, stages, partition, simplify, join reductions, bucket. A graph on
-/// one rank stays as it is.
+/// Propagates the shardings of a graph of all ranks. No pass here changes a graph on one rank.
 Graph sharded_graph(Graph graph);
+/// rank_graph() of decided_graph(). `sharded`: from sharded_graph().
 Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work = {});
-/// local_graph in two halves, for a process with several ranks: what is the same for all, and the rest.
+/// The lookahead over a graph from sharded_graph(), the same for all ranks. Throws UserError if the stages of
+/// a pipeline cannot run together (check_steps.hpp).
 Graph decided_graph(const Graph& sharded, const WorkPrices& work = {});
+/// Stages, partition, simplify, join reductions, bucket. `decided`: from decided_graph().
 Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work = {});
 
-/// `text` is the graph of all ranks, or of one rank (it has a line `at`). In the first case the graph of
-/// `rank` is made. Throws UserError as read_graph, or if there is no such rank.
+/// Compiles `text`, the graph of all ranks, for `rank`; or the graph of one rank (with a line `at`) as it is.
+/// Throws UserError as read_graph() and decided_graph(), or if there is no such rank.
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank);
 
 /// Throws UserError unless 0 <= rank < ranks.

@@ -1,6 +1,5 @@
 #pragma once
-// The planner's description of a machine: these defaults, or numbers from a file. `train` never measures
-// them.
+// The planner's description of a machine: built in, or numbers from a file. `train` never measures them.
 #include "schedule/memory.hpp"
 
 #include <string>
@@ -10,42 +9,43 @@ namespace trivium {
 
 struct Machine {
     std::string name = "generic CPU core";
-    /// A device: a rank has one, whatever its threads. Otherwise the FLOP/s are per thread.
+    /// true: a device, one per rank, and FLOP/s are per device; false: a CPU, and FLOP/s are per thread.
     bool is_device = false;
-    /// Maximum scratch of a kernel call, per kind; a kernel that needs more is refused.
+    /// Maximum scratch of a kernel call, per kind, or the op table's minimum if that is larger. A kernel that
+    /// needs more is refused.
     ScratchBudget scratch{Bytes{32} << 20, Bytes{32} << 20, Bytes{1} << 20, Bytes{8} << 20};
     /// Process memory in addition to the arena: program, libraries, mapped tokens, staging. Measured on CPUs:
     /// 30 to 53 MiB, with Open MPI, 1 to 4 ranks, models of up to 10 M parameters.
     Bytes process = Bytes{64} << 20;
-    double flops_f32 =
-        150e9; ///< FLOP/s of large products, measured on a CPU thread or from a device's data sheet
+    /// FLOP/s of large products, measured on a CPU thread or from a device's data sheet.
+    double flops_f32 = 150e9;
     double flops_bf16 = 250e9;
     double flops_f64 = 75e9;        ///< a vector has half as many values as in f32
     double bytes_per_second = 20e9; ///< memory bandwidth of a rank
-    /// Fractions of these that ops reach: products and attention of the FLOP/s, all others of the bandwidth.
+    /// Reached fractions of the FLOP/s by products and by attention, and of bytes_per_second by all ops.
     double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
-    /// For values in host memory (parallel.offload), of a rank: the link between the two memories, one way,
-    /// and the host's memory. 0: as bytes_per_second.
+    /// For values in host memory (parallel.offload), per rank: bandwidth of the link between device and host
+    /// memory, one way, and of host memory. 0: as bytes_per_second.
     double host_link_bytes_per_second = 0, host_bytes_per_second = 0;
     Seconds launch = 1e-6;              ///< overhead of a Step
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
-    Seconds link_latency = 5e-6;        ///< per message
-    Seconds collective_latency = 0;     ///< of a collective, in addition to its messages
-    /// The same for peers on other nodes; a bandwidth of 0 means as on the same node.
+    Seconds link_latency = 5e-6;        ///< per message to a peer on the same node
+    Seconds collective_latency = 0;     ///< per collective, in addition to its messages
+    /// Bandwidth and latency to peers on other nodes. A bandwidth of 0: both as on the same node.
     double node_link_bytes_per_second = 0;
     Seconds node_link_latency = 0;
     /// Ranks per node (on GPUs, one per device). 0: all ranks are on one node.
     i64 ranks_per_node = 0;
-    /// Of a CPU: what ranks of a node send each other, their cores copy; tensors that move together and are
-    /// larger than a core's cache are read from memory again.
+    /// On CPUs: the rate at which a core copies messages to ranks of its node, and the cache of a core.
+    /// Tensors of a transfer that are larger than the cache are also read from memory.
     double copy_bytes_per_second = 5e9;
     Bytes cache = Bytes{2} << 20;
-    /// Usable memory of a device, or of a CPU node, which its ranks share. 0: unknown.
+    /// Usable memory of a device, or of a CPU node, whose ranks share it. 0: unknown.
     Bytes memory = 0;
 
-    /// Number of threads or devices that compute in a rank.
+    /// Number of threads that compute in a rank; for a device 1.
     i64 workers(i64 threads) const { return is_device ? 1 : threads; }
-    /// Maximum FLOP/s of a rank in products of this type.
+    /// FLOP/s of a rank in products of this type, at an efficiency of 1.
     double peak(DType type, i64 threads) const
     {
         return (type == DType::f64    ? flops_f64
@@ -124,16 +124,17 @@ struct Machine {
 /// `machine` with slower links: `latency` more per message, and at most `bytes_per_second` (0: no limit).
 Machine with_delay(Machine machine, Seconds latency, double bytes_per_second);
 
-/// "cpu" (Machine{}) and GPUs. All GPUs have the same scratch, so a plan for one is valid for another.
+/// Names of the built-in machines: "cpu" (Machine{}) and GPUs. All GPUs have the same scratch, so a plan for
+/// one is valid for another.
 std::vector<std::string> machine_names();
-/// \throws UserError with the nearest name if `name` is unknown
+/// The built-in machine called `name`. \throws UserError with the nearest name if `name` is unknown
 Machine machine_called(const std::string& name);
-/// The machine whose name occurs in a driver's device name ("NVIDIA H200", "AMD Instinct
-/// MI250X"); otherwise "gpu", of unknown speed.
+/// The built-in machine whose name occurs in a driver's device name ("NVIDIA H200", "AMD Instinct MI250X");
+/// otherwise "gpu", of unknown speed and memory.
 Machine machine_of_device(const std::string& device);
-/// All numbers that a plan depends on, one per line.
+/// All keys with their values, one per line.
 std::string to_text(const Machine& machine);
-/// Default machine of `plan` and `explain`: what this build computes on.
+/// Name of the default machine of `plan` and `explain`, by the back-end of this build.
 std::string default_machine();
 
 } // namespace trivium

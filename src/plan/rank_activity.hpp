@@ -1,5 +1,5 @@
 #pragma once
-// What a pipeline rank does over a step: its tasks, and the time in which it only communicates or idles.
+// The tasks of a pipeline rank over a step, and the times at which the rank only communicates or idles.
 #include "schedule/order.hpp"
 #include "schedule/timeline.hpp"
 
@@ -13,13 +13,13 @@ struct TaskSpan {
 /// The spans of one list do not overlap and are ordered.
 struct RankActivity {
     std::vector<TaskSpan> tasks;
-    std::vector<Span> step;        ///< computes for the whole step: casts, norm, update
-    std::vector<Span> collectives; ///< a collective runs and nothing computes; may be within a task
-    std::vector<Span> waits;       ///< within a task: nothing computes and no collective runs
-    Seconds busy = 0;              ///< computes, or runs a collective
+    std::vector<Span> step;        ///< compute outside of tasks: casts, norm, update
+    std::vector<Span> collectives; ///< a collective runs and no op computes; may be within a task
+    std::vector<Span> waits;       ///< within a task: no op computes and no collective runs
+    Seconds busy = 0;              ///< total time in which an op computes or a collective runs
 };
 
-/// `tasks`: those of the schedule. A Step that was moved into a later task counts there.
+/// `tasks`: the order from which `schedule` was built. A Step that was moved into a later task counts there.
 RankActivity rank_activity(const Graph& graph, const Schedule& schedule, const RankOrder& tasks,
                            const Timeline& timeline);
 

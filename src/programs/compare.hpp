@@ -1,5 +1,5 @@
 #pragma once
-// Runs a program on all ranks and compares what it computes with the same program on one rank.
+// Runs a program on all ranks and compares its outputs with those of the same program on one rank.
 #include "programs/rank_run.hpp"
 
 namespace trivium {
@@ -9,8 +9,8 @@ namespace trivium {
 ///
 ///     max over i of |got_i - expected_i| / max(|expected_i|, max_j |expected_j| / 100)
 ///
-/// Infinite where only one of the two is a NaN, or an infinity. Equal elements, also NaNs, differ by 0. Of
-/// integers it is the largest |got_i - expected_i|, without a denominator: 0 means equal.
+/// Infinite if unequal elements are not both finite. Equal elements, and two NaNs, differ by 0. For integers
+/// it is the largest |got_i - expected_i|, without a denominator. Both arguments are row-major and dense.
 double difference(const TensorType& whole, const std::byte* expected, const Box& box, const std::byte* got);
 
 struct ComparedOutput {
@@ -18,24 +18,25 @@ struct ComparedOutput {
     TensorType type; ///< of the whole tensor
     Sharding sharding;
     double difference = 0; ///< over the boxes of all ranks
-    TensorBytes whole;     ///< on rank 0, as the ranks computed it, if that was asked for
+    TensorBytes whole;     ///< with CompareConfig::gather, on rank 0: the output of all ranks
 };
 
 struct Comparison {
-    std::vector<ComparedOutput> outputs; ///< in the order of the graph's
-    double difference = 0;               ///< the largest; 0 without outputs
+    std::vector<ComparedOutput> outputs; ///< in the order of the graph's outputs
+    double difference = 0;               ///< the largest of the outputs; 0 without outputs
 };
 
 struct CompareConfig {
     RankRunConfig run;
-    bool gather = false; ///< the whole outputs on rank 0
-    /// decided_graph of the graph, if several ranks of a process share it; null: each rank makes it.
+    bool gather = false; ///< gather the whole outputs on rank 0
+    /// decided_graph() of the graph, which several ranks of a process may share; null: each rank makes it.
     const Graph* decided = nullptr;
-    WorkPrices work{}; ///< with which it was made
+    WorkPrices work{}; ///< those of `decided`
 };
 
-/// Runs a graph that sharded_graph returned, on as many ranks as its mesh has; all call it. Only rank 0 holds
-/// whole outputs, and runs the unpartitioned program. All ranks get the same differences.
+/// Runs a graph from sharded_graph() on all ranks of its mesh. Collective over `comm`. Only rank 0 runs the
+/// unpartitioned program and holds whole outputs. All ranks return the same differences. Throws as run_rank()
+/// and decided_graph(). \pre comm.size() is the number of ranks of the mesh
 Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorSource& source,
                                  const CompareConfig& config);
 

@@ -11,33 +11,33 @@
 
 namespace trivium {
 
-/// Row-major and dense.
+/// The elements of a tensor or of a box, row-major and dense.
 using TensorBytes = std::vector<std::byte>;
-/// Whole tensors, by the name of their value.
+/// Whole tensors, by the names of their values.
 using Tensors = std::map<std::string, TensorBytes>;
 
-/// Writes the elements of `box` of the whole tensor, row-major and dense. `value` is one of the graph of all
-/// ranks that no op computes. May be called by several threads at a time.
+/// Writes the elements of `box` of a whole tensor to `to`, row-major and dense. `value`: of the graph of all
+/// ranks, computed by no op. Several threads may call a source at a time.
 using TensorSource = std::function<void(const Value& value, const Box& box, std::byte* to)>;
 
-/// Copies a box out of a whole tensor.
+/// Copies a box out of the whole tensor `from`.
 void copy_box(const TensorType& whole, const std::byte* from, const Box& box, std::byte* to);
-/// Copies a box into a whole tensor.
+/// Copies the box `from` into the whole tensor `to`.
 void place_box(const TensorType& whole, const std::byte* from, const Box& box, std::byte* to);
 
 /// Random numbers that depend on (seed, name of the value, index of the element): standard normals, rounded
 /// to the value's type; integers from 0 to 9, or below the extent that they index if that is less. A value
 /// with an `init` has that content, a carry is 0.
 TensorSource drawn_source(const Graph& global, u64 seed);
-/// Tensors in memory. Throws InternalError if one is missing or has another size.
+/// Tensors in memory. The source throws InternalError if a tensor is missing or has another size.
 TensorSource source_of(Tensors tensors);
 
 /// The whole tensors of drawn_source, for every value that no op computes.
 Tensors draw_tensors(const Graph& global, u64 seed);
 
-/// The tensor of all ranks that a rank's partial contributions combine to, split: the first rank along each
-/// axis over which the value is partial contributes the whole, all others the combiner's identity. Writes the
-/// identity to the `bytes` of a rank that contributes nothing, and says whether it is such a rank.
+/// Divides a partial value into contributions of ranks: the first rank along each axis over which the value
+/// is partial contributes the whole value, all others the identity of the combiner. Returns whether the rank
+/// `at` is one of the others, and then fills `to`, of `bytes` bytes, with the identity.
 bool contributes_nothing(const Value& value, const Mesh& mesh, const Coordinates& at, std::byte* to,
                          Bytes bytes);
 

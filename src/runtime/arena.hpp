@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// Bytes available for an arena: of the machine and its control group, or of the device; -1 if unknown.
+/// Bytes available for an arena, on the host (within its control groups) or on the device; -1 if unknown.
 Bytes available_memory();
 
 /// One allocation of fixed size where this build computes: on the host (page-aligned, not yet written) or on
@@ -16,20 +16,21 @@ Bytes available_memory();
 /// be measured.
 class Arena {
 public:
-    /// Throws IoError if the system refuses, or has less free memory than that.
+    /// Throws IoError if less memory is available or the system refuses the allocation.
     explicit Arena(Bytes bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
     ~Arena();
 
     Bytes size() const { return size_; }
-    /// For kernels. The host accesses the content through a HostWindow.
+    /// Address for kernels. The host accesses the content through a HostWindow.
     std::byte* at(Bytes offset) const { return data_ + offset; }
 
     /// Sets bytes to 0 after all earlier work of the device. Returns when done.
     void clear(Bytes offset, Bytes bytes) const;
 
-    /// With contracts: the end of the highest byte that differs from the pattern. Otherwise 0.
+    /// With contracts: the end of the highest byte that differs from the pattern, also after size().
+    /// Otherwise 0.
     Bytes high_water() const;
 
 private:
@@ -39,17 +40,17 @@ private:
 };
 
 /// The arenas of a run, one per space. In builds for devices both are on the device: `train` refuses offload
-/// there, and only tests use it.
+/// there, so only tests have a host arena.
 class Arenas {
 public:
-    /// `host` 0: no such arena. Throws IoError if the system refuses.
+    /// Bytes of each arena; `host` 0: no host arena. Throws as Arena().
     explicit Arenas(Bytes device, Bytes host = 0) : device_(device)
     {
         if (host > 0)
             host_.emplace(host);
     }
 
-    /// \pre the arena of that space has bytes
+    /// \pre the run has an arena for that space
     const Arena& of(Space space) const { return space == Space::device ? device_ : host_.value(); }
 
 private:
@@ -57,13 +58,14 @@ private:
     std::optional<Arena> host_;
 };
 
-/// A range of an arena for the host: the arena's own bytes on the host, a copy on a device.
+/// A range of an arena for the host: the arena's own bytes in builds for the host, a copy in builds for
+/// devices.
 class HostWindow {
 public:
     /// \pre the range is within the arena, which outlives the window
     HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
 
-    /// Whether windows are the arena's own bytes. Then any thread may read them while nothing writes them.
+    /// Whether windows are the arena's own bytes. Then any thread may read a window while nothing writes it.
     static bool in_place();
 
     Bytes bytes() const { return bytes_; }

@@ -7,8 +7,9 @@
 
 namespace trivium {
 
-/// A collective or a message with its memory. On the host the executor starts it, advances it and finishes
-/// it; on a device, start() enqueues it on a stream, and nothing else is needed.
+/// A collective, an exchange of boxes or a message, bound to its memory. It may run many times. On the host
+/// the executor starts it, advances it and finishes it. On a device, start() enqueues it on a stream, and
+/// nothing else is needed.
 class Communication {
 public:
     virtual ~Communication() = default;
@@ -21,24 +22,25 @@ public:
     virtual void finish() = 0;
 };
 
-/// Throws InternalError for an op that does not communicate, and UserError for an exchange of boxes on a
-/// device. `deterministic`: as for DeviceCollective; the
-/// host's collectives always are. \pre on a device, open_links() was called with the op's graph
+/// `deterministic`: as for DeviceCollective; the host's collectives always are. The grid must outlive the
+/// result. Throws InternalError for an op that does not communicate, and UserError for an exchange of boxes
+/// on a device. \pre on a device, open_links() was called with the op's graph
 std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid,
                                                   bool deterministic = true);
 
-// For devices; no effect on the host. All ranks call them, in the same order.
+// For devices; no effect on the host. All ranks call the first three, in the same order.
 
-/// Makes the grid's NCCL communicators between devices. \pre each rank has made its Device (device_index())
+/// Makes NCCL communicators between the grid's devices. \pre each rank has made its Device (device_index())
 void open_devices(Grid& grid);
 /// Makes the missing links for the graph's messages.
 void open_links(const Graph& graph, const Grid& grid);
-/// Call it when all communication is bound, before the first one starts: makes the connections, so that later
-/// calls do not wait for a peer.
+/// Makes the connections, so that no later call waits for a peer. Call it when all communication is bound,
+/// before the first one starts.
 void connect_devices(const Grid& grid);
-/// Throws if communication between devices has failed; does not wait.
+/// Throws IoError if communication between devices has failed; does not wait.
 void check_devices(const Grid& grid);
-/// For a failing rank: abandons work that waits for other ranks' devices, so that the rank can inform them.
+/// For a failing rank: abandons work that waits for other ranks' devices, so that the rank can report its
+/// failure. No communication between devices may follow.
 void abandon_devices(const Grid& grid);
 
 // Internal: the transfers of ops.
@@ -46,13 +48,13 @@ void abandon_devices(const Grid& grid);
 bool is_collective(const Op& op);
 CollectiveShape collective_shape(const Binding& binding);
 Piece exchange_scratch(const Binding& binding);
-/// Of an op that exchanges boxes, over the communicator along its axis.
+/// For an op that exchanges boxes; `comm` is the communicator along the op's axis.
 BoxExchange box_exchange(const Binding& binding, Comm& comm);
 
 struct Message {
     bool sends;
-    int peer, tag;
-    Piece piece; ///< destination of a receive; a send only reads it
+    int peer, tag; ///< `peer`: rank along the op's axis
+    Piece piece;   ///< destination of a receive; a send only reads it
 };
 /// The message of a send or recv. Throws InternalError for other ops.
 Message message_of(const Binding& binding);

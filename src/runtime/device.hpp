@@ -21,13 +21,13 @@ struct DeviceMemory {
     Bytes total = 0, free = 0;
 };
 
-/// Initialises everything with which a rank computes: the libraries behind the kernels and, in builds for
-/// devices, the rank's device (the ranks of a node take its devices in turn) and its communicators. Executors
-/// need it.
+/// Initialises the libraries behind the kernels and, in builds for devices, the rank's device (the ranks of a
+/// node take its devices in turn) and its communicators. It must outlive Executors and Streams.
 class Computing {
 public:
     /// All ranks of `grid` make one; the grid must outlive it. Null: a single rank.
-    /// \throws UserError if there is no device
+    /// \throws UserError on all ranks if one of them needs a device and finds none, IoError if the address
+    /// space is too small for the threads' stacks
     explicit Computing(int threads, Grid* grid = nullptr);
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
@@ -45,7 +45,7 @@ private:
     std::unique_ptr<kernels::Runtime> runtime_;
 };
 
-/// One device.
+/// A device that this process can use.
 class Device {
 public:
     /// Makes device `index` current for the calling thread.
@@ -62,12 +62,12 @@ private:
     std::string name_, address_;
 };
 
-/// The calling thread's current device. \throws UserError if there is none
+/// The calling thread's current device. \throws UserError or IoError if there is none
 Device current_device();
 
 enum class StreamPriority { normal, high };
 
-/// A stream: work on a device, in the order in which it is enqueued, concurrent with other streams. A
+/// A stream: runs work on a device in the order in which it is enqueued, concurrently with other streams. A
 /// Computing must outlive it.
 class Stream {
 public:
@@ -76,12 +76,12 @@ public:
     Stream& operator=(const Stream&) = delete;
     ~Stream();
 
-    /// Runs kernels on this stream; valid during the lifetime of the stream.
+    /// For kernels on this stream; valid during its lifetime.
     kernels::Exec exec() const;
     /// The back-end's own stream (cudaStream_t, hipStream_t), owned by this object.
     void* native() const;
     /// Returns when all enqueued work is done.
-    /// \throws IoError if that failed
+    /// \throws IoError if the work or the device has failed
     void wait() const;
 
 private:

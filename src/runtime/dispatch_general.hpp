@@ -1,21 +1,20 @@
 #pragma once
-// Binds general tensor ops (ir/general_ops.inc), for the four types of tensors and for a rank's part of an
-// op.
+// Binds general tensor ops (ir/general_ops.inc), for all four element types and for a rank's shards.
 #include "runtime/dispatch.hpp"
 
 namespace trivium {
 
-/// An empty Call if the op is none of them, or belongs to dispatch_products.cpp.
+/// An empty Call if the op is not a general op, or dispatch_products.cpp binds it.
 Call bind_general(const Binding& binding);
 
-/// Those whose elements are in windows or at indices.
+/// pool, pool_grad, dynamic_slice, dynamic_update_slice, gather and scatter; an empty Call for other ops.
 Call bind_windows(const Binding& binding);
 
-/// Ops on elements that kernels/elementwise.hpp has for floating-point types only; empty unless the operand
-/// or the result is i32.
+/// cast, add, accumulate, fill and copies of i32, which kernels/elementwise.hpp lacks; an empty Call for
+/// other ops and types.
 Call bind_integers(const Binding& binding);
 
-/// split and concat: consecutive parts of a dimension.
+/// split and concat: copies of consecutive ranges of one dimension.
 Call bind_parts(const Binding& binding);
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// For dispatch: attributes of general ops in the form that kernels have them.
+// For dispatch: attributes of general ops in the form of the kernels.
 #include "base/check.hpp"
 #include "kernels/general/combine.hpp"
 #include "runtime/op_args.hpp"
@@ -8,14 +8,14 @@
 
 namespace trivium {
 
-/// The number of dimensions. Kernels have room for 16.
+/// The number of dimensions. Throws InternalError if more than 16.
 inline int checked_rank(const Shape& shape)
 {
     TRV_CHECK(shape.size() <= 16, shape.size(), " dimensions; kernels have at most 16");
     return static_cast<int>(shape.size());
 }
 
-/// Into an array of a kernel's shape.
+/// Copies `from`, from `begin` on. Throws InternalError if `to` is too short.
 template <std::size_t n>
 void put(i64 (&to)[n], const std::vector<i64>& from, std::size_t begin = 0)
 {
@@ -23,6 +23,7 @@ void put(i64 (&to)[n], const std::vector<i64>& from, std::size_t begin = 0)
     std::copy(from.begin() + static_cast<std::ptrdiff_t>(begin), from.end(), to);
 }
 
+/// By default sum. Throws InternalError for lse.
 inline kernels::Combine combine_of(const Args& a)
 {
     switch (a.attrs().combine.value_or(Combine::sum)) {

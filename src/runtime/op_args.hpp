@@ -4,6 +4,7 @@
 
 namespace trivium {
 
+/// `i`: position of an operand; in out…(), of a result. The Binding must outlive it.
 struct Args {
     const Binding& b;
 
@@ -18,10 +19,11 @@ struct Args {
     const Shape& in_shape(int i) const { return in_type(i).shape; }
     const Shape& out_shape(int i) const { return out_type(i).shape; }
     i64 n(int i) const { return in_type(i).elements(); }
+    /// The last extent; the product of the others. \pre not a scalar
     i64 last(int i) const { return in_type(i).shape.back(); }
     i64 rows(int i) const
     {
-        const Shape& shape = in_type(i).shape; // may be empty
+        const Shape& shape = in_type(i).shape; // not n(i) / last(i): an extent may be 0
         return element_count(Shape(shape.begin(), shape.end() - 1));
     }
     i64 dim(int i, int d) const { return in_type(i).shape[static_cast<std::size_t>(d)]; }
@@ -30,7 +32,7 @@ struct Args {
     {
         return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
     }
-    /// Elements between the rows of an operand or a result; 0: dense.
+    /// Elements between the rows of operand or result i; 0: dense.
     i64 in_row(int i) const { return row(b.operand_rows, i); }
     i64 out_row(int i) const { return row(b.result_rows, i); }
     static i64 row(const std::vector<i64>& rows, int i)
@@ -50,7 +52,7 @@ struct Args {
     kernels::Scratch scratch() const { return b.scratch; }
 
     const std::vector<i64>* find(Attr attr) const { return attrs().lists.find(attr); }
-    /// The list, or `length` times `otherwise`.
+    /// The list, or `length` times `otherwise` if the op lacks it.
     std::vector<i64> list_or(Attr attr, std::size_t length, i64 otherwise) const
     {
         return find(attr) ? *find(attr) : std::vector<i64>(length, otherwise);

@@ -17,21 +17,22 @@ struct BoundSchedule {
     std::vector<Call> calls;       ///< by Step; empty for feeds, fetches and communication
     std::vector<std::unique_ptr<Communication>> moves; ///< by Step; null for Steps that do not communicate
     std::vector<std::vector<std::byte>> fetched;       ///< by position in the graph's outputs
-    std::vector<std::size_t> outstanding; ///< receives after the decision of what peers send before it
-    const Grid* grid = nullptr;           ///< the ranks that communicate; null: one rank
-    Timeline timeline;                    ///< with config.trace
-    std::array<Bytes, 2> used{};          ///< by space
-    Seconds exposed = -1;
+    /// Steps after the decision that receive messages which peers send before their decision.
+    std::vector<std::size_t> outstanding;
+    const Grid* grid = nullptr;  ///< the ranks that communicate; null: one rank
+    Timeline timeline;           ///< with config.trace
+    std::array<Bytes, 2> used{}; ///< by space: see Executor::used()
+    Seconds exposed = -1;        ///< see Executor::exposed()
 
     BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)
         : graph(g), schedule(s), arenas(a), config(c), dispatch(c.threads)
     {
     }
-    /// The memory of a buffer.
+    /// The address of a buffer.
     std::byte* at(BufferId id) const { return arenas.of(schedule[id].space).at(schedule[id].offset); }
-    /// The destination of a fetch.
+    /// The destination of a Step that fetches.
     std::vector<std::byte>& fetched_by(const Step& step);
-    /// Adds the Step's buffers to `used`.
+    /// Includes the Step's buffers in `used`.
     void use(const Step& step);
 };
 
@@ -44,20 +45,21 @@ public:
     ~NamedPieces();
 };
 
-/// Index of an output of the graph. Throws InternalError if none has that name.
+/// Index in graph.outputs of the output called `name`. Throws InternalError if there is none.
 std::size_t output_index(const Graph& graph, std::string_view name);
 
+/// See Executor.
 class Runner {
 public:
     virtual ~Runner() = default;
     virtual void run_until_decision(const Feed& feed) = 0;
     virtual void run_after_decision(const Feed& feed) = 0;
     virtual void abandon() = 0;
-    /// Updates the timeline and the exposed seconds to the last run.
+    /// Waits for the last run, then updates the timeline and the exposed seconds.
     virtual void measure() {}
 };
 
-/// The host runs each Step itself; communication advances between them.
+/// The host runs each Step itself; communication advances between Steps.
 std::unique_ptr<Runner> make_host_runner(BoundSchedule& bound);
 /// The host enqueues the Steps on streams (schedule/commands.hpp).
 std::unique_ptr<Runner> make_stream_runner(BoundSchedule& bound, const StreamsMaker& make_streams);

@@ -1,9 +1,9 @@
 #pragma once
 // A Schedule as commands to a device: its queues become streams, its waits become events.
 //
-// A device works concurrently with the host, which sends it only this list: the work of Steps, copies for
+// The host sends only these commands to a device, which works concurrently: the work of Steps, copies for
 // feeds and fetches, events between streams, and one synchronisation, before the decision. So a run waits,
-// copies and allocates only as the Schedule states.
+// copies and allocates only where the Schedule states it.
 #include "schedule/schedule.hpp"
 
 #include <functional>
@@ -28,14 +28,15 @@ struct DeviceCommand {
     int event = -1; ///< of record, wait and synchronise
 };
 
-/// The commands of one part of a Schedule. A part begins and ends on the compute queue: at its begin the
-/// other queues wait for the compute queue, and at its end the compute queue waits for them. So parts and
-/// Schedules run one after another on the compute queue, and a part can be captured as a graph. But an early
-/// decision does not wait for messages to other ranks, which may receive them after theirs.
+/// The commands of one of the two parts of a Schedule: until the decision, or after it. At the begin of a
+/// part the other queues wait for the compute queue, and at its end the compute queue waits for them. So
+/// parts and Schedules run one after another on the compute queue, and a part can be captured as a graph.
+/// Exception: peers may receive sends before an early decision after their own; the second part waits for
+/// them.
 struct CommandList {
     std::vector<DeviceCommand> commands;
-    /// Commands from here on are the host's wait for the part, not work of the device; a captured graph does
-    /// not contain them.
+    /// Commands from this index on are the host's wait for the part, not work of the device; a captured graph
+    /// does not contain them.
     std::size_t end_of_work = 0;
 };
 
@@ -45,14 +46,15 @@ struct DeviceProgram {
     int events = 0; ///< used by both, numbered from 0
 };
 
-/// Whether Step `next`, which follows `first` … `next - 1` in the list and in the queue, may be launched with
-/// them.
+/// Whether Step `next` may be launched with Steps `first` … `next - 1`, which precede it in the list and are
+/// on the same queue.
 using Joins = std::function<bool(StepId first, StepId next)>;
 
-/// Waits that other waits imply are left out. `joins` empty: every Step is a separate launch.
+/// The commands of a Schedule, without the waits that other waits imply. If `joins` is empty, every Step is a
+/// separate launch. Throws InternalError if a Step waits for a later one.
 DeviceProgram lower(const Schedule& schedule, const Joins& joins = {});
 
-/// One line per command of the program, which was made from `schedule`, which was made from `graph`.
+/// One line per command. \pre `program` is lower(schedule), and `schedule` was built from `graph`
 std::string to_text(const DeviceProgram& program, const Schedule& schedule, const Graph& graph);
 
 } // namespace trivium

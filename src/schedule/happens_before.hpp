@@ -17,17 +17,17 @@ public:
         return position_[earlier.index()] < clock_[later.index() * queues_ + queue_[earlier.index()]];
     }
 
-    /// Queue and position in it of a Step.
+    /// The queue of a Step, and the Step's index among the Steps of that queue.
     std::size_t queue(StepId step) const { return queue_[step.index()]; }
     std::size_t position(StepId step) const { return position_[step.index()]; }
     std::size_t queues() const { return queues_; }
-    std::size_t size(std::size_t queue) const { return steps_[queue].size(); } ///< number of its Steps
+    std::size_t size(std::size_t queue) const { return steps_[queue].size(); } ///< number of Steps
     /// How many Steps of `queue` have certainly ended when `later` begins.
     std::size_t ended(StepId later, std::size_t queue) const
     {
         return clock_[later.index() * queues_ + queue];
     }
-    /// The position in `queue` from which on `earlier` has certainly ended when a Step begins.
+    /// The first position in `queue` whose Step begins only after `earlier` has ended; size(queue) if none.
     std::size_t first_after(StepId earlier, std::size_t queue) const;
 
 private:

@@ -12,10 +12,10 @@ struct Program {
     Graph graph;
     i64 microbatches = 1;
     Schedule schedule{};
-    /// The graph of all ranks: whole shapes, and the sharding of each value. Null: there is none.
+    /// The graph of all ranks: whole shapes, and the sharding of each value. Null: made by post_validate().
     std::shared_ptr<const Graph> sharded{};
     RankOrder tasks{}; ///< of the schedule; empty: plain_order()
-    i64 head = 0;      ///< of these, before the decision (schedule/unroll.hpp)
+    i64 head = 0;      ///< number of tasks before an early decision (schedule/unroll.hpp)
 };
 
 struct LayOutConfig {

@@ -4,21 +4,22 @@
 
 namespace trivium {
 
-/// An interval in which a buffer's content is needed: from its first Step to the last Step on each queue.
+/// An interval in which a buffer's content is needed: from the first Step that accesses it until the last one
+/// on each queue has ended.
 struct Interval {
     StepId first;
-    std::vector<StepId> last; ///< per queue that uses it
+    std::vector<StepId> last; ///< one per queue that accesses the buffer
     i64 microbatch = -1;
 };
 
-/// Those of a buffer, in list order; each ends before the next begins.
+/// The intervals of one buffer, in list order; each ends before the next begins.
 using Intervals = std::vector<Interval>;
 
-/// The intervals of each buffer. Leaves out microbatches from `representative` on, except the last ones,
-/// because these overlap with the Steps after them.
+/// The intervals of each buffer; of scratch, one per Step. Microbatch buffers are left out from microbatch
+/// `representative` on, except in the last Schedule::slots + 1, which overlap with the Steps after them.
 std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative = every_microbatch);
 
-/// The list position after the last Step of an interval.
+/// One past the list position of the last Step of an interval.
 std::size_t end_of(const Interval& interval);
 
 /// An execution of a Schedule that its waits allow. Time counts the Steps that have begun: a Step begins at
@@ -37,23 +38,23 @@ Execution one_by_one(const Schedule& schedule);
 /// compute queue must wait for it.
 Execution long_transfers(const Schedule& schedule, const HappensBefore& order);
 
-/// An interval of a buffer in an execution, [begin, end).
+/// A buffer whose content is needed at the times [begin, end) of an execution.
 struct Alive {
     BufferId buffer;
     std::size_t begin = 0, end = 0;
     StepId first, last; ///< the Steps at which it begins and ends
 };
 
-/// What is in the memory of one space during an execution, except buffers of lifetime run.
+/// The buffers of one space over an execution, without those of lifetime run.
 struct Occupancy {
     Execution execution;
     std::vector<Alive> alive; ///< by buffer, then by time
     std::size_t peak = 0;     ///< the first time at which most bytes are alive
-    Bytes bytes = 0;          ///< at the peak
+    Bytes bytes = 0;          ///< alive at the peak
 };
 
-/// Of the two executions above, the one with the higher peak. Any legal plan needs these bytes. They are
-/// close to the maximum over all executions, the heaviest antichain of the intervals.
+/// one_by_one() or long_transfers(), whichever has the higher peak. Every legal memory plan needs at least
+/// these bytes. They are close to the maximum over all executions, the heaviest antichain of the intervals.
 Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order, Space space = Space::device);
 
 } // namespace trivium

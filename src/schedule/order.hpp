@@ -8,8 +8,8 @@
 namespace trivium {
 
 /// The stages of a pipeline on its ranks: runs of consecutive blocks, numbered in the order of the model.
-/// Each rank has `chunks` of them. Stage s is on rank s mod ranks; with `v_shaped`, every second chunk runs
-/// backwards over the ranks, so that the first and the last of two chunks meet on rank 0.
+/// Each rank has `chunks` stages. Stage s is on rank s mod ranks; with `v_shaped`, every second chunk runs
+/// backwards over the ranks, so that of two chunks the first and the last stage are on rank 0.
 struct PipelineShape {
     i64 ranks = 1, chunks = 1;
     bool v_shaped = false;
@@ -21,9 +21,9 @@ struct PipelineShape {
     bool operator==(const PipelineShape&) const = default;
 };
 
-/// What a rank does for one microbatch in one stage: the forward pass, the whole backward pass, or its two
-/// halves (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"), the gradients of activations, on which the
-/// previous stage waits, and those of weights.
+/// The work of a rank for one microbatch in one stage: the forward pass, the whole backward pass, or one half
+/// of it (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): the gradients of activations, for which the
+/// previous stage waits, or the gradients of weights.
 enum class Work { forward, backward, input_gradient, weight_gradient };
 template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<Work>{"F", "B", "I", "W"};
@@ -36,7 +36,7 @@ struct Task {
     auto operator<=>(const Task&) const = default;
 };
 
-/// Stage, work and microbatch: "2F0".
+/// Stage, work and microbatch: "2F0" is the forward pass of microbatch 0 in stage 2.
 std::string to_text(const Task& task);
 
 /// The tasks of one rank, in order.
@@ -46,18 +46,18 @@ struct PipelineOrder {
     PipelineShape shape;
     std::vector<RankOrder> ranks;
 
-    /// Whether some backward pass is in halves.
+    /// Whether some backward pass is split into its two halves.
     bool is_split() const;
     bool operator==(const PipelineOrder&) const = default;
 };
 
-/// By rank: how many of its tasks a step can begin with while ranks do not yet know whether they keep the
-/// step before: forward passes until the first backward pass, and none that waits for a task after those of
-/// another rank. So ranks that stop there wait for no one.
+/// By rank: the number of its first tasks that run before the decision about the previous step
+/// (passes/post_validate.hpp): forward passes before the first backward pass that read only results of such
+/// tasks of other ranks. So no rank waits for one that stops at its decision.
 std::vector<i64> head_tasks(const PipelineOrder& order);
 
-/// The most microbatches of all stages of a rank whose forward pass has begun and whose last task has not
-/// ended: the activations that it keeps.
+/// The largest number of forward passes of a rank, over all its stages, whose activations it keeps at a time:
+/// from the begin of the pass to the end of the last task of the same stage and microbatch.
 i64 in_flight(const RankOrder& tasks);
 
 } // namespace trivium

@@ -7,14 +7,15 @@
 namespace trivium {
 
 struct OrderFault {
-    i64 rank = 0; ///< in whose order the first of the tasks is
+    i64 rank = 0; ///< the rank of the first task that `problem` names
     std::string problem, reason, remedy;
 };
 
-/// The first reason why an order cannot run; nothing if it can. Each microbatch passes each stage forward and
-/// backward once, the latter whole or in halves, in this order. Messages between two stages arrive in the
-/// order in which they are sent. No rank waits forever, even if no message is buffered: a message moves once
-/// the receiver has run everything before its reader, and until then the sender cannot use its buffer again.
+/// The first reason why an order cannot run; nothing if it can. An order can run if
+/// - each stage runs for each microbatch one forward pass, then one backward pass, whole or in two halves;
+/// - messages between two stages are received in the order in which they are sent;
+/// - no rank waits forever, even if no message is buffered: a message moves once the receiver has run every
+///   task before its reader, and until then the sender cannot use the buffer of the message again.
 std::optional<OrderFault> find_fault(const PipelineOrder& order);
 
 } // namespace trivium

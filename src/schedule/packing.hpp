@@ -1,5 +1,5 @@
 #pragma once
-// Offsets for things of given sizes of which some pairs must not overlap.
+// Offsets for ranges of given sizes, where some pairs of ranges must not overlap.
 #include "base/units.hpp"
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace trivium {
 
-/// A symmetric relation over 0 … n - 1: which pairs must not share bytes.
+/// A symmetric relation over the ranges 0 … n - 1: the pairs that must not share bytes.
 class Conflicts {
 public:
     explicit Conflicts(std::size_t n) : n_(n), words_((n + 63) / 64), bits_(n * words_, 0) {}
@@ -26,16 +26,16 @@ private:
 };
 
 struct Packing {
-    std::vector<Bytes> offsets;
-    Bytes end = 0; ///< of the highest
+    std::vector<Bytes> offsets; ///< by range
+    Bytes end = 0;              ///< of the highest range
 };
 
-/// Offsets such that those in conflict are disjoint, of the lowest end found. Places one after another, the
-/// largest first, each into the smallest gap that suffices (best fit: Pisarchyk and Lee 2020, "Efficient
-/// memory management for deep neural net inference"). Unless that ends at or below `goal`, also tries an
-/// order by size times the size of what is in conflict, each into the lowest gap (first fit); then, within a
-/// fixed amount of work, moves what ends highest to earlier places of the order and keeps what is no worse.
-/// The result depends on the arguments alone. \pre as many sizes as conflicts has rows
+/// Offsets with the lowest end that was found, such that ranges in conflict are disjoint. Places the ranges,
+/// `bytes` long, one after another, the largest first, each into the smallest gap that suffices (best fit:
+/// Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"). If that ends above
+/// `goal`, tries first fit, in the order of size times the sizes in conflict. Then, within a fixed amount of
+/// work, moves the highest ranges to earlier places of the order and keeps each move that does not raise the
+/// end. Deterministic. \pre bytes.size() == conflicts.size()
 Packing pack(const std::vector<Bytes>& bytes, const Conflicts& conflicts, Bytes goal);
 
 } // namespace trivium

@@ -1,14 +1,14 @@
 #pragma once
-// Where communication stands among the Steps: gathers ahead of their use, readers of reductions after them.
+// The places of communication among the Steps: gathers before their use, readers of reductions after them.
 #include "schedule/unroll.hpp"
 
 namespace trivium {
 
-/// The buffers of an unrolled graph: each root value has one per slot. A microbatch keeps its slot of a value
-/// from the first to the last task of the stages that use the value.
+/// The buffers of an unrolled graph: each root value (roots.hpp) has one buffer per slot. A microbatch has
+/// its slot of a value from the first to the last task of the stages that use the value.
 class BufferSlots {
 public:
-    /// `root`: by value, the value whose buffer it uses.
+    /// `root`: Roots::of. `graph` must outlive the BufferSlots.
     BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks, i64 microbatches);
 
     ValueId root(ValueId v) const { return root_[v.index()]; }
@@ -23,7 +23,7 @@ public:
     {
         return root(v).index() * slots_ + slot_of(v, microbatch);
     }
-    /// Microbatches of which buffers exist at the same time.
+    /// The largest number of slots of a value.
     i64 slots() const { return static_cast<i64>(slots_); }
 
 private:
@@ -34,12 +34,14 @@ private:
     std::size_t slots_ = 1;
 };
 
-/// Reorders the items, across phases and microbatches; no item reads or writes other contents than before.
-/// Gather k + 1 of an axis begins before the first op that reads gather k (SimpleFSDP, arXiv:2411.00284,
-/// section 4.2), so it runs while that op and those after it compute, and at most two are in memory. The op
-/// that adds a reduced gradient to its accumulator goes to just before the next such reduction, so at most
-/// two of those are in memory. With `receive_early`, the same holds for the receives of each sender and tag
-/// as for the gathers of an axis, as far as their buffers are free.
+/// Reorders the items, across phases and microbatches but not over the decision. Every item reads and writes
+/// the same contents as before.
+/// - Gather k + 1 of an axis goes to just before the first op that reads gather k, or later to where its
+///   buffer is free (SimpleFSDP, arXiv:2411.00284, section 4.2). So it overlaps with that op and those after
+///   it, and at most two gathers of an axis are in memory.
+/// - With `receive_early`, the receives of each sender and tag move like the gathers of an axis.
+/// - The op that adds a reduced gradient to its accumulator goes to just before the next reduction of the
+///   axis, so at most two reduced gradients of an axis are in memory.
 void place_communication(const Graph& graph, const BufferSlots& buffers, bool receive_early,
                          Unrolled& unrolled);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A clock for pipeline orders: when each task would run, and what its rank would keep. Tasks take the time of
-// their stage; communication other than messages between stages is not counted (plan/cost.hpp counts it).
+// A clock for pipeline orders: when each task runs, and how many activations a rank keeps. A task takes the
+// time of its stage. Of communication, only messages between stages count (plan/cost.hpp counts all).
 #include "schedule/order.hpp"
 #include "schedule/timeline.hpp"
 
@@ -15,18 +15,18 @@ struct StageCost {
     Seconds message = 0;    ///< between this stage and the next, in both directions
 };
 
-/// By stage.
+/// The costs of each stage.
 using OrderCosts = std::vector<StageCost>;
 
-/// Every task takes 1 and keeps 1, messages take nothing.
+/// A forward pass and each half of a backward pass take 1, a forward pass keeps 1, and messages take nothing.
 OrderCosts unit_costs(const PipelineShape& shape);
 
 Seconds seconds_of(const Task& task, const OrderCosts& costs);
 
 struct Playback {
     std::vector<std::vector<Span>> spans; ///< by rank, then by task
-    std::vector<double> peak;             ///< by rank: the most that its tasks keep at the same time
-    std::vector<Seconds> work;            ///< by rank: the sum of its tasks
+    std::vector<double> peak;             ///< by rank: maximum activations kept at a time (StageCost)
+    std::vector<Seconds> work;            ///< by rank: sum of the durations of its tasks
 
     /// From the first begin to the last end, over all ranks.
     Seconds length() const;
@@ -38,18 +38,18 @@ struct Playback {
 /// Nothing if the ranks wait for each other forever.
 std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs);
 
-/// Adds the weight gradients to orders of forward passes and input gradients: each rank runs its next task as
-/// soon as it can, and meanwhile the weight gradients that are due; forward passes wait while the rank keeps
-/// more than `most` with them. Nothing if the tasks wait for each other forever.
+/// Adds weight gradients to `base`, the forward passes and input gradients of each rank. A rank runs its next
+/// task of `base` as soon as it can, and weight gradients in the gaps. A forward pass waits while it would
+/// raise the activations that the rank keeps above `most`. Nothing if the ranks wait for each other forever.
 std::optional<std::vector<RankOrder>> try_fill_gaps(const PipelineShape& shape,
                                                     const std::vector<RankOrder>& base,
                                                     const OrderCosts& costs, double most);
-/// The same of tasks that do not wait forever.
+/// Like try_fill_gaps(), but throws InternalError if the ranks wait forever.
 std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
                                  const OrderCosts& costs, double most);
 
-/// The same without given orders: of the forward passes and input gradients that can run, each rank takes the
-/// one for which `better(task, other)` holds against all others.
+/// Like try_fill_gaps(), without given orders: of the forward passes and input gradients that can run, each
+/// rank takes the best by `better(task, other)`.
 std::optional<std::vector<RankOrder>>
 list_by_priority(const PipelineShape& shape, const OrderCosts& costs, double most,
                  const std::function<bool(const Task&, const Task&)>& better);

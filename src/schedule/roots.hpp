@@ -1,13 +1,13 @@
 #pragma once
-// Which values share a buffer, and where in it each of them is.
+// Which values share a buffer, and where in it each value is.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// Where a value is in its buffer: from the start and dense, or columns of the buffer's matrix.
+/// The place of a value in its buffer: dense from the start, or columns of the buffer's matrix.
 struct ColumnsIn {
-    i64 first = 0; ///< column, in elements
-    i64 apart = 0; ///< elements between rows; 0: dense
+    i64 first = 0; ///< first column, in elements
+    i64 apart = 0; ///< elements from a row to the next; 0: dense
 };
 
 struct Roots {
@@ -15,9 +15,9 @@ struct Roots {
     std::vector<ColumnsIn> columns; ///< by value; empty: all are dense
 };
 
-/// Parts of a view are in the buffer of the whole. Results that must alias an operand are in its buffer, and
-/// so are results that may if nothing reads the operand later; of columns, if all readers of the result
-/// accept columns. \pre check_columns() holds
+/// The parts of a view (split_columns, join_columns) are in the buffer of the whole. A result that must alias
+/// an operand is in the operand's buffer; so is a result that may, if nothing reads the operand later and,
+/// where the operand is columns, all readers of the result accept columns. \pre check_columns() holds
 Roots find_roots(const Graph& graph);
 
 } // namespace trivium

@@ -1,12 +1,12 @@
 #pragma once
-// A search for the order in which a pipeline runs fastest.
+// A search for the order with the shortest step of a pipeline.
 #include "schedule/play.hpp"
 
 #include <functional>
 
 namespace trivium {
 
-/// An order with the length of its step on the clock of play().
+/// An order, and the length of its step by play().
 struct FoundOrder {
     PipelineOrder order;
     Seconds length = 0;
@@ -16,26 +16,27 @@ struct FoundOrder {
 struct OrderSearch {
     i64 ranks = 1;
     i64 microbatches = 1;
-    /// Schedules with their chunks; the first that fits into memory is the last resort.
+    /// The named schedules from which the search begins, each with its chunks (stages per rank).
     std::vector<std::pair<ScheduleKind, i64>> named;
     /// The costs of the stages of a shape.
     std::function<OrderCosts(const PipelineShape&)> costs;
-    double most = 0;   ///< that a rank may keep, in the unit of StageCost::activations; 0: any amount
-    int trials = 4000; ///< orders to look at
+    double most = 0;   ///< maximum Playback::peak of a rank; 0: no maximum
+    int trials = 4000; ///< moves of a task to try, over all orders
 };
 
-/// All named schedules that a model of so many blocks can have, with up to most_searched_chunks.
+/// All named schedules with up to most_searched_chunks stages per rank and up to `blocks` stages in total.
 std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks);
 
-/// The order of search_order(), and the up to three best named schedules that fit, best first.
+/// The order of search_order(), then up to three named schedules within OrderSearch::most, best first.
 std::vector<FoundOrder> candidate_orders(const OrderSearch& search);
 
-/// The best named schedule whose ranks keep at most that much; nothing if none does.
+/// The named schedule with the shortest step within OrderSearch::most; nothing if none is within it.
 std::optional<FoundOrder> best_named(const OrderSearch& search);
 
-/// An order that is never longer than best_named(), under the same limit: the best of the named schedules,
-/// these with their weight gradients in the gaps that the costs leave, and lists by priority; improved by
-/// moving tasks along their rank as long as the step gets shorter. Deterministic.
+/// An order within OrderSearch::most whose step is never longer than that of best_named(); nothing if none is
+/// found. Takes the three best of the named schedules, the same with weight gradients in the gaps
+/// (try_fill_gaps()), and lists by priority; then moves and splits tasks of a rank as long as no step gets
+/// longer. Deterministic.
 std::optional<FoundOrder> search_order(const OrderSearch& search);
 
 } // namespace trivium

@@ -9,9 +9,9 @@ struct Span {
 };
 
 struct Timeline {
-    std::vector<Span> spans; ///< one per Step
-    Seconds length() const;
-    /// Busy time of queue `queue` in seconds.
+    std::vector<Span> spans; ///< by Step
+    Seconds length() const;  ///< the end of the last Step to end
+    /// The sum of the durations of the Steps on `queue`.
     Seconds busy(const Schedule& schedule, int queue) const;
 };
 

@@ -1,11 +1,11 @@
 #pragma once
-// What becomes the Steps of an optimizer step, in their order.
+// The ops, feeds and fetches of an optimizer step, in the order of its Steps.
 #include "schedule/order.hpp"
 #include "schedule/schedule.hpp"
 
 namespace trivium {
 
-/// One run of an op, or a feed or fetch of a value: later a Step.
+/// One run of an op, or a feed or fetch of a value. It becomes one Step, except a view, which becomes none.
 struct Item {
     StepKind kind = StepKind::op;
     OpId op;             ///< for op
@@ -15,18 +15,18 @@ struct Item {
 
 struct Unrolled {
     std::vector<Item> items;
-    std::size_t decision = 0; ///< items from here on change run-lifetime values
+    std::size_t decision = 0; ///< index of the first item after the decision (Schedule::decision)
 };
 
 /// Each microbatch forward through the graph's stages, then backward.
 RankOrder plain_order(const Graph& graph, i64 microbatches);
 
-/// Whether the outputs are those of the step before (passes/post_validate.hpp).
+/// Whether the outputs are about the previous step (passes/post_validate.hpp): the prologue computes some.
 bool decides_early(const Graph& graph);
 
-/// The regions of the graph, unrolled over the microbatches in the order of the tasks. Backward tasks of a
-/// graph without backward ops count nothing. The decision is before the update or, if the graph decides
-/// early, after the first `head` tasks.
+/// The regions of the graph, unrolled over the microbatches in the order of the tasks. A task without ops of
+/// its stage and phase adds only feeds. The decision is before the update or, if the graph decides early,
+/// after the first `head` tasks.
 Unrolled unroll(const Graph& graph, const RankOrder& tasks, i64 head = 0);
 
 /// Whether some op belongs to the backward pass.

@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// The windows of model.seq tokens of a store, in a fixed order.
+/// The windows of model.seq tokens of a store, in a fixed order; each window is a sample.
 class Batches {
 public:
     /// In the order of the store; with `seed`, in the order of SampleOrder, epoch after epoch.
@@ -16,11 +16,12 @@ public:
     Batches(TokenStore store, i64 seq, std::optional<u64> seed = {});
 
     const TokenStore& store() const { return store_; }
-    /// Sequences of one epoch.
+    /// Number of samples of one epoch.
     i64 samples() const { return samples_; }
 
     /// The batch whose row 0 is sample `first`. Rows from sample `end` on are padding: their targets do not
-    /// count. Valid during the lifetime of this object. Errors as TokenStore::read().
+    /// count. The batch is valid while this object exists; a call of it throws the errors of
+    /// TokenStore::read().
     Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
 
 private:

@@ -9,8 +9,8 @@ class CollapseWatch {
 public:
     static constexpr int steps_until_reported = 5;
 
-    /// True once: when, for steps_until_reported steps in a row, the gradient vanished although the loss did
-    /// not, or either was not finite.
+    /// Returns true once: when, for steps_until_reported steps in a row, the gradient vanished although the
+    /// loss did not, or one of the two was not finite.
     bool collapses(double loss, double norm)
     {
         const double vanished = 1e-6,

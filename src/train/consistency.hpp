@@ -1,5 +1,6 @@
 #pragma once
-// Checks that all ranks of a run use the same config, data and folder.
+// Checks that all ranks of a run use the same config, data and folder. All functions are collective over
+// `world`.
 #include "config/run_config.hpp"
 #include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
@@ -8,15 +9,16 @@
 
 namespace trivium {
 
-/// Throws, on all ranks, if a rank's config differs from that of rank 0; the message has the first different
-/// line.
+/// Throws UserError, on all ranks, if a rank's config differs from that of rank 0; the message has the first
+/// different line.
 void require_same_config(Comm& world, const RunConfig& config);
 
-/// Throws, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary, tokenizer or
-/// tokens (compared by the hashes in the store).
+/// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary,
+/// tokenizer or tokens (compared by the hashes in the store).
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
 
-/// Throws, on all ranks, if a rank does not see the files that rank 0 writes to `dir`, or cannot write there.
+/// Throws UserError or IoError, on all ranks, if a rank does not see the files that rank 0 writes to `dir`,
+/// or cannot write to `dir`.
 void require_shared_folder(Comm& world, const std::string& dir);
 
 } // namespace trivium

@@ -16,16 +16,16 @@ namespace trivium {
 
 enum class BatchInput { tokens, targets };
 
-/// The sequences that all ranks process together, one row each, counted from 0: writes the tokens of row
-/// `sequence`, or its targets (-1: not counted in the loss). `row` has model.seq elements.
+/// A batch of sequences, one per row, that all ranks process together: writes the tokens of row `sequence`
+/// (from 0), or its targets (-1: not counted in the loss), to `row`, which has model.seq elements.
 using Batch = std::function<void(BatchInput input, i64 sequence, std::span<std::int32_t> row)>;
 
-/// Values that the optimizer reads in a step, in the order documented at hyper_count.
+/// The numbers that the optimizer reads in a step, in the order documented at hyper_count.
 using Hyper = std::array<double, hyper_count>;
 /// The values for update `update` (counted from 1) at learning rate `lr`.
 Hyper hyper_of(const TrainConfig& config, double lr, i64 update);
 
-/// The loss of one batch, over all ranks.
+/// The loss of one batch, summed over all ranks.
 struct LossSum {
     double sum = 0; ///< nats
     double tokens = 0;
@@ -38,21 +38,21 @@ struct StepResult {
     bool updated = true; ///< whether parameters and moments changed
 };
 
-/// Decides whether a step's update is applied. Called after the reduction of the gradients. Must return the
-/// same on all ranks.
+/// Decides, after the reduction of the gradients, whether a step's update is applied. Must return the same on
+/// all ranks.
 using Accept = std::function<bool(const StepResult&)>;
 
-/// The step after the one that runs, if post-validated updates may begin it before the outcome is known.
+/// The next step, which post-validated updates may begin before the outcome of the current step is known.
 struct Ahead {
     Batch batch;
-    Hyper hyper{};                     ///< if this step is updated
-    std::function<void()> meanwhile{}; ///< called when this step's work is done, and before the next begins
+    Hyper hyper{};                     ///< of the next step, if the current one is updated
+    std::function<void()> meanwhile{}; ///< called only if the next step begins ahead, just before it
 };
 
-/// What the host has to do in a step; all may be empty.
+/// Callbacks of a step, and the step after it; all may be empty.
 struct StepCalls {
     Accept accept{};                        ///< default: always
-    std::function<void()> before_changes{}; ///< called before what outlives the step changes
+    std::function<void()> before_changes{}; ///< called before parameters and optimizer states change
     const Ahead* ahead = nullptr;
 };
 
@@ -60,35 +60,35 @@ struct StepCalls {
 ExecutorConfig executor_config(const RunConfig& config, int threads);
 
 /// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`; weights
-/// of norms are around 1. They depend on (seed, label, name, global index), so they are the same on any grid.
+/// of norms are around 1. They depend on (seed, label, name, global index) only, so they are the same on any
+/// grid.
 void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
                      const std::string& label, double spread);
 
 class Engine {
 public:
-    /// Allocates the arenas and binds all programs. `grid`: the ranks that run the model together; all make
-    /// their Engines at the same time; it must outlive the Engine. Null: this rank runs alone. Throws
-    /// IoError, on all ranks, if one has too little memory. Ignores `config.red_zone` and uses that of the
-    /// plan.
+    /// Allocates the arenas and binds all programs. Collective over `grid`, the ranks that run the model
+    /// together, which must outlive the Engine; null: this rank runs alone. Throws IoError, on all ranks, if
+    /// one has too little memory. Ignores `config.red_zone` and uses that of the plan.
     explicit Engine(Compiled compiled, ExecutorConfig config = {}, const Grid* grid = nullptr,
                     const StreamsMaker& streams = {});
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Fills the run-lifetime values (all, or those with `role`) according to their Init.
+    /// Fills the run-lifetime values (all, or only those of `role`) according to their Init.
     void initialise(std::uint64_t seed, std::optional<Role> role = {});
 
-    /// One optimizer step of the program `train`: all microbatches of `batch`, the reductions, accept, the
-    /// update. With post-validated updates the update precedes accept, and is undone if it is not accepted,
-    /// or done again if the gradient is clipped; `ahead` may then have begun, and is the next step unless
-    /// abandon() is called. All ranks call it with the same arguments.
+    /// Collective, with the same arguments: one optimizer step of the program `train`: all microbatches of
+    /// `batch`, the reductions, accept, the update. With post-validated updates, the update precedes accept;
+    /// it is undone if accept refuses it, and done again if the gradient is clipped. Then calls.ahead may
+    /// have begun: it must be the next step, unless abandon() is called.
     StepResult step(const Batch& batch, const Hyper& hyper, const StepCalls& calls = {});
-    /// Ends what the last step() may have begun ahead, without effect. All ranks call it.
+    /// Collective: ends a step that the last step() has begun ahead, without effect.
     void abandon();
 
-    /// Number of sequences in one call of evaluate().
+    /// Number of sequences that one call of evaluate() processes.
     i64 evaluation_rows(std::size_t program = eval_program) const;
-    /// Loss of a batch, computed by the program `eval` with index `program`.
+    /// Collective: the loss of a batch, by the program `eval` with index `program`. Calls abandon() first.
     LossSum evaluate(const Batch& batch, std::size_t program = eval_program);
 
     const Compiled& compiled() const { return compiled_; }
@@ -96,15 +96,15 @@ public:
     Executor& executor(std::size_t program) { return executors_[program]; }
     const Executor& executor(std::size_t program) const { return executors_[program]; }
     const Arenas& arenas() const { return *arenas_; }
-    /// Executor::exposed() of the last step; with post-validated updates without what the step before hid.
+    /// Executor::exposed() of the last step; with post-validated updates, until its update was issued.
     Seconds exposed() const;
 
     Bytes planned(Space space = Space::device) const
     {
         return (space == Space::device ? compiled_.memory : compiled_.host).arena;
     }
-    /// Bytes of an arena that were used so far: with contracts the end of the bytes that were written,
-    /// otherwise the end of the buffers of the Steps that ran.
+    /// Bytes of an arena that were used so far: with contracts, the end of the highest byte that was written,
+    /// otherwise of the buffers of the Steps that ran.
     Bytes used(Space space = Space::device) const;
 
 private:
@@ -119,8 +119,8 @@ private:
     std::vector<std::map<std::string, Box>>
         inputs_;                     ///< by program: the box of each input that the host feeds to this rank
     std::optional<Hyper> begun_;     ///< of a step that has begun ahead
-    bool was_repaired_ = false;      ///< the last step
-    std::optional<Seconds> exposed_; ///< with post-validated updates
+    bool was_repaired_ = false;      ///< the last step's update was undone or done again
+    std::optional<Seconds> exposed_; ///< of the last step, with post-validated updates
 };
 
 } // namespace trivium

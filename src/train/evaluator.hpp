@@ -10,8 +10,8 @@ struct Evaluation {
 };
 
 /// Runs the program `eval` (index `program` of the engine) over the first `samples` samples of `data` (0:
-/// all, each once). All ranks of the engine's grid call it. Stops between batches if `give_up` returns true,
-/// which must be the same on all ranks; the result is then meaningless.
+/// all, each once). Collective over the engine's grid. Stops before a batch if `give_up` returns true, which
+/// must be the same on all ranks; the result is then meaningless.
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples,
                     const std::function<bool()>& give_up = {}, std::size_t program = eval_program);
 

@@ -21,15 +21,15 @@ struct RunLinks {
     StartGuard* guard = nullptr; ///< released before changes that a stop must not interrupt
 };
 
-/// Locks the run's folders and begins the entry. A restarted job waits for the locks for up to two minutes,
-/// or until a stop is requested, then throws an Error with status 75. A job that was requeued after it had
-/// saved resumes from that save: `config.checkpoint.resume` becomes "auto". Throws Error if the folders are
-/// not usable or the job makes no progress. `machine`: its name.
+/// Rank 0 calls it: locks the run's folders and begins the entry. A requeued job waits for the locks for up
+/// to two minutes, or until a stop is requested, then throws an Error with status 75. A job that was requeued
+/// after it had saved resumes from that save: `config.checkpoint.resume` becomes "auto". Throws UserError or
+/// IoError if the folders are not usable, and IoError if the job makes no progress. `machine`: its name.
 std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, const Grid& grid,
                                          const std::string& machine, const RunLinks& links);
 
-/// Corrects the entry if the launch begins at another `step` than recorded, because a damaged checkpoint was
-/// skipped. Throws IoError if the job makes no progress.
+/// Rank 0 calls it: corrects the entry if the launch begins at another `step` than recorded, because a
+/// damaged checkpoint was skipped. Throws IoError if the job makes no progress.
 void note_restored(LaunchLog& launch, const RunConfig& config, const Job& job, i64 step);
 
 } // namespace trivium

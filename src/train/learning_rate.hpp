@@ -7,7 +7,8 @@
 
 namespace trivium {
 
-/// Learning rate of step `step` (counted from 1): linear warm-up, then cosine decay to min_lr.
+/// Learning rate of step `step` (counted from 1): linear warm-up, then cosine decay to min_lr (I. Loshchilov
+/// and F. Hutter, "SGDR", arXiv:1608.03983, section 3, without restarts).
 inline double learning_rate(const TrainConfig& config, i64 step)
 {
     if (step <= config.warmup)

@@ -9,7 +9,7 @@
 namespace trivium {
 
 inline constexpr std::size_t least_losses = 8; ///< with fewer recent losses there is no spike
-inline constexpr int most_spikes = 8;          ///< in a row; then their loss is the new level
+inline constexpr int most_spikes = 8;          ///< spikes in a row; after these, their loss is the new level
 
 /// Whether `loss` is more than `z` standard deviations above the mean of the `recent` losses.
 inline bool is_spike(const std::vector<double>& recent, double loss, double z)

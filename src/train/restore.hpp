@@ -11,11 +11,11 @@ struct Restored {
     std::string checkpoint; ///< its path; empty: a new run
 };
 
-/// Fills the engine's run-lifetime values (`tensors` are in its arena): from the checkpoint that
-/// checkpoint.resume selects, otherwise from train.seed, with the weights of train.init_from if set. All
-/// ranks of `world` call it. Logs the checkpoint, and warns about settings that changed since it was saved.
-/// Throws UserError or IoError, on all ranks, if a checkpoint is of another model or tokenizer, or none is
-/// good.
+/// Collective over `world`: fills the engine's run-lifetime values (`tensors` are in its arena) from the
+/// checkpoint that checkpoint.resume selects, otherwise from train.seed, with the weights of train.init_from
+/// if set. Logs the checkpoint, and warns about settings that changed since it was saved. Throws UserError or
+/// IoError, on all ranks, if the checkpoint is of another model, optimizer or tokenizer, or if all are
+/// damaged.
 Restored restore_or_initialise(Comm& world, const RunConfig& config, const TrainingData& data, Engine& engine,
                                std::vector<SavedTensor>& tensors);
 

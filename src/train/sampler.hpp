@@ -15,12 +15,13 @@ struct SamplerConfig {
     std::uint64_t seed = 0;
 };
 
-/// Holtzman et al. 2020, "The curious case of neural text degeneration" (nucleus sampling).
+/// Samples with a temperature, top-k and top-p (nucleus sampling: A. Holtzman et al. 2020, "The curious case
+/// of neural text degeneration").
 class Sampler {
 public:
     explicit Sampler(const SamplerConfig& config) : config_(config), random_(config.seed, "generate") {}
 
-    /// The next token, one of the first `vocab`. \pre logits.size() >= vocab >= 1
+    /// The next token, less than `vocab`. \pre logits.size() >= vocab >= 1
     std::int32_t pick(std::span<const float> logits, i64 vocab);
 
 private:

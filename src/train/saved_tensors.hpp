@@ -9,27 +9,27 @@ namespace trivium {
 /// This rank's shard of a tensor, in the arena and in a checkpoint.
 struct SavedTensor {
     TensorPiece piece; ///< the shard, without data
-    HostWindow window; ///< of it
-    IndexRange rows;   ///< the rows of its first dimension that this rank writes
+    HostWindow window; ///< the shard in the arena
+    IndexRange rows;   ///< rows of the shard's first dimension that this rank writes
     Bytes row_bytes = 0;
 
     Bytes written() const { return rows.size * row_bytes; }
-    /// The rows that this rank writes, with their data at `data`, or in the arena if that is null.
+    /// The rows that this rank writes, with their data at `data`; if that is null, in the window.
     TensorPiece written_piece(std::byte* data);
     /// Copies the rows that this rank writes; `to` has written() bytes.
     void copy_written(std::byte* to);
 };
 
 /// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`,
-/// `muon_m/NAME`),
-/// as in saved_values().
+/// `muon_m/NAME`), as in saved_values().
 std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& arenas);
 
-/// Fills the arena's `tensors` from the checkpoint. Throws UserError if it belongs to another model or
-/// has the states of another optimizer.
+/// Fills `tensors`, in the arena, from the checkpoint. Throws UserError if it belongs to another model or
+/// optimizer, contains only weights, or has values that are not finite; errors of CheckpointReader.
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
-/// Fills the parameters of an inference program, in their type in the program.
+/// Fills only the parameters of `program`, in their types there. Errors as restore(), but for optimizer
+/// states.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas);
 
 } // namespace trivium

@@ -1,10 +1,10 @@
 #pragma once
 // Writes the checkpoints of a training run while it continues.
 //
-// A save copies what this rank writes into a snapshot, whose memory is planned, while the next step computes:
-// parameters and moments change only in a step's updates, which wait for the copy. A thread then writes the
-// shard. It uses no communicator: between steps the ranks agree whether all have written or one has failed,
-// and rank 0's thread gives the checkpoint its name.
+// A save copies the rows that this rank writes into a snapshot, whose memory is planned: on a device before
+// start() returns, on the host while the next step computes. Parameters and moments change only in a step's
+// updates, which wait for the copy. A thread then writes the shard. It uses no communicator: between steps
+// the ranks agree whether all have written or one has failed, and rank 0's thread publishes the checkpoint.
 #include "train/saved_tensors.hpp"
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace trivium {
 struct SaverConfig {
     std::string dir;
     i64 keep = 2;                              ///< at least 2, or 0: all
-    bool snapshot = false;                     ///< copy before writing
+    bool snapshot = false;                     ///< copy to host memory before writing
     bool background = false;                   ///< write while training continues; the same on all ranks
     std::function<void()> before_publishing{}; ///< on rank 0, possibly in the background: makes other files
                                                ///< durable that must precede the checkpoint
@@ -31,8 +31,8 @@ i64 kept_checkpoints(const CheckpointConfig& config);
 /// Bytes that this rank writes in a save.
 Bytes bytes_to_write(const std::vector<SavedTensor>& tensors);
 
-/// Throws IoError, on all ranks, if the disk has too little space for one save; rank 0 warns if it has too
-/// little for all saves after `step` that exist at the same time. All ranks of `world` call it.
+/// Collective over `world`. Throws IoError, on all ranks, if the disk has too little space for one save; rank
+/// 0 warns if it has too little for all saves after `step` that exist at the same time.
 void require_space(Comm& world, const RunConfig& config, i64 step, const std::vector<SavedTensor>& tensors);
 
 class Saver {
@@ -40,30 +40,30 @@ public:
     /// Bits of flags().
     static constexpr u64 busy = u64{1} << 40, failed = u64{1} << 41;
 
-    /// All ranks of `world` make one. `tensors` must outlive it. Errors as CheckpointWriter.
+    /// Collective over `world`, which must outlive it, as must `tensors`. Errors as CheckpointWriter.
     Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors);
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
-    ~Saver(); ///< waits for this rank's write; an unfinished save does not count
+    ~Saver(); ///< waits for this rank's thread; an unfinished save does not become a checkpoint
 
-    /// Starts a save in the background, or saves. Waits for the previous save. All ranks call it. Throws
-    /// IoError on all ranks.
+    /// Collective: starts a save in the background, or saves and returns when it is durable. Waits for the
+    /// previous save. Throws IoError on all ranks.
     void start(const RunState& state);
-    /// Call it before the arena's parameters and moments change.
+    /// Waits until the snapshot is taken. Call it before the parameters and moments in the arena change.
     void wait_for_snapshot();
-    /// State of this rank's save, to be combined over all ranks between steps.
+    /// State of this rank's save: `busy`, `failed` or 0; to be combined over all ranks by bitwise or between
+    /// steps.
     u64 flags() const;
-    /// Continues the save; `agreed`: the flags of all ranks. All ranks call it. Throws the save's error on
-    /// all ranks.
+    /// Collective: continues the save; `agreed`: the flags of all ranks. Throws the save's error on all
+    /// ranks.
     void advance(u64 agreed);
-    /// Waits until the save is committed and old checkpoints are removed. All ranks call it. Errors as
-    /// advance().
+    /// Collective: waits until the save is committed and old checkpoints are removed. Errors as advance().
     void finish();
 
     /// Times of the last completed save; 0 before that, and after take_times().
     struct Times {
-        Seconds whole = 0; ///< from its start until it was durable
-        Seconds stall = 0; ///< in which training waited
+        Seconds whole = 0; ///< from start() until the checkpoint was durable
+        Seconds stall = 0; ///< time for which training waited
     };
     Times take_times() { return std::exchange(times_, {}); }
 
@@ -73,7 +73,7 @@ private:
     void take_snapshot();
     void run_in_background(std::function<void()> work);
     void join();
-    /// Rank 0's part of a phase, on its thread.
+    /// Begins rank 0's work in a phase, on its thread.
     void begin_on_first(Phase phase, std::function<void()> work);
     /// Waits for the thread, and throws its error on all ranks.
     void end_background();

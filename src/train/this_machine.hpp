@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-/// The known machine that is most similar to the hardware of this rank.
+/// The known machine for this rank's hardware: "cpu" on the host, otherwise machine_of_device().
 Machine machine_of(const Computing& computing);
 
 } // namespace trivium

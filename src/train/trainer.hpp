@@ -12,12 +12,12 @@ namespace trivium {
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make and run
-    /// one with the same config (require_same_config). Throws UserError or IoError on all ranks; see also
+    /// one, with the same config (require_same_config). Throws UserError or IoError on all ranks; see also
     /// begin_launch(). \pre the grid has as many ranks as `world`
     Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links);
 
-    /// Trains to the end, to train.stop_after, to a signal on any rank, or to the job's time limit. Returns
-    /// the exit status.
+    /// Collective: trains to the end, to train.stop_after, to a signal on any rank, or to the job's time
+    /// limit. Returns the exit status.
     int run();
 
     i64 step() const { return state_.step; }              ///< steps done
@@ -30,7 +30,7 @@ private:
     Compiled compile_for_this_rank();
     /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
-    /// `ahead`: another step follows directly.
+    /// `ahead`: the next step follows without a save or an evaluation in between.
     void train_step(MetricsRecord& record, bool ahead);
     /// Why a step's update is skipped; empty if it is not. Records the loss.
     std::string why_skipped(double loss, double norm);
@@ -46,7 +46,7 @@ private:
     /// Bits for the reasons why this rank requests a save and the end of this launch: signals and, on rank 0,
     /// the job's time limit.
     u64 stop_requests();
-    /// What this rank tells the others between two steps.
+    /// The flags of this rank, which all ranks combine between two steps.
     u64 flags() { return stop_requests() | (take_demand() ? demand : 0) | saver_->flags(); }
     bool saves_after(i64 step, i64 last) const;
     void save();
@@ -68,11 +68,11 @@ private:
     std::unique_ptr<RunFolders> folders_;
     std::optional<Engine> engine_;
     std::optional<RunReport> report_;
-    std::vector<SavedTensor> saved_;       ///< this rank's shards of a checkpoint
+    std::vector<SavedTensor> saved_;       ///< this rank's shards in a checkpoint
     std::optional<MetricsWriter> metrics_; ///< declared before the saver, whose thread syncs it
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_;   ///< on rank 0
-    std::optional<Agreement> agreement_; ///< about flags(), if the step has begun it
+    std::optional<Agreement> agreement_; ///< about flags(), if the last step began it
     RunState state_;
     i64 saved_step_ = -1;
     std::string ending_;

@@ -10,9 +10,9 @@ struct TrainingData {
     std::optional<Batches> valid;
 };
 
-/// Opens data.train and data.valid, and verifies them; each rank of a node verifies a part. Throws UserError
-/// if they cannot be read, are damaged, are too short for one sample, or have another tokenizer or vocabulary
-/// than the config.
+/// Opens data.train and data.valid, and verifies them; each rank of a node verifies its share. Not
+/// collective. Throws UserError if a store cannot be read, is damaged, is too short for one sample, or does
+/// not match the config's tokenizer or vocabulary.
 TrainingData open_training_data(const RunConfig& config, const Grid& grid);
 
 } // namespace trivium

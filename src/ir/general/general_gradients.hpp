@@ -1,10 +1,10 @@
 #pragma once
-// Gradients of general tensor ops, as other ops of the table. Rows refer to them.
+// Gradients of general tensor ops, made of other ops of the table (OpInfo::gradient).
 #include "ir/op_table.hpp"
 
 namespace trivium::gradients {
 
-void none(Tape& tape); ///< zero almost everywhere
+void none(Tape& tape); ///< zero almost everywhere: accumulates nothing
 void negate(Tape& tape);
 void abs(Tape& tape);
 void exp(Tape& tape);
@@ -37,15 +37,15 @@ void reverse(Tape& tape);
 void dynamic_slice(Tape& tape);
 void dynamic_update_slice(Tape& tape);
 void gather(Tape& tape);
-void scatter(Tape& tape); ///< of combine="sum" only
+void scatter(Tape& tape); ///< throws UserError unless combine="sum"
 void sort(Tape& tape);
 void top_k(Tape& tape);
 void cumsum(Tape& tape);
 void convolution(Tape& tape);
-void pool(Tape& tape); ///< not of combine="product"
+void pool(Tape& tape); ///< throws UserError if combine="product"
 
-/// The gradient of operand `i` of a product, itself the product of `operands` with the rule of `attrs`
-/// (product_gradient_rule). It is the same along dimensions that only this operand has.
+/// Accumulates the gradient of operand `i` of a product: the product of `operands` with the rule of `attrs`
+/// (product_gradient_rule), broadcast along the dimensions that only operand `i` has.
 void factor_of_product(Tape& tape, int i, const std::vector<ValueId>& operands, Attributes attrs);
 
 } // namespace trivium::gradients

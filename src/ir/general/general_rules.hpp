@@ -1,6 +1,6 @@
 #pragma once
-// The factors of general tensor ops, which follow from their attributes and the operands' shapes, and the
-// attributes of a rank's part. Rows of the op table refer to them.
+// The factors of general tensor ops, which follow from their attributes and the operands' shapes
+// (OpInfo::factors), and the attributes of a rank's op (local_*, OpInfo::localize).
 //
 // Conventions of the attributes are those of StableHLO (openxla/stablehlo, docs/spec.md). Every function
 // throws UserError at the op's place if an attribute does not fit.
@@ -22,7 +22,7 @@ FactorRule broadcast(const Graph& graph, const Op& op);
 FactorRule transpose(const Graph& graph, const Op& op);
 /// Common factors of both shapes, by greatest common divisors from the major side.
 FactorRule reshape(const Graph& graph, const Op& op);
-/// The attribute `shape` becomes that of the rank's result.
+/// Of broadcast and reshape: sets `shape` to that of the rank's result.
 void local_shape(Attributes& attrs, const LocalPart& part);
 
 // Windows.
@@ -61,17 +61,18 @@ FactorRule exchange(const Graph& graph, const Op& op);
 FactorRule local(const Graph& graph, const Op& op);
 FactorRule global(const Graph& graph, const Op& op);
 
-/// The members of a convolution's or a pooling's window along one dimension, with defaults.
+/// The window of a convolution or a pooling along one dimension. Distances: `dilation` within a window,
+/// `stride` between windows, `base` between inputs. Padding: low, high.
 struct WindowDim {
     i64 size = 1, stride = 1, low = 0, high = 0, dilation = 1, base = 1;
 
     i64 reach() const { return (size - 1) * dilation; }
     /// Windows over an input of `extent`; 0 if none fits.
     i64 count(i64 extent) const;
-    /// Of a rank that computes the windows of `out` from the inputs of `in`: the same window on its part.
+    /// The same window on a rank that computes the outputs `out` from the inputs `in`.
     WindowDim on(const IndexRange& out, const IndexRange& in) const;
 };
-/// Those of each dimension, from the op's attributes; `sizes`: the window's extents.
+/// The window along each dimension, from its extents `sizes` and the op's attributes.
 std::vector<WindowDim> window_dims(const OpView& op, const std::vector<i64>& sizes);
 
 } // namespace trivium::general

@@ -1,5 +1,5 @@
 #pragma once
-// Internal: what the files of gradients share.
+// Internal: helpers of the files *_gradients.cpp.
 #include "ir/builder.hpp"
 #include "ir/general/general_gradients.hpp"
 #include "ir/general/op_view.hpp"

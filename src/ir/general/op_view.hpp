@@ -1,11 +1,12 @@
 #pragma once
-// For the rules of ops: an op's attributes with their checks, and factors that are put together.
+// For OpInfo::factors: an op's attributes with their checks, and a builder of factor rules.
 #include "base/check.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 
 namespace trivium {
 
+/// `graph` and `op` must outlive it. Its checks throw UserError at the op's place.
 class OpView {
 public:
     OpView(const Graph& graph, const Op& op) : graph_(graph), op_(op) {}
@@ -13,8 +14,9 @@ public:
     const Op& op() const { return op_; }
     std::string place() const { return place_of(graph_, op_); }
     const Shape& shape(std::size_t operand) const { return graph_[op_.operands[operand]].type.shape; }
-    /// Whether the graph is that of one rank, so that the op may compute a part.
+    /// Whether the graph is that of one rank, whose op may compute a shard.
     bool is_part() const { return !graph_.at.empty(); }
+    /// Without the accumulator.
     std::size_t operands() const { return op_.operands.size() - (op_.accumulate ? 1 : 0); }
 
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
@@ -28,15 +30,15 @@ public:
     }
     void require_operands(std::size_t count) const;
 
-    /// The list, which must be there. With `length`, it has as many entries.
+    /// The list, which must be there, and have `length` entries if that is given.
     const std::vector<i64>& list(Attr attr, std::optional<std::size_t> length = {}) const;
-    /// The same, or `length` times `otherwise`.
+    /// The list, of `length` entries, or `length` times `otherwise` if it is missing.
     std::vector<i64> list_or(Attr attr, std::size_t length, i64 otherwise) const;
     std::vector<i64> list_or_empty(Attr attr) const;
     i64 number_or(Attr attr, i64 otherwise) const;
-    /// A list of different dimensions of a tensor of `rank`; empty if it is missing.
+    /// A list of different dimensions of a tensor with `rank` dimensions; empty if it is missing.
     std::vector<std::size_t> dims(Attr attr, std::size_t rank) const;
-    /// The attribute `shape`, or another list of extents.
+    /// A list as a shape: extents are positive, or, in a rank's graph, 0, and within limits.hpp.
     Shape extents(Attr attr) const;
 
 private:
@@ -44,7 +46,8 @@ private:
     const Op& op_;
 };
 
-/// Puts together the factors of an op.
+/// Builds the factor rule of an op: the caller sets all of rule.operands (at first -1) and adds the results.
+/// Functions return the index of a factor.
 class RuleMaker {
 public:
     explicit RuleMaker(const OpView& view)

@@ -4,7 +4,7 @@
 
 namespace trivium::kernels {
 
-/// Whether all of them are multiples of 16 bytes.
+/// Whether all pointers are aligned to 16 bytes.
 template <class... Pointers>
 bool aligned(Pointers... pointers)
 {

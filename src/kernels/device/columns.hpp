@@ -1,8 +1,8 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form
-// groups; each group adds every groups-th row, and a tree adds the groups. Teams do not share columns, so no
+// A team owns a tile of few columns: 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form
+// g groups; each group adds every g-th row, and a tree adds the groups. Teams do not share columns, so no
 // scratch is needed and the order is fixed. Narrow tiles give many teams.
 #include "kernels/device/row_parallel.hpp"
 
@@ -65,7 +65,7 @@ struct ColumnTile {
         i64 r = group;
         TRV_ROLLED
         for (; r + static_cast<i64>(ahead - 1) * groups < rows; r += static_cast<i64>(ahead) * groups) {
-            // Without conditions, so that also what f loads is loaded ahead.
+            // Without conditions, so that the loads of f are also issued ahead.
             TRV_UNROLL
             for (int u = 0; u < ahead; ++u)
                 (arrays.load(u, (r + static_cast<i64>(u) * groups) * apart), ...);
@@ -83,6 +83,7 @@ struct ColumnTile {
 
 } // namespace detail
 
+/// See host/row_parallel.hpp.
 template <class A, class F, class Store, class... In>
 void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64 apart, F f, Store store,
                  const In*... in)

@@ -5,7 +5,7 @@
 
 namespace trivium::kernels {
 
-/// Every byte becomes `value`, as work on the stream of `exec`.
+/// Sets every byte to `value`, as work on the stream of `exec`.
 void fill(const Exec& exec, void* to, std::uint8_t value, Bytes bytes);
 
 } // namespace trivium::kernels

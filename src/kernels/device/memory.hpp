@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a device and for copies to it, through Kokkos.
+// Device memory, pinned host memory, and copies, by Kokkos.
 #include "kernels/exec.hpp"
 
 #include <cstddef>
@@ -7,22 +7,22 @@
 
 namespace trivium::kernels {
 
-/// Memory on the current device, aligned to 256 bytes. Null if there is not enough; `reason` is Kokkos'
+/// Memory on the current device, aligned to 256 bytes. Null if there is not enough; then `reason` is Kokkos'
 /// message. `label` is for Kokkos' tools.
 std::byte* allocate_on_device(const char* label, Bytes bytes, std::string& reason);
-/// With the same label and size; null: nothing.
+/// Frees `data` of allocate_on_device(). \pre the same `label` and `bytes`; `data` may be null
 void free_on_device(const char* label, std::byte* data, Bytes bytes);
 
 enum class MemoryPlace {
-    device, ///< the current one
-    pinned, ///< of the host, for fast copies
+    device, ///< memory of the current device
+    pinned, ///< host memory for fast copies
 };
 
-/// One allocation, aligned to 256 bytes.
+/// Owns one allocation, aligned to 256 bytes.
 template <MemoryPlace place>
 class MemoryBlock {
 public:
-    /// \throws IoError if there is not enough
+    /// `label` must outlive the block. \throws IoError if there is not enough
     MemoryBlock(const char* label, Bytes bytes);
     MemoryBlock(MemoryBlock&& other) noexcept;
     MemoryBlock& operator=(MemoryBlock&&) = delete;
@@ -40,7 +40,7 @@ private:
 using DeviceBlock = MemoryBlock<MemoryPlace::device>;
 using PinnedBlock = MemoryBlock<MemoryPlace::pinned>;
 
-// Work on the stream of `exec`. Host memory must be pinned, and valid until the copy is done.
+// Enqueue a copy on the stream of `exec`. Host memory must be pinned, and valid until the copy is done.
 void copy_to_device(const Exec& exec, void* to, const void* from, Bytes bytes);
 void copy_from_device(const Exec& exec, void* to, const void* from, Bytes bytes);
 void copy_on_device(const Exec& exec, void* to, const void* from, Bytes bytes);

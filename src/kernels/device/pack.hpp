@@ -9,7 +9,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// `width` elements of T in registers. Memory operands must be aligned to the pack.
+/// `width` elements of T in registers. \pre addresses are aligned to the bytes of a pack
 template <class T, int width>
 struct Pack {
     using Words = PackWords<width* static_cast<int>(sizeof(T))>;
@@ -38,7 +38,7 @@ struct Split {
     i64 head, packs;
 };
 
-/// No packs if the arrays are aligned differently.
+/// The Split of n elements of each array. No packs if the arrays are aligned differently.
 template <int width, class First, class... Rest>
 KOKKOS_FUNCTION Split split(i64 n, const First* first, const Rest*... rest)
 {

@@ -7,7 +7,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// 16, 8, 4 or 2 bytes.
+/// `bytes` is 16, 8, 4 or 2.
 template <int bytes>
 struct alignas(bytes) PackWords {
     std::uint32_t word[bytes / 4];
@@ -17,7 +17,7 @@ struct alignas(2) PackWords<2> {
     std::uint16_t word[1];
 };
 
-/// `from` must be aligned to the words.
+// \pre the address is aligned to `bytes`
 template <int bytes>
 KOKKOS_FUNCTION PackWords<bytes> load_words(const void* from)
 {

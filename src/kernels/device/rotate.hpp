@@ -7,7 +7,7 @@ inline namespace on_teams {
 
 namespace detail {
 
-/// Like rotate(), `width` pairs at a time.
+/// rotate(), `width` pairs at a time.
 template <int width, class T>
 KOKKOS_FUNCTION void rotate_packs(const Team& team, int heads, int half, const T* x_he, const Acc<T>* turn_i2,
                                   Acc<T> sign, T* y_he)
@@ -39,8 +39,8 @@ KOKKOS_FUNCTION void rotate_packs(const Team& team, int heads, int half, const T
 
 } // namespace detail
 
-/// y_he = x_he with the pairs (i, i + half) of each head rotated by turn_i2 = (cos, sin), sin times `sign`. y
-/// may be x.
+/// y_he = x_he [heads, 2 half] with the pairs (i, i + half) of each head rotated by turn_i2 = (cos, sin), sin
+/// times `sign`. y may be x. All threads of the team call it.
 template <class T>
 KOKKOS_FUNCTION void rotate(const Row& row, i64 heads, i64 half, const T* x_he, const Acc<T>* turn_i2,
                             Acc<T> sign, T* y_he)

@@ -1,14 +1,14 @@
 #pragma once
-// Parallel loops on a device: a team per row or per range of elements. The same names as in
+// Parallel loops on a device: a team per row or per range of elements. Names and contracts as in
 // host/row_parallel.hpp.
 //
-// These kernels are bound by memory. So arrays move in packs of 16 bytes, neighbouring threads take
+// Memory bandwidth limits these kernels. So arrays move in packs of 16 bytes, neighbouring threads take
 // neighbouring packs, and a thread loads several packs before it uses the first. Arrays that a row needs
-// twice stay in registers (Row::keep) if the row is short; otherwise they are read twice, and row_lanes()
-// makes sure that the rows of a multiprocessor fit its L1 cache.
+// twice stay in registers (Row::keep) if the row is short. Otherwise they are read twice: row_lanes() gives
+// long rows so many lanes that few rows share the L1 cache of a multiprocessor.
 //
-// The order of every sum depends only on the sizes. A row's team may be one thread that works for all of its
-// lanes, so whatever a lane keeps beyond a barrier is in shared memory, or read again.
+// The order of every sum depends only on sizes and alignment. One thread may work for all lanes of a team, so
+// whatever a lane keeps beyond a barrier is in shared memory, or read again.
 #include "base/check.hpp"
 #include "kernels/device/pack.hpp"
 #include "kernels/values.hpp"
@@ -40,11 +40,11 @@ struct Input {
     KOKKOS_FUNCTION Loaded<T> one(i64 i) const { return static_cast<Loaded<T>>(from[i]); }
 };
 
-/// Number of packs that a thread loads ahead, for this many arrays.
+/// Packs of each array that a thread loads before it uses the first.
 KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays) { return arrays <= 2 ? 4 : 2; }
 
-/// Calls pack(i, slot, ready) for each pack i of thread `self` of `count`: for all slots to load, then for
-/// all slots to use.
+/// Calls pack(i, slot, ready) for the packs i = self, self + count, …, `ahead` at a time: to load each (ready
+/// = false), then to use each (ready = true).
 template <int ahead, class F>
 KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
 {
@@ -61,7 +61,7 @@ KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
     }
 }
 
-/// Calls f(i) for the elements outside of packs.
+/// Calls f(i) for this thread's elements outside of packs.
 template <class F>
 KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self, int count, F f)
 {
@@ -77,8 +77,8 @@ KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self,
 
 class Row;
 
-/// Arrays of a row for several loops. If they are whole packs, of which a lane has at most `ahead`, it keeps
-/// them in registers.
+/// Arrays of a row that several loops read. If they are whole packs, at most `ahead` of each array per lane,
+/// the lanes keep them in registers.
 template <class T, int arrays>
 struct Kept {
     static constexpr int width = pack_width<T>(), ahead = arrays == 1 ? 4 : 2; // see row_lanes()
@@ -86,7 +86,7 @@ struct Kept {
     const Row& row;
     i64 n;
     detail::Input<T, width, ahead> in[arrays];
-    bool kept;
+    bool kept; ///< whether `in` holds the packs
 
     template <class F>
     KOKKOS_FUNCTION Acc<T> sum(F f) const
@@ -101,10 +101,10 @@ struct Kept {
 
     template <class... More>
     KOKKOS_FUNCTION bool fits(const More*... more) const;
-    /// f(slot, i) for `slots` packs of this thread, at i. \pre fits()
+    /// Calls f(slot, i) for this thread's packs in slots [begin, begin + slots), at i. \pre fits()
     template <class F>
     KOKKOS_FUNCTION void each(int begin, int slots, F f) const;
-    /// Loads the packs of these arrays, too, then calls f(slot, i, arrays...).
+    /// Calls f(slot, i, more...) for this thread's packs, after loading those of `more`. \pre fits()
     template <class F, class... More>
     KOKKOS_FUNCTION void each_with(F f, More... more) const
     {
@@ -124,7 +124,7 @@ private:
     KOKKOS_FUNCTION void map_of(std::index_sequence<k...>, F f, T* to, const More*... more) const;
 };
 
-/// One row, processed by one team.
+/// One row, processed by one team: all its threads make the same calls. Only keep_map() ends with a barrier.
 class Row {
 public:
     KOKKOS_FUNCTION explicit Row(const Team& team) : team_(team) {}
@@ -180,7 +180,7 @@ public:
                 detail::Input<In, Kept<T, 1>::width, Kept<T, 1>::ahead>{in, {}}...);
         else
             map(n, f, to, in...);
-        sync(); // for loops that do not fit
+        sync(); // for later loops that read `to` from memory
         return all;
     }
 
@@ -386,7 +386,7 @@ inline constexpr int columns_at_once = 1; // so that neighbouring threads have n
 inline constexpr int loops_per_row = 64;
 
 /// Lanes for a row of `width` elements of `size` bytes: up to four packs per lane, which Kept holds, so that
-/// enough bytes are in flight. (A row that keeps two long arrays has twice their width.)
+/// enough bytes are in flight. (A kernel that keeps several arrays passes twice their width.)
 inline int row_lanes(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;
@@ -449,7 +449,7 @@ struct MapSpan {
 template <class F, class To, class... In>
 void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
-    // Each lane moves its packs once: this determines the number of teams.
+    // 16 elements are whole packs of every type.
     constexpr int lanes = 256;
     constexpr i64 span = i64{lanes} * detail::packs_ahead(sizeof...(In)) * 16;
     launch_teams(exec, label, ceil_div(n, span), lanes,

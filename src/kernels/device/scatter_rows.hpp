@@ -1,10 +1,10 @@
 #pragma once
 // Adds rows to the rows of a table. The same function as host/scatter_rows.hpp.
 //
-// A team takes a bucket of the table's rows (every 256th row, say) and a range of columns. It reads the list
-// of tokens in rounds, lists those of its bucket in order, and adds their rows. So each sum has one owner and
-// one order, without sorting or scratch, and the list is read once per bucket rather than once per token.
-// Most tokens are rare: a group of lanes adds the rows of one. All lanes share those of a frequent token.
+// A team owns a bucket of the table's rows (every 256th row, say) and a range of columns. It reads the list
+// of tokens in rounds, lists the tokens of its bucket in order, and adds their rows. So each sum has one
+// owner and one order, without sorting or scratch, and a team reads the list once. Most tokens are rare: one
+// group of lanes adds the rows of a rare token. All groups share the rows of a frequent token.
 #include "kernels/embedding.hpp"
 #include "row_parallel.hpp"
 
@@ -17,24 +17,26 @@ template <class T, int width>
 struct ScatterRows {
     using A = Acc<T>;
     static constexpr int across = 32;                  ///< lanes that share a row
-    static constexpr int groups = Team::most / across; ///< of lanes, one per row that is read
-    static constexpr int tile = across * width;        ///< columns of a team
-    static constexpr int looks = 7;                    ///< tokens of a lane in a round
+    static constexpr int groups = Team::most / across; ///< groups of lanes per team
+    static constexpr int tile = across * width;        ///< columns that a team owns
+    static constexpr int looks = 7;                    ///< tokens per lane and round
     static constexpr int round = looks * Team::most;
     static constexpr int ahead = 4;
-    static constexpr int few = 32; ///< rows that one group adds
+    static constexpr int few = 32; ///< a token with more rows in a round is frequent
 
     struct Shared {
         A sums[groups * tile];
-        std::int32_t tokens[round];  ///< of the bucket, in order
-        std::uint16_t places[round]; ///< of these tokens, relative to the round
-        std::uint8_t marked[round];  ///< by place: in the bucket; then by token: frequent, and its first one
+        std::int32_t tokens[round];  ///< tokens of the bucket, in order
+        std::uint16_t places[round]; ///< positions of these tokens in the round
+        /// First by position: the token is in the bucket. Then by listed token: the first one of a frequent
+        /// token.
+        std::uint8_t marked[round];
     };
 
     const T* x_cd;
     const std::int32_t* token_c;
     A* table_vd;
-    i64 count, rows, dim, offset, tiles, buckets; ///< buckets: a power of two
+    i64 count, rows, dim, offset, tiles, buckets; ///< tiles: of columns; buckets: a power of two
 
     KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
     {
@@ -89,7 +91,7 @@ struct ScatterRows {
         return all;
     }
 
-    /// Each group adds the rows of rare tokens, and marks frequent ones.
+    /// The lane's group adds the rows of its rare tokens, and marks its frequent tokens.
     KOKKOS_FUNCTION void add_rare(int lane, i64 first, i64 begin, int n, Shared& shared) const
     {
         TRV_ROLLED
@@ -134,8 +136,8 @@ struct ScatterRows {
         team.sync();
     }
 
-    /// sum += the lane's columns of the rows of the token at k, which are among the listed [k, n): of every
-    /// `step`-th one, from the one at `self`.
+    /// sum += the lane's columns of the rows of the token at k that are listed at k + self, k + self + step,
+    /// … < n.
     KOKKOS_FUNCTION void add_rows(int lane, i64 first, i64 begin, int k, int n, int self, int step,
                                   const Shared& shared, A* sum) const
     {
@@ -177,7 +179,7 @@ void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const 
 {
     using Kernel = ScatterRows<T, width>;
     const i64 tiles = ceil_div(shape.dim, Kernel::tile);
-    i64 buckets = 1; // a token per group and round, if all are rare
+    i64 buckets = 1; // about one token per group and round, if all tokens are rare
     while (buckets < Kernel::round / Kernel::groups && buckets * Kernel::groups < shape.count)
         buckets *= 2;
     launch_teams(
@@ -188,8 +190,8 @@ void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const 
 
 } // namespace detail
 
-/// table_vd[token_c[i] - row_offset] += the sum of such x_cd[i], in a fixed order of i, if the token
-/// is in the table.
+/// table_vd[t - row_offset] += the sum of all x_cd[i] with token_c[i] = t, for each t in the table. Its order
+/// depends only on token_c.
 template <class T>
 void scatter_rows(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, const std::int32_t* token_c,
                   Acc<T>* table_vd)

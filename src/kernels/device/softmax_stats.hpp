@@ -18,13 +18,14 @@ struct RunningSoftmax {
     /// exactly 0 for the row maximum, and does not overflow.
     KOKKOS_FUNCTION static A power(A x, A origin) { return fast_exp2((x - origin) * A(1.4426950408889634)); }
 
-    /// The running softmax of both.
+    /// The running softmax of the elements of `a` and `b`.
     KOKKOS_FUNCTION static RunningSoftmax joined(const RunningSoftmax& a, const RunningSoftmax& b)
     {
         const A top = b.row_max > a.row_max ? b.row_max : a.row_max, drop = shift(top);
         return {top, a.row_sum * power(a.row_max, drop) + b.row_sum * power(b.row_max, drop)};
     }
 
+    /// Adds the elements get(0) … get(n - 1).
     template <int n, class Get>
     KOKKOS_FUNCTION void add(Get get)
     {
@@ -42,7 +43,7 @@ struct RunningSoftmax {
     }
 };
 
-/// log(sum of exp(x[i])), stable; -inf if all x are -inf. One pass; all threads get the result.
+/// log(sum of exp(x[i])), stable; -inf if all x are -inf. One pass; all threads call it and get the result.
 template <class T>
 KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
 {

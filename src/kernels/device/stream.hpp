@@ -6,18 +6,19 @@
 
 namespace trivium::kernels {
 
-/// The vendor's stream (as void*) of `exec`, for libraries other than Kokkos.
+/// The vendor's stream of `exec`, as void*, for libraries other than Kokkos.
 void* stream_of(const Exec& exec);
 
-/// Kokkos' execution space on a stream, which must outlive it, as a Runtime must.
+/// Kokkos' execution space on a vendor's stream. The stream and a Runtime must outlive it.
 class SpaceOnStream {
 public:
+    /// Waits for the stream.
     explicit SpaceOnStream(void* stream);
     SpaceOnStream(const SpaceOnStream&) = delete;
     SpaceOnStream& operator=(const SpaceOnStream&) = delete;
     ~SpaceOnStream();
 
-    /// Runs kernels on it; valid during the lifetime of this object.
+    /// For kernels on the stream; valid during the lifetime of this object.
     Exec exec() const;
 
 private:

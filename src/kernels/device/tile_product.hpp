@@ -8,7 +8,8 @@ inline namespace on_teams {
 template <class A>
 inline constexpr i64 tile_lanes = 1;
 
-/// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc.
+/// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc. All
+/// threads call it; begins and ends with a barrier.
 template <class A>
 KOKKOS_FUNCTION void tile_product(const Row& row, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b,
                                   i64 ldb, A* c, i64 ldc, bool accumulate)

@@ -1,53 +1,54 @@
 #pragma once
-// What Kokkos has no name for: the devices of a process, streams, events, graphs. cuda/vendor.cpp and
-// hip/vendor.cpp implement it. Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws
-// IoError with the vendor's message where nothing else is said
+// Functions that Kokkos lacks: devices of a process, streams, events, graphs. cuda/vendor.cpp and
+// hip/vendor.cpp implement them. Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws
+// IoError with the vendor's message unless stated otherwise
 #include "base/units.hpp"
 
 #include <string>
 
 namespace trivium::kernels {
 
-/// "NVIDIA GPU", "AMD GPU".
+/// "NVIDIA GPU" or "AMD GPU".
 const char* device_kind();
-/// A command that shows the devices and their users, and the variable that selects a process's devices.
+/// The command that shows the devices and their users; the variable that selects a process's devices.
 const char* device_command();
 const char* device_variable();
-/// Sets the vendor's environment variables, unless the user has; before the first use of a device.
+/// Sets the vendor's environment variables for a run on `ranks` ranks, unless they are set. \pre no device
+/// was used
 void prepare_vendor(int ranks);
 
-/// Number of devices that this process can use. If 0, `reason` (unless null) gets the cause. Initialises
-/// nothing.
+/// Number of devices that this process can use. If 0, `reason` (unless null) gets the cause. Does not throw;
+/// initialises nothing.
 int usable_devices(const char** reason = nullptr);
 
 struct DeviceFacts {
     std::string name;
-    std::string address;  ///< on the node, regardless of its index in a process
-    std::string identity; ///< differs between any two devices
-    Bytes cache = 0;      ///< the largest one
+    std::string address;  ///< PCI bus address, regardless of its index in a process
+    std::string identity; ///< differs between any two devices of all nodes
+    Bytes cache = 0;      ///< L2 cache
 };
 DeviceFacts facts_of(int device);
 
-/// The calling thread's device.
+/// Index of the calling thread's current device.
 int current_index();
 void make_current(int device);
 
 struct MemoryState {
     Bytes total = 0, free = 0;
 };
-/// Of the current device.
+/// Memory of the current device.
 MemoryState memory_state();
 
 /// Returns when all work of the current device is done.
 void wait_for_device();
-/// Whether the device has failed, so that any further call would end the process.
+/// Whether the device has failed, so that Kokkos' next call would end the process. Also calls forget_error().
 bool device_failed();
-/// Forgets an error that a library has left behind and dealt with; one that ends the device's work remains.
+/// Forgets a call's error that a library has left behind and handled; a failure of the device remains.
 void forget_error();
-/// Throws if a launch has failed, or work before it.
+/// Throws IoError if a launch or earlier work is known to have failed; does not wait. `what` names it.
 void check_launches(const char* what);
 
-/// A stream: its work runs in order, concurrently with that of other streams. Owned.
+/// Owns a stream of the current device: its work runs in order, concurrently with that of all other streams.
 class NativeStream {
 public:
     explicit NativeStream(bool high_priority = false);
@@ -71,27 +72,28 @@ public:
     DeviceEvent& operator=(DeviceEvent&&) = delete;
     ~DeviceEvent();
 
-    /// It is reached when the work so far enqueued on `stream` is done.
+    /// The event is reached when the work enqueued on `stream` so far is done.
     void record(void* stream);
-    /// Later work of `stream` begins when the event, as last recorded, is reached.
+    /// Later work of `stream` waits until the event, as last recorded, is reached.
     void hold(void* stream) const;
     /// Whether the event, as last recorded, is reached. \throws IoError if the device has failed
     bool reached() const;
+    /// The host waits until the event, as last recorded, is reached.
     void wait() const;
-    /// Time between two timed events that are reached.
+    /// Time from `earlier` to this event. \pre both are timed and reached
     Seconds since(const DeviceEvent& earlier) const;
 
 private:
     void* event_ = nullptr;
 };
 
-/// Work that is recorded instead of run, to be run any number of times.
+/// A CUDA or HIP graph: work that is recorded once, to be run any number of times.
 class DeviceGraph {
 public:
-    /// From here on what this thread enqueues on `stream` is recorded. \pre each of its kernels has run once:
-    /// Kokkos copies what a source file's kernels need before the first of them
+    /// Begins capture: what this thread enqueues on `stream` is recorded instead of run. \pre each of its
+    /// kernels has run once: Kokkos copies data before the first kernel of a source file
     static void begin(void* stream);
-    /// Of what has been enqueued since begin().
+    /// Ends capture; holds the work enqueued since begin().
     explicit DeviceGraph(void* stream);
     DeviceGraph(DeviceGraph&& other) noexcept;
     DeviceGraph& operator=(DeviceGraph&&) = delete;

@@ -4,10 +4,10 @@
 
 namespace trivium::kernels {
 
-inline constexpr int most_dims = 16; ///< of a tensor
+inline constexpr int most_dims = 16; ///< largest number of dimensions of a tensor
 
 /// f(i) for i in [0, n), independent of each other, in blocks of a fixed size, so that the bits of f(i) do
-/// not depend on the partition. `loops_per_row` is the block for an f(i) that takes a loop.
+/// not depend on the partition. Use `block` = loops_per_row if f(i) contains a loop.
 template <i64 block = 64, class F>
 void for_blocks(const Exec& exec, const char* label, i64 n, F f)
 {
@@ -18,7 +18,7 @@ void for_blocks(const Exec& exec, const char* label, i64 n, F f)
         });
 }
 
-/// f(row, r, begin, end) for ranges of `columns` columns in each of `rows` rows.
+/// f(row, r, begin, end) for ranges of up to 256 of the `columns` columns in each of `rows` rows.
 template <class F>
 void for_tiles(const Exec& exec, const char* label, i64 rows, i64 columns, F f)
 {
@@ -31,8 +31,8 @@ void for_tiles(const Exec& exec, const char* label, i64 rows, i64 columns, F f)
         });
 }
 
-// Internal linkage: nvcc keeps what copies a lambda's captures per source file, and unset in all but one if
-// the linker merges the files' copies of a function that makes a lambda.
+// Internal linkage: nvcc keeps the function that copies a lambda's captures per source file, and leaves it
+// unset in all files but one if the linker merges their copies of a function that makes a lambda.
 template <class T>
 static void copy_array(const Exec& exec, const char* label, i64 n, const T* x, T* y)
 {
@@ -49,7 +49,7 @@ static void fill_array(const Exec& exec, const char* label, i64 n, T value, T* y
         exec, label, n, KOKKOS_LAMBDA(i64 i) { y[i] = value; });
 }
 
-/// Takes the last coordinate off a row-major index.
+/// Returns the last coordinate of a row-major index, and removes it from the index.
 TRV_HOST_DEVICE inline i64 take_last(i64& index, i64 extent)
 {
     const i64 coordinate = index % extent;

@@ -1,5 +1,5 @@
 #pragma once
-// Associative operations on two elements; arithmetic on int32 that wraps around.
+// Associative operations on two elements. Arithmetic on int32 wraps around.
 #include "kernels/exec.hpp"
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trivium::kernels {
 
-/// How several elements become one. `set` (the last one wins) is only for scatter.
+/// How several elements are combined into one. `set` (the last one wins) is only for scatter.
 enum class Combine { sum, max, min, product, set };
 
 template <class A>
@@ -44,12 +44,13 @@ TRV_HOST_DEVICE A times(A a, A b)
     else
         return a * b;
 }
-/// The larger one, or NaN if one is NaN.
+/// The larger of a and b; NaN if a or b is NaN.
 template <class A>
 TRV_HOST_DEVICE A larger(A a, A b)
 {
     return a > b || is_nan(a) ? a : b;
 }
+/// The smaller of a and b; NaN if a or b is NaN.
 template <class A>
 TRV_HOST_DEVICE A smaller(A a, A b)
 {
@@ -59,7 +60,7 @@ TRV_HOST_DEVICE A smaller(A a, A b)
 /// A Combine as a function object.
 template <Combine how>
 struct Combiner {
-    /// What changes nothing; 0 for set.
+    /// The identity of the combination; 0 for set.
     template <class A>
     TRV_HOST_DEVICE static A none()
     {
@@ -88,7 +89,7 @@ struct Combiner {
     }
 };
 
-/// f(Combiner<how>()), of a reduction: not `set`.
+/// Calls f(Combiner<how>()) for a reduction; does nothing for `set`.
 template <class F>
 void with_reduction(Combine how, F f)
 {
@@ -101,7 +102,7 @@ void with_reduction(Combine how, F f)
     }
 }
 
-/// f(Combiner<how>()).
+/// Calls f(Combiner<how>()).
 template <class F>
 void with_combiner(Combine how, F f)
 {

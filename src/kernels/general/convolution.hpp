@@ -6,10 +6,9 @@
 
 namespace trivium::kernels {
 
-/// x [b, c, in…], w [o, c / groups, k…], y [b, o, out…]. Output position p and tap t read x at
-/// (p * stride - low + t * dilation) / base where that is divisible and inside; elsewhere x is 0. Channel o
-/// of y uses the channels of x in its group, o / (o's / groups). The padding after x follows from the
-/// extents.
+/// x [b, c, in…], w [o, c / groups, k…], y [b, o, out…]. At output position p, tap t reads x at index
+/// (p * stride - low + t * dilation) / base if that is an integer in [0, in), otherwise 0. Channel j of y
+/// uses the channels of x in its group j / (o / groups). The padding after x follows from the extents.
 struct ConvShape {
     int spatial = 1;
     i64 b = 1, c = 1, o = 1, groups = 1; ///< groups divides c and o
@@ -21,10 +20,10 @@ struct ConvShape {
 
 template <class T>
 void convolution(const Exec& exec, const ConvShape& shape, const T* x, const T* w, T* y);
-/// dx = the gradient of x.
+/// dx = the gradient with respect to x.
 template <class T>
 void convolution_grad_x(const Exec& exec, const ConvShape& shape, const T* dy, const T* w, T* dx);
-/// dw = the gradient of w.
+/// dw = the gradient with respect to w.
 template <class T>
 void convolution_grad_w(const Exec& exec, const ConvShape& shape, const T* dy, const T* x, T* dw);
 
@@ -37,16 +36,16 @@ inline constexpr Bytes usual_convolution_scratch = Bytes{256} << 20;
 /// slow and belongs in start-up. The bits do not depend on `threads`.
 class Convolution {
 public:
-    /// Uses fewer threads if their scratch would exceed `most_scratch`; if one thread needs more,
-    /// scratch_bytes() is what it needs. `type`: of all three tensors, any of the four.
+    /// `type`: of all three tensors, any of the four. Uses fewer threads if their scratch would exceed
+    /// `most_scratch`; scratch_bytes() may exceed it only for a single thread.
     Convolution(ConvKind kind, const ConvShape& shape, DType type, int threads = 1,
                 Bytes most_scratch = usual_convolution_scratch);
     Convolution(Convolution&&) noexcept;
     Convolution& operator=(Convolution&&) noexcept;
     ~Convolution();
 
-    /// forward: y = (x, w); grad_x: dx = (dy, w); grad_w: dw = (dy, x), as (first, second). The tensors must
-    /// not overlap. \throws InternalError if scratch.size < scratch_bytes()
+    /// (first, second, result) are (x, w, y) for forward, (dy, w, dx) for grad_x, (dy, x, dw) for grad_w.
+    /// They must not overlap. \throws InternalError if scratch.size < scratch_bytes()
     void run(const Exec& exec, const void* first, const void* second, void* result, Scratch scratch) const;
 
     Bytes scratch_bytes() const;

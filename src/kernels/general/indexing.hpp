@@ -6,9 +6,9 @@
 
 namespace trivium::kernels {
 
-/// Where each element of a result comes from. Element (i_0, i_1, …) reads the operand's element with the
-/// index (i_d * step - low) / base in the dimension that result dimension d follows, if that is divisible and
-/// inside [0, in) for every d; otherwise it is the filling value.
+/// Where each element of a result is copied from. Result dimension d follows one dimension of the operand:
+/// element (i_0, i_1, …) reads the operand at index (i_d * step - low) / base of that dimension. If an index
+/// is not an integer in [0, in), the element is `value`.
 ///
 /// Examples for one dimension: a slice [3:20:2] is step 2, low -3; a pad by 2 with one element between
 /// neighbours is low 2, base 2; a reversal is step -1, low -(in - 1); a broadcast is step 0, in_stride 0.
@@ -24,8 +24,9 @@ struct IndexMap {
     Dim dims[16];
 };
 
-/// y[i] = x[map(i)], or `value`. x and y are the addresses of the elements with all indices 0; elements of y
-/// outside of the map's strides keep their content, so that a concatenation is one call for each operand.
+/// y[i] = x[map(i)], or `value` where the map has no index. x and y are the addresses of the elements with
+/// all indices 0. Elements of y between the map's strides keep their content, so that a concatenation is one
+/// call for each operand.
 template <class T>
 void index_copy(const Exec& exec, const IndexMap& map, double value, const T* x, T* y);
 
@@ -43,9 +44,9 @@ IndexMap pad_map(std::span<const i64> in, std::span<const i64> low, std::span<co
                  std::span<const i64> interior);
 /// Reverses the dimensions `dims`.
 IndexMap reverse_map(std::span<const i64> in, std::span<const i64> dims);
-/// The range that one operand fills in a concatenation along `dim`, where the result has `whole` elements. y
-/// is the address of the range's first element: the result's, plus (elements before it along `dim`) *
-/// (product of the extents after `dim`).
+/// The map of one operand of a concatenation along `dim`, where the result has `whole` elements. The argument
+/// y is the address of the operand's first element in the result: the address of the result plus (elements
+/// before the operand along `dim`) * (product of the extents after `dim`).
 IndexMap concatenate_map(std::span<const i64> in, int dim, i64 whole);
 
 } // namespace trivium::kernels

@@ -1,15 +1,16 @@
 #pragma once
-// Sorts, the largest elements, running sums: along one dimension of a tensor [outer, n, inner].
+// Sorts, largest elements and cumulative sums along one dimension.
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
 
+/// A tensor [outer, n, inner], and its lines of n elements along the middle dimension.
 struct Lines {
     i64 outer = 1, n = 1, inner = 1;
 };
 
-/// order[o, i, j] = index along the line of the element that a stable sort of keys[o, :, j] puts at i. NaN is
-/// last in both directions; equal keys keep their order in both. One thread sorts a line.
+/// order[o, i, j] = index in the line of the element that a stable sort of keys[o, :, j] puts at i. NaN is
+/// last in both directions; equal keys keep their order in both. One thread sorts a line. \pre n < 2^31
 template <class T>
 void sort_order(const Exec& exec, const Lines& lines, bool descending, const T* keys, std::int32_t* order);
 
@@ -17,9 +18,9 @@ void sort_order(const Exec& exec, const Lines& lines, bool descending, const T* 
 template <class T>
 void take_along(const Exec& exec, const Lines& lines, const T* x, const std::int32_t* order, T* y);
 
-/// The k <= n largest elements of each row of x [rows, n], largest first: values [rows, k], and indices
-/// [rows, k] with first_index added. Equal ones in the order of their indices; NaN is smaller than all
-/// numbers.
+/// The k largest elements of each row of x [rows, n], largest first: values [rows, k], and indices [rows, k]
+/// with first_index added. Equal elements are in the order of their indices; NaN is smaller than all numbers.
+/// \pre k <= n, first_index + n < 2^31
 template <class T>
 void top_k(const Exec& exec, i64 rows, i64 n, i64 k, i64 first_index, const T* x, T* values,
            std::int32_t* indices);

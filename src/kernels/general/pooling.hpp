@@ -1,24 +1,24 @@
 #pragma once
-// Reductions over windows, and where a window's maximum or minimum is.
+// Reductions over windows, and the gradient of their maximum or minimum.
 #include "kernels/general/combine.hpp"
 
 namespace trivium::kernels {
 
-/// Per dimension: element t of window o is at (o * stride - low + t * dilation) / base of x, where that is
-/// divisible and inside; otherwise it is the identity of the combination.
+/// Per dimension: element t of window o is x at (o * stride - low + t * dilation) / base if that is an
+/// integer in [0, in); otherwise it is the identity of the combination.
 struct PoolShape {
     int rank = 0; ///< at most 16
     i64 in[16] = {}, out[16] = {};
     i64 window[16] = {}, stride[16] = {}, low[16] = {}, dilation[16] = {}, base[16] = {};
 };
 
-/// y[o] = the combination (not set) of the elements of window o, computed in Acc<T> in row-major order.
+/// y[o] = the combination (any but `set`) of the elements of window o, computed in Acc<T> in row-major order.
 template <class T>
 void pool(const Exec& exec, const PoolShape& shape, Combine how, const T* x, T* y);
 
-/// `windows` has the extents of the whole tensors. x, dy and dx may be boxes of them, which begin at the
-/// given indices; dx has the same whole tensor as x. x must have all elements of the whole tensor that the
-/// windows of dy which meet dx contain.
+/// `windows` has the extents of the whole tensors. x, dy and dx may be boxes of them, from the indices
+/// `*_begin`; dx is a box of the gradient of the same whole tensor as x. x must contain every element of the
+/// windows of dy that meet dx.
 struct PoolGradShape {
     PoolShape windows;
     i64 x_begin[16] = {}, x_extent[16] = {};

@@ -8,7 +8,7 @@
 
 namespace trivium::kernels {
 
-/// Checks every call of oneDNN.
+/// Returns f(). Throws InternalError if oneDNN reports an error in f; `what` names the operation.
 template <class F>
 auto checked_dnnl(const char* what, F f)
 {
@@ -20,7 +20,8 @@ auto checked_dnnl(const char* what, F f)
     }
 }
 
-/// Sets OpenMP's threads for a scope: oneDNN reads them when it makes and when it runs a primitive.
+/// Sets the number of OpenMP threads of the calling thread for a scope: oneDNN reads it when it makes a
+/// primitive and when it runs one.
 class ThreadScope {
 public:
     explicit ThreadScope(int threads) : before_(omp_get_max_threads())
@@ -46,6 +47,7 @@ inline const dnnl::engine& dnnl_engine()
     return cpu;
 }
 
+/// \pre type is f32 or bf16 (not checked)
 inline dnnl::memory::data_type dnnl_type(DType type)
 {
     return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;

@@ -7,7 +7,7 @@
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// A kernel for the tools during its lifetime; costs one test if none is loaded.
+/// The tools see a kernel during the lifetime of this object. Costs one test if no tool is loaded.
 class KernelScope {
 public:
     explicit KernelScope(const char* label) : on_(Kokkos::Profiling::profileLibraryLoaded())

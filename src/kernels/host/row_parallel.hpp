@@ -40,7 +40,7 @@ public:
             f(i);
     }
 
-    /// to[i] = f(in[i]...) for i in [0, n); f takes Loaded<In>... and returns a number, or Values for
+    /// to[i] = f(in[i]...) for i in [0, n); f takes Loaded<In>... and returns a number, or Values if `to` is
     /// Targets. Each target may be one of the inputs.
     template <class F, class To, class... In>
     void map(i64 n, F f, To to, const In*... in) const
@@ -48,14 +48,14 @@ public:
         map_into(n, f, targets_of(to), in...);
     }
 
-    /// Arrays that several loops need.
+    /// Arrays for several loops; a device may hold them in registers.
     template <class T, class... Same>
     Kept<T, 1 + static_cast<int>(sizeof...(Same))> keep(i64 n, const T* first, const Same*... more) const
     {
         return {*this, n, {first, more...}};
     }
 
-    /// map(), and its result for further loops.
+    /// map(), then keep() of its result.
     template <class F, class T, class... In>
     Kept<T, 1> keep_map(i64 n, F f, T* to, const In*... in) const
     {
@@ -124,7 +124,8 @@ public:
         return *std::max_element(lane, lane + lanes);
     }
 
-    /// join of all f(i), `none` for n = 0, in an order that depends only on n.
+    /// All f(i) combined by `join`, in an order that depends only on n. `none`: the identity of `join`, the
+    /// result for n = 0.
     template <class A, class F, class Join>
     A fold(i64 n, A none, F f, Join join) const
     {
@@ -143,14 +144,14 @@ public:
         return lane[0];
     }
 
-    /// Once per row.
+    /// Calls f once per row.
     template <class F>
     void single(F f) const
     {
         f();
     }
 
-    /// Makes writes of the row visible to the whole row.
+    /// Makes writes of the row visible to all its threads.
     void sync() const {}
 
 private:
@@ -168,7 +169,7 @@ private:
     static constexpr int lanes = 32;
 };
 
-/// Arrays of a row for several loops; f takes their elements before those of `more`.
+/// Result of Row::keep(). A loop passes f the elements of these arrays before those of `more`.
 template <class T, int arrays>
 struct Kept {
     Row row;
@@ -180,7 +181,7 @@ struct Kept {
     {
         return sum_of(std::make_index_sequence<arrays>(), f);
     }
-    /// `to` may be one of the arrays; no other loop may follow then.
+    /// `to` may be one of the arrays; then no other loop over them may follow.
     template <class F, class... More>
     void map(F f, T* to, const More*... more) const
     {
@@ -200,16 +201,15 @@ private:
     }
 };
 
-/// Calls f without inlining. Inlined into loops, the compiler makes several versions of a body (peeled,
-/// unrolled, one per thread count) and may contract and reassociate them differently: bits would depend on
-/// the partition.
+/// Calls f without inlining it. Of an inlined body the compiler makes several versions (peeled, unrolled, one
+/// per thread count), which it may contract and reassociate differently: bits would depend on the partition.
 template <class F, class... Args>
 [[gnu::noinline]] void call_apart(const F& f, Args... args)
 {
     f(args...);
 }
 
-/// f(begin, end) on each thread's part of [0, n), split at multiples of `grain`.
+/// f(begin, end) on each thread, with its range of [0, n), split at multiples of `grain`.
 template <class F>
 void for_parts(const Exec& exec, const char* label, i64 n, i64 grain, F f)
 {
@@ -229,7 +229,7 @@ inline constexpr int columns_at_once = 16;
 /// Iterations of each() per row, if each iteration takes a loop.
 inline constexpr int loops_per_row = 4;
 
-/// f(row, r) for r in [0, rows), each of about `width` elements of T.
+/// f(row, r) for r in [0, rows). Only a device uses the argument without a name: the elements of T in a row.
 template <class T, class F>
 void for_rows(const Exec& exec, const char* label, i64 rows, i64, F f)
 {
@@ -252,7 +252,7 @@ void for_each_index(const Exec& exec, const char* label, i64 n, F f)
     for_parts(exec, label, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
-/// Row::map over [0, n) by all threads.
+/// Row::map() over [0, n) by all threads.
 template <class F, class To, class... In>
 void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
@@ -260,8 +260,8 @@ void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in
     for_parts(exec, label, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
-/// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of
-/// those. `apart`: elements between rows.
+/// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, which are then
+/// added. `apart`: elements between rows.
 template <class A, class F, class Store, class... In>
 void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64 apart, F f, Store store,
                  const In*... in)

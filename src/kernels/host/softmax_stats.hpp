@@ -1,12 +1,12 @@
 #pragma once
-// The maximum of a row and the sum of its exponentials. device/softmax_stats.hpp has the same function.
+// Log-sum-exp of a row. device/softmax_stats.hpp has the same function.
 #include "kernels/math.hpp"
 #include "row_parallel.hpp"
 
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// log(sum of exp(x[i])), stable; -inf if all x are -inf.
+/// log(sum of exp(x[i])) without overflow; -inf if all x are -inf.
 template <class T>
 Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
 {

@@ -106,7 +106,7 @@ void tile_product(const Row&, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, c
     i64 v = 0;
     for (; v + most <= registers; v += most)
         detail::strip_product<A, most>(m, k, a, am, ak, b + v * lanes, ldb, c + v * lanes, ldc, accumulate);
-    if constexpr (most * lanes > tile_lanes<A>) { // what is left of a strip
+    if constexpr (most * lanes > tile_lanes<A>) { // the remaining registers, fewer than a strip
         b += v * lanes;
         c += v * lanes;
         switch (registers - v) {

@@ -1,5 +1,5 @@
 #pragma once
-// Plain products on a device whose library is not installed: right, but far slower than a library's.
+// Plain products on a device whose library is not installed: correct, but far slower than a library.
 // device/hip/blas/multiply.hpp has the same functions.
 #include "kernels/gemm.hpp"
 #include "team.hpp"
@@ -9,7 +9,7 @@ inline namespace on_teams {
 
 namespace detail {
 
-/// Blocks of 4 x 4 results, each a sum in the order of k.
+/// Computes one block of 4 x 4 results per index, each a sum in the order of k.
 template <class In, class Out>
 struct MultiplyBlock {
     static constexpr int side = 4;
@@ -18,7 +18,7 @@ struct MultiplyBlock {
     const In *a, *b;
     Out* c;
     i64 m, n, k;
-    i64 am, ak, bk, bn; ///< strides of rows and columns
+    i64 am, ak, bk, bn; ///< elements between rows (am, bk) and columns (ak, bn) of op(A) and op(B)
     i64 stride_a, stride_b, stride_c, down, across;
     bool overwrite;
 
@@ -62,10 +62,10 @@ void multiply_as(const Exec& exec, const ProductShape& s, const void* a, const v
 
 } // namespace detail
 
-/// Scratch of multiply(), at most `most` bytes if that is possible.
+/// Bytes of scratch of multiply(), at most `most` if that is possible.
 inline Bytes multiply_scratch(const ProductShape&, Bytes) { return 0; }
 
-/// c = op(a) · op(b), or c += if not `overwrite`. Without epilogue and FP8; m, n, k > 0.
+/// c = op(a) · op(b), or c += op(a) · op(b) if not `overwrite`. Ignores epilogue and FP8. \pre m, n, k > 0
 inline void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
                      bool overwrite, Scratch)
 {

@@ -1,5 +1,6 @@
 #pragma once
-// Not called on spaces of the host. device/cuda and device/hip have the same function.
+// Exchange between neighbouring lanes, for execution spaces of the host, which never call it. device/cuda and
+// device/hip have the same function.
 #include <cstdint>
 
 namespace trivium::kernels {

@@ -26,12 +26,12 @@ TRV_HOST_DEVICE inline float fast_exp(float x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    // Because exponents -127 and 128 encode 0 and infinity.
+    // n = -127 gives 0 and n = 128 infinity: the encodings of these exponents.
     return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(n) + 127) << 23);
 }
 TRV_HOST_DEVICE inline float fast_exp2(float x) { return ::exp2f(x); }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
-// Compilers contract within an expression (Clang), or wherever no barrier prevents it (GCC).
+// Clang contracts (fuses multiply and add) within an expression, GCC wherever no barrier prevents it.
 #ifdef __clang__
 #define TRV_ROUNDED(a) a
 #else

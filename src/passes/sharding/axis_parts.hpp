@@ -1,6 +1,6 @@
 #pragma once
-// Mesh axes divided into parts, so that a reshape may shard several dimensions over one axis (Shardy's
-// sub-axes): "x:(2)4" is the part of size 4 of axis x below a major part of size 2.
+// Mesh axes divided into parts (Shardy's sub-axes), so that a reshape may shard several dimensions over one
+// axis: "x:(2)4" is the part of size 4 of axis x below a major part of size 2.
 #include "ir/graph.hpp"
 
 #include <algorithm>
@@ -16,33 +16,36 @@ inline bool holds(const PartList& list, PartId part)
     return std::find(list.begin(), list.end(), part) != list.end();
 }
 
-/// Whether some op has dimensions made of several factors, over which one axis may be divided.
+/// Whether some op has a dimension made of several factors (Factor::parts), over which an axis may be
+/// divided.
 bool any_composed(const Graph& graph);
 
-/// Every axis as a list of its parts. All parts of an axis multiply to its size; an axis that nothing divides
-/// is one part.
+/// Every axis of a mesh as a list of its parts, whose sizes multiply to its size; an axis that nothing
+/// divides is one part, an axis with one rank has none. The mesh must outlive this.
 class AxisParts {
 public:
     struct Part {
         int axis = 0;
-        i64 major = 1, size = 1; ///< product of the axis' parts before this one, and its own size
+        i64 major = 1, size = 1; ///< product of the sizes of the axis' parts before this one; its own size
     };
 
-    /// Divides the axes as the shardings of `graph` name them and, with `reshapes`, further into primes.
-    /// Throws UserError at a value whose sharding names a part that does not exist, or that overlaps another.
+    /// Divides the axes where sub-axes in the shardings of `graph` begin and end and, with `reshapes`,
+    /// further into primes. Throws UserError at a value or op whose sub-axis does not nest with another one.
+    /// \pre verify() accepts the graph
     AxisParts(const Graph& graph, bool reshapes);
-    /// The axes of a mesh, divided as `names` name them and, with `divide`, further into primes.
+    /// Divides the axes of `mesh` where the sub-axes `names` begin and end and, with `divide`, further into
+    /// primes. \pre they nest
     AxisParts(const Mesh& mesh, const std::vector<std::string>& names, bool divide);
 
     const Part& operator[](PartId part) const { return parts_[static_cast<std::size_t>(part)]; }
     std::size_t count() const { return parts_.size(); }
-    /// The parts of an axis, or of a part of one, by name. Empty for an axis with one rank.
+    /// The parts of the axis or sub-axis `name`, major first; empty for an axis with one rank.
     PartList parts_of(const std::string& name) const;
     PartList parts_of(const std::vector<std::string>& names) const;
-    /// The parts over whose axes `v` is in manual regions. Each rank along them has a tensor of its own, so
-    /// nothing that reads or makes it may be sharded over them.
+    /// The parts of the manual axes at `v` (manual_axes). Each rank along them has a tensor of its own, so no
+    /// op that reads or computes `v` may be sharded over them.
     PartList manual(ValueId v) const { return manual_.empty() ? PartList() : manual_[v.index()]; }
-    /// The shortest list of names: neighbouring parts become one.
+    /// The shortest list of names of axes and sub-axes: neighbouring parts of an axis become one name.
     std::vector<std::string> names_of(const PartList& parts) const;
 
 private:

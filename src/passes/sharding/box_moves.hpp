@@ -1,19 +1,21 @@
 #pragma once
-// Moves to boxes that are not shards: what windows and reshapes read and make.
+// Moves between shards and the other boxes that ops with windows and reshapes read and compute.
 #include "passes/moves.hpp"
 
 #include <functional>
 
 namespace trivium {
 
-/// The box of a tensor that each rank has, by its coordinates.
+/// The box of a tensor for the rank at the given coordinates.
 using BoxOf = std::function<Box(const Coordinates&)>;
 
-/// The part `need` of the local value x, which is the box `have`.
+/// The box `need` of the local value x, which is the box `have` of the same tensor. \pre `have` contains
+/// `need`
 ValueId sliced(Builder& builder, ValueId x, const Box& have, Box need);
 
-/// Each rank gets the box that it needs, from those that the ranks own along the axes of the dimensions in
-/// which some rank needs something else than it has. `x` is the value of the rank at `at`, sharded by `axes`.
+/// Appends one exchange, after which each rank has the box `needed`. `x` is the value of the rank at `at`,
+/// its box `owned`, sharded by `axes`. Ranks exchange along the axes of the dimensions in which some rank's
+/// boxes differ. Throws UserError as require_few().
 ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimAxes& axes, const BoxOf& owned,
                   const BoxOf& needed);
 

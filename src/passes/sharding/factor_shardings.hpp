@@ -1,6 +1,6 @@
 #pragma once
-// One op's tensors, with their axes by factor instead of by dimension: the state in which propagation
-// compares and extends them (Shardy: "propagate shardings along factors").
+// The shardings of one op's tensors by factor instead of by dimension, in which form propagation compares and
+// extends them (Shardy: "propagate shardings along factors").
 #include "ir/factors.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
@@ -11,33 +11,34 @@ struct ValueSharding {
     struct Dim {
         PartList axes;
         bool open = true;
-        int by = -1; ///< the op along which it got its last axis; -1: given, or none
+        int by = -1; ///< index of the op along which it got its last axis; -1: given, or none
     };
     std::vector<Dim> dims;
-    PartList blocked; ///< parts that must not shard it
+    PartList blocked; ///< parts that must not shard the value
 
     bool sharded() const;
 };
 
-/// One tensor of an op.
+/// The sharding of one tensor of an op, by factor.
 class FactorShardings {
 public:
-    /// All must outlive it.
+    /// `shape`, `sharding` and `parts` must outlive this.
     FactorShardings(const FactorRule& rule, const FactorList& dims, const Shape& shape,
                     const ValueSharding& sharding, const AxisParts& parts);
 
-    /// The axes that shard the factor here; null if the tensor does not have it.
+    /// The axes that shard the factor in this tensor; null if the tensor does not have it.
     const PartList* axes_of(int factor) const;
     /// Elements of the tensor.
     i64 elements() const { return element_count(shape_); }
-    /// The longest beginning of `axes` that may shard the factor here; empty unless it extends what does.
+    /// The longest prefix of `axes` that may shard the factor in this tensor; empty unless it extends
+    /// axes_of().
     PartList admissible(int factor, const PartList& axes) const;
     /// Takes over admissible(factor, axes).
     void extend(int factor, const PartList& axes);
-    /// `axes`, or what shards the factor here if that is the beginning of `axes`.
+    /// axes_of(factor) if it is a proper prefix of `axes`, otherwise `axes`.
     PartList shorter(int factor, const PartList& axes) const;
     bool changed() const { return changed_; }
-    /// Writes the axes by dimension; whether any dimension changed. `by`: the op.
+    /// Writes the axes to the dimensions of `sharding`; returns whether any changed. `by`: index of the op.
     bool write(ValueSharding& sharding, int by) const;
 
 private:
@@ -50,7 +51,7 @@ private:
     };
     const Entry* find(int factor) const;
     bool uses(PartId part, int but_factor) const;
-    /// The beginning of `axes` that this factor may have, regardless of the others.
+    /// The prefix of `axes` that this factor may have, regardless of the other factors.
     PartList within(const Entry& entry, const PartList& axes) const;
 
     std::vector<Entry> entries_; ///< by dimension, major first
@@ -60,13 +61,15 @@ private:
     bool changed_ = false;
 };
 
-/// The axes on which all tensors agree along a factor, as far as propagation may carry them forward (from
-/// operands) and backward: the longest list of which every tensor has a beginning.
+/// The axes on which all tensors agree along a factor: the longest list of which every tensor has a prefix.
+/// If propagation goes only `forward` (from operands) or `backward`, the receiving tensors can only shorten
+/// it.
 PartList compatible_axes(int factor, const std::vector<FactorShardings>& operands,
                          const std::vector<FactorShardings>& results, bool forward, bool backward);
 
-/// The order in which factors get an axis that several could use: from the largest tensor that has it first,
-/// element-wise the most sharded factor first, then by tensor and factor (Shardy's aggressive strategy).
+/// The order in which factors get an axis that several could use: the factor whose axes the largest tensor
+/// has first; of an element-wise op, then the most sharded one; then by tensor and factor (Shardy's
+/// aggressive strategy).
 std::vector<int> factor_order(const FactorRule& rule, bool elementwise, const std::vector<PartList>& axes,
                               const std::vector<FactorShardings>& operands,
                               const std::vector<FactorShardings>& results, const AxisParts& parts);

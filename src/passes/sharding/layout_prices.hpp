@@ -1,5 +1,6 @@
 #pragma once
-// Layouts by number, and what it costs to bring a value from one to another: for passes that compare many.
+// Numbers layouts, and remembers the price of moving a value from one to another, for passes that compare
+// many.
 #include "passes/sharding/pricing.hpp"
 
 #include <map>
@@ -9,19 +10,21 @@ namespace trivium {
 
 class LayoutPrices {
 public:
+    /// `graph` and `parts` must outlive this.
     LayoutPrices(const Graph& graph, const AxisParts& parts, const WorkPrices& work)
         : g_(graph), pricing_(graph, parts, work), shape_of_(graph.values.size(), -1)
     {
     }
 
-    /// The number of a layout; equal layouts have the same.
+    /// The number of `layout`; equal layouts have the same number.
     int number(const Layout& layout);
     const Layout& layout(int number) const { return layouts_[static_cast<std::size_t>(number)]; }
     /// The number of the layout without its partial sums.
     int without_partial(int number) { return this->number({layout(number).axes, {}}); }
-    /// Bytes that a rank sends to bring v from one layout to the axes of another (Pricing::bytes_moved).
+    /// Bytes that a rank sends to move v from layout `from` to the axes of layout `to`
+    /// (Pricing::bytes_moved).
     double bytes(int from, int to, ValueId v, bool sums_wait);
-    /// Bytes of the largest shard.
+    /// Bytes of the largest shard of v in layout `number`.
     double size(int number, ValueId v);
     Pricing& pricing() { return pricing_; }
 

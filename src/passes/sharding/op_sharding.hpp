@@ -9,54 +9,54 @@
 
 namespace trivium {
 
-/// The most ranks along which an op's boxes may differ from shards: each is computed, and named in an
-/// exchange.
+/// Most ranks along which an op's boxes may differ from shards: an exchange lists the boxes of each.
 inline constexpr i64 max_box_ranks = 16'384;
 
-/// The axes that shard each factor of an op, major first.
+/// By factor of an op's rule: the axes that shard it, major first.
 using Assignment = std::vector<PartList>;
 
-/// The axis over which `v` is annotated as partial, but not in `layout`; "" if there is none.
+/// An axis over which `v` is annotated as partial but `layout` is not; "" if there is no such axis.
 std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout);
 
+/// Not thread-safe, even where const: it caches.
 class OpSharding {
 public:
-    /// All must outlive it.
+    /// `graph`, `op` and `parts` must outlive this. No factor is sharded over `stage_axis`.
     OpSharding(const Graph& graph, const Op& op, const AxisParts& parts, std::string stage_axis);
 
     const FactorRule& rule() const { return rule_; }
 
-    /// For each axis, the factors that it could shard: those that it shards in some operand or result; -1:
-    /// none.
+    /// For each axis part, the factors that it could shard: -1 (none), those that it shards in some operand
+    /// or result and, if it shards a replicated factor there, others.
     const std::vector<std::pair<PartId, std::vector<int>>>& options() const { return options_; }
-    /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
-    /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
+    /// The assignment that follows from a factor (or -1) for each of options(), with the axes of a factor in
+    /// the order of some operand or result, otherwise fastest first. Nothing if the op cannot run with it.
     std::optional<Assignment> assignment(const std::vector<int>& factors) const;
-    /// All assignments, each way to choose from options(): at least one, unless a result is annotated as
-    /// partial. Of an op with very many, those in which most axes shard what they shard in some tensor, and
-    /// the one without axes.
+    /// The assignments for all ways to choose from options(): at least one, unless a result is annotated as
+    /// partial. If they are very many, those in which most axes shard a factor that they shard in some
+    /// tensor, and the one without axes.
     std::vector<Assignment> assignments() const;
-    /// The same with each axis on any factor that may be sharded, also where it shards no tensor of the op
-    /// yet. Just assignments() if these would be more than `most`.
+    /// As assignments(), but each axis may shard any factor that may be sharded. assignments() if these ways
+    /// would be more than `most`.
     std::vector<Assignment> all_assignments(std::size_t most) const;
-    /// The assignment by which operand 0 has these axes. Nothing if it cannot.
+    /// The assignment with operand_axes(0) == operand. Nothing if the op cannot run with it.
     std::optional<Assignment> assignment_like(const DimAxes& operand) const;
 
     DimAxes operand_axes(std::size_t i, const Assignment& assignment) const;
     Layout result_layout(std::size_t r, const Assignment& assignment) const;
 
-    /// What the rank at `at` reads of operand i, and computes of result r.
+    /// The box of operand i that the rank at `at` reads, and the box of result r that it computes.
     Box operand_box(std::size_t i, const Assignment& assignment, const Coordinates& at) const;
     Box result_box(std::size_t r, const Assignment& assignment, const Coordinates& at) const;
     /// Whether some rank's box of the operand or result differs from its shard by operand_axes() or
-    /// result_layout(): a window that reads its neighbours' elements, factors that do not divide evenly.
+    /// result_layout(): a window that reads elements of neighbours, factors that do not divide evenly.
     bool irregular_operand(std::size_t i, const Assignment& assignment) const;
     bool irregular_result(std::size_t r, const Assignment& assignment) const;
-    /// operand_axes() without the dimensions in which they differ.
+    /// operand_axes(), without axes in the irregular dimensions.
     DimAxes regular_axes(std::size_t i, const Assignment& assignment) const;
 
     IndexRange range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const;
-    /// The op of the rank at `at`, but for its operands and results.
+    /// The op of the rank at `at`, with the operands and results of the op of all ranks.
     Op local_op(const Assignment& assignment, const Coordinates& at) const;
 
 private:
@@ -79,9 +79,9 @@ private:
     FactorRule rule_;
     bool composed_ = false; ///< some dimension is made of factors
     bool pinned_ = false;   ///< some factor has given axes
-    /// Whether a dimension of an extent is irregular, by the axes of the factors that it is made of.
+    /// irregular() by dimension, extent, and the axes of the dimension's factors.
     mutable std::map<std::tuple<int, i64, Assignment>, bool> irregular_;
-    /// The axes of each factor by the sharding of each operand, then of each result.
+    /// By operand, then by result: the axes of each factor according to the tensor's sharding.
     std::vector<Assignment> by_tensor_;
     Options options_;
 };

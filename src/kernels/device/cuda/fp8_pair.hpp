@@ -1,5 +1,5 @@
 #pragma once
-// Two numbers as bytes of FP8, with one instruction. portable/fp8_pair.hpp has the same function.
+// Two numbers as FP8 bytes, with one instruction. portable/fp8_pair.hpp has the same function.
 #include "kernels/fp8.hpp"
 
 #include <Kokkos_Core.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// The functions that math.hpp declares, by NVIDIA's instructions: they have exp2, so expf needs no branches,
-// and a reciprocal. Part of math.hpp. The host's forms are compiled, never run.
+// The functions that math.hpp declares, for NVIDIA devices, which have instructions for exp2 (so expf has no
+// branches) and for the reciprocal. Part of math.hpp. The host versions are compiled, but never run.
 #include "base/bf16.hpp"
 
 #include <math.h>

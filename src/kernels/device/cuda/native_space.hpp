@@ -1,5 +1,5 @@
 #pragma once
-// The stream of Kokkos' execution space. hip/native_space.hpp has the same functions.
+// Kokkos' execution space on a CUDA stream (void*). hip/native_space.hpp has the same functions.
 #include <Kokkos_Core.hpp>
 #include <cuda_runtime_api.h>
 

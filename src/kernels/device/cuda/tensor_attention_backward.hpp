@@ -1,9 +1,9 @@
 #pragma once
 // Internal: the gradient of attention on tensor cores, in three kernels without atomics, so that every run
-// gives the same bits: statistics of the rows; dk and dv, where a block owns keys and iterates over the rows
-// that see them; dq, where a block owns rows and iterates over the keys that they see. FlashAttention-2 (Dao
-// 2023) computes the last two together, with atomics on dq; separate kernels need two more products (7
-// instead of 5).
+// gives the same bits. They compute statistics of the rows; dk and dv, where a block owns keys and iterates
+// over the rows that see them; dq, where a block owns rows and iterates over the keys that they see.
+// FlashAttention-2 (Dao 2023, algorithm 2) computes dk, dv and dq together, with atomics on dq; separate
+// kernels need 7 products instead of 5.
 #include "tensor_attention_forward.hpp"
 
 namespace trivium::kernels {
@@ -11,9 +11,9 @@ namespace trivium::kernels {
 struct BackwardCall {
     TensorShape shape;
     AttentionGrad<bf16> args;
-    float* statistics; ///< [groups, padded rows, 2]: lse * log2 e, and delta = sum over e of dout * o
-    u32 row_blocks;    ///< per group in query_gradient()
-    u32 key_blocks;    ///< per group in key_gradient()
+    float* statistics; ///< [groups, padded_rows, 2]: lse * log2 e, and delta = sum over e of dout * o
+    u32 row_blocks;    ///< blocks per group in query_gradient()
+    u32 key_blocks;    ///< blocks per group in key_gradient()
 
     TRV_HOST_DEVICE u64 statistics_at(u32 group, u32 row) const
     {
@@ -21,12 +21,12 @@ struct BackwardCall {
     }
 };
 
-/// Threads per block of row_statistics(), 8 per row.
+/// Threads and rows per block of row_statistics(): 8 threads per row.
 inline constexpr int statistics_threads = 256;
 inline constexpr int statistics_block = statistics_threads / 8;
 static_assert(statistics_rows % statistics_block == 0);
 
-/// Registers per thread: dk and dv 2 m dim, scores and their gradients m step; 192 here.
+/// Registers per thread: m dim for dk and dv, m step for scores and their gradients; at most 192 in total.
 template <int Dim, int M, int Warps, int Step>
 struct KeyGradientBlocks : BlockForm<Dim, M, Warps, Step> {
     using Base = BlockForm<Dim, M, Warps, Step>;
@@ -34,7 +34,7 @@ struct KeyGradientBlocks : BlockForm<Dim, M, Warps, Step> {
     static constexpr u32 statistics_bytes = Base::step * 8;
     static constexpr u32 stage_bytes = 2 * Base::step_bytes + statistics_bytes;
     static constexpr u32 shared_bytes =
-        2 * Base::rows_bytes + 2 * stage_bytes; ///< k, v; two buffers of q, dout, statistics
+        2 * Base::rows_bytes + 2 * stage_bytes; ///< k and v; two buffers of q, dout and statistics
 };
 template <int Dim>
 struct KeyGradientForm : KeyGradientBlocks<Dim, 1, 8, 64> {
@@ -46,19 +46,20 @@ template <>
 struct KeyGradientForm<32> : KeyGradientBlocks<32, 2, 4, 32> {
 };
 
-/// Registers per thread: dq m dim / 2, scores and their gradients m step; 192 here.
+/// Registers per thread: m dim / 2 for dq, m step for scores and their gradients; at most 192 in total.
 template <int Dim, int Step>
 struct QueryGradientBlocks : BlockForm<Dim, 2, 4, Step> {
     using Base = BlockForm<Dim, 2, 4, Step>;
     static constexpr int blocks = 2;
     static constexpr u32 shared_bytes =
-        2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q, dout; two buffers of k and v
+        2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q and dout; two buffers of k and v
 };
 template <int Dim>
 struct QueryGradientForm : QueryGradientBlocks<Dim, Dim <= 64 ? 64 : 32> {
 };
 
-/// Statistics of statistics_block rows. Those past the end have probability 0: lse = +inf.
+/// One block: statistics of statistics_block rows. Rows past the end get lse = +inf, so their probabilities
+/// are 0.
 template <int Dim, class Block>
 TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
 {
@@ -89,9 +90,9 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
     }
 }
 
-/// One block: dk and dv of Form::rows keys. Scores are [key, query], so the probabilities are directly the
-/// left operand of dv += p^T dout, and their gradients that of dk += ds^T q. The first keys, which most rows
-/// see, come first.
+/// One block: dk and dv of Form::rows keys. Scores are transposed, [key, query], so p^T and ds^T are already
+/// the left operands of dv += p^T dout and dk += ds^T q. The blocks of the first keys, which most rows see,
+/// come first.
 template <class Form, class Block>
 TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
 {
@@ -188,7 +189,7 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
                     shape.kv_len, [&](u32 at) { return at * shape.dv; });
 }
 
-/// One block: dq of Form::rows queries of a group, in the order of attention_forward().
+/// One block: dq of Form::rows rows of a group. Blocks are ordered as in attention_forward().
 template <class Form, class Block>
 TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
 {

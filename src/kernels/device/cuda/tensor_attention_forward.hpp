@@ -1,5 +1,5 @@
 #pragma once
-// Internal: attention forward on tensor cores: FlashAttention-2 (Dao 2023).
+// Internal: the forward pass of attention on tensor cores: FlashAttention-2 (Dao 2023, algorithm 1).
 #include "tensor_attention_tiles.hpp"
 
 namespace trivium::kernels {
@@ -7,17 +7,17 @@ namespace trivium::kernels {
 struct ForwardCall {
     TensorShape shape;
     const bf16 *q_bsgre, *k_btge, *v_btge;
-    const std::int32_t* start; ///< null: 0
+    const std::int32_t* start; ///< query i sees the keys t <= *start + i; null: 0
     bf16* o_bsgre;
     float* lse_bgrs;
-    u32 row_blocks; ///< per group
+    u32 row_blocks; ///< thread blocks per group
 
     TRV_HOST_DEVICE u32 first() const { return start ? static_cast<u32>(*start) : 0; }
 };
 
 /// 128 rows by 64 keys: with 32 rows per warp, a fragment of K or V serves two products, so shared memory
-/// (128 B per clock) keeps up with the tensor cores. o needs `dim` registers, the scores 64. Two blocks share
-/// a multiprocessor, so one multiplies while the other computes exponentials.
+/// (128 B per clock) keeps up with the tensor cores. Per thread, o needs `dim` registers, the scores 64. Two
+/// blocks share a multiprocessor, so one multiplies while the other computes exponentials.
 template <int Dim>
 struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
     using Base = BlockForm<Dim, 2, 4, 64>;
@@ -26,8 +26,8 @@ struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
         Base::rows_bytes + 4 * Base::step_bytes; ///< q, and two buffers of k and v
 };
 
-/// Masks with -inf: rows before s * q_per_kv do not see key first + s. The scores' first row and key are
-/// those of the warp and the tile.
+/// Masks with -inf: rows before s * q_per_kv do not see key first + s. `score` begins at row `warp_row` and
+/// key `key`.
 template <int M, int N>
 TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32 key, u32 lane,
                           Piece<M, N>& score)
@@ -48,8 +48,8 @@ TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32
     }
 }
 
-/// Online softmax: scores become exp(scale (score - row_max)); `unit` is scale * log2 e. The row_sum of a row
-/// is distributed over 4 lanes.
+/// Online softmax: scores become exp(scale (score - row_max)), and row_sum and o are rescaled. `unit` is
+/// scale * log2 e. Each of 4 lanes has a partial row_sum of a row.
 template <int M, int N, int D, class Block>
 TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&row_max)[M][2],
                                 float (&row_sum)[M][2], Piece<M, D>& o)
@@ -83,8 +83,8 @@ TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, fl
     }
 }
 
-/// One block: Form::rows queries of a group. The last queries, which see most keys, come first. The blocks of
-/// a group are consecutive, so its keys stay in the L2 cache.
+/// One block: Form::rows rows of a group. The blocks of the last rows, which see most keys, come first. The
+/// blocks of a group are consecutive, so its keys stay in the L2 cache.
 template <class Form, class Block>
 TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
 {
@@ -97,7 +97,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const u32 q_tile = 0, stages = Form::rows_bytes;
     const u32 own_tile = q_tile + warp * Form::warp_rows * dim * 2;
 
-    // All rows see the keys before `all`; some row sees those before `seen`.
+    // All rows see the keys before `all`; the last row sees the keys before `seen`.
     const u32 first = call.first(),
               last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
     const u32 all = first + shape.q_per_kv.quotient(row0) + 1,

@@ -1,14 +1,14 @@
 #pragma once
 // Internal: tiles of attention on tensor cores, in shared memory and in registers.
 //
-// The queries of a (batch, kv head), its "group", are one list of rows, row i being query i / q_per_kv of the
-// head i % q_per_kv: a block uses the same keys for all heads of the group, and grouped queries need no
-// special code.
+// The queries of one batch element and kv head, a "group", are one list of rows: row i is query
+// i / q_per_kv of head i % q_per_kv. So a block uses the same keys for all heads of the group, and grouped
+// queries need no special code.
 //
 // A tile [rows, dim] of bf16 is stored in shared memory row by row, in chunks of 16 B that are permuted
-// (swizzled) within a row, so that the 8 rows of an ldmatrix matrix are in different banks. Products are of
-// 16 x 8 pieces (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l
-// / 4 + 8 of each, c[0], c[1] and c[2], c[3].
+// (swizzled) within a row, so that the 8 rows of an ldmatrix matrix are in different banks. Products
+// accumulate in fragments of 16 x 8 (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of
+// row l / 4, in c[0] and c[1], and of row l / 4 + 8, in c[2] and c[3].
 #include "kernels/attention.hpp"
 #include "tensor_block.hpp"
 
@@ -36,6 +36,7 @@ struct Divider {
 /// The rows of a group's statistics are padded to a multiple of this, so that tiles are complete.
 inline constexpr i64 statistics_rows = 64;
 
+/// Largest stride between tokens, in elements.
 inline i64 widest_row(const AttentionShape& shape)
 {
     const AttentionRows s = shape.strides();
@@ -53,7 +54,7 @@ inline bool fits_tensor_attention(const AttentionShape& shape)
                most;
 }
 
-/// The shape for the kernels, of one that fits_tensor_attention() accepts.
+/// An AttentionShape for the kernels, with strides in elements. \pre fits_tensor_attention(shape)
 struct TensorShape {
     explicit TensorShape(const AttentionShape& shape)
         : q_len(static_cast<u32>(shape.q_len)), kv_len(static_cast<u32>(shape.kv_len)),
@@ -70,7 +71,7 @@ struct TensorShape {
     {
     }
 
-    /// Offset of a group in q_bsgre, and of row i within it; `stride`: that of the tensor.
+    /// Offset of a group in q_bsgre, and of a row within the group. `stride`: between tokens.
     TRV_HOST_DEVICE u64 queries_of(u32 group, u32 stride) const
     {
         const u64 b = group / kv_heads, g = group % kv_heads;
@@ -87,7 +88,7 @@ struct TensorShape {
         const u64 b = group / kv_heads, g = group % kv_heads;
         return b * kv_len * stride + g * dim;
     }
-    /// Offset of row i of a group in lse_bgrs.
+    /// Offset of a row of a group in lse_bgrs.
     TRV_HOST_DEVICE u64 lse_at(u32 group, u32 row) const
     {
         const u32 s = q_per_kv.quotient(row);
@@ -99,12 +100,12 @@ struct TensorShape {
     u32 rows, padded_rows; ///< per group
     Divider q_per_kv;
     u32 dim;
-    u32 o;                   ///< elements between the tokens of o and dout
-    u32 q, k, v, dq, dk, dv; ///< of each other tensor
+    u32 o;                   ///< stride between the tokens of o and dout
+    u32 q, k, v, dq, dk, dv; ///< stride between the tokens of each other tensor
     float scale;
 };
 
-/// Tiling of a kernel: `m` times 16 rows per warp, iterating over the other side in steps of `step`.
+/// Tiling of a kernel: `warps` warps of 16 m rows, iterating over the other sequence in steps of `step`.
 template <int Dim, int M, int Warps, int Step>
 struct BlockForm {
     static_assert(Dim % 16 == 0 && Step % 16 == 0);
@@ -122,19 +123,20 @@ TRV_HOST_DEVICE constexpr u32 swizzle(u32 row)
     constexpr u32 chunks = Dim / 8;
     return chunks % 8 == 0 ? row & 7 : chunks % 4 == 0 ? row >> 1 & 3 : row >> 2 & 1;
 }
+/// Byte offset of that chunk in its tile.
 template <int Dim>
 TRV_HOST_DEVICE constexpr u32 chunk_at(u32 row, u32 chunk)
 {
     return (row * (Dim / 8) + (chunk ^ swizzle<Dim>(row))) * 16;
 }
 
-/// The row of 16 bytes that a lane passes to ldmatrix.x4, for 16 x 16 pieces of a tile.
+/// The row of 16 bytes that a lane passes to ldmatrix.x4, for 16 x 16 blocks of a tile.
 template <int Dim>
 class Pieces {
 public:
-    /// In the register order of A: down, then right. Transposed: B if the tile is [k, n].
+    /// Register order of operand A: down, then right. With load_transposed(): operand B of a tile [k, n].
     static TRV_DEVICE Pieces down(u32 tile, u32 lane) { return {tile, lane & 15, lane >> 4}; }
-    /// Right, then down: B if the tile is [n, k].
+    /// Right, then down: operand B of a tile [n, k].
     static TRV_DEVICE Pieces right(u32 tile, u32 lane)
     {
         return {tile, (lane & 7) + (lane >> 4) * 8, lane >> 3 & 1};
@@ -153,7 +155,7 @@ private:
     u32 row_, turn_;
 };
 
-/// [16 m, 8 n] f32 in the registers of a warp.
+/// [16 M, 8 N] f32 in the registers of a warp.
 template <int M, int N>
 struct Piece {
     float c[M][N][4];
@@ -181,7 +183,7 @@ struct Piece {
     }
 };
 
-/// c[16 m, 8 n] = a[16 m, dim] b[8 n, dim]^T, both in shared memory.
+/// c[16 M, 8 N] = a[16 M, Dim] b[8 N, Dim]^T; a and b are in shared memory.
 template <int Dim, int M, int N, class Block>
 TRV_DEVICE void product_of_rows(Block& block, const Pieces<Dim>& a, const Pieces<Dim>& b, Piece<M, N>& c)
 {
@@ -205,7 +207,7 @@ TRV_DEVICE void product_of_rows(Block& block, const Pieces<Dim>& a, const Pieces
     }
 }
 
-/// c[16 m, dim] += bf16(a[16 m, 8 k]) b[8 k, dim]: the registers of a are already in operand layout.
+/// c[16 M, Dim] += bf16(a[16 M, 8 K]) b[8 K, Dim]: the registers of a already have operand layout.
 template <int Dim, int M, int K, class Block>
 TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim>& b, Piece<M, Dim / 8>& c)
 {
@@ -233,7 +235,7 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
 }
 
 /// Starts copying rows [first, first + Rows) of each tensor into consecutive tiles, with zeros from row `end`
-/// on. Row i is at from + at(i).
+/// on. Row i is at from + at(i). Block::commit() and wait() complete the copies.
 template <class Form, int Rows, class Block, class At, class... Tensors>
 TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Tensors... from)
 {
@@ -249,8 +251,8 @@ TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Te
     }
 }
 
-/// Stores a warp's rows through its part `tile` of shared memory: rows [first, ...) below `end` to `to` +
-/// at(row).
+/// Stores c, a warp's rows from `first` on, as bf16: each row below `end` to `to` + at(row). The buffer is
+/// the warp's own shared memory at `tile`.
 template <int Dim, int M, class Block, class At>
 TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, bf16* to, u32 first, u32 end,
                            At at)

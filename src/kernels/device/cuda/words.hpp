@@ -1,6 +1,6 @@
 #pragma once
-// Wide stores, one instruction each (the compiler does not merge those of single elements), and how loops
-// unroll. portable/words.hpp and tests/kernels/teams/words.hpp have the same names.
+// Wide stores of one instruction each (the compiler does not merge stores of single elements), and unrolling
+// of loops. portable/words.hpp and tests/kernels/teams/words.hpp have the same names.
 #include "kernels/device/pack_words.hpp"
 
 #ifdef __CUDA_ARCH__

@@ -1,5 +1,5 @@
 #pragma once
-// The functions that math.hpp declares, by AMD's instructions. Part of math.hpp.
+// The functions that math.hpp declares, for AMD devices. Part of math.hpp.
 #include "base/bf16.hpp"
 
 #include <math.h>
@@ -9,7 +9,7 @@ namespace trivium::kernels {
 TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
 TRV_HOST_DEVICE inline float fast_exp2(float x) { return ::exp2f(x); }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
-// Clang fuses what the pragma does not forbid.
+// Otherwise Clang may fuse the addition with a caller's multiplication.
 TRV_HOST_DEVICE inline float add_rounded(float a, float b)
 {
 #pragma clang fp contract(off)

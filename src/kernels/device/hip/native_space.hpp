@@ -1,5 +1,5 @@
 #pragma once
-// The stream of Kokkos' execution space. cuda/native_space.hpp has the same functions.
+// Kokkos' execution space on a HIP stream (void*). cuda/native_space.hpp has the same functions.
 #include <Kokkos_Core.hpp>
 #include <hip/hip_runtime_api.h>
 

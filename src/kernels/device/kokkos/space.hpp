@@ -1,5 +1,5 @@
 #pragma once
-// Internal: Kokkos' execution space behind an Exec.
+// Internal: the Kokkos execution space of an Exec.
 #include "base/check.hpp"
 #include "kernels/device/vendor.hpp"
 #include "kernels/exec.hpp"
@@ -13,7 +13,7 @@ inline namespace on_teams {
 
 using DeviceSpace = Kokkos::DefaultExecutionSpace;
 
-/// Whether it is a device; in tests it is a space of the host.
+/// Whether DeviceSpace is a device; in tests it is a host space.
 inline constexpr bool space_is_device = !std::is_same_v<DeviceSpace, Kokkos::DefaultHostExecutionSpace>;
 
 inline DeviceSpace space_of(const Exec& exec)
@@ -29,10 +29,10 @@ auto sent_with_launch(const Policy& policy)
     return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
-/// Size limit of such functors, in bytes: the arguments of a launch are 4 KB, and Kokkos adds its own.
+/// Maximum bytes of such a functor: the arguments of a launch are 4 KB, Kokkos' own included.
 inline constexpr std::size_t largest_functor = 3840;
 
-/// Kokkos' exceptions as IoError.
+/// Calls f(), which enqueues `label`. \throws IoError if that fails or the device has failed before
 template <class F>
 void launched(const char* label, const F& f)
 {

@@ -1,7 +1,7 @@
 #pragma once
 // A team: lanes that share memory and barriers. The number of lanes depends on a kernel's sizes alone, and so
-// do its bits. On a device every thread is a lane; a host space has fewer threads, each of which works for
-// several lanes. tests/kernels/teams/team.hpp has the same names for lanes that take turns.
+// do the bits of its results. On a device every thread is a lane; a host space has fewer threads, each of
+// which works for several lanes. tests/kernels/teams/team.hpp has the same names for threads that take turns.
 #include "base/check.hpp"
 #include "kernels/device/kokkos/space.hpp"
 #include "native_lanes.hpp"
@@ -12,7 +12,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// One thread's view of its team. "All": all threads of the team must call it.
+/// One thread's view of its team. "All:" marks functions that all threads of the team must call.
 class Team {
 public:
     static constexpr int most = 512;     ///< lanes; their number is a power of two, at least `fewest`
@@ -22,17 +22,18 @@ public:
 
     /// Neighbouring lanes of a device that exchange values without shared memory.
     static constexpr int neighbours = 32;
-    /// Shared memory that join() needs, and number() on a host.
+    /// Shared memory of join(), and on a host of number().
     static constexpr Bytes joining_on_device = 2 * most / neighbours * 16;
     static constexpr Bytes joining_bytes = space_is_device ? joining_on_device : 2 * most * 16;
-    /// Of Kokkos' scratch; on a host both levels are the same memory, and the first one is only 32 KiB.
+    /// Level of Kokkos' scratch. On a host both levels are the same memory, and level 0 has only 32 KiB.
     static constexpr int scratch_level = space_is_device ? 0 : 1;
 
-    /// Alignment of shared memory, for which a launch asks for as many bytes more: Kokkos' scratch begins
-    /// anywhere.
+    /// Alignment of shared memory. A launch asks for as many bytes more, because Kokkos' scratch is not
+    /// aligned.
     static constexpr Bytes alignment = 16;
 
-    /// Of a launch: what a device has without asking for more, less Kokkos' own for reductions.
+    /// Maximum bytes of a launch: the default limit of devices, less the bytes of join(), alignment and
+    /// Kokkos.
     static constexpr Bytes largest_shared(int lanes)
     {
         return (Bytes{48} << 10) - joining_on_device - alignment - Bytes{8} * (lanes + 2);
@@ -53,7 +54,7 @@ public:
     /// The shared memory of the launch, aligned to 16 bytes.
     KOKKOS_FUNCTION char* shared() const { return shared_ + joining_bytes; }
 
-    /// f(lane) for the lanes of this thread.
+    /// Calls f(lane) for the lanes of this thread.
     template <class F>
     KOKKOS_FUNCTION void each_lane(F f) const
     {
@@ -65,7 +66,7 @@ public:
     }
 
     /// All: of(lane) of every lane, joined in an order that depends on their number alone. All get the
-    /// result. `none` is neutral; A has at most 16 bytes.
+    /// result. `none` is neutral; A has at most 16 bytes, a multiple of 4.
     template <class A, class F, class Join>
     KOKKOS_FUNCTION A join(A none, F of, Join joined) const
     {
@@ -97,8 +98,8 @@ public:
         return join(
                    0, [&](int lane) { return of(lane) ? 1 : 0; }, [](int a, int b) { return a | b; }) != 0;
     }
-    /// All: f(lane, before) for the lanes of this thread, `before` being the sum of count(l) over the lanes
-    /// before; after all threads have called this. Returns the sum over all lanes.
+    /// All: an exclusive prefix sum. Calls f(lane, sum of count(l) over l < lane) for the lanes of this
+    /// thread, after all threads have counted. Returns the sum over all lanes.
     template <class Count, class F>
     KOKKOS_FUNCTION int number(Count count, F f) const
     {
@@ -118,7 +119,7 @@ public:
     }
 
 private:
-    /// of_lane_xor() of a value of several words.
+    /// of_lane_xor() for a value of several words.
     template <class A>
     KOKKOS_FUNCTION static A from_lane_xor(const A& value, int mask)
     {
@@ -132,13 +133,13 @@ private:
         return __builtin_bit_cast(A, words);
     }
 
-    /// Two arrays in turn: a fast thread may write again while a slow one still reads.
+    /// Two arrays in turn: a fast thread may write one while a slow thread still reads the other.
     template <class A>
     KOKKOS_FUNCTION A* next_parts() const
     {
         return reinterpret_cast<A*>(shared_ + (turn_ ^= 1) * (joining_bytes / 2));
     }
-    /// of(lane) of every lane.
+    /// All: of(lane) of every lane.
     template <class A, class F>
     KOKKOS_FUNCTION const A* exchanged(F of) const
     {
@@ -171,8 +172,8 @@ struct RunTeam {
 
 } // namespace detail
 
-/// f(team, index) for index in [0, teams), each by a team of `lanes` lanes with `shared` bytes of shared
-/// memory.
+/// Enqueues f(team, index) for index in [0, teams), each on a team of `lanes` lanes with `shared` bytes of
+/// shared memory. \pre `lanes` is a power of two in [Team::fewest, Team::most]
 template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, const F& f, Bytes shared = 0)
 {
@@ -197,7 +198,7 @@ void launch_teams(const Exec& exec, const char* label, i64 teams, int lanes, con
     launched(label, [&] { Kokkos::parallel_for(label, sent_with_launch(policy), kernel); });
 }
 
-/// f(i) for i in [0, n).
+/// Enqueues f(i) for i in [0, n).
 template <class F>
 void launch_range(const Exec& exec, const char* label, i64 n, const F& f)
 {

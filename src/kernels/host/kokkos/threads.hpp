@@ -1,5 +1,5 @@
 #pragma once
-// Threads of the host by Kokkos' parallel host space. openmp/threads.hpp has the same names.
+// Threads of the host by Kokkos' parallel host space. See openmp/threads.hpp, which has the same names.
 #include "kernels/host/kernel_scope.hpp"
 
 #include <thread>
@@ -7,13 +7,14 @@
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// The thread that started Kokkos: its pool serves this one alone. Others (the ranks of a test) work alone.
+/// The thread that initialised Kokkos, whose pool serves only this thread. on_threads() on any other thread
+/// (a rank of a test) uses that thread alone.
 inline std::thread::id starter;
 
 inline void start_kokkos(int threads)
 {
     starter = std::this_thread::get_id();
-    // Its warnings are about the pinning of threads, which is the launcher's.
+    // Kokkos warns about the pinning of threads, which the launcher decides.
     Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(threads).set_disable_warnings(true));
 }
 

@@ -9,7 +9,7 @@
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// Starts Kokkos, whose parallel host space (if it has one) gets `threads` threads.
+/// Initialises Kokkos, whose parallel host space (in builds with one) gets `threads` threads.
 inline void start_kokkos(int)
 {
     if constexpr (KOKKOS_VERSION < 30700) // under the variable's former name
@@ -18,8 +18,8 @@ inline void start_kokkos(int)
     Kokkos::initialize();
 }
 
-/// f(self, count) for self in [0, count), count <= threads, concurrently; for Kokkos' tools it is the kernel
-/// `label`. There may be fewer threads than calls: they must not wait for each other.
+/// Calls f(self, count) for self in [0, count), count <= threads, concurrently; Kokkos' tools see them as one
+/// kernel `label`. Calls must not wait for each other, because fewer threads may run them.
 template <class F>
 void on_threads(const char* label, int threads, const F& f)
 {

@@ -4,10 +4,10 @@
 
 namespace trivium::kernels {
 
-/// Scratch of multiply(), at most `most` bytes if that is possible.
+/// Bytes of scratch that multiply() needs. `most` has no effect.
 Bytes multiply_scratch(const ProductShape& shape, Bytes most);
 
-/// c = op(a) · op(b), or c += if not `overwrite`. Without epilogue and FP8; m, n, k > 0.
+/// c = op(a) · op(b), or c += op(a) · op(b) if not `overwrite`. No epilogue, no FP8. \pre m, n, k > 0
 void multiply(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
               bool overwrite, Scratch scratch);
 
