@@ -8,7 +8,7 @@ namespace trivium {
 /// Price of a FLOP by element type: the bytes that a rank could send in the same time (work_prices() of
 /// plan/cost.hpp). The defaults are those of the machine "cpu".
 struct WorkPrices {
-    double f32 = 5. / 150, bf16 = 5. / 250, f64 = 5. / 10;
+    double f32 = 5. / 150, bf16 = 5. / 250, f64 = 5. / 75;
 
     double flop(DType type) const { return type == DType::f64 ? f64 : type == DType::bf16 ? bf16 : f32; }
 };
