@@ -159,6 +159,7 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         rename_path(temporary, path);
         return sync_path(dir);
     }
+    const std::string doomed = str(dir, "/", removed, name);
     std::string old = temporary; // the old one's path after the exchange
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
         // The file system cannot exchange names. If we are killed in between, remove_leftovers() restores it.
@@ -172,7 +173,8 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         }
     }
     sync_path(dir);
-    remove_if_possible(old); // the new one is in place
+    rename_path(old, doomed);
+    remove_if_possible(doomed); // the new one is in place
 }
 
 void mark_latest(const std::string& dir, const std::string& name)

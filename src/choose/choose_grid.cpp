@@ -134,7 +134,10 @@ public:
         const auto master = static_cast<double>(size_of(master_type(config.train.precision))),
                    compute = static_cast<double>(size_of(compute_type(config.train.precision)));
         const auto tensor = static_cast<double>(p.tensor);
-        batches_ = static_cast<double>(microbatch_count(config));
+        // The search of a schedule chooses the microbatch, too.
+        const bool searches = p.schedule == automatic_schedule && config.train.micro_batch == 0;
+        const i64 micro = searches ? 1 : micro_batch(config);
+        batches_ = static_cast<double>(config.train.global_batch / batch_ranks(p) / micro);
         // Master and two moments (Muon's matrices have one state), the parameters in the compute type, and
         // the accumulated gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
@@ -157,8 +160,7 @@ public:
                              2.0 * static_cast<double>(m.kv_heads * m.head_dim()) +
                              (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
         if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
-            kept_ = static_cast<double>(micro_batch(config) * m.seq) * width *
-                    (config.train.fp8 ? 1 : compute) / tensor;
+            kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) / tensor;
     }
 
     /// Of the largest stage, for any distribution of the layers: as if all stages were equal.

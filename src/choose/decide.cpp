@@ -12,7 +12,7 @@ namespace {
 void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& estimator)
 {
     const Bytes limit = chosen.config.parallel.memory_limit;
-    if (limit == 0 || need.largest.arena <= limit)
+    if (need.largest.arena <= limit)
         return;
     std::string remedy;
     for (const std::string& overrides : settings_within(chosen, estimator, limit, 3))
@@ -32,8 +32,8 @@ Choices decide(const RunConfig& given, Estimator& estimator)
     choices.recorded = chosen.config;
     chosen.config.train.micro_batch = micro_batch(chosen.config);
     chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
-    if (given.parallel.memory_limit == 0 && given.parallel.bucket != "auto") {
-        choices.buckets.assign(static_cast<std::size_t>(given.parallel.pipeline), given.parallel.bucket);
+    if (given.parallel.memory_limit == 0) {
+        choices.buckets = estimator.buckets(chosen);
     } else {
         StagesNeed need = *estimator.needs(chosen, {});
         require_limit(chosen, need, estimator);

@@ -78,6 +78,8 @@ std::vector<std::string> Compiling::compile(const Candidate& candidate,
         mode = asked == "auto"
                    ? chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches)
                    : asked;
+        if (!visit)
+            continue;
         Compiled compiled = compiler.rank(rank, mode);
         if (!visit(rank, compiled))
             break;
@@ -104,6 +106,14 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
         },
         limits.included);
     return fits ? std::optional(std::move(need)) : std::nullopt;
+}
+
+std::vector<std::string> Compiling::buckets(const Candidate& candidate)
+{
+    const ParallelConfig& p = candidate.config.parallel;
+    if (p.bucket != "auto")
+        return std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket);
+    return compile(candidate, {});
 }
 
 Score Compiling::score(const Candidate& candidate, const Machine& clock)

@@ -55,6 +55,8 @@ public:
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
+    /// Choices::buckets, without compiling.
+    virtual std::vector<std::string> buckets(const Candidate& candidate) = 0;
     virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
@@ -69,6 +71,7 @@ public:
     }
     const Machine& machine() const override { return machine_; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
+    std::vector<std::string> buckets(const Candidate& candidate) override;
     Score score(const Candidate& candidate, const Machine& clock) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 

@@ -190,7 +190,10 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
     report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits)
-        report.memory.remedy = remedy_for(report, {choices.config, choices.order}, config, ranks, estimator);
+        report.memory.remedy = // without a limit, "auto" stands for the same whatever changes
+            remedy_for(report,
+                       {chosen.parallel.memory_limit == 0 ? choices.config : choices.recorded, choices.order},
+                       config, ranks, estimator);
     return report;
 }
 

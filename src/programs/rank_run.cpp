@@ -102,7 +102,8 @@ public:
         Grid grid(comm_, mesh, node_name(), {}, joint_axes(graph_));
         if (comm_.size() > 1)
             open_devices(grid);
-        Executor executor(graph_, schedule, *arenas, {.threads = config.threads}, &grid);
+        Executor executor(graph_, schedule, *arenas,
+                          {.threads = config.threads, .red_zone = plans.device.red_zone}, &grid);
         fill_kept(schedule, *arenas);
         const Feed feed = [this](const Value& value, i64, void* to) {
             read(value, static_cast<std::byte*>(to));

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
+#include "schedule/order_file.hpp"
 
 #include <filesystem>
 #include <sstream>
@@ -21,6 +22,20 @@ void require_same_config(Comm& world, const RunConfig& config)
             ;
         throw UserError({"", "has a different config from rank 0", str("'", b, "', rank 0 has '", a, "'"),
                          "start every rank with the same file and overrides"});
+    });
+}
+
+void require_same_choices(Comm& world, const Choices& choices)
+{
+    std::string own = to_toml(choices.config) + to_csv(choices.order);
+    for (const std::string& mode : choices.buckets)
+        own += mode + " ";
+    const std::string first = share_text(world, own);
+    succeed_together(world, [&] {
+        if (own != first)
+            throw UserError({"", "chose another schedule, policy or buckets than rank 0",
+                             "its processor or its libraries round other costs",
+                             "run on equal nodes with one build, or set in the config what is \"auto\""});
     });
 }
 

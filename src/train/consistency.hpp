@@ -1,7 +1,7 @@
 #pragma once
 // Checks that all ranks of a run use the same config, data and folder. All functions are collective over
 // `world`.
-#include "config/run_config.hpp"
+#include "compile/compile.hpp"
 #include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
 
@@ -12,6 +12,10 @@ namespace trivium {
 /// Throws UserError, on all ranks, if a rank's config differs from that of rank 0; the message has the first
 /// different line.
 void require_same_config(Comm& world, const RunConfig& config);
+
+/// Throws UserError, on all ranks, if a rank's choices differ from those of rank 0: ranks would wait for each
+/// other forever.
+void require_same_choices(Comm& world, const Choices& choices);
 
 /// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary,
 /// tokenizer or tokens (compared by the hashes in the store).

@@ -99,13 +99,17 @@ Compiled Trainer::compile_for_this_rank()
                          "this version offloads only in builds for CPUs", "set it to \"none\""});
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
+    Choices choices;
+    succeed_together(world_, [&] {
+        Compiling estimator(machine_, [] { Activity::of_process().advance(); });
+        choices = decide(config_, estimator);
+    });
+    require_same_choices(world_, choices);
     Compiled compiled;
     succeed_together(world_, [&] {
         CompileConfig options;
         options.machine = machine_;
         options.rank = world_.rank();
-        Compiling estimator(machine_, [] { Activity::of_process().advance(); });
-        const Choices choices = decide(config_, estimator);
         compiled = compile_training(choices, options);
         config_ = choices.recorded;
     });

@@ -30,6 +30,12 @@ public:
         need.buckets.assign(static_cast<std::size_t>(candidate.config.parallel.pipeline), "greedy");
         return need;
     }
+    std::vector<std::string> buckets(const Candidate& candidate) override
+    {
+        const ParallelConfig& p = candidate.config.parallel;
+        return std::vector<std::string>(static_cast<std::size_t>(p.pipeline),
+                                        p.bucket == "auto" ? "greedy" : p.bucket);
+    }
     Score score(const Candidate& candidate, const Machine&) override
     {
         ++questions;

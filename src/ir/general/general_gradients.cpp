@@ -170,7 +170,7 @@ void power(Tape& t)
     const Term dy = gradient(t), a = operand(t, 0), b = operand(t, 1);
     if (t.requires_grad(0)) { // 0 to the power of 0 stays 1
         const ValueId zero = compared(t, b.id, b.of(0).id, "eq");
-        give(t, 0, dy * b * a.with(K::power, chosen(t, zero, b.of(1), b - b.of(1))));
+        give(t, 0, dy * b * a.with(K::power, chosen(t, zero, b.of(0), b - b.of(1))));
     }
     if (t.requires_grad(1)) { // 0 to any power above 0 stays 0
         const ValueId zero = compared(t, a.id, a.of(0).id, "eq");

@@ -183,7 +183,7 @@ def bare_runs(folder, rng):
     for text in ("", '{"step":1,"lo'):
         (folder / "metrics.jsonl").write_text(text)
         _, page = report(folder)
-        assert not page.charts() and [row[1] for row in page.rows("launches")] == ["1", "2"], page.rows("launches")
+        assert not page.charts() and [row[5] for row in page.rows("launches")] == ["1", "2"], page.rows("launches")
     (folder / "launches.jsonl").write_text('{"launch":1,"ev\n[]\n5\n{"launch":"x","event":"start"}\n')
     report(folder)
     bad = subprocess.run([TRIVIUM, "metrics", "report", str(folder / "none"), "--output", str(folder / "r.html")], stderr=subprocess.PIPE, text=True)
