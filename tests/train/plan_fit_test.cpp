@@ -254,6 +254,11 @@ TEST_CASE("the lower bound is below every stage's arena, and close to it for man
         config_of({"model.preset=llama3-8b", "model.layers=3", "model.vocab=1000", "train.global_batch=1"});
     CHECK(static_cast<double>(least_bytes_of_stages(large)[0]) >
           0.8 * static_cast<double>(arenas_of_stages(large)[0]));
+    // The search of a schedule chooses the microbatch, too.
+    const RunConfig searched = config_of({"model.preset=toy", "model.layers=4", "train.global_batch=64",
+                                          "parallel.pipeline=2", "parallel.schedule=auto"});
+    const std::vector<Bytes> real = arenas_of_stages(searched);
+    CHECK(*std::max_element(real.begin(), real.end()) >= least_bytes_of_stages(searched)[0]);
 }
 
 TEST_CASE("the stage of each block is known before compiling")
