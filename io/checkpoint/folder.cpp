@@ -152,6 +152,18 @@ void rename_path(const std::string& from, const std::string& to)
         throw_errno(to, "make");
 }
 
+namespace {
+
+/// Removes a checkpoint that no run needs any more, now or at a later launch.
+void discard(const std::string& dir, const std::string& path, const std::string& name)
+{
+    const std::string doomed = str(dir, "/", removed, name);
+    rename_path(path, doomed);
+    remove_if_possible(doomed);
+}
+
+} // namespace
+
 void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
 {
     const std::string path = dir + "/" + name;
@@ -159,7 +171,6 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         rename_path(temporary, path);
         return sync_path(dir);
     }
-    const std::string doomed = str(dir, "/", removed, name);
     std::string old = temporary; // the old one's path after the exchange
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
         // The file system cannot exchange names. If we are killed in between, remove_leftovers() restores it.
@@ -173,8 +184,7 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         }
     }
     sync_path(dir);
-    rename_path(old, doomed);
-    remove_if_possible(doomed); // the new one is in place
+    discard(dir, old, name);
 }
 
 void mark_latest(const std::string& dir, const std::string& name)
@@ -203,9 +213,7 @@ void prune(const std::string& dir, const std::string& newest, i64 keep)
 
 void remove_checkpoint(const std::string& dir, const std::string& name)
 {
-    const std::string doomed = str(dir, "/", removed, name);
-    rename_path(str(dir, "/", name), doomed);
-    remove_if_possible(doomed);
+    discard(dir, str(dir, "/", name), name);
 }
 
 void remove_leftovers(const std::string& dir)
