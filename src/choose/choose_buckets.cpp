@@ -9,9 +9,6 @@ namespace trivium {
 
 std::string BucketChooser::choose(const Graph& graph, i64 microbatches)
 {
-    const std::string& asked = plans_.config().parallel.bucket;
-    if (asked != "auto")
-        return asked;
     const GraphProfile found = plans_.profile(graph);
     if (found.profile.gathers.empty() && found.profile.reductions.empty())
         return "block";

@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// Chooses the mode in which the collectives of a stage are merged: parallel.bucket or, if that is "auto",
-/// the mode with the shortest simulated step of min(microbatches, 2) microbatches.
+/// Chooses the mode in which the collectives of a stage are merged: the one with the shortest simulated step
+/// of min(microbatches, 2) microbatches.
 class BucketChooser {
 public:
     /// \pre `plans` outlives the BucketChooser

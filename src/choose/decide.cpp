@@ -25,7 +25,7 @@ void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& e
 
 } // namespace
 
-Choices decide(const RunConfig& given, Estimator& estimator)
+Choices decide(const RunConfig& given, Estimator& estimator, const std::function<bool(i64)>& stages)
 {
     Candidate chosen = choose_schedule(given, estimator);
     Choices choices;
@@ -33,7 +33,7 @@ Choices decide(const RunConfig& given, Estimator& estimator)
     chosen.config.train.micro_batch = micro_batch(chosen.config);
     chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
     if (given.parallel.memory_limit == 0) {
-        choices.buckets = estimator.buckets(chosen);
+        choices.buckets = estimator.buckets(chosen, stages);
     } else {
         StagesNeed need = *estimator.needs(chosen, {});
         require_limit(chosen, need, estimator);
@@ -44,15 +44,21 @@ Choices decide(const RunConfig& given, Estimator& estimator)
     return choices;
 }
 
-Choices decide(const RunConfig& config, const Machine& machine)
+Choices decide(const RunConfig& config, const Machine& machine, const std::function<bool(i64)>& stages)
 {
     Compiling estimator(machine);
-    return decide(config, estimator);
+    return decide(config, estimator, stages);
+}
+
+std::function<bool(i64)> only_stage_of(const ParallelConfig& config, i64 rank)
+{
+    return [own = stage_of(mesh_of(config), rank)](i64 stage) { return stage == own; };
 }
 
 Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 {
-    return compile_training(decide(config, options.machine), options);
+    return compile_training(decide(config, options.machine, only_stage_of(config.parallel, options.rank)),
+                            options);
 }
 
 } // namespace trivium

@@ -10,11 +10,16 @@ namespace trivium {
 /// all ranks decide alike, without communication. \pre resolved and validated
 /// \throws UserError if the schedule or, where it compiles, the model does not fit the grid, or if the
 /// largest rank needs more than parallel.memory_limit: then with tested settings that fit
-Choices decide(const RunConfig& config, Estimator& estimator);
+/// `stages`: those whose Choices::buckets the caller needs (empty: all); the others may be left empty.
+Choices decide(const RunConfig& config, Estimator& estimator,
+               const std::function<bool(i64 stage)>& stages = {});
 /// decide() with Compiling(machine).
-Choices decide(const RunConfig& config, const Machine& machine);
+Choices decide(const RunConfig& config, const Machine& machine,
+               const std::function<bool(i64 stage)>& stages = {});
+/// Whether a pipeline stage is that of `rank`.
+std::function<bool(i64 stage)> only_stage_of(const ParallelConfig& config, i64 rank);
 
-/// decide() for the machine of `options`, then compile_training() of the Choices.
+/// decide() for the machine of `options` and the stage of its rank, then compile_training() of the Choices.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
 
 } // namespace trivium

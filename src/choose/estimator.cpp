@@ -108,12 +108,13 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
     return fits ? std::optional(std::move(need)) : std::nullopt;
 }
 
-std::vector<std::string> Compiling::buckets(const Candidate& candidate)
+std::vector<std::string> Compiling::buckets(const Candidate& candidate,
+                                            const std::function<bool(i64)>& included)
 {
     const ParallelConfig& p = candidate.config.parallel;
     if (p.bucket != "auto")
         return std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket);
-    return compile(candidate, {});
+    return compile(candidate, {}, included);
 }
 
 Score Compiling::score(const Candidate& candidate, const Machine& clock)

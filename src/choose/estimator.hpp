@@ -55,8 +55,9 @@ public:
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
-    /// Choices::buckets, without compiling.
-    virtual std::vector<std::string> buckets(const Candidate& candidate) = 0;
+    /// Choices::buckets of the stages that are `included` (empty: all), without compiling.
+    virtual std::vector<std::string> buckets(const Candidate& candidate,
+                                             const std::function<bool(i64 stage)>& included) = 0;
     virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
@@ -71,7 +72,8 @@ public:
     }
     const Machine& machine() const override { return machine_; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
-    std::vector<std::string> buckets(const Candidate& candidate) override;
+    std::vector<std::string> buckets(const Candidate& candidate,
+                                     const std::function<bool(i64 stage)>& included) override;
     Score score(const Candidate& candidate, const Machine& clock) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 

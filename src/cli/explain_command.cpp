@@ -293,7 +293,8 @@ int explain(const ExplainArguments& a)
     } else {
         const RunConfig asked = config_to_explain(a.config);
         require_rank(a.rank, rank_count(asked.parallel));
-        const Choices choices = decide(asked, machine);
+        const Choices choices = // a picture has all stages
+            decide(asked, machine, draws_schedule ? nullptr : only_stage_of(asked.parallel, a.rank));
         const RunConfig& config = choices.recorded;
         compiled = compile_training(choices, {machine, {a.skip, a.dump}, a.rank});
         about = {describe_model(config), draws_schedule

@@ -259,7 +259,6 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
                         rank_count(config.parallel))),
       buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
       train_(std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
-      eval_(std::make_shared<Graph>(evaluation_graph(config, work_, runner_, train_.get()))),
       stages_(stages_of(*train_, order.shape)), flops_(model_flops(*train_, microbatch_count(config)))
 {
     if (config.parallel.pipeline > 1)
@@ -292,6 +291,8 @@ const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coo
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
 {
+    if (!eval_)
+        eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
     Compiled compiled;
     for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
         compiled.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));

@@ -82,7 +82,7 @@ private:
     PassRunner runner_;
     WorkPrices work_;
     BucketPlans buckets_;
-    std::shared_ptr<const Graph> train_, eval_; ///< of all ranks
+    std::shared_ptr<const Graph> train_, eval_; ///< of all ranks; eval_ from the first rank() on
     StageConfig stages_;
     HoldersOf holders_;
     Flops flops_ = 0;

@@ -10,9 +10,12 @@
 
 namespace trivium {
 
-void require_same_config(Comm& world, const RunConfig& config)
+namespace {
+
+/// Throws a UserError on all ranks if `own` is not rank 0's text; its reason is the first different line.
+void require_same_text(Comm& world, const std::string& own, const char* problem, const char* remedy)
 {
-    const std::string own = to_toml(config) + config.parallel.schedule_rows, first = share_text(world, own);
+    const std::string first = share_text(world, own);
     succeed_together(world, [&] {
         if (own == first)
             return;
@@ -20,23 +23,25 @@ void require_same_config(Comm& world, const RunConfig& config)
         std::string a, b;
         while (std::getline(theirs, a) && std::getline(ours, b) && a == b)
             ;
-        throw UserError({"", "has a different config from rank 0", str("'", b, "', rank 0 has '", a, "'"),
-                         "start every rank with the same file and overrides"});
+        throw UserError({"", problem, str("'", b, "', rank 0 has '", a, "'"), remedy});
     });
+}
+
+} // namespace
+
+void require_same_config(Comm& world, const RunConfig& config)
+{
+    require_same_text(world, to_toml(config) + config.parallel.schedule_rows,
+                      "has a different config from rank 0",
+                      "start every rank with the same file and overrides");
 }
 
 void require_same_choices(Comm& world, const Choices& choices)
 {
-    std::string own = to_toml(choices.config) + to_csv(choices.order);
-    for (const std::string& mode : choices.buckets)
-        own += mode + " ";
-    const std::string first = share_text(world, own);
-    succeed_together(world, [&] {
-        if (own != first)
-            throw UserError({"", "chose another schedule, policy or buckets than rank 0",
-                             "its processor or its libraries round other costs",
-                             "run on equal nodes with one build, or set in the config what is \"auto\""});
-    });
+    require_same_text(
+        world, to_toml(choices.config) + to_csv(choices.order),
+        "chose another schedule or policy than rank 0, because costs are rounded otherwise there",
+        "run on equal nodes with one build, or set in the config what is \"auto\"");
 }
 
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store)

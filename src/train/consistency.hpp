@@ -13,8 +13,8 @@ namespace trivium {
 /// different line.
 void require_same_config(Comm& world, const RunConfig& config);
 
-/// Throws UserError, on all ranks, if a rank's choices differ from those of rank 0: ranks would wait for each
-/// other forever.
+/// Throws UserError, on all ranks, if a rank chose another config or order than rank 0: ranks would wait for
+/// each other forever. Buckets are not compared: ranks know those of their own stage.
 void require_same_choices(Comm& world, const Choices& choices);
 
 /// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary,

@@ -102,7 +102,7 @@ Compiled Trainer::compile_for_this_rank()
     Choices choices;
     succeed_together(world_, [&] {
         Compiling estimator(machine_, [] { Activity::of_process().advance(); });
-        choices = decide(config_, estimator);
+        choices = decide(config_, estimator, only_stage_of(config_.parallel, world_.rank()));
     });
     require_same_choices(world_, choices);
     Compiled compiled;

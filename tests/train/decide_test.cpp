@@ -30,7 +30,7 @@ public:
         need.buckets.assign(static_cast<std::size_t>(candidate.config.parallel.pipeline), "greedy");
         return need;
     }
-    std::vector<std::string> buckets(const Candidate& candidate) override
+    std::vector<std::string> buckets(const Candidate& candidate, const std::function<bool(i64)>&) override
     {
         const ParallelConfig& p = candidate.config.parallel;
         return std::vector<std::string>(static_cast<std::size_t>(p.pipeline),
