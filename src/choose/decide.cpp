@@ -39,6 +39,7 @@ Choices decide(const RunConfig& given, Estimator& estimator, const std::function
         require_limit(chosen, need, estimator);
         choices.buckets = std::move(need.buckets);
     }
+    choices.sharded = estimator.last_graph();
     choices.config = std::move(chosen.config);
     choices.order = std::move(chosen.order);
     return choices;

@@ -1,5 +1,6 @@
 #include "choose/estimator.hpp"
 
+#include "base/check.hpp"
 #include "choose/choose_buckets.hpp"
 #include "compile/simulated_step.hpp"
 #include "plan/cost.hpp"
@@ -61,8 +62,10 @@ std::vector<std::string> Compiling::compile(const Candidate& candidate,
 {
     CompileConfig options;
     options.machine = machine_;
-    options.runner.verify = false;
+    options.runner.verify = contracts_on;
+    last_ = {};
     TrainingCompiler compiler(candidate.config, candidate.order, options);
+    last_ = compiler.sharded();
     BucketChooser chooser(compiler.bucket_plans());
     std::vector<std::string> buckets(static_cast<std::size_t>(candidate.order.shape.ranks));
     const std::string& asked = candidate.config.parallel.bucket;
@@ -112,6 +115,7 @@ std::vector<std::string> Compiling::buckets(const Candidate& candidate,
                                             const std::function<bool(i64)>& included)
 {
     const ParallelConfig& p = candidate.config.parallel;
+    last_ = {};
     if (p.bucket != "auto")
         return std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket);
     return compile(candidate, {}, included);

@@ -53,13 +53,15 @@ public:
     virtual const Machine& machine() const = 0;
     /// The memory of the included stages; nullopt if one of them exceeds the limits.
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
-    /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
-    /// where a run is.
     /// Choices::buckets of the stages that are `included` (empty: all), without compiling.
     virtual std::vector<std::string> buckets(const Candidate& candidate,
                                              const std::function<bool(i64 stage)>& included) = 0;
+    /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
+    /// where a run is.
     virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
+    /// The graph that the last call made, if it made one.
+    virtual ShardedTraining last_graph() const { return {}; }
 };
 
 /// Compiles the first rank of each stage, and simulates a step.
@@ -76,6 +78,7 @@ public:
                                      const std::function<bool(i64 stage)>& included) override;
     Score score(const Candidate& candidate, const Machine& clock) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
+    ShardedTraining last_graph() const override { return last_; }
 
 private:
     /// Compiles the first rank of each included stage until `visit` returns false. Returns Choices::buckets.
@@ -85,6 +88,7 @@ private:
 
     Machine machine_;
     std::function<void()> progress_;
+    ShardedTraining last_;
 };
 
 /// Memory that a plan needs: the arena and the process; on hosts, also the snapshot and the host arena.

@@ -98,13 +98,14 @@ std::string suffix_of(const std::string& path)
     return dot == std::string::npos ? "" : name.substr(dot);
 }
 
-Compiled compile_file(const std::string& path, const Machine& machine, i64 rank, Shardings& propagated)
+Compiled compile_file(const ExplainArguments& a, const Machine& machine, Shardings& propagated)
 {
-    GraphProgram made =
-        compile_graph(read_file(path, "graph file", static_cast<Bytes>(max_text_bytes)), path, machine, rank);
+    const std::string text = read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes));
+    GraphProgram made = compile_graph(text, a.config.file, machine, a.rank, {a.skip, a.dump});
     Compiled compiled;
     compiled.programs.push_back(std::move(made.program));
     compiled.memory = made.memory;
+    compiled.passes = std::move(made.passes);
     propagated = std::move(made.propagated);
     return compiled;
 }
@@ -289,7 +290,7 @@ int explain(const ExplainArguments& a)
     ScheduleChart chart;
     std::vector<std::string> about{a.config.file}; // subtitles of pictures
     if (is_graph) {
-        compiled = compile_file(a.config.file, machine, a.rank, propagated);
+        compiled = compile_file(a, machine, propagated);
     } else {
         const RunConfig asked = config_to_explain(a.config);
         require_rank(a.rank, rank_count(asked.parallel));
@@ -300,13 +301,6 @@ int explain(const ExplainArguments& a)
         about = {describe_model(config), draws_schedule
                                              ? describe_grid(config.parallel)
                                              : str("rank ", a.rank, " of ", describe_grid(config.parallel))};
-        std::vector<std::string> passes;
-        for (const PassRecord& pass : compiled.passes)
-            passes.push_back(pass.name);
-        for (const std::string& name : a.skip)
-            if (std::find(passes.begin(), passes.end(), name) == passes.end())
-                throw UserError({"--skip", str("there is no pass '", name, "'"), "",
-                                 "`trivium explain CONFIG.toml --only passes` lists them"});
         if (draws_schedule) {
             step = simulate_step(choices, {machine, {a.skip, ""}},
                                  a.program == "eval" ? eval_program : train_program, thread_limit());
@@ -317,6 +311,11 @@ int explain(const ExplainArguments& a)
         else if (selected("config"))
             out["config"] = config_json(config);
     }
+    for (const std::string& name : a.skip)
+        if (std::none_of(compiled.passes.begin(), compiled.passes.end(),
+                         [&](const PassRecord& pass) { return pass.name == name; }))
+            throw UserError({"--skip", str("there is no pass '", name, "'"), "",
+                             str("`trivium explain ", a.config.file, " --only passes` lists them")});
     const Program* program = &compiled.programs[0];
     if (!is_graph) {
         const auto at = std::find_if(compiled.programs.begin(), compiled.programs.end(),
@@ -365,7 +364,7 @@ int explain(const ExplainArguments& a)
         fmt::print("{}\n", out.dump(2));
         return 0;
     }
-    if (selected("passes") && !is_graph) {
+    if (selected("passes")) {
         fmt::print("# passes\n");
         for (const PassRecord& r : compiled.passes)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");

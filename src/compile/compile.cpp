@@ -5,19 +5,14 @@
 #include "ir/collectives.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/bucket.hpp"
-#include "passes/fuse.hpp"
-#include "passes/group.hpp"
+#include "passes/local.hpp"
 #include "passes/lookahead.hpp"
-#include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
-#include "passes/partition.hpp"
 #include "passes/post_validate.hpp"
 #include "passes/propagate.hpp"
 #include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
 #include "passes/split_backward.hpp"
-#include "passes/stage.hpp"
 #include "passes/tile.hpp"
 #include "passes/zero.hpp"
 #include "plan/cost.hpp"
@@ -146,46 +141,12 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
 
-/// The graph of the rank at `at`, from a sharded graph, without buckets.
-Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stages, const WorkPrices& work,
-                   PassRunner& runner)
-{
-    const std::string suffix = suffix_of(sharded);
-    const auto own = [&](const Graph& graph) {
-        return runner.derive("partition" + suffix, Level::local, graph, [&](const Graph& all) {
-            return partition(all, {at, pipeline_axis, false, stages.stage_of_block, work});
-        });
-    };
-    Graph g;
-    if (sharded.mesh.size(pipeline_axis) > 1) {
-        stages.rank = static_cast<int>(at[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))]);
-        g = own(runner.derive("stage" + suffix, Level::sharded, sharded,
-                              [&](const Graph& all) { return extract_stages(all, stages); }));
-    } else {
-        g = own(sharded);
-    }
-    return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
-}
-
-/// The passes on a rank's graph after its buckets are decided.
-Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, bool group,
-               Offload offload, PassRunner& runner)
-{
-    graph = runner.run("bucket" + suffix, Level::local, std::move(graph),
-                       [&](Graph g) { return bucket(std::move(g), buckets); });
-    if (group)
-        graph = runner.run("group" + suffix, Level::local, std::move(graph), group_products);
-    graph = runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
-    if (offload == Offload::optimizer)
-        graph = runner.run("offload" + suffix, Level::local, std::move(graph), offload_optimizer);
-    return graph;
-}
-
 /// A graph for one rank alone.
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
-    return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, {}, runner),
-                    suffix_of(sharded), {}, false, Offload::none, runner);
+    const std::string suffix = suffix_of(sharded);
+    const PartitionConfig only{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, false, {}, {}};
+    return finish_local(part_of_rank(sharded, only, {}, suffix, runner), {}, suffix, runner);
 }
 
 /// The config of a model that runs on one rank and is not trained.
@@ -253,12 +214,13 @@ bool is_first_of_stage(const Mesh& mesh, i64 rank)
 }
 
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
-                                   const CompileConfig& options)
-    : config_(config), order_(order), options_(options), runner_(options.runner),
+                                   const CompileConfig& options, const ShardedTraining& made)
+    : config_(config), order_(order), options_(options), runner_(options.runner, made.passes),
       work_(work_prices(deciding_machine(config.parallel, options.machine.is_device),
                         rank_count(config.parallel))),
       buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
-      train_(std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
+      train_(made.graph ? made.graph
+                        : std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
       stages_(stages_of(*train_, order.shape)), flops_(model_flops(*train_, microbatch_count(config)))
 {
     if (config.parallel.pipeline > 1)
@@ -269,8 +231,18 @@ Graph TrainingCompiler::unbucketed(i64 stage)
 {
     Coordinates first(mesh().axes.size(), 0);
     first[static_cast<std::size_t>(mesh().find(pipeline_axis))] = stage;
-    PassRunner unseen{RunnerConfig{}};
-    return part_of_rank(*train_, first, stages_, work_, unseen);
+    return unbucketed(*train_, first);
+}
+
+Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) const
+{
+    PassRunner unseen;
+    return part_of_rank(sharded, partition_config(at), stages_, "", unseen);
+}
+
+PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
+{
+    return {at, pipeline_axis, false, stages_.stage_of_block, work_};
 }
 
 /// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
@@ -283,9 +255,7 @@ const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coo
         return known->second;
     Coordinates first(at.size(), 0);
     first[axis] = at[axis];
-    PassRunner unseen{RunnerConfig{}};
-    known->second =
-        buckets_.with_mode(first == at ? own : part_of_rank(sharded, first, stages_, work_, unseen), mode);
+    known->second = buckets_.with_mode(first == at ? own : unbucketed(sharded, first), mode);
     return known->second;
 }
 
@@ -304,10 +274,11 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     compiled.flops = flops_;
     const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
-        Graph own = part_of_rank(*sharded, compiled.at, stages_, work_, runner_);
-        const BucketConfig& buckets = buckets_of(*sharded, compiled.at, own, mode);
-        compiled.programs.push_back({finished(std::move(own), suffix_of(*sharded), buckets,
-                                              config_.parallel.group, config_.parallel.offload, runner_),
+        const std::string suffix = suffix_of(*sharded);
+        Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
+        const FinishConfig finish{false, buckets_of(*sharded, compiled.at, own, mode), config_.parallel.group,
+                                  config_.parallel.offload == Offload::optimizer};
+        compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
                                      order.shape.microbatches,
                                      {},
                                      sharded,
@@ -337,9 +308,20 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     return compiled;
 }
 
+namespace {
+
+/// What decide() has made is of use unless passes are to be skipped or dumped.
+TrainingCompiler compiler_of(const Choices& choices, const CompileConfig& options)
+{
+    const bool plain = options.runner.skip.empty() && options.runner.dump_dir.empty();
+    return {choices.config, choices.order, options, plain ? choices.sharded : ShardedTraining{}};
+}
+
+} // namespace
+
 Compiled compile_training(const Choices& choices, const CompileConfig& options)
 {
-    TrainingCompiler compiler(choices.config, choices.order, options);
+    TrainingCompiler compiler = compiler_of(choices, options);
     return compiler.rank(options.rank,
                          choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), options.rank))]);
 }
@@ -348,7 +330,7 @@ void compile_ranks(const Choices& choices, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64)>& included,
                    const std::function<bool(i64, Compiled&)>& visit)
 {
-    TrainingCompiler compiler(choices.config, choices.order, options);
+    TrainingCompiler compiler = compiler_of(choices, options);
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank)
         if (included(compiler.mesh(), rank)) {
             Compiled compiled = compiler.rank(

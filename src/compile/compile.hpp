@@ -47,6 +47,12 @@ enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
+/// The graph `train` of all ranks, with every value's sharding, and the passes that made it.
+struct ShardedTraining {
+    std::shared_ptr<const Graph> graph; ///< null: not made
+    std::vector<PassRecord> passes;
+};
+
 /// A training config in which nothing is left to choose.
 struct Choices {
     RunConfig config;    ///< without "auto", except in parallel.schedule and parallel.bucket
@@ -55,6 +61,7 @@ struct Choices {
     std::vector<std::string> buckets;
     /// For checkpoints: `config`, with "auto" where a resumed run decides again for its own grid.
     RunConfig recorded;
+    ShardedTraining sharded; ///< of `config`, if a choice needed it; saves compiling it again
 };
 
 /// Compiles ranks of a training, one after another; passes that all ranks share run once. Throws UserError if
@@ -63,7 +70,10 @@ class TrainingCompiler {
 public:
     /// `config`: without "auto", except in parallel.schedule, which stands for `order`, and in
     /// parallel.bucket. The arguments must outlive the TrainingCompiler.
-    TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options);
+    /// `made`: the graph of this config and order, without skipped passes; null: it is made here.
+    TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options,
+                     const ShardedTraining& made = {});
+    ShardedTraining sharded() const { return {train_, runner_.records()}; }
     const Mesh& mesh() const { return train_->mesh; }
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
@@ -73,6 +83,8 @@ public:
     Compiled rank(i64 rank, const std::string& mode);
 
 private:
+    PartitionConfig partition_config(const Coordinates& at) const;
+    Graph unbucketed(const Graph& sharded, const Coordinates& at) const;
     const BucketConfig& buckets_of(const Graph& sharded, const Coordinates& at, const Graph& own,
                                    const std::string& mode);
 

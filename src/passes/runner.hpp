@@ -25,7 +25,11 @@ struct PassRecord {
 
 class PassRunner {
 public:
-    explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
+    /// `before`: records of passes that ran already.
+    explicit PassRunner(RunnerConfig config = {}, std::vector<PassRecord> before = {})
+        : config_(std::move(config)), records_(std::move(before))
+    {
+    }
 
     /// Returns pass(graph), or `graph` if the pass is skipped. If the result does not verify at `level`,
     /// throws InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was

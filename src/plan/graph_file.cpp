@@ -4,19 +4,14 @@
 #include "ir/general/manual.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/bucket.hpp"
-#include "passes/join.hpp"
+#include "passes/local.hpp"
 #include "passes/lookahead.hpp"
 #include "passes/moves.hpp"
-#include "passes/partition.hpp"
 #include "passes/propagate.hpp"
-#include "passes/simplify.hpp"
-#include "passes/stage.hpp"
 #include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 namespace trivium {
@@ -78,13 +73,12 @@ Graph read_graph(std::string_view text, const std::string& file)
     return graph;
 }
 
-Graph sharded_graph(Graph graph)
+Graph sharded_graph(Graph graph, PassRunner* runner)
 {
     if (graph.mesh.ranks() == 1)
         return graph;
-    graph = propagate(std::move(graph));
-    verify(graph, Level::sharded);
-    return graph;
+    PassRunner alone;
+    return (runner ? *runner : alone).run("propagate", Level::sharded, std::move(graph), propagate);
 }
 
 namespace {
@@ -121,11 +115,15 @@ void require_runnable(const Graph& decided, const WorkPrices& work)
 
 } // namespace
 
-Graph decided_graph(const Graph& sharded, const WorkPrices& work)
+Graph decided_graph(const Graph& sharded, const WorkPrices& work, PassRunner* runner)
 {
     if (sharded.mesh.ranks() == 1)
         return sharded;
-    Graph decided = look_ahead(sharded, partition_config(sharded, {}, work));
+    PassRunner alone;
+    Graph decided =
+        (runner ? *runner : alone).derive("look-ahead", Level::sharded, sharded, [&](const Graph& g) {
+            return look_ahead(g, partition_config(g, {}, work));
+        });
     if (decided.mesh.size(pipeline_axis) > 1)
         require_runnable(decided, work);
     return decided;
@@ -136,46 +134,46 @@ Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work)
     return rank_graph(decided_graph(sharded, work), rank, work);
 }
 
-Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work)
+Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work, PassRunner* given)
 {
+    PassRunner alone;
+    PassRunner& runner = given ? *given : alone;
     const Mesh& mesh = decided.mesh;
     if (mesh.ranks() == 1)
-        return decided;
-    const PartitionConfig config = partition_config(decided, mesh.coordinates(rank), work);
-    Graph stages;
-    const i64 ranks = mesh.size(pipeline_axis);
-    if (ranks > 1) {
-        std::vector<int> each(static_cast<std::size_t>(ranks));
-        std::iota(each.begin(), each.end(), 0);
-        const auto axis = static_cast<std::size_t>(mesh.find(pipeline_axis));
-        stages =
-            extract_stages(decided, {balance_stages(decided, each), each, static_cast<int>(config.at[axis])});
-    }
-    Graph graph = bucket(join_reductions(simplify(partition(ranks > 1 ? stages : decided, config))), {});
-    verify(graph, Level::local);
-    return graph;
+        return finish_local(decided, {}, "", runner);
+    StageConfig stages;
+    for (i64 stage = 0; stage < mesh.size(pipeline_axis); ++stage)
+        stages.rank_of_stage.push_back(static_cast<int>(stage));
+    if (stages.rank_of_stage.size() > 1)
+        stages.stage_of_block = balance_stages(decided, stages.rank_of_stage);
+    Graph graph = part_of_rank(decided, partition_config(decided, mesh.coordinates(rank), work),
+                               std::move(stages), "", runner);
+    return finish_local(std::move(graph), {.join = true}, "", runner);
 }
 
-GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
+GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank,
+                           const RunnerConfig& config)
 {
     GraphProgram made;
+    PassRunner runner(config);
     Graph graph = read_graph(text, file);
     if (graph.at.empty())
         require_rank(rank, graph.mesh.ranks());
-    if (graph.at.empty() && graph.mesh.ranks() > 1) {
+    if (graph.at.empty()) {
         const WorkPrices work = work_prices(machine, graph.mesh.ranks());
-        const Graph propagated = sharded_graph(std::move(graph));
-        Graph decided = decided_graph(propagated, work);
+        const Graph propagated = sharded_graph(std::move(graph), &runner);
+        Graph decided = decided_graph(propagated, work, &runner);
         for (std::size_t i = 0; i < propagated.values.size(); ++i)
             if (dim_axes(propagated.values[i].sharding) != dim_axes(decided.values[i].sharding))
                 made.propagated[ValueId(i)] = propagated.values[i].sharding;
-        made.program.graph = rank_graph(decided, rank, work);
+        made.program.graph = rank_graph(decided, rank, work, &runner);
         graph = std::move(decided);
     } else {
         made.program.graph = graph;
     }
     made.program.sharded = std::make_shared<const Graph>(std::move(graph));
     made.memory = lay_out({&made.program, 1}, {machine.scratch}).device;
+    made.passes = runner.records();
     return made;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // From a graph's text to a program: parse, verify, shard for a rank, schedule, plan the memory.
 #include "passes/partition.hpp"
+#include "passes/runner.hpp"
 #include "plan/machine.hpp"
 #include "schedule/lay_out.hpp"
 
@@ -16,6 +17,7 @@ struct GraphProgram {
     Program program;
     Shardings propagated; ///< by propagation alone, of values of that graph with another one
     MemoryPlan memory;    ///< of the device arena
+    std::vector<PassRecord> passes;
 };
 
 /// Parses and verifies the graph of all ranks, or of one rank if the text has a line `at`. Throws UserError,
@@ -23,19 +25,22 @@ struct GraphProgram {
 /// a value over the axis of pipeline stages.
 Graph read_graph(std::string_view text, const std::string& file);
 
-/// Propagates the shardings of a graph of all ranks. No pass here changes a graph on one rank.
-Graph sharded_graph(Graph graph);
+// The three steps of compile_graph(). `runner`: null: a new one.
+
+/// Propagates the shardings of a graph of all ranks. A graph on one rank does not change.
+Graph sharded_graph(Graph graph, PassRunner* runner = nullptr);
+/// The lookahead over a graph from sharded_graph(), the same for all ranks. Throws UserError if the stages of
+/// a pipeline cannot run together (check_steps.hpp). A graph on one rank does not change.
+Graph decided_graph(const Graph& sharded, const WorkPrices& work = {}, PassRunner* runner = nullptr);
+/// part_of_rank() and finish_local(), with joined reductions. `decided`: from decided_graph().
+Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work = {}, PassRunner* runner = nullptr);
 /// rank_graph() of decided_graph(). `sharded`: from sharded_graph().
 Graph local_graph(const Graph& sharded, i64 rank, const WorkPrices& work = {});
-/// The lookahead over a graph from sharded_graph(), the same for all ranks. Throws UserError if the stages of
-/// a pipeline cannot run together (check_steps.hpp).
-Graph decided_graph(const Graph& sharded, const WorkPrices& work = {});
-/// Stages, partition, simplify, join reductions, bucket. `decided`: from decided_graph().
-Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work = {});
 
 /// Compiles `text`, the graph of all ranks, for `rank`; or the graph of one rank (with a line `at`) as it is.
 /// Throws UserError as read_graph() and decided_graph(), or if there is no such rank.
-GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank);
+GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank,
+                           const RunnerConfig& runner = {});
 
 /// Throws UserError unless 0 <= rank < ranks.
 void require_rank(i64 rank, i64 ranks);

@@ -309,3 +309,45 @@ TEST_CASE("a sharded weight update: gradients are scattered, weights gathered on
         check_numbers(step);
     }
 }
+
+TEST_CASE("a lookup in a vocabulary over the batch's axis, a roll and a slice send no more than XLA")
+{
+    struct Case {
+        int x;
+        std::string ops;
+        double xla; ///< bytes per rank: JAX 0.10.2, jit with the same shardings, from the compiled HLO
+    };
+    const auto lookup = [](int rows, int width, int sequences, int tokens) {
+        return str("parameter %t : f32[", rows, ",", width, "] <x,->\ninput %i : i32[", sequences, ",",
+                   tokens, "] <x,->\n%y = embedding(%t, %i) : f32[", sequences, ",", tokens, ",", width,
+                   "] <x,-,->\noutput %y\n");
+    };
+    const auto roll = [](int by) {
+        return str("input %v : f32[64] <x>\n%a = slice(%v) {start=\"", by, "\", limit=\"64\"} : f32[",
+                   64 - by, "]\n%b = slice(%v) {start=\"0\", limit=\"", by, "\"} : f32[", by,
+                   "]\n%y = concatenate(%a, %b) {dims=\"0\"} : f32[64] <x>\noutput %y\n");
+    };
+    const Case cases[] = {
+        {2, lookup(64, 16, 8, 16), 2048},
+        {4, lookup(64, 16, 8, 16), 3072},
+        {8, lookup(64, 16, 8, 16), 3584},
+        {4, lookup(256, 32, 8, 16), 24960},
+        {4, lookup(32, 64, 8, 4), 6144},
+        {8, lookup(1024, 16, 8, 4), 3696},
+        {2, roll(1), 4},
+        {4, roll(1), 4},
+        {8, roll(1), 4},
+        {2, roll(3), 12},
+        {4, roll(3), 12},
+        {8, roll(3), 12},
+        {2, roll(20), 80},
+        {4, roll(20), 64},
+        {8, roll(20), 32},
+    };
+    for (const Case& c : cases) {
+        const std::string text = str("graph t\nmesh x=", c.x, "\n", c.ops);
+        INFO(text);
+        CHECK(total(traffic(text)) <= c.xla);
+        check_numbers(text);
+    }
+}

@@ -113,6 +113,37 @@ TEST_CASE("the report has totals and a legend, and its graph still parses")
     CHECK(run_program({"explain", "toy.graph"}, folder.path()).status == 0);
 }
 
+TEST_CASE("the passes of a graph file are listed, skipped and dumped as those of a training")
+{
+    const Folder folder;
+    write_text(folder / "f.graph", "graph f\nmesh x=2\ninput %a : f32[4,8] <x,->\nparameter %w : f32[8,8]\n"
+                                   "parameter %b : f32[8]\n"
+                                   "%c = matmul(%a, %w) {rule=\"m k, k n -> m n\"} : f32[4,8]\n"
+                                   "%d = bias_add(%c, %b) {rule=\"m n, n -> m n\"} : f32[4,8]\n"
+                                   "output %d\n");
+    const auto explain = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"explain", "f.graph"});
+        const Outcome outcome = run_program(more, folder.path());
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return outcome.out;
+    };
+    CHECK(explain({"--only", "graph"}).find("matmul_bias(") != std::string::npos);
+    CHECK(explain({"--only", "graph", "--skip", "fuse"}).find("bias_add(") != std::string::npos);
+    const json passes =
+        json::parse(explain({"--only", "passes", "--skip", "fuse", "--dump", "dumps", "--json"}))["passes"];
+    std::vector<std::string> names;
+    for (const json& pass : passes)
+        names.push_back(pass["name"]);
+    CHECK(names == std::vector<std::string>{"propagate", "look-ahead", "partition", "simplify-local",
+                                            "join-reductions", "bucket", "fuse"});
+    CHECK(passes.back()["skipped"] == true);
+    CHECK(std::filesystem::exists(folder.path() + "/dumps/00-propagate.graph"));
+    const Outcome wrong = run_program({"explain", "f.graph", "--skip", "fusion"}, folder.path());
+    CHECK(wrong.status == 2);
+    CHECK(wrong.err.find("there is no pass 'fusion'") != std::string::npos);
+}
+
 TEST_CASE("a file that is not a graph is refused with one clear error")
 {
     const Folder folder;

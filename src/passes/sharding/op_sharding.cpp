@@ -14,7 +14,19 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         composed_ = composed_ || factor.composed();
         pinned_ = pinned_ || !factor.pinned.empty();
     }
-    std::vector<bool> listed(parts.count(), false);
+    read_in_part_.assign(rule_.factors.size(), false);
+    for (std::size_t i = 0; i < rule_.operands.size(); ++i)
+        for (std::size_t d = 0; d < rule_.operands[i].size(); ++d) {
+            const Value& v = g_[op.operands[i]];
+            const auto dim = static_cast<std::size_t>(rule_.operands[i][d]);
+            const Factor& factor = rule_.factors[dim];
+            i64 ranks = 1;
+            for (const std::string& axis : v.sharding.dims[d].axes)
+                ranks *= g_.mesh.size(axis);
+            if (factor.window && ranks > 1 && ranks <= max_box_ranks)
+                read_in_part_[dim] = window_of(*factor.window, {0, rule_[factor.window->of].size},
+                                               v.type.shape[d]) != IndexRange{0, v.type.shape[d]};
+        }
     const auto project = [&](ValueId v, const FactorList& dims) {
         Assignment& mine = by_tensor_.emplace_back(rule_.factors.size());
         if (!composed_) {
@@ -324,7 +336,8 @@ IndexRange OpSharding::dim_range(int dim, i64 extent, const Assignment& assignme
     const Factor& made = rule_[dim];
     const auto part_of = [&](int f) { return range_of(static_cast<std::size_t>(f), assignment, at); };
     if (made.window) {
-        if (assignment[static_cast<std::size_t>(made.window->of)].empty())
+        if (assignment[static_cast<std::size_t>(made.window->of)].empty() &&
+            !read_in_part_[static_cast<std::size_t>(dim)])
             return {0, extent};
         return window_of(*made.window, part_of(made.window->of), extent);
     }
@@ -370,7 +383,7 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
         list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
                     assignment[static_cast<std::size_t>(f)].end());
     if (list.empty())
-        return false;
+        return read_in_part_[static_cast<std::size_t>(dim)];
     Assignment mine;
     for (const int f : rule_.parts_of(dim))
         mine.push_back(assignment[static_cast<std::size_t>(f)]);
@@ -414,6 +427,22 @@ DimAxes OpSharding::regular_axes(std::size_t i, const Assignment& assignment) co
     for (std::size_t d = 0; d < whole.size(); ++d)
         if (irregular(rule_.operands[i][d], whole[d], assignment))
             axes[d].clear();
+    return axes;
+}
+
+DimAxes OpSharding::axes_before_exchange(std::size_t i, const Assignment& assignment,
+                                         const DimAxes& from) const
+{
+    DimAxes axes = operand_axes(i, assignment);
+    for (std::size_t d = 0; d < axes.size(); ++d)
+        if (axes[d].empty() && read_in_part_[static_cast<std::size_t>(rule_.operands[i][d])] &&
+            std::none_of(from[d].begin(), from[d].end(), [&](const std::string& axis) {
+                return std::any_of(axes.begin(), axes.end(), [&](const std::vector<std::string>& others) {
+                    return std::any_of(others.begin(), others.end(),
+                                       [&](const auto& other) { return g_.mesh.overlap(axis, other); });
+                });
+            }))
+            axes[d] = from[d];
     return axes;
 }
 

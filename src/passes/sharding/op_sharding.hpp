@@ -54,6 +54,9 @@ public:
     bool irregular_result(std::size_t r, const Assignment& assignment) const;
     /// operand_axes(), without axes in the irregular dimensions.
     DimAxes regular_axes(std::size_t i, const Assignment& assignment) const;
+    /// operand_axes(), but a dimension that no axis shards, and of which the op reads a part, keeps the axes
+    /// that it has in `from`.
+    DimAxes axes_before_exchange(std::size_t i, const Assignment& assignment, const DimAxes& from) const;
 
     IndexRange range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const;
     /// The op of the rank at `at`, with the operands and results of the op of all ranks.
@@ -79,6 +82,9 @@ private:
     FactorRule rule_;
     bool composed_ = false; ///< some dimension is made of factors
     bool pinned_ = false;   ///< some factor has given axes
+    /// By dimension: a window that reads a part of it even if no axis shards the window, from a sharded
+    /// operand.
+    std::vector<bool> read_in_part_;
     /// irregular() by dimension, extent, and the axes of the dimension's factors.
     mutable std::map<std::tuple<int, i64, Assignment>, bool> irregular_;
     /// By operand, then by result: the axes of each factor according to the tensor's sharding.

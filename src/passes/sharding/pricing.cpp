@@ -115,7 +115,7 @@ double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const
 Approach Pricing::approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                            const Layout& from, const Value& value)
 {
-    const DimAxes sharded = sharding.operand_axes(i, assignment),
+    const DimAxes sharded = sharding.axes_before_exchange(i, assignment, from.axes),
                   whole = sharding.regular_axes(i, assignment);
     Approach halo{sharded, true,
                   bytes_moved(from, sharded, value) + bytes_lacking(sharded, sharding, i, assignment, value)},

@@ -1,0 +1,26 @@
+#pragma once
+// From the graph of all ranks to that of one: the passes that trainings and graph files share.
+#include "passes/bucket.hpp"
+#include "passes/partition.hpp"
+#include "passes/runner.hpp"
+#include "passes/stage.hpp"
+
+namespace trivium {
+
+/// The graph of the rank at `config.at`, before its collectives are merged: stage (if the stage axis has more
+/// than one rank), partition, simplify. `stages`: of the pipeline; StageConfig::rank is set here. Names of
+/// passes get `suffix`.
+Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageConfig stages,
+                   const std::string& suffix, PassRunner& runner);
+
+struct FinishConfig {
+    bool join = false; ///< join_reductions()
+    BucketConfig buckets{};
+    bool group = false;   ///< group_products()
+    bool offload = false; ///< offload_optimizer()
+};
+
+/// From part_of_rank() to the graph that a rank runs: the passes of `config`, and fuse.
+Graph finish_local(Graph graph, const FinishConfig& config, const std::string& suffix, PassRunner& runner);
+
+} // namespace trivium
