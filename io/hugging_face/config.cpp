@@ -256,10 +256,6 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
                                     {"high_freq_factor", s.high_freq_factor},
                                     {"original_max_position_embeddings", s.original_seq}};
     } else {
-        if (m.kv_heads != m.heads)
-            throw UserError({"model.kv_heads", str("is ", m.kv_heads, ", heads are ", m.heads),
-                             "GPT2LMHeadModel has no grouped queries",
-                             "export a model whose kv_heads are its heads"});
         json.update({{"n_embd", m.dim},
                      {"n_inner", m.ffn_dim},
                      {"n_layer", m.layers},

@@ -1,6 +1,7 @@
 #include "io/hugging_face/files.hpp"
 
 #include "base/check.hpp"
+#include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
@@ -69,6 +70,27 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
     return json.dump(2) + "\n";
 }
 
+/// Throws if `config`, the exported config.json, describes another model: [model] has a key without an
+/// equivalent there.
+void require_described(ModelConfig model, const std::string& config, const std::string& architecture)
+{
+    if (model.family == Family::gpt2) // has no rotary embeddings
+        model.rope_theta = ModelConfig{}.rope_theta;
+    if (model.rope_scaling.factor == 1) // scales nothing
+        model.rope_scaling = {};
+    const auto values = [](const ModelConfig& of) {
+        RunConfig run;
+        run.model = of;
+        return values_by_key(to_toml(run, {"model"}));
+    };
+    const auto theirs = values(parse_hugging_face_config(config, config_name).model);
+    for (const auto& [key, ours] : values(model))
+        if (const KeyKind kind = kind_of_key(key);
+            (kind == KeyKind::forward || kind == KeyKind::shape) && theirs.at(key) != ours)
+            throw UserError({key, "is " + ours, str(architecture, " computes with ", theirs.at(key)),
+                             "only a model with that value can be exported"});
+}
+
 void copy_special_tokens(const std::string& imported, OrderedJson& to)
 {
     if (imported.empty())
@@ -132,6 +154,7 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
         result.architecture = names->front().get<std::string>();
     else
         result.architecture = name_of(model.family);
+    require_described(model, config, result.architecture);
 
     if (tokenizer) {
         TokenizerFiles theirs = tokenizer_files(

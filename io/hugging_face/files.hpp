@@ -19,8 +19,8 @@ struct ExportedFiles {
 };
 
 /// All files but the tensors. Imported files are exported again if they describe this model; other files are
-/// generated. `type`: "float32" or "bfloat16". `tokenizer`: the run's; null if unknown. UserError as
-/// print_hugging_face_config.
+/// generated. `type`: "float32" or "bfloat16". `tokenizer`: the run's; null if unknown. UserError if
+/// config.json cannot describe the model, as GPT-2 with grouped-query attention.
 ExportedFiles exported_files(const ModelConfig& model, const std::string& type, const Tokenizer* tokenizer,
                              const RunState& state);
 

@@ -38,8 +38,8 @@ struct HuggingFaceConfig {
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
 
 /// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". `eos`: id of the
-/// token between documents in training, which also serves as bos; negative: unknown. UserError if
-/// transformers has no such model (GPT-2 with grouped-query attention).
+/// token between documents in training, which also serves as bos; negative: unknown. Leaves out
+/// keys of [model] without an equivalent; exported_files() refuses them.
 std::string print_hugging_face_config(const ModelConfig& model, const std::string& type, i64 eos = -1);
 
 /// A model in a Hugging Face folder, open for reading.

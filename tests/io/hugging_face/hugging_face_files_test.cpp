@@ -86,6 +86,28 @@ TEST_CASE("files that do not describe the exported model are generated")
     CHECK(exported_files(model, "bfloat16", nullptr, {}).files.size() == 1);
 }
 
+TEST_CASE("a model that config.json cannot describe is not exported")
+{
+    const auto message = [](const ModelConfig& model, const RunState& state) {
+        return message_of<UserError>([&] { (void)exported_files(model, "float32", nullptr, state); });
+    };
+    const Json gpt2 = Json::parse(
+        R"({"model_type":"gpt2","n_embd":32,"n_head":4,"n_layer":2,"n_positions":64,"vocab_size":300})");
+    ModelConfig model = model_of(gpt2);
+    model.rope_theta = 100; // GPT-2 does not read it
+    CHECK(message(model, {}).empty());
+    CHECK(message(model, imported_state(gpt2)).empty());
+    model.kv_heads = 2;
+    for (const RunState& state : {RunState{}, imported_state(gpt2)})
+        CHECK(says(message(model, state), "model.kv_heads: is 2", "computes with 4"));
+
+    ModelConfig llama = model_of(llama_config());
+    llama.rope_scaling = {1, 2, 3, 4}; // factor 1 scales nothing
+    CHECK(message(llama, {}).empty());
+    llama.rope_scaling = {8, 1, 4, 64};
+    CHECK(message(llama, imported_state(llama_config())).empty());
+}
+
 TEST_CASE("Mistral is imported if its window does not matter, and exported as Mistral")
 {
     Json config = llama_config();

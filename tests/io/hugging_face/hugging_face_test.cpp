@@ -243,10 +243,6 @@ TEST_CASE("config.json and [model] convert to each other")
     CHECK(json["torch_dtype"] == "bfloat16");
     CHECK(json["eos_token_id"] == 6);
     CHECK(Json::parse(print_hugging_face_config(all[0], "float32"))["bos_token_id"].is_null());
-    ModelConfig grouped = gpt2_model();
-    grouped.kv_heads = 2;
-    CHECK(says(message_of<UserError>([&] { (void)print_hugging_face_config(grouped, "float32"); }),
-               "kv_heads", "GPT2LMHeadModel"));
 }
 
 TEST_CASE("config.json of published models yields their sizes")
