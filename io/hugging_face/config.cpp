@@ -16,6 +16,7 @@ struct Fixed {
     Family family;
     const char* key;
     std::vector<Json> allowed; ///< the first one is transformers' default
+    bool exported = true;      ///< written to config.json; otherwise only read
 };
 
 const std::vector<Fixed>& fixed_values()
@@ -24,7 +25,7 @@ const std::vector<Fixed>& fixed_values()
         {Family::llama, "hidden_act", {"silu", "swish"}},
         {Family::llama, "attention_bias", {false}},
         {Family::llama, "mlp_bias", {false}},
-        {Family::llama, "partial_rotary_factor", {1.0}},
+        {Family::llama, "partial_rotary_factor", {1.0}, false},
         {Family::gpt2, "activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
         {Family::gpt2, "scale_attn_weights", {true}},
         {Family::gpt2, "scale_attn_by_inverse_layer_idx", {false}},
@@ -267,7 +268,7 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
                      {"attn_pdrop", 0.0}});
     }
     for (const Fixed& fixed : fixed_values())
-        if (fixed.family == m.family && std::string_view(fixed.key) != "partial_rotary_factor")
+        if (fixed.family == m.family && fixed.exported)
             json[fixed.key] = fixed.allowed[0];
     json["tie_word_embeddings"] = m.tied_embeddings;
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
