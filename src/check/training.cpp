@@ -79,7 +79,7 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
         outcome.parameters.push_back(
-            {v.name, whole_shape(v), box_of(program.graph, id), read(program, engine.arenas(), v), {}});
+            {v.name, whole_shape(v), box_of(program.graph, v), read(program, engine.arenas(), v), {}});
     }
     for (int step = 1; step <= tiny_steps; ++step) {
         const StepResult result =

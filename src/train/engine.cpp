@@ -20,7 +20,7 @@ std::map<std::string, Box> input_boxes(const Graph& graph)
 {
     std::map<std::string, Box> boxes;
     for (const ValueId id : graph.with_role(Role::input))
-        boxes[graph[id].name] = box_of(graph, id);
+        boxes[graph[id].name] = box_of(graph, graph[id]);
     return boxes;
 }
 
@@ -99,7 +99,7 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
         with_type(v.type.dtype, [&](auto t) {
             using T = decltype(t);
             auto* to = reinterpret_cast<T*>(window.data());
-            for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
+            for_each_run(whole_shape(v), box_of(program.graph, v), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
                     to[local + i] = T(static_cast<kernels::Acc<T>>(
                         centre + spread * stream.normal_at(static_cast<u64>(global + i))));
