@@ -10,6 +10,7 @@
 #include "choose/decide.hpp"
 #include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
+#include "ir/names.hpp"
 #include "mpi/session.hpp"
 #include "peak.hpp"
 #include "plan/cost.hpp"
@@ -48,13 +49,16 @@ struct Setup {
 
 Batch random_tokens(const RunConfig& config)
 {
-    return [random = RandomStream(1, "tokens"), vocab = static_cast<u64>(config.model.vocab)](
-               BatchInput input, i64 sequence, std::span<std::int32_t> row) {
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            const u64 bits = random.bits_at(static_cast<u64>(sequence) * row.size() + i);
-            row[i] = static_cast<std::int32_t>((input == BatchInput::tokens ? bits : bits >> 32) % vocab);
-        }
+    const i64 seq = config.model.seq;
+    const auto random_below_vocab = [&](int shift) {
+        return sequence_array(seq, [=, random = RandomStream(1, "tokens"),
+                                    vocab = static_cast<u64>(config.model.vocab)](i64 sample, i64 i) {
+            return (random.bits_at(static_cast<u64>(sample * seq + i)) >> shift) % vocab;
+        });
     };
+    return {{{value_name::tokens, random_below_vocab(0)},
+             {value_name::targets, random_below_vocab(32)},
+             {value_name::positions, position_array(seq)}}};
 }
 
 struct Measured {

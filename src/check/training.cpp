@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "choose/decide.hpp"
+#include "ir/names.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/initialise.hpp"
@@ -30,19 +31,21 @@ std::vector<double> read(const Program& program, const Arenas& arenas, const Val
 /// The sequences of a step.
 Batch batch_of(const RunConfig& config, int step)
 {
-    return [stream = RandomStream(static_cast<u64>(config.train.seed), str("check batch ", step)),
-            vocab = static_cast<u64>(config.model.vocab)](BatchInput input, i64 sequence,
-                                                          std::span<std::int32_t> row) {
-        const i64 begin = sequence * static_cast<i64>(row.size());
-        for (std::size_t s = 0; s < row.size(); ++s) {
-            const i64 place = begin + static_cast<i64>(s);
-            const u64 bits = stream.bits_at(static_cast<u64>(place));
-            const bool ignored = place > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
-            row[s] = input == BatchInput::tokens ? static_cast<std::int32_t>(bits % vocab)
-                     : ignored                   ? -1
-                                                 : static_cast<std::int32_t>((bits >> 32) % vocab);
-        }
+    const RandomStream stream(static_cast<u64>(config.train.seed), str("check batch ", step));
+    const i64 seq = config.model.seq;
+    const auto vocab = static_cast<u64>(config.model.vocab);
+    const auto token = [=](i64 sample, i64 i) {
+        return stream.bits_at(static_cast<u64>(sample * seq + i)) % vocab;
     };
+    const auto target = [=](i64 sample, i64 i) {
+        const i64 place = sample * seq + i;
+        const u64 bits = stream.bits_at(static_cast<u64>(place));
+        const bool ignored = place > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
+        return ignored ? i64{-1} : static_cast<i64>((bits >> 32) % vocab);
+    };
+    return {{{value_name::tokens, sequence_array(seq, token)},
+             {value_name::targets, sequence_array(seq, target)},
+             {value_name::positions, position_array(seq)}}};
 }
 
 double relative(double got, double want)
@@ -79,7 +82,7 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
         outcome.parameters.push_back(
-            {v.name, whole_shape(v), box_of(program.graph, id), read(program, engine.arenas(), v), {}});
+            {v.name, whole_shape(v), box_of(program.graph, v), read(program, engine.arenas(), v), {}});
     }
     for (int step = 1; step <= tiny_steps; ++step) {
         const StepResult result =

@@ -68,7 +68,7 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
             const Value& value = program.graph[id];
             members.push_back({holders_of(program.graph, value, at, holders), all.size()});
             SavedValue& saved = all.emplace_back(
-                SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
+                SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, value), {}, 0});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
             saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
         }

@@ -55,9 +55,8 @@ std::string source_place(const Graph& graph, int line)
 
 const Shape& whole_shape(const Value& value) { return value.whole.empty() ? value.type.shape : value.whole; }
 
-Box box_of(const Graph& graph, ValueId id)
+Box box_of(const Graph& graph, const Value& v)
 {
-    const Value& v = graph[id];
     return graph.at.empty() ? Box{Shape(v.type.shape.size(), 0), v.type.shape}
                             : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
 }

@@ -120,7 +120,7 @@ std::string source_place(const Graph& graph, int line);
 int stage_of(const Graph& graph, const Op& op);
 /// The box, of the tensor over all ranks, that a value of a local graph holds; the whole tensor in other
 /// graphs. \pre no op computes the value, or it has `whole`
-Box box_of(const Graph& graph, ValueId value);
+Box box_of(const Graph& graph, const Value& value);
 /// The shape of the tensor over all ranks of which `value` holds a box.
 const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.

@@ -180,10 +180,8 @@ private:
             TRV_RULE(!g_.at.empty(), here,
                      "has a shape over all ranks, but the graph is not that of one rank",
                      "write a line `at`, or remove `of`");
-            TRV_RULE(whole.size() == v.type.shape.size() &&
-                         box_of(g_, ValueId(static_cast<std::size_t>(&v - g_.values.data()))).shape ==
-                             v.type.shape,
-                     here, str(v.type, " is not this rank's shard of ", TensorType{v.type.dtype, whole}),
+            TRV_RULE(whole.size() == v.type.shape.size() && box_of(g_, v).shape == v.type.shape, here,
+                     str(v.type, " is not this rank's shard of ", TensorType{v.type.dtype, whole}),
                      "correct the type, the sharding, or the type after `of`");
         }
     }

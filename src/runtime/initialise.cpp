@@ -113,7 +113,7 @@ void initialise(const Graph& graph, const Schedule& schedule, const Arenas& aren
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
         const Buffer& buffer = kept_buffer(schedule, value.name);
-        const Box box = box_of(graph, id);
+        const Box box = box_of(graph, value);
         const Target target{value, box, arenas.of(buffer.space), buffer.offset, seed, threads};
         with_type(value.type.dtype, [&](auto t) {
             std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, value.init);

@@ -9,27 +9,16 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 namespace trivium {
 
 namespace {
 
-/// The box of each input that the host feeds to this rank, by name.
-std::map<std::string, Box> input_boxes(const Graph& graph)
+/// What a loss counts in a microbatch, over all ranks: samples x targets of a sample.
+const TensorType& targets_of(const Program& program)
 {
-    std::map<std::string, Box> boxes;
-    for (const ValueId id : graph.with_role(Role::input))
-        boxes[graph[id].name] = box_of(graph, id);
-    return boxes;
+    return (*program.sharded)[program.sharded->find(value_name::targets)].type;
 }
-
-/// The tokens of a microbatch, over all ranks: sequences x tokens of a sequence.
-const TensorType& tokens_of(const Program& program)
-{
-    return (*program.sharded)[program.sharded->find(value_name::tokens)].type;
-}
-i64 rows_of(const Program& program) { return tokens_of(program).shape[0]; }
 
 /// A value of the executor. The sign of a NaN has no meaning, and is not to be printed.
 double fetched(const Executor& executor, std::string_view name, i64 index)
@@ -73,10 +62,8 @@ Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const
     config.red_zone = compiled_.memory.red_zone;
     // Not in succeed_together(): on devices all ranks make an executor at the same time, and a failing rank
     // must not wait for the others.
-    for (const Program& program : compiled_.programs) {
+    for (const Program& program : compiled_.programs)
         executors_.emplace_back(program.graph, program.schedule, *arenas_, config, grid, streams);
-        inputs_.push_back(input_boxes(program.graph));
-    }
 }
 
 void Engine::initialise(std::uint64_t seed, std::optional<Role> role)
@@ -99,7 +86,7 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
         with_type(v.type.dtype, [&](auto t) {
             using T = decltype(t);
             auto* to = reinterpret_cast<T*>(window.data());
-            for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
+            for_each_run(whole_shape(v), box_of(program.graph, v), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
                     to[local + i] = T(static_cast<kernels::Acc<T>>(
                         centre + spread * stream.normal_at(static_cast<u64>(global + i))));
@@ -111,27 +98,16 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
 
 Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor) const
 {
-    return [&batch, hyper, factor, &boxes = inputs_[program], rows = rows_of(compiled_.programs[program])](
+    return [&batch, hyper, factor, &graph = compiled_.programs[program].graph](
                const Value& value, i64 microbatch, void* destination) {
-        if (value.name == value_name::assumed) {
+        if (value.role == Role::input) {
+            fill_input(graph, value, batch, microbatch, destination);
+        } else if (value.name == value_name::assumed) {
             const double norm[] = {0, factor};
             std::memcpy(destination, norm, sizeof norm);
-            return;
-        }
-        if (value.role == Role::hyper) {
+        } else {
             std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
-            return;
         }
-        const Box& box = boxes.at(value.name);
-        const auto seq = static_cast<std::size_t>(value.type.shape[1]);
-        std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
-                                     static_cast<std::size_t>(box.shape[0]) * seq);
-        for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
-            if (value.name == value_name::positions)
-                std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
-            else
-                batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
-                      microbatch * rows + box.offset[0] + row, left.first(seq));
     };
 }
 
@@ -156,7 +132,7 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
     Executor& train = executors_[train_program];
     const Program& program = compiled_.programs[train_program];
     // As the op global_norm computes it if all tokens count and nothing is clipped.
-    const double assumed = 1.0 / static_cast<double>(program.microbatches * tokens_of(program).elements());
+    const double assumed = 1.0 / static_cast<double>(program.microbatches * targets_of(program).elements());
     const Feed own = feed(train_program, batch, &hyper, assumed);
     if (!begun_)
         train.run_until_decision(own);
@@ -204,7 +180,10 @@ void Engine::abandon()
 
 Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[train_program].exposed(); }
 
-i64 Engine::evaluation_rows(std::size_t program) const { return rows_of(compiled_.programs[program]); }
+i64 Engine::evaluation_rows(std::size_t program) const
+{
+    return targets_of(compiled_.programs[program]).shape[0];
+}
 
 LossSum Engine::evaluate(const Batch& batch, std::size_t program)
 {

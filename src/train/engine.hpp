@@ -4,21 +4,14 @@
 #include "compile/compile.hpp"
 #include "passes/optimizer.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/samples.hpp"
 
 #include <array>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
-#include <span>
 
 namespace trivium {
-
-enum class BatchInput { tokens, targets };
-
-/// A batch of sequences, one per row, that all ranks process together: writes the tokens of row `sequence`
-/// (from 0), or its targets (-1: not counted in the loss), to `row`, which has model.seq elements.
-using Batch = std::function<void(BatchInput input, i64 sequence, std::span<std::int32_t> row)>;
 
 /// The numbers that the optimizer reads in a step, in the order documented at hyper_count.
 using Hyper = std::array<double, hyper_count>;
@@ -86,7 +79,7 @@ public:
     /// Collective: ends a step that the last step() has begun ahead, without effect.
     void abandon();
 
-    /// Number of sequences that one call of evaluate() processes.
+    /// Number of samples that one call of evaluate() processes.
     i64 evaluation_rows(std::size_t program = eval_program) const;
     /// Collective: the loss of a batch, by the program `eval` with index `program`. Calls abandon() first.
     LossSum evaluate(const Batch& batch, std::size_t program = eval_program);
@@ -116,8 +109,6 @@ private:
     int threads_;
     std::optional<Arenas> arenas_;
     std::deque<Executor> executors_; ///< one per program
-    std::vector<std::map<std::string, Box>>
-        inputs_;                     ///< by program: the box of each input that the host feeds to this rank
     std::optional<Hyper> begun_;     ///< of a step that has begun ahead
     bool was_repaired_ = false;      ///< the last step's update was undone or done again
     std::optional<Seconds> exposed_; ///< of the last step, with post-validated updates

@@ -20,22 +20,21 @@ Generator::Generator(Engine& engine) : engine_(engine)
 void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
 {
     Executor& executor = engine_.executor(program);
-    executor.run_until_decision([&](const Value& value, i64, void* destination) {
-        auto* to = static_cast<std::int32_t*>(destination);
-        const i64 count = value.type.elements(), given = static_cast<i64>(tokens.size());
-        if (value.name == value_name::start)
-            *to = static_cast<std::int32_t>(length_);
-        else if (value.name == value_name::last)
-            *to = static_cast<std::int32_t>(given - 1);
-        else
-            for (i64 i = 0; i < count; ++i) // padding follows the tokens; later calls overwrite it
-                to[i] = value.name == value_name::positions
-                            ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
-                        : i < given ? tokens[static_cast<std::size_t>(i)]
-                                    : 0;
-    });
-    length_ += static_cast<i64>(tokens.size());
     const Graph& graph = engine_.program(program).graph;
+    const i64 given = static_cast<i64>(tokens.size()), count = program == prefill_program ? chunk_ : 1;
+    // Padding follows the tokens; later calls overwrite it.
+    const auto token = [&](i64, i64 i) { return i < given ? tokens[static_cast<std::size_t>(i)] : 0; };
+    const auto position = [&](i64, i64 i) { return std::min(length_ + i, positions_ - 1); };
+    const Batch batch{{{value_name::tokens, sequence_array(count, token)},
+                       {value_name::positions, sequence_array(count, position)}}};
+    executor.run_until_decision([&](const Value& value, i64 microbatch, void* to) {
+        if (value.role == Role::input)
+            fill_input(graph, value, batch, microbatch, to);
+        else
+            *static_cast<std::int32_t*>(to) =
+                static_cast<std::int32_t>(value.name == value_name::start ? length_ : given - 1);
+    });
+    length_ += given;
     for (std::size_t i = 0; i < logits_.size(); ++i)
         logits_[i] = static_cast<float>(executor.fetched(graph[graph.outputs[0]].name, static_cast<i64>(i)));
 }

@@ -127,7 +127,7 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
-        SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, id)),
+        SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, value)),
                            window_of(program, value, arenas),
                            {},
                            0};

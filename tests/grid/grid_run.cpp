@@ -170,7 +170,7 @@ reference::Tensors collect(Comm& world, const Program& program, const Arenas& ar
     Collector all(world);
     for (const ValueId id : program.graph.with_role(role)) {
         const Value& v = program.graph[id];
-        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arenas,
+        all.add(v.name, whole_shape(v), box_of(program.graph, v), v.type, arenas,
                 kept_buffer(program.schedule, v.name));
     }
     return all.collect();

@@ -32,7 +32,7 @@ double given(const Value& v, i64 cell)
 
 Array given_part(const Graph& g, ValueId id)
 {
-    const Box box = box_of(g, id);
+    const Box box = box_of(g, g[id]);
     Array array{box.shape, std::vector<double>(static_cast<std::size_t>(element_count(box.shape)), 0)};
     if (g[id].role != Role::carry)
         for_each_run(whole_shape(g[id]), box, [&](i64 global, i64 local, i64 count) {

@@ -61,16 +61,21 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
 
 Batch rows_of(const TokenBatch& batch, i64 first)
 {
-    return [&batch, first](BatchInput input, i64 sequence, std::span<std::int32_t> row) {
-        const reference::Ids& ids = input == BatchInput::tokens ? batch.tokens : batch.targets;
-        std::copy_n(ids.begin() + (first + sequence) * static_cast<i64>(row.size()), row.size(), row.begin());
+    const auto rows = [seq = batch.seq](const reference::Ids& ids) {
+        return sequence_array(
+            seq, [&ids, seq](i64 row, i64 i) { return ids[static_cast<std::size_t>(row * seq + i)]; });
     };
+    return {{{value_name::tokens, rows(batch.tokens)},
+             {value_name::targets, rows(batch.targets)},
+             {value_name::positions, position_array(batch.seq)}},
+            first};
 }
 
 TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed)
 {
     const RandomStream stream(seed, "batch");
     TokenBatch batch;
+    batch.seq = model.seq;
     for (i64 i = 0; i < rows * model.seq; ++i) {
         const std::uint64_t bits = stream.bits_at(static_cast<u64>(i));
         batch.tokens.push_back(static_cast<std::int32_t>(bits % static_cast<u64>(model.vocab)));

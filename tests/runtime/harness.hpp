@@ -22,8 +22,9 @@ RunConfig config_of(const reference::Model& model, Precision precision, i64 rows
 /// Tokens and targets for `rows` sequences; about one target in seven is ignored, never all.
 struct TokenBatch {
     reference::Ids tokens, targets;
+    i64 seq = 0;
 };
-/// Its rows from `first` on.
+/// Its rows from `first` on, valid while it exists.
 Batch rows_of(const TokenBatch& batch, i64 first = 0);
 TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
 

@@ -1,0 +1,32 @@
+#include "runtime/samples.hpp"
+
+#include "base/check.hpp"
+
+namespace trivium {
+
+SampleArray position_array(i64 length)
+{
+    return sequence_array(length, [](i64, i64 i) { return i; });
+}
+
+void fill_input(const Graph& graph, const Value& input, const Batch& batch, i64 microbatch, void* to)
+{
+    const Shape& whole = whole_shape(input);
+    const TensorType type{input.type.dtype, {whole.begin() + 1, whole.end()}};
+    const auto array = batch.arrays.find(input.name);
+    if (array == batch.arrays.end() || array->second.type != type) {
+        std::string known;
+        for (const auto& [name, other] : batch.arrays)
+            known += str(known.empty() ? "" : ", ", "'", name, "' (", other.type, ")");
+        throw UserError({"the data", str("have no array '", input.name, "' of ", type, " per sample"),
+                         "the model reads it; the arrays are " + known, "use data that have it"});
+    }
+    const Box box = box_of(graph, input);
+    const Box part{{box.offset.begin() + 1, box.offset.end()}, {box.shape.begin() + 1, box.shape.end()}};
+    const Bytes row_bytes = element_count(part.shape) * size_of(type.dtype);
+    const i64 first = batch.first + microbatch * whole[0] + box.offset[0];
+    for (i64 row = 0; row < box.shape[0]; ++row)
+        array->second.read(first + row, part, static_cast<std::byte*>(to) + row * row_bytes);
+}
+
+} // namespace trivium
