@@ -167,6 +167,22 @@ void validate_size(const RunConfig& config)
 
 } // namespace
 
+std::vector<ParallelConfig> grids_of(i64 ranks)
+{
+    std::vector<ParallelConfig> grids{{}};
+    for (const GridAxis& axis : grid_axes) {
+        std::vector<ParallelConfig> longer;
+        for (const ParallelConfig& grid : grids)
+            for (i64 degree = 1, left = ranks / rank_count(grid); degree <= left; ++degree)
+                if (left % degree == 0 && (&axis != &grid_axes.back() || degree == left)) {
+                    longer.push_back(grid);
+                    longer.back().*axis.degree = degree;
+                }
+        grids = std::move(longer);
+    }
+    return grids;
+}
+
 std::string describe_degrees(const ParallelConfig& config)
 {
     std::string text;

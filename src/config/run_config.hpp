@@ -358,6 +358,10 @@ inline i64 batch_ranks(const ParallelConfig& config)
     return ranks;
 }
 
+/// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Ordered by
+/// the degrees, in the order of grid_axes.
+std::vector<ParallelConfig> grids_of(i64 ranks);
+
 /// "data 2 x pipeline 4 x tensor 1"
 std::string describe_degrees(const ParallelConfig& config);
 
