@@ -373,7 +373,7 @@ inline i64 shard_ranks(const ParallelConfig& config)
 
 /// Sequences of one microbatch. \pre batch_ranks() divides train.global_batch
 i64 micro_batch(const RunConfig& config);
-/// Microbatches per optimizer step and data rank. \pre parallel.data divides train.global_batch
+/// Microbatches per optimizer step and data rank. \pre batch_ranks() divides train.global_batch
 i64 microbatch_count(const RunConfig& config);
 
 /// Replaces zeros in [model] by the values that they stand for. Throws UserError for the first impossible
