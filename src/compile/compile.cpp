@@ -193,6 +193,7 @@ RunConfig for_one_rank(RunConfig config)
 {
     for (const GridAxis& axis : grid_axes)
         config.parallel.*axis.degree = 1;
+    config.parallel.shard = 0;
     config.parallel.offload = Offload::none;
     return config;
 }
