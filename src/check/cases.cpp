@@ -14,21 +14,28 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 largest_degree = 8; ///< of tensor and pipeline: larger ones repeat the same communication
+constexpr i64 largest_degree = 8; ///< of all axes but data: larger ones repeat the same communication
 
-struct Shape3 {
-    i64 data = 1, pipeline = 1, tensor = 1;
-
-    i64 ranks() const { return data * pipeline * tensor; }
-};
-
-std::vector<Shape3> grids_of(i64 ranks)
+std::vector<i64> degrees_without_data(const ParallelConfig& grid)
 {
-    std::vector<Shape3> all;
-    for (i64 p = 1; p <= std::min(ranks, largest_degree); ++p)
-        for (i64 t = 1; t <= std::min(ranks, largest_degree); ++t)
-            if (ranks % (p * t) == 0)
-                all.push_back({ranks / (p * t), p, t});
+    std::vector<i64> degrees;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.degree != &ParallelConfig::data)
+            degrees.push_back(grid.*axis.degree);
+    return degrees;
+}
+
+/// Every grid of `ranks` ranks with degrees of at most largest_degree, in the order of the degrees.
+std::vector<ParallelConfig> checked_grids(i64 ranks)
+{
+    std::vector<ParallelConfig> all = grids_of(ranks);
+    std::erase_if(all, [](const ParallelConfig& grid) {
+        const std::vector<i64> degrees = degrees_without_data(grid);
+        return *std::max_element(degrees.begin(), degrees.end()) > largest_degree;
+    });
+    std::sort(all.begin(), all.end(), [](const ParallelConfig& a, const ParallelConfig& b) {
+        return degrees_without_data(a) < degrees_without_data(b);
+    });
     return all;
 }
 
@@ -41,8 +48,8 @@ struct Choice {
     };
     std::string key;
     std::vector<Level> levels;
-    std::function<bool(const Shape3&)> matters{}; ///< on which grids it has an effect; empty: on all
-    bool always_all = false;                      ///< a longer check tests all combinations of these
+    std::function<bool(const ParallelConfig&)> matters{}; ///< on which grids it has an effect; empty: on all
+    bool always_all = false;                              ///< a longer check tests all combinations of these
 
     bool may_blur() const
     {
@@ -104,8 +111,9 @@ void set_model(RunConfig& c)
 std::vector<Choice> choices()
 {
     const ParallelConfig usual;
-    const auto has_data_ranks = [](const Shape3& g) { return g.data > 1; };
-    const auto has_stages = [](const Shape3& g) { return g.pipeline > 1; };
+    const auto reduces_gradients = [](const ParallelConfig& g) { return batch_ranks(g) > 1; };
+    const auto has_data_ranks = [](const ParallelConfig& g) { return g.data > 1; };
+    const auto has_stages = [](const ParallelConfig& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
 
@@ -114,7 +122,7 @@ std::vector<Choice> choices()
     precision.always_all = true;
     Choice& reduce = add(enum_choice<GradientType>(
         "parallel.reduce", usual.reduce, [](RunConfig& c, GradientType type) { c.parallel.reduce = type; }));
-    reduce.matters = has_data_ranks;
+    reduce.matters = reduces_gradients;
     add(enum_choice<GradientType>("parallel.accumulate", usual.accumulate,
                                   [](RunConfig& c, GradientType type) { c.parallel.accumulate = type; }));
     for (Choice& choice : all)
@@ -150,7 +158,7 @@ std::vector<Choice> choices()
         .matters = has_data_ranks;
     add(list_choice<i64>("parallel.shard", {0, 2}, [](RunConfig& c, const i64& group) {
         c.parallel.shard = c.parallel.data % 2 == 0 ? group : 0;
-    })).matters = [](const Shape3& g) { return g.data > 2 && g.data % 2 == 0; };
+    })).matters = [](const ParallelConfig& g) { return g.data > 2 && g.data % 2 == 0; };
     add(list_choice<i64>("parallel.tile", {0, 300}, [](RunConfig& c, const i64& bytes) {
         c.parallel.tile = bytes;
     })).matters = has_data_ranks;
@@ -161,25 +169,24 @@ std::vector<Choice> choices()
                                  [](RunConfig& c, Offload what) { c.parallel.offload = what; }));
     add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.sequence = on;
-    })).matters = [](const Shape3& g) { return g.tensor > 1; };
+    })).matters = [](const ParallelConfig& g) { return g.tensor > 1; };
     add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.overlap = on;
-    })).matters = [](const Shape3& g) { return g.ranks() > 1; };
+    })).matters = [](const ParallelConfig& g) { return rank_count(g) > 1; };
     add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"},
                                  [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }))
-        .matters = has_data_ranks;
+        .matters = reduces_gradients;
     add(list_choice<int>("microbatches", {1, 2, 0},
                          [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
     return all;
 }
 
-RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, const std::vector<int>& levels)
+RunConfig config_of(const ParallelConfig& grid, const std::vector<Choice>& choices,
+                    const std::vector<int>& levels)
 {
     RunConfig c;
-    const i64 ranks = grid.ranks();
-    c.parallel.data = grid.data;
-    c.parallel.pipeline = grid.pipeline;
-    c.parallel.tensor = grid.tensor;
+    const i64 ranks = rank_count(grid);
+    c.parallel = grid;
     c.parallel.threads = 1;
     c.train.global_batch = ranks * std::max<i64>(2, ceil_div(16, ranks));
     c.train.lr = 0.01;
@@ -195,8 +202,8 @@ RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, cons
 
 /// Levels of the grid and of each choice, one row per case. A pair of levels counts if both have an effect,
 /// and neither setting outside the pair hides small errors.
-std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all,
-                                      bool longer)
+std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
+                                      const std::vector<Choice>& all, bool longer)
 {
     std::vector<int> levels{static_cast<int>(grids.size())};
     for (const Choice& choice : all)
@@ -276,10 +283,10 @@ std::vector<CheckCase> check_cases(int ranks, bool longer)
     constexpr std::size_t few = 6;
     std::vector<Choice> all = choices();
     std::vector<CheckCase> made;
-    std::vector<Shape3> grids = grids_of(ranks);
+    std::vector<ParallelConfig> grids = checked_grids(ranks);
     if (grids.size() < few)
         for (i64 fewer = ranks - 1; fewer > 1; --fewer)
-            if (const std::vector<Shape3> more = grids_of(fewer); more.size() >= few) {
+            if (const std::vector<ParallelConfig> more = checked_grids(fewer); more.size() >= few) {
                 grids.insert(grids.end(), more.begin(), more.end());
                 break;
             }
@@ -325,9 +332,9 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.tensor > 1 && p.sequence, "sequence parallel");
     note(p.tensor > 1 && !p.sequence, "tensor > 1 without sequence");
     note(rank_count(p) > 1, p.overlap ? "overlap" : "no overlap");
-    note(p.data > 1, str("bucket ", p.bucket));
+    note(batch_ranks(p) > 1, str("bucket ", p.bucket));
     note(microbatch_count(c) > 1, "several microbatches");
-    note(p.data > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
+    note(batch_ranks(p) > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
     note(p.data > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));

@@ -14,7 +14,7 @@ struct CheckCase {
     std::string text() const;
 };
 
-/// For `ranks` ranks: every grid that they can form, with tensor and pipeline degrees of at most 8; if there
+/// For `ranks` ranks: every grid that they can form, with degrees of at most 8 except data; if there
 /// are fewer than six such grids, also the grids of the next lower number of ranks that has six. On each
 /// grid: both families with default settings in f32. In addition, every pair of levels of any two keys occurs
 /// in some case where both have an effect; a case uses bf16 only if bf16 is in the pair. `longer`: also every

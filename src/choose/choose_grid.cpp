@@ -70,8 +70,9 @@ i64 largest_part(i64 share, i64 most)
     return part;
 }
 
-/// `config` on another grid; ZeRO shards over all data ranks if the config's groups do not divide them; with
-/// microbatches of at most `most_micro` sequences if it does not set their size.
+/// `config` on another grid, whose other degrees are the config's; ZeRO shards over all data ranks if the
+/// config's groups do not divide them; with microbatches of at most `most_micro` sequences if it does not set
+/// their size.
 RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
 {
     RunConfig c = config;
@@ -81,7 +82,7 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
     if (c.parallel.shard > 0 && data % c.parallel.shard != 0)
         c.parallel.shard = 0;
     if (c.train.micro_batch == 0)
-        c.train.micro_batch = largest_part(c.train.global_batch / data, most_micro);
+        c.train.micro_batch = largest_part(c.train.global_batch / batch_ranks(c.parallel), most_micro);
     return c;
 }
 
@@ -91,18 +92,20 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
 {
     const ParallelConfig& before = config.parallel;
     const ModelConfig& m = config.model;
-    const i64 most_tensor = std::min(ranks, std::max(m.kv_heads, m.heads / m.kv_heads));
-    for (i64 data = 1; data <= std::min(ranks, config.train.global_batch); ++data) {
-        const i64 share = config.train.global_batch / data;
-        if (config.train.global_batch % data != 0 ||
-            (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
+    // Axes that are not searched take their share of the ranks and of the batch.
+    const i64 free = ranks / (rank_count(before) / (before.data * before.pipeline * before.tensor)),
+              batch = config.train.global_batch / (batch_ranks(before) / before.data);
+    const i64 most_tensor = std::min(free, std::max(m.kv_heads, m.heads / m.kv_heads));
+    for (i64 data = 1; data <= std::min(free, batch); ++data) {
+        const i64 share = batch / data;
+        if (batch % data != 0 || (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
             continue;
         RunConfig c = config_on(config, most_micro, data, 1, 1);
-        for (i64 tensor = 1; tensor <= std::min(most_tensor, ranks / data); ++tensor) {
+        for (i64 tensor = 1; tensor <= std::min(most_tensor, free / data); ++tensor) {
             if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would be uneven
                 continue;
             c.parallel.tensor = tensor;
-            for (i64 pipeline = 1; pipeline <= std::min(m.layers, ranks / data / tensor); ++pipeline) {
+            for (i64 pipeline = 1; pipeline <= std::min(m.layers, free / data / tensor); ++pipeline) {
                 c.parallel.pipeline = pipeline;
                 candidates.push_back({data, pipeline, tensor, most_micro,
                                       pipeline * tensor >= before.pipeline * before.tensor,

@@ -8,9 +8,9 @@
 
 namespace trivium {
 
-/// `config` with data, pipeline and tensor degrees for at most `ranks` ranks. The config's own degrees if
-/// their product is `ranks`. Otherwise, of all grids that the model and the global batch allow, the one with
-/// the highest
+/// `config` with data, pipeline and tensor degrees for at most `ranks` ranks; the degrees of other axes stay.
+/// The config's own degrees if their product is `ranks`. Otherwise, of all grids that the model and the
+/// global batch allow, the one with the highest
 ///   ranks x balance of the layers over the stages x fraction of the schedule that is not bubble,
 /// with these rules:
 /// - The tensor degree is a multiple or a divisor of the config's. A change multiplies the score by 0.7 per

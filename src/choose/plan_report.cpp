@@ -161,10 +161,8 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     options.machine = machine;
     const Mesh mesh = mesh_of(chosen.parallel);
     const auto keep = [&](i64 rank, Compiled& compiled) {
-        const ParallelConfig& grid = chosen.parallel;
         const i64 stage = stage_of(mesh, rank);
-        RankPlan plan{rank,           rank / (grid.pipeline * grid.tensor), stage, rank % grid.tensor, 0,
-                      compiled.memory};
+        RankPlan plan{rank, stage, 0, compiled.memory};
         const Graph& g = compiled.programs[train_program].graph;
         for (const ValueId id : g.with_role(Role::parameter))
             plan.parameters += g[id].type.elements();

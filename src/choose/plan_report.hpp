@@ -9,9 +9,8 @@ namespace trivium {
 
 /// The plan of one rank.
 struct RankPlan {
-    i64 rank = 0;
-    i64 data = 0, stage = 0, tensor = 0; ///< coordinates on the grid
-    i64 parameters = 0;                  ///< elements in the rank's shards
+    i64 rank = 0, stage = 0;
+    i64 parameters = 0; ///< elements in the rank's shards
     MemoryPlan memory;
 };
 

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace trivium {
 
@@ -28,17 +29,20 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
                                {"parameters", parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
-    for (const RankPlan& rank : r.ranks)
-        ranks.push_back({{"rank", rank.rank},
-                         {"data", rank.data},
-                         {"pipeline", rank.stage},
-                         {"tensor", rank.tensor},
-                         {"parameters", rank.parameters},
-                         {"arena_bytes", rank.memory.arena},
-                         {"kept_bytes", rank.memory.kept},
-                         {"transient_bytes", rank.memory.transient},
-                         {"snapshot_bytes", rank.memory.snapshot},
-                         {"host_arena_bytes", rank.memory.host_arena}});
+    for (const RankPlan& rank : r.ranks) {
+        nlohmann::ordered_json& row = ranks.emplace_back(nlohmann::ordered_json{{"rank", rank.rank}});
+        i64 block = rank_count(r.config.parallel); // ranks that are the same on the axes so far
+        for (const GridAxis& axis : grid_axes) {
+            const i64 whole = std::exchange(block, block / (r.config.parallel.*axis.degree));
+            row[axis.name] = rank.rank % whole / block;
+        }
+        row.update(nlohmann::ordered_json{{"parameters", rank.parameters},
+                                          {"arena_bytes", rank.memory.arena},
+                                          {"kept_bytes", rank.memory.kept},
+                                          {"transient_bytes", rank.memory.transient},
+                                          {"snapshot_bytes", rank.memory.snapshot},
+                                          {"host_arena_bytes", rank.memory.host_arena}});
+    }
     for (const std::string& blocks : r.stages)
         stages.push_back(blocks);
     out.update(nlohmann::ordered_json{{"per_rank", ranks},
@@ -115,7 +119,7 @@ void print_rank_table(const PlanReport& r)
                    format_count(one.memory.arena));
     }
     if (static_cast<i64>(r.ranks.size()) < rank_count(r.config.parallel))
-        fmt::print("  the other ranks of a stage (further along data and tensor) need as much or less\n");
+        fmt::print("  the other ranks of a stage need as much or less\n");
 }
 
 /// "fits: largest rank needs 10.00 GiB of 79.10 GiB".

@@ -154,6 +154,7 @@ RunConfig for_one_rank(RunConfig config)
 {
     for (const GridAxis& axis : grid_axes)
         config.parallel.*axis.degree = 1;
+    config.parallel.shard = 0;
     config.parallel.offload = Offload::none;
     return config;
 }
@@ -364,7 +365,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     PassRunner runner(options.runner);
     Compiled compiled;
     const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, runner));
-    compiled.at.assign(grid_axes.size(), 0);
+    compiled.at.assign(sharded->mesh.axes.size(), 0);
     compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
@@ -380,12 +381,13 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     Compiled compiled;
     GraphConfig graph = graph_config(alone);
     graph.batch = shape.batch;
-    compiled.at.assign(grid_axes.size(), 0);
+    const Mesh mesh = mesh_of(alone.parallel);
+    compiled.at.assign(mesh.axes.size(), 0);
     for (const i64 queries : {shape.prefill, i64{1}}) {
         const std::string name = queries == 1 ? "decode" : "prefill";
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
-        g.mesh = mesh_of(alone.parallel);
+        g.mesh = mesh;
         const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, {}, runner));
         compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }

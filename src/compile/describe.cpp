@@ -33,7 +33,7 @@ std::string describe_choices(const ParallelConfig& p)
     add(shard_ranks(p) > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
     add(shard_ranks(p) > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
     add(!p.schedule_near.empty() && p.pipeline > 1, "schedule found from " + p.schedule_near);
-    add(p.data > 1, str("buckets by ", p.bucket == "none" ? "tensor" : p.bucket));
+    add(batch_ranks(p) > 1, str("buckets by ", p.bucket == "none" ? "tensor" : p.bucket));
     const bool some = p.recompute_layers > 0;
     add(p.recompute != Recompute::none,
         str("recompute ", name_of(p.recompute), some ? str(" in ", counted(p.recompute_layers, "layer")) : "",

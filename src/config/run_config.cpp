@@ -137,11 +137,11 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             "set parallel.update to \"synchronous\" or parallel.offload to \"none\"");
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),
-            "set \"auto\", or remove the key and set data, tensor and pipeline");
+            "set \"auto\", or remove the key and set the degrees of the grid");
     require(train.global_batch % batch_ranks(c) == 0, "train.global_batch",
             str(counted(train.global_batch, "sequence"), train.global_batch == 1 ? " does" : " do",
                 " not divide over ", counted(batch_ranks(c), "data rank")),
-            "make global_batch a multiple of parallel.data");
+            str("make global_batch a multiple of ", batch_ranks(c)));
 }
 
 /// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
@@ -166,6 +166,22 @@ void validate_size(const RunConfig& config)
 }
 
 } // namespace
+
+std::vector<ParallelConfig> grids_of(i64 ranks)
+{
+    std::vector<ParallelConfig> grids{{}};
+    for (const GridAxis& axis : grid_axes) {
+        std::vector<ParallelConfig> longer;
+        for (const ParallelConfig& grid : grids)
+            for (i64 degree = 1, left = ranks / rank_count(grid); degree <= left; ++degree)
+                if (left % degree == 0 && (&axis != &grid_axes.back() || degree == left)) {
+                    longer.push_back(grid);
+                    longer.back().*axis.degree = degree;
+                }
+        grids = std::move(longer);
+    }
+    return grids;
+}
 
 std::string describe_degrees(const ParallelConfig& config)
 {
@@ -206,8 +222,8 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     require(share % micro_batch(config) == 0, "train.micro_batch",
             str(counted(share, "sequence"), " per data rank ", share == 1 ? "does" : "do",
                 " not divide into microbatches of ", micro_batch(config)),
-            "make global_batch a multiple of parallel.data * train.micro_batch",
-            str("global_batch = ", config.train.global_batch, ", parallel.data = ", config.parallel.data));
+            str("make global_batch a multiple of ", batch_ranks(config.parallel) * micro_batch(config)),
+            str("global_batch = ", config.train.global_batch, " on ", describe_degrees(config.parallel)));
     validate_size(config);
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);

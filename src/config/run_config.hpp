@@ -358,6 +358,10 @@ inline i64 batch_ranks(const ParallelConfig& config)
     return ranks;
 }
 
+/// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Ordered by
+/// the degrees, in the order of grid_axes.
+std::vector<ParallelConfig> grids_of(i64 ranks);
+
 /// "data 2 x pipeline 4 x tensor 1"
 std::string describe_degrees(const ParallelConfig& config);
 
@@ -369,7 +373,7 @@ inline i64 shard_ranks(const ParallelConfig& config)
 
 /// Sequences of one microbatch. \pre batch_ranks() divides train.global_batch
 i64 micro_batch(const RunConfig& config);
-/// Microbatches per optimizer step and data rank. \pre parallel.data divides train.global_batch
+/// Microbatches per optimizer step and data rank. \pre batch_ranks() divides train.global_batch
 i64 microbatch_count(const RunConfig& config);
 
 /// Replaces zeros in [model] by the values that they stand for. Throws UserError for the first impossible

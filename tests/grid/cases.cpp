@@ -9,15 +9,13 @@
 
 namespace trivium::grids {
 
-const std::vector<Shape3>& all_grids()
+const std::vector<ParallelConfig>& all_grids()
 {
-    static const std::vector<Shape3> all = [] {
-        std::vector<Shape3> made;
+    static const std::vector<ParallelConfig> all = [] {
+        std::vector<ParallelConfig> made;
         for (const i64 ranks : {1, 2, 4, 6, 8})
-            for (i64 d = 1; d <= ranks; ++d)
-                for (i64 p = 1; p <= ranks; ++p)
-                    if (ranks % (d * p) == 0)
-                        made.push_back({d, p, ranks / (d * p)});
+            for (ParallelConfig& grid : grids_of(ranks))
+                made.push_back(std::move(grid));
         return made;
     }();
     return all;
@@ -59,7 +57,7 @@ std::pair<const char*, i64> schedule_of(const std::vector<int>& levels)
     return all[levels[f_schedule]][turn % 4];
 }
 
-reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
+reference::Model model_of(const std::vector<int>& levels, const ParallelConfig& grid)
 {
     const i64 t = grid.tensor;
     const int uneven = t == 1  ? 3
@@ -83,15 +81,14 @@ reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
 
 Case case_of(const std::vector<int>& levels)
 {
-    const Shape3& grid = all_grids()[static_cast<std::size_t>(levels[f_grid])];
+    const ParallelConfig& grid = all_grids()[static_cast<std::size_t>(levels[f_grid])];
     Case c;
     c.model = model_of(levels, grid);
     c.rows = 24;
-    c.micro_batch = c.rows / grid.data / microbatches(c.rows / grid.data, levels[f_microbatches]);
+    const i64 share = c.rows / batch_ranks(grid);
+    c.micro_batch = share / microbatches(share, levels[f_microbatches]);
     ParallelConfig& p = c.parallel;
-    p.data = grid.data;
-    p.pipeline = grid.pipeline;
-    p.tensor = grid.tensor;
+    p = grid;
     std::tie(p.schedule, p.chunks) = schedule_of(levels);
     p.zero = levels[f_zero];
     p.sequence = levels[f_sequence] == 0;

@@ -4,12 +4,8 @@
 
 namespace trivium::grids {
 
-struct Shape3 {
-    i64 data = 1, pipeline = 1, tensor = 1;
-    bool operator==(const Shape3&) const = default;
-};
-/// Every data x pipeline x tensor of 1, 2, 4, 6 and 8 ranks.
-const std::vector<Shape3>& all_grids();
+/// Every grid of 1, 2, 4, 6 and 8 ranks.
+const std::vector<ParallelConfig>& all_grids();
 
 /// The factors of a case. The full product of the first seven runs in tests/soak.
 enum Factor {

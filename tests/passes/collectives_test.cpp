@@ -357,6 +357,21 @@ TEST_CASE("one rank does not communicate")
         CHECK(communicating(program_of(family, {})) == 0);
 }
 
+TEST_CASE("programs for one rank have a mesh of one rank, also if the run shards in groups")
+{
+    for (const i64 zero : {1, 3}) {
+        RunConfig c = run_config(Family::llama, {.data = 2, .zero = zero});
+        c.parallel.data = 4;
+        c.parallel.shard = 2;
+        c.train.micro_batch = 1;
+        resolve_and_validate(c);
+        const Graph g = compile_evaluation(c, {}).programs[only_program].graph;
+        CHECK(g.mesh.ranks() == 1);
+        CHECK(g.at.size() == g.mesh.axes.size());
+        CHECK(compile_generation(c, {1, 4, 8}, {}).programs[decode_program].graph.mesh.ranks() == 1);
+    }
+}
+
 TEST_CASE("model FLOPs are the same on any grid")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {

@@ -2,6 +2,7 @@
 // happens to its launches, a run ends with the losses of an undisturbed one.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "config/run_config.hpp"
 #include "config/schedules.hpp"
 #include "io/metrics/metrics.hpp"
 #include "program.hpp"
@@ -44,16 +45,16 @@ Storm draw_storm(Draw& draw)
     Storm storm;
     std::vector<std::string>& o = storm.overrides;
     storm.other_grids = draw.one_in(4);
-    const int data = 1 + draw.below(2), pipeline = 1 + draw.below(2),
-              tensor = soak::whole() || data * pipeline < 4 ? 1 + draw.below(2) : 1;
-    storm.ranks = data * pipeline * tensor;
-    o = {str("parallel.data=", data),
-         str("parallel.pipeline=", pipeline),
-         str("parallel.tensor=", tensor),
-         str("parallel.zero=", data > 1 ? draw.below(4) : 0),
-         str("checkpoint.async=", draw.one_in(3) ? "false" : "true"),
-         str("train.optimizer=", draw.one_in(4) ? "muon" : "adamw")};
-    if (pipeline > 1)
+    ParallelConfig grid;
+    for (const GridAxis& axis : grid_axes) {
+        grid.*axis.degree = rank_count(grid) < (soak::whole() ? 8 : 4) ? 1 + draw.below(2) : 1;
+        o.push_back(str("parallel.", axis.name, "=", grid.*axis.degree));
+    }
+    storm.ranks = static_cast<int>(rank_count(grid));
+    o.insert(o.end(), {str("parallel.zero=", grid.data > 1 ? draw.below(4) : 0),
+                       str("checkpoint.async=", draw.one_in(3) ? "false" : "true"),
+                       str("train.optimizer=", draw.one_in(4) ? "muon" : "adamw")});
+    if (grid.pipeline > 1)
         o.push_back(str("parallel.schedule=", names_of_enum<ScheduleKind>[static_cast<std::size_t>(draw.below(
                                                   static_cast<int>(names_of_enum<ScheduleKind>.size())))]));
     if (!storm.other_grids)
