@@ -263,7 +263,8 @@ std::string CheckCase::text() const
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
                p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
                p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
-               config.train.optimizer == OptimizerKind::muon ? ", muon" : "",
+               config.train.optimizer == OptimizerKind::adamw ? ""
+                                                              : str(", ", name_of(config.train.optimizer)),
                p.tile > 0 ? str(", tile ", p.tile) : "",
                p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",

@@ -32,8 +32,29 @@ inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"sync
                                                                            "auto"};
 
 enum class OptimizerKind { adamw, muon };
+
+/// An optimizer: the ops (ir/ops.inc) that keep the states of its tensors. States, memory and checkpoints
+/// follow from their rows.
+struct Optimizer {
+    std::string_view name;
+    std::string_view matrices; ///< op for the weight matrices of layers
+    std::string_view others;   ///< op for every other tensor
+};
+
+/// By OptimizerKind.
+inline constexpr std::array optimizers{Optimizer{"adamw", "adamw", "adamw"},
+                                       Optimizer{"muon", "nesterov", "adamw"}};
+constexpr const Optimizer& optimizer_row(OptimizerKind kind)
+{
+    return optimizers[static_cast<std::size_t>(kind)];
+}
 template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
+inline constexpr auto names_of_enum<OptimizerKind> = [] {
+    std::array<std::string_view, optimizers.size()> names;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        names[i] = optimizers[i].name;
+    return names;
+}();
 
 /// Type of gradients in messages or accumulators; f32 stands for f64 in a run with precision = "f64".
 enum class GradientType { f32, bf16 };
