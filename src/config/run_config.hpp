@@ -39,11 +39,12 @@ struct Optimizer {
     std::string_view name;
     std::string_view matrices; ///< op for the weight matrices of layers
     std::string_view others;   ///< op for every other tensor
+    double beta2;              ///< default of train.beta2
 };
 
 /// By OptimizerKind.
-inline constexpr std::array optimizers{Optimizer{"adamw", "adamw", "adamw"},
-                                       Optimizer{"muon", "nesterov", "adamw"}};
+inline constexpr std::array optimizers{Optimizer{"adamw", "adamw", "adamw", 0.95},
+                                       Optimizer{"muon", "nesterov", "adamw", 0.95}};
 constexpr const Optimizer& optimizer_row(OptimizerKind kind)
 {
     return optimizers[static_cast<std::size_t>(kind)];
@@ -89,7 +90,7 @@ struct TrainConfig {
     OptimizerKind optimizer = OptimizerKind::adamw;
     double momentum = 0.95;
     double beta1 = 0.9;
-    double beta2 = 0.95;
+    double beta2 = optimizer_row(OptimizerKind::adamw).beta2;
     double eps = 1e-8;
     double grad_clip = 1.0;
     i64 seed = 0;
