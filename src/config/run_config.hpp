@@ -40,11 +40,13 @@ struct Optimizer {
     std::string_view matrices; ///< op for the weight matrices of layers
     std::string_view others;   ///< op for every other tensor
     double beta2;              ///< default of train.beta2
+    bool continuous = true;    ///< rounding errors of gradients change an update by as little
 };
 
 /// By OptimizerKind.
-inline constexpr std::array optimizers{Optimizer{"adamw", "adamw", "adamw", 0.95},
-                                       Optimizer{"muon", "nesterov", "adamw", 0.95}};
+inline constexpr std::array optimizers{
+    Optimizer{.name = "adamw", .matrices = "adamw", .others = "adamw", .beta2 = 0.95},
+    Optimizer{.name = "muon", .matrices = "nesterov", .others = "adamw", .beta2 = 0.95}};
 constexpr const Optimizer& optimizer_row(OptimizerKind kind)
 {
     return optimizers[static_cast<std::size_t>(kind)];
