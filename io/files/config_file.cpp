@@ -197,15 +197,20 @@ RunConfig parse_config(const std::string& text, const std::string& name,
         return ConfigValue{node, toml_place(name, node.source()), str(table, ".", key), ""};
     };
     RunConfig config;
-    // The preset sets the defaults of the other keys, so it comes first, wherever it is written.
-    if (const toml::node* node = file["model"]["preset"].node())
-        assign(config.model.preset, value_in_file("model", "preset", *node));
-    for (const Override& change : changes)
-        if (change.table == "model" && change.key == "preset")
-            assign(config.model.preset, change.value());
+    // Preset and optimizer set the defaults of other keys, so they come first, wherever they are written.
+    const auto set_first = [&](const char* table, const char* key) {
+        if (const toml::node* node = file[table][key].node())
+            set_key(config, table, key, value_in_file(table, key, *node), Written::below_table);
+        for (const Override& change : changes)
+            if (change.table == table && change.key == key)
+                set_key(config, table, key, change.value(), Written::dotted);
+    };
+    set_first("model", "preset");
     const std::string preset_name = config.model.preset;
     if (!preset_name.empty())
         config.model = preset(preset_name);
+    set_first("train", "optimizer");
+    config.train.beta2 = optimizer_row(config.train.optimizer).beta2;
 
     for (const auto& [table, content] : file) {
         const std::string table_name(table.str());

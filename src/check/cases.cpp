@@ -162,8 +162,14 @@ std::vector<Choice> choices()
     add(list_choice<i64>("parallel.tile", {0, 300}, [](RunConfig& c, const i64& bytes) {
         c.parallel.tile = bytes;
     })).matters = has_data_ranks;
-    add(enum_choice<OptimizerKind>("train.optimizer", OptimizerKind::adamw,
-                                   [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; }));
+    Choice optimizer =
+        enum_choice<OptimizerKind>("train.optimizer", OptimizerKind::adamw,
+                                   [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; });
+    std::erase_if(optimizer.levels, [](const Choice::Level& level) { // whose grids would not agree
+        return std::any_of(optimizers.begin(), optimizers.end(),
+                           [&](const Optimizer& o) { return o.name == level.name && !o.continuous; });
+    });
+    add(std::move(optimizer));
     if (!computes_on_device()) // where training refuses it
         add(enum_choice<Offload>("parallel.offload", usual.offload,
                                  [](RunConfig& c, Offload what) { c.parallel.offload = what; }));
@@ -270,7 +276,8 @@ std::string CheckCase::text() const
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
                p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
                p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
-               config.train.optimizer == OptimizerKind::muon ? ", muon" : "",
+               config.train.optimizer == OptimizerKind::adamw ? ""
+                                                              : str(", ", name_of(config.train.optimizer)),
                p.tile > 0 ? str(", tile ", p.tile) : "",
                p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",

@@ -6,6 +6,7 @@
 #include "choose/memory_policy.hpp"
 #include "compile/describe.hpp"
 #include "config/schedules.hpp"
+#include "ir/op_table.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -127,6 +128,9 @@ std::vector<GridCandidate> candidates_for(const RunConfig& config, const std::ve
     return candidates;
 }
 
+/// How many states the op called `update` keeps of a parameter.
+std::size_t count_states(std::string_view update) { return find_op(update)->states.size(); }
+
 /// Lower bounds of the bytes that a rank holds.
 class LeastBytes {
 public:
@@ -141,10 +145,13 @@ public:
         const bool searches = p.schedule == automatic_schedule && config.train.micro_batch == 0;
         const i64 micro = searches ? 1 : micro_batch(config);
         batches_ = static_cast<double>(config.train.global_batch / batch_ranks(p) / micro);
-        // Master and two moments (Muon's matrices have one state), the parameters in the compute type, and
-        // the accumulated gradients.
+        // Master and the optimizer's states, the parameters in the compute type, and the accumulated
+        // gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
-        const double kept = (config.train.optimizer == OptimizerKind::muon ? 2 : 3) * master;
+        const Optimizer& optimizer = optimizer_row(config.train.optimizer);
+        const double kept = static_cast<double>(1 + std::min(count_states(optimizer.matrices),
+                                                             count_states(optimizer.others))) *
+                            master;
         // With offload, only copies of the parameters and the gradients are in the device arena.
         const bool offload = p.offload == Offload::optimizer;
         const double shard =

@@ -1,6 +1,7 @@
 #include "compile/saved_values.hpp"
 
 #include "base/check.hpp"
+#include "ir/op_table.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -13,9 +14,9 @@ std::string saved_name(const Value& value)
 {
     if (value.role == Role::parameter)
         return "param/" + value.name;
-    std::string name = value.name; // "adam_m.NAME"
-    name[name.find('.')] = '/';
-    return name;
+    const OptimizerState& state = value.state_of;
+    TRV_CHECK(!state.parameter.empty(), "%", value.name, " is not a state of an optimizer");
+    return str(info(state.update).states.at(static_cast<std::size_t>(state.index)), "/", state.parameter);
 }
 
 /// The ranks that hold the same shard of a value.

@@ -6,7 +6,7 @@ namespace trivium {
 
 struct SavedValue {
     ValueId value;    ///< of the rank's graph
-    std::string name; ///< "param/NAME", "adam_m/NAME", "adam_v/NAME", "muon_m/NAME"
+    std::string name; ///< "param/NAME", or "STATE/NAME" with a state of OpInfo::states
     Shape whole;      ///< over all ranks
     Box box;          ///< the shard of this rank
     IndexRange rows;  ///< range of the box's first dimension that this rank writes; a scalar is one row

@@ -32,8 +32,32 @@ inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"sync
                                                                            "auto"};
 
 enum class OptimizerKind { adamw, muon };
+
+/// An optimizer: the ops (ir/ops.inc) that keep the states of its tensors. States, memory and checkpoints
+/// follow from their rows.
+struct Optimizer {
+    std::string_view name;
+    std::string_view matrices; ///< op for the weight matrices of layers
+    std::string_view others;   ///< op for every other tensor
+    double beta2;              ///< default of train.beta2
+    bool continuous = true;    ///< rounding errors of gradients change an update by as little
+};
+
+/// By OptimizerKind.
+inline constexpr std::array optimizers{
+    Optimizer{.name = "adamw", .matrices = "adamw", .others = "adamw", .beta2 = 0.95},
+    Optimizer{.name = "muon", .matrices = "nesterov", .others = "adamw", .beta2 = 0.95}};
+constexpr const Optimizer& optimizer_row(OptimizerKind kind)
+{
+    return optimizers[static_cast<std::size_t>(kind)];
+}
 template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
+inline constexpr auto names_of_enum<OptimizerKind> = [] {
+    std::array<std::string_view, optimizers.size()> names;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        names[i] = optimizers[i].name;
+    return names;
+}();
 
 /// Type of gradients in messages or accumulators; f32 stands for f64 in a run with precision = "f64".
 enum class GradientType { f32, bf16 };
@@ -68,7 +92,7 @@ struct TrainConfig {
     OptimizerKind optimizer = OptimizerKind::adamw;
     double momentum = 0.95;
     double beta1 = 0.9;
-    double beta2 = 0.95;
+    double beta2 = optimizer_row(OptimizerKind::adamw).beta2;
     double eps = 1e-8;
     double grad_clip = 1.0;
     i64 seed = 0;

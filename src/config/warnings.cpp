@@ -22,8 +22,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr",
          str("is ignored: no step follows the warm-up of ", t.warmup),
          "lower train.warmup, or raise train.steps");
-    warn(t.optimizer == OptimizerKind::adamw && t.momentum != usual.momentum, "train.momentum",
-         "is ignored because train.optimizer is \"adamw\"",
+    warn(t.optimizer != OptimizerKind::muon && t.momentum != usual.momentum, "train.momentum",
+         str("is ignored because train.optimizer is \"", name_of(t.optimizer), "\""),
          "set train.optimizer to \"muon\", or train.beta1 instead");
     warn(t.lr == 0, "train.lr", "is 0: no step changes a weight", "3e-4 is usual");
     warn(t.eval_every > 0 && config.data.valid.empty(), "train.eval_every",

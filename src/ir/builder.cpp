@@ -380,18 +380,35 @@ Op Builder::merged(const std::vector<Op>& collectives) const
     return all;
 }
 
-std::vector<ValueId> Builder::update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
-                                     ValueId hyper, double weight_decay)
+std::vector<ValueId> Builder::states_of(ValueId parameter, std::string_view update, const Sharding& sharding)
 {
-    std::vector<ValueId> operands = states;
-    operands.insert(operands.end(), {gradient, factor, hyper});
+    const OpInfo* row = find_op(update);
+    TRV_CHECK(row != nullptr && !row->states.empty(), "no op '", update, "' keeps states of parameters");
+    const std::string name = graph_[parameter].name;
+    std::vector<ValueId> states;
+    for (const char* kind : row->states) {
+        const ValueId state = value(str(kind, ".", name), graph_[parameter].type, Role::state, FillInit{0.0});
+        graph_[state].sharding = sharding;
+        graph_[state].state_of = {name, row->kind, static_cast<int>(states.size())};
+        states.push_back(state);
+    }
+    return states;
+}
+
+void Builder::update(ValueId parameter, const std::vector<ValueId>& states, const UpdateInputs& inputs,
+                     double weight_decay)
+{
+    std::vector<ValueId> updated{parameter};
+    updated.insert(updated.end(), states.begin(), states.end());
+    std::vector<ValueId> operands = updated;
+    operands.insert(operands.end(), {inputs.gradient, inputs.factor, inputs.hyper});
     std::vector<std::string> names;
-    for (const ValueId s : states)
-        names.push_back(graph_[s].name + "'");
-    const std::vector<ValueId> results = op(OpKind::adamw, operands, {.weight_decay = weight_decay}, names);
-    for (std::size_t i = 0; i < states.size(); ++i)
-        graph_.carries.push_back({states[i], results[i]});
-    return results;
+    for (const ValueId v : updated)
+        names.push_back(graph_[v].name + "'");
+    const OpKind kind = graph_[states.at(0)].state_of.update;
+    const std::vector<ValueId> results = op(kind, operands, {.weight_decay = weight_decay}, names);
+    for (std::size_t i = 0; i < updated.size(); ++i)
+        graph_.carries.push_back({updated[i], results[i]});
 }
 
 ValueId Builder::momentum_of(ValueId state, ValueId gradient, ValueId factor, double momentum)

@@ -7,6 +7,11 @@
 
 namespace trivium {
 
+/// What every optimizer's update of a parameter reads, in the order of the operands.
+struct UpdateInputs {
+    ValueId gradient, factor, hyper;
+};
+
 class Builder {
 public:
     /// Appends to `graph`, which must outlive the builder.
@@ -60,10 +65,12 @@ public:
     /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of
     /// losses, tokens, then the sum of squares of each of n gradients.
     ValueId norm_of(ValueId totals, double clip);
-    /// AdamW's in-place update of `states` (parameter and two moments), with carries; returns the next
-    /// contents.
-    std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
-                                ValueId hyper, double weight_decay);
+    /// The states that the op called `update` keeps of a parameter (OpInfo::states): of its type, 0 at the
+    /// start.
+    std::vector<ValueId> states_of(ValueId parameter, std::string_view update, const Sharding& sharding);
+    /// The in-place update of a parameter and its `states` by the op that keeps them, with carries.
+    void update(ValueId parameter, const std::vector<ValueId>& states, const UpdateInputs& inputs,
+                double weight_decay);
 
     // Ops of Muon.
     /// Updates the momentum `state` in place, with a carry; returns the Nesterov direction.

@@ -42,6 +42,20 @@ std::string_view name_of(Region region);
 std::string_view name_of(Role role);
 std::string_view name_of(Phase phase);
 
+/// What an op computes; the op table (op_table.hpp) has one row per kind.
+enum class OpKind : std::uint8_t {
+#define TRV_OP(op, ...) op,
+#include "ir/ops.inc"
+#undef TRV_OP
+};
+
+/// A state that an optimizer keeps of a parameter.
+struct OptimizerState {
+    std::string parameter; ///< its global name; empty: no optimizer's state
+    OpKind update{};       ///< the op that changes the state
+    int index = 0;         ///< of the state in OpInfo::states
+};
+
 struct Value {
     std::string name; ///< unique; a parameter's is its global name
     TensorType type;
@@ -53,17 +67,11 @@ struct Value {
     Space space = Space::device;
     int rows = 0; ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
                   ///< are columns; 0: not such a matrix
+    OptimizerState state_of; ///< if role is state; not in the text of a graph
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
     Shape whole;  ///< in a local graph, for values that no op computes or a collective moves: the shape over
                   ///< all ranks; empty: that of `type`
-};
-
-/// What an op computes; the op table (op_table.hpp) has one row per kind.
-enum class OpKind : std::uint8_t {
-#define TRV_OP(op, ...) op,
-#include "ir/ops.inc"
-#undef TRV_OP
 };
 
 struct Op {

@@ -1,7 +1,5 @@
 #pragma once
 // Names of values that one room creates and another looks up.
-#include <array>
-#include <string>
 
 namespace trivium::value_name {
 
@@ -22,10 +20,7 @@ inline constexpr const char *totals = "totals", *norm = "global_norm";
 /// `global_norm`, of which the update reads only the factor.
 inline constexpr const char* assumed = "assumed";
 
-/// Prefixes of a parameter's name: its gradient, the gradient reduced over ranks, AdamW's moments, and Muon's
-/// momentum.
+/// Prefixes of a parameter's name: its gradient, and the gradient reduced over ranks.
 inline constexpr const char *gradient = "grad.", *reduced_gradient = "grad_sum.";
-inline constexpr std::array<const char*, 2> moments{"adam_m.", "adam_v."};
-inline constexpr const char* momentum = "muon_m.";
 
 } // namespace trivium::value_name

@@ -90,6 +90,9 @@ struct OpInfo {
     /// Model FLOPs; null: not counted.
     Flops (*flops)(const Op&, const FactorRule&) = nullptr;
     std::vector<Alias> in_place{};
+    /// An optimizer's op: the states that it keeps of a parameter, consecutive operands before the gradient.
+    /// Values are called STATE.PARAMETER, tensors of checkpoints STATE/PARAMETER.
+    std::vector<const char*> states{};
     ScratchKind scratch = ScratchKind::none;
     /// Minimum scratch of the op's own kernel (on one thread), from its rule and the bytes of an accumulator
     /// element; null: the fixed budget of its kind is enough.

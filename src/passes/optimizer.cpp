@@ -70,8 +70,7 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
     Graph& graph = b.graph();
     const std::string name = graph[parameter].name;
     b.where.scope = name;
-    const ValueId state =
-        b.value(value_name::momentum + name, graph[parameter].type, Role::state, FillInit{0.0});
+    const ValueId state = b.states_of(parameter, optimizer_row(config.kind).matrices, {})[0];
     Sharding whole = graph[parameter].sharding; // over shard_axis
     whole.dims.resize(graph[parameter].type.shape.size());
     whole.origin = "the optimizer";
@@ -136,19 +135,15 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
 
     const ValueId hyper = b.value(value_name::hyper, {DType::f64, {hyper_count}}, Role::hyper);
     for (const auto& [parameter, gradient] : trained) {
-        const std::string name = graph[parameter].name;
         b.where.block = graph[graph[gradient].producer].block;
         if (config.kind == OptimizerKind::muon && graph[parameter].rows > 0) {
             update_matrix(b, parameter, gradient, norm, hyper, config);
             continue;
         }
-        std::vector<ValueId> states{parameter};
-        for (const char* moment : value_name::moments) {
-            const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, FillInit{0.0});
-            graph[state].sharding = state_sharding(graph, parameter, config);
-            states.push_back(state);
-        }
-        b.update(states, gradient, norm, hyper, graph[parameter].decay ? config.weight_decay : 0.0);
+        const std::vector<ValueId> states = b.states_of(parameter, optimizer_row(config.kind).others,
+                                                        state_sharding(graph, parameter, config));
+        b.update(parameter, states, {gradient, norm, hyper},
+                 graph[parameter].decay ? config.weight_decay : 0.0);
     }
     return graph;
 }

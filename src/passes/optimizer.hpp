@@ -24,13 +24,13 @@ inline constexpr i64 hyper_count = 6;
 /// Positions in the output `totals`.
 inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 
-/// Adds, for each parameter P with a gradient, `grad_sum.P` (the gradient, reduced over ranks), the states
-/// `adam_m.P` and `adam_v.P`, and the update in the epilogue (AdamW: Loshchilov and Hutter, "Decoupled weight
-/// decay regularization", arXiv:1711.05101, algorithm 2). The existing scalar outputs and the sum of squares
-/// of each gradient become one output `totals`, so that a single reduction suffices. The output `global_norm`
-/// is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that averages and
-/// clips). The norm sums per-parameter f64 partial sums in the order of parameters. \pre the outputs are the
-/// sum of losses and the count of tokens
+/// Adds, for each parameter P with a gradient, `grad_sum.P` (the gradient, reduced over ranks), the states of
+/// its optimizer (OpInfo::states) and the update in the epilogue (AdamW: Loshchilov and Hutter, "Decoupled
+/// weight decay regularization", arXiv:1711.05101, algorithm 2). The existing scalar outputs and the sum of
+/// squares of each gradient become one output `totals`, so that a single reduction suffices. The output
+/// `global_norm` is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that
+/// averages and clips). The norm sums per-parameter f64 partial sums in the order of parameters. \pre the
+/// outputs are the sum of losses and the count of tokens
 ///
 /// With Muon, weight matrices of layers (Value::rows) have the state `muon_m.P` instead, and this update:
 /// the momentum and its Nesterov direction u; X = u / |u| (Frobenius); five Newton-Schulz iterations

@@ -8,9 +8,9 @@
 #include "kernels/embedding.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
-#include "kernels/optimizer.hpp"
 #include "kernels/rope.hpp"
 #include "runtime/dispatch_general.hpp"
+#include "runtime/dispatch_optimizer.hpp"
 #include "runtime/op_args.hpp"
 
 #include <algorithm>
@@ -244,69 +244,7 @@ Call bind_typed(const Binding& b)
                         str("op '", info(*b.op).name, "' has no kernel for ", a.in_type(0)));
 }
 
-/// Sums of squares of several arrays in one kernel call, with the scratch of the first.
-template <class T>
-struct SquaresCall {
-    std::vector<k::SquaresOf<T>> arrays;
-    k::Scratch scratch;
-    Bytes used = 0;
-
-    /// Whether the scratch has room for one more and does not overlap its result.
-    bool takes(const k::SquaresOf<T>& array) const
-    {
-        const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data),
-                   out = reinterpret_cast<std::uintptr_t>(array.out);
-        const bool apart =
-            out + sizeof(double) <= begin || begin + static_cast<std::uintptr_t>(scratch.size) <= out;
-        return apart && used + k::sum_squares_scratch(array.n) <= scratch.size;
-    }
-};
-
-template <class T>
-Call bind_squares(std::span<const Binding> bindings)
-{
-    std::vector<SquaresCall<T>> calls;
-    for (const Binding& b : bindings) {
-        const Args a{b};
-        const k::SquaresOf<T> array{a.in<T>(0), a.n(0), a.out<double>(0)};
-        if (calls.empty() || !calls.back().takes(array))
-            calls.push_back({{}, a.scratch()});
-        calls.back().arrays.push_back(array);
-        calls.back().used += k::sum_squares_scratch(array.n);
-    }
-    return [calls](const k::Exec& e) {
-        for (const SquaresCall<T>& call : calls)
-            k::sum_squares<T>(e, call.arrays, call.scratch);
-    };
-}
-
-template <class R, class G>
-Call bind_adamw(std::span<const Binding> bindings)
-{
-    std::vector<k::AdamwShard<R, G>> shards;
-    for (const Binding& b : bindings) {
-        const Args a{b};
-        shards.push_back(
-            {a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<G>(3), a.n(0), *a.attrs().weight_decay});
-    }
-    const Args first{bindings.front()};
-    return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) {
-        k::adamw<R, G>(e, shards, hyper, factor);
-    };
-}
-
-template <class From, class To>
-Call bind_casts(std::span<const Binding> bindings)
-{
-    std::vector<k::CastOf<From, To>> arrays;
-    for (const Binding& b : bindings) {
-        const Args a{b};
-        arrays.push_back({a.in<From>(0), a.out<To>(0), a.n(0)});
-    }
-    return [arrays](const k::Exec& e) { k::cast_all<From, To>(e, arrays); };
-}
-
-/// Ops on statistics and master weights: double or float.
+/// Ops on statistics: double or float.
 template <class R>
 Call bind_real(const Binding& b)
 {
@@ -322,40 +260,8 @@ Call bind_real(const Binding& b)
         return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::sum_into(e, n, x, y, o);
         };
-    case OpKind::nesterov: {
-        const auto from = [&](auto gradient) -> Call {
-            return [n = a.n(0), mu = *a.attrs().momentum, g = a.in<decltype(gradient)>(1),
-                    factor = a.in<double>(2) + 1, m = a.out<R>(0),
-                    u = a.out<R>(1)](const k::Exec& e) { k::nesterov(e, n, mu, factor, g, m, u); };
-        };
-        return a.in_type(1).dtype == DType::bf16 ? from(bf16{}) : from(R{});
-    }
-    case OpKind::unit_norm:
-        return [n = a.n(0), x = a.in<R>(0), squares = a.in<double>(1), y = a.out<R>(0)](const k::Exec& e) {
-            k::unit_norm(e, n, squares, x, y);
-        };
-    case OpKind::weighted_sum:
-        return [n = a.n(0), alpha = *a.attrs().alpha, x = a.in<R>(0), beta = *a.attrs().beta, y = a.in<R>(1),
-                z = a.out<R>(0)](const k::Exec& e) { k::weighted_sum(e, n, alpha, x, beta, y, z); };
-    case OpKind::descent:
-        return [n = a.n(0), decay = *a.attrs().weight_decay, scale = *a.attrs().scale, x = a.in<R>(1),
-                hyper = a.in<double>(2),
-                p = a.out<R>(0)](const k::Exec& e) { k::descent(e, n, hyper, decay, scale, x, p); };
     default: return {};
     }
-}
-
-/// The scalars may be anywhere in the arena; positions of scalars on other ranks are 0.
-Call bind_stack(const Binding& b)
-{
-    std::vector<k::StackPart> parts;
-    const std::vector<i64>& places = *b.op->attrs.at;
-    TRV_CHECK(places.size() == b.operands.size(), "a stack of ", b.operands.size(), " scalars with ",
-              places.size(), " places");
-    for (std::size_t i = 0; i < places.size(); ++i)
-        parts.push_back({places[i], static_cast<const double*>(b.operands[i])});
-    return [parts, n = Args{b}.out_type(0).elements(),
-            y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
 /// Casts each part into its columns of the whole.
@@ -399,15 +305,6 @@ Call Dispatch::bind(const Binding& b)
         return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::count_valid(e, n, t, y, o);
         };
-    case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
-        const double* totals = a.in<double>(0);
-        return [totals, count = a.n(0) - 2, clip = *a.attrs().clip, y = a.out<double>(0)](const k::Exec& e) {
-            k::global_norm(e, count, totals + 2, totals + 1, clip, y);
-        };
-    }
-    case OpKind::stack: return bind_stack(b);
-    case OpKind::sum_squares:
-    case OpKind::adamw: return bind_together({&b, 1});
     case OpKind::convolution:
     case OpKind::convolution_grad_x:
     case OpKind::convolution_grad_w: return bind_convolution(b);
@@ -416,6 +313,8 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::pack_columns: return bind_pack(b);
     default: break;
     }
+    if (Call call = bind_optimizer(b))
+        return call;
     if (Call call = bind_general(b))
         return call;
     if (Call call = bind_integers(b))
@@ -425,47 +324,6 @@ Call Dispatch::bind(const Binding& b)
         if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))
             return call;
     return with_type(type, [&](auto t) { return bind_typed<decltype(t)>(b); });
-}
-
-bool can_bind_together(const Binding& first, const Binding& next)
-{
-    const Op &a = *first.op, &b = *next.op;
-    if (a.kind != b.kind)
-        return false;
-    const Args x{first}, y{next};
-    const auto reads_alike = [&](int i) { return x.in_type(i).dtype == y.in_type(i).dtype; };
-    switch (a.kind) {
-    case OpKind::adamw: // one clipping factor and one step
-        return reads_alike(0) && reads_alike(3) && a.operands[4] == b.operands[4] &&
-               a.operands[5] == b.operands[5];
-    case OpKind::sum_squares: return reads_alike(0);
-    case OpKind::cast:
-        return reads_alike(0) && x.in_type(0).dtype != DType::i32 && x.out_type(0).dtype != DType::i32 &&
-               x.out_type(0).dtype == y.out_type(0).dtype;
-    default: return false;
-    }
-}
-
-Call Dispatch::bind_together(std::span<const Binding> bindings)
-{
-    const Binding& first = bindings.front();
-    for (const Binding& b : bindings.subspan(1))
-        TRV_CHECK(can_bind_together(first, b), "ops '", info(*first.op).name, "' and '", info(*b.op).name,
-                  "' together");
-    if (first.op->kind == OpKind::sum_squares)
-        return with_type(Args{first}.in_type(0).dtype,
-                         [&](auto t) { return bind_squares<decltype(t)>(bindings); });
-    if (first.op->kind == OpKind::cast)
-        return with_type(Args{first}.in_type(0).dtype, [&](auto from) {
-            return with_type(Args{first}.out_type(0).dtype,
-                             [&](auto to) { return bind_casts<decltype(from), decltype(to)>(bindings); });
-        });
-    const auto bind_update = [&](auto real) -> Call {
-        using R = decltype(real);
-        return Args{first}.in_type(3).dtype == DType::bf16 ? bind_adamw<R, bf16>(bindings)
-                                                           : bind_adamw<R, R>(bindings);
-    };
-    return Args{first}.in_type(0).dtype == DType::f64 ? bind_update(double{}) : bind_update(float{});
 }
 
 } // namespace trivium

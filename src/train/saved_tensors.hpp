@@ -20,8 +20,8 @@ struct SavedTensor {
     void copy_written(std::byte* to);
 };
 
-/// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`,
-/// `muon_m/NAME`), as in saved_values().
+/// This rank's shards of the parameters (`param/NAME`) and optimizer states (`STATE/NAME`), as in
+/// saved_values().
 std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& arenas);
 
 /// Fills `tensors`, in the arena, from the checkpoint. Throws UserError if it belongs to another model or

@@ -125,9 +125,7 @@ TEST_CASE("the update of an empty parameter beside that of another")
     const ValueId hyper = b.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
     for (std::size_t i = 0; i < 2; ++i) {
         const ValueId p = i == 0 ? none : some;
-        b.update({p, b.value("m." + g[p].name, g[p].type, Role::state, FillInit{0}),
-                  b.value("v." + g[p].name, g[p].type, Role::state, FillInit{0})},
-                 gradients[i], norm, hyper, 0.1);
+        b.update(p, b.states_of(p, "adamw", {}), {gradients[i], norm, hyper}, 0.1);
     }
     SmallGraph run(std::move(g), 1, [](const Value&, i64) { return std::vector<std::int32_t>{}; });
     const reference::Vector before = run.read("some");

@@ -139,14 +139,17 @@ void write(const Program& program, const Arenas& arenas, std::string_view name, 
 
 GradientPlace gradient_place(const Program& program, const std::string& parameter)
 {
-    // It is the operand after the states of the op that updates the first of them.
+    // It is the operand after the states of the op that updates them.
     const Graph& g = program.graph;
-    const ValueId momentum = g.find(value_name::momentum + parameter + "'"),
-                  updated = momentum ? momentum : g.find(parameter + "'");
-    TRV_CHECK(updated.valid(), "nothing updates ", parameter);
-    const OpId update = g[updated].producer;
-    const std::size_t operand = momentum ? 1 : 1 + value_name::moments.size();
-    const ValueId gradient = g[update].operands[operand];
+    const auto carry = std::find_if(g.carries.begin(), g.carries.end(), [&](const Carry& c) {
+        return g[c.in].role == Role::state && g[c.in].state_of.parameter == parameter;
+    });
+    TRV_CHECK(carry != g.carries.end(), "nothing updates ", parameter);
+    const OpId update = g[carry->out].producer;
+    const std::vector<ValueId>& operands = g[update].operands;
+    const auto first = std::find(operands.begin(), operands.end(), carry->in) - operands.begin();
+    const std::size_t operand = static_cast<std::size_t>(first) + info(g[update]).states.size();
+    const ValueId gradient = operands[operand];
     if (g.find("kept." + g[gradient].name)) // a post-validated update, after which it may be needed
         return {gradient, &kept_buffer(program.schedule, "kept." + g[gradient].name)};
     for (const Step& step : program.schedule.steps)

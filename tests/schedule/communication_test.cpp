@@ -116,10 +116,8 @@ private:
         graph_.outputs = {totals, norm};
         const ValueId hyper = b_.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
         for (std::size_t i = 0; i < parameters_.size(); ++i) {
-            const std::string name = graph_[parameters_[i]].name;
-            b_.update({parameters_[i], b_.value("m." + name, type(), Role::state),
-                       b_.value("v." + name, type(), Role::state)},
-                      reduced[i], norm, hyper, 0.1);
+            b_.update(parameters_[i], b_.states_of(parameters_[i], "adamw", {}), {reduced[i], norm, hyper},
+                      0.1);
         }
     }
 
