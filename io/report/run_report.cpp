@@ -54,8 +54,8 @@ std::string page_style()
         "dl{grid-template-columns:repeat(4,1fr)}.value{font-size:17px}.table{overflow:visible;border-radius:"
         "0}table{font-size:10px}th,td{padding:3px 6px}figure,dl "
         "div,tr{break-inside:avoid}h2{break-after:avoid}}",
-        chart_style(light_palette()), "@media screen and (prefers-color-scheme:dark){",
-        chart_style(dark_palette()), "}");
+        chart_style(light_palette), "@media screen and (prefers-color-scheme:dark){",
+        chart_style(dark_palette), "}");
 }
 
 std::string printed(const char* pattern, double value)
