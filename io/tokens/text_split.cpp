@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/files/utf8.hpp"
 
 #include <algorithm>
 #include <oniguruma.h>
@@ -57,7 +58,7 @@ std::size_t next_character(std::string_view text, std::size_t at)
 {
     do
         ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
+    while (at < text.size() && continues_character(text[at]));
     return at;
 }
 

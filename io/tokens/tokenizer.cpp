@@ -204,7 +204,7 @@ private:
     /// has these two characters in a row.
     std::size_t cut(std::string_view text, std::size_t from) const
     {
-        while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80)
+        while (from < text.size() && continues_character(text[from]))
             ++from;
         while (from < text.size()) {
             const auto [left, next] = character(text, from);
