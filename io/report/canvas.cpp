@@ -3,8 +3,6 @@
 #include "base/check.hpp"
 #include "io/report/markup.hpp"
 
-#include <cstdio>
-
 namespace trivium {
 
 // The lines are distinguishable for colour-blind readers (Okabe and Ito, 2008).
@@ -24,13 +22,6 @@ const ChartPalette dark_palette{
     "#a3abb5",
     "#ff7b72",
     {"#58b0ea", "#ff9248", "#37c99b", "#e7a3cb", "#f2c14e", "#a5d8f7", "#c3c8ce"}};
-
-std::string fixed(double value, int digits)
-{
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*f", digits, value);
-    return text;
-}
 
 void Canvas::add(const char* element, const std::string& classes, std::initializer_list<Attribute> attributes,
                  const std::string& hint)

@@ -1,5 +1,7 @@
 #pragma once
 // Elements of an SVG picture.
+#include "base/units.hpp"
+
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -13,9 +15,6 @@ struct ChartPalette {
     const char* lines[7];
 };
 extern const ChartPalette light_palette, dark_palette;
-
-/// `value` with `digits` decimals.
-std::string fixed(double value, int digits = 1);
 
 class Canvas {
 public:

@@ -23,12 +23,7 @@ std::string page_style()
                chart_style(dark_palette), "}");
 }
 
-std::string printed(const char* pattern, double value)
-{
-    char text[64];
-    std::snprintf(text, sizeof text, pattern, value);
-    return text;
-}
+std::string percent(double value, int digits = 1) { return fixed(value, digits) + "\u00a0%"; }
 
 /// A number as text, with its exact value for programs.
 std::string data(const std::string& id, double value, const std::string& text)
@@ -70,23 +65,22 @@ std::string facts(const RunFiles& run, const RunSummary& s)
                                               format_count(run.launches.back().steps))
                                        : "");
     list += fact("Tokens", "tokens", s.tokens, format_si(s.tokens));
-    list += fact(
-        "Loss", "loss", s.loss, printed("%.4f", s.loss),
-        note("mean of the last 100 steps ", "recent_loss", s.recent_loss, printed("%.4f", s.recent_loss)));
-    list += fact("Validation loss", "valid_loss", s.valid_loss, printed("%.4f", s.valid_loss),
-                 note("best ", "best_valid_loss", s.best_valid_loss, printed("%.4f", s.best_valid_loss),
+    list += fact("Loss", "loss", s.loss, fixed(s.loss, 4),
+                 note("mean of the last 100 steps ", "recent_loss", s.recent_loss, fixed(s.recent_loss, 4)));
+    list += fact("Validation loss", "valid_loss", s.valid_loss, fixed(s.valid_loss, 4),
+                 note("best ", "best_valid_loss", s.best_valid_loss, fixed(s.best_valid_loss, 4),
                       str(" at step ", s.best_valid_step)));
     list += fact("Tokens/s", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
                  note("median step ", "median_step", s.median_step, seconds(s.median_step)));
-    list += fact("MFU", "mfu", s.mfu, printed("%.1f\u00a0%%", 100 * s.mfu), "model FLOPs utilisation");
-    list += fact("Exposed communication", "exposed_share", s.exposed_share,
-                 printed("%.1f\u00a0%%", 100 * s.exposed_share), "of the step time");
+    list += fact("MFU", "mfu", s.mfu, percent(100 * s.mfu), "model FLOPs utilisation");
+    list += fact("Exposed communication", "exposed_share", s.exposed_share, percent(100 * s.exposed_share),
+                 "of the step time");
     list += fact("Memory", "memory_used", s.memory_used, bytes(s.memory_used),
                  note("planned ", "memory_planned", s.memory_planned, bytes(s.memory_planned)));
     list += fact("Training time", "training", s.training, seconds(s.training),
                  note("of ", "elapsed", s.elapsed, seconds(s.elapsed),
                       str(" since the start",
-                          s.elapsed > 0 ? printed(" (%.0f\u00a0%%)", 100 * s.training / s.elapsed) : "")));
+                          s.elapsed > 0 ? str(" (", percent(100 * s.training / s.elapsed, 0), ")") : "")));
     list += fact("Saving a checkpoint", "median_save", s.median_save, seconds(s.median_save),
                  note("median of ", "saves", static_cast<double>(s.saves), format_count(s.saves)) +
                      note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in total"));
@@ -189,8 +183,9 @@ std::string skipped_table(const RunFiles& run, const RunSummary& s)
         return "";
     const MetricsValues loss = run.metrics.values("loss"), norm = run.metrics.values("grad_norm");
     const auto value = [](double v) {
-        return cell(std::isfinite(v) ? printed("%.4g", v) : "not finite",
-                    std::isfinite(v) ? "number" : "number bad");
+        char text[32];
+        std::snprintf(text, sizeof text, "%.4g", v);
+        return std::isfinite(v) ? cell(text, "number") : cell("not finite", "number bad");
     };
     std::string table = str(
         "<h2>Skipped steps</h2>\n", rows_left_out(s.skipped.size()),
