@@ -19,10 +19,7 @@ std::size_t block_end(std::string_view text, std::size_t block)
     const std::size_t newline = text.find('\n', block);
     if (newline < block + block / 2)
         return newline + 1;
-    std::size_t end = block;
-    while (end < text.size() && continues_character(text[end]))
-        ++end;
-    return end;
+    return character_begin(text, block);
 }
 
 } // namespace
