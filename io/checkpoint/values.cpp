@@ -14,6 +14,14 @@ namespace {
 
 constexpr i64 values_at_once = i64{1} << 18;
 
+/// Counts of suspicious values in a tensor.
+struct ValueCounts {
+    i64 values = 0;
+    i64 not_finite = 0; ///< NaN and infinities
+    i64 huge = 0;       ///< finite, magnitude above 1e18: the square nearly overflows f32
+    i64 subnormal = 0;  ///< not zero, magnitude below the smallest normal number of the type
+};
+
 template <class T>
 void count(ValueCounts& counts, std::span<const T> values)
 {
@@ -37,15 +45,10 @@ ValueCounts count_tensor(const CheckpointReader& checkpoint, const CheckpointRea
     for (i64 begin = 0; begin < all; begin += values_at_once) {
         part.resize(static_cast<std::size_t>(std::min(values_at_once, all - begin)));
         checkpoint.read(entry.name, begin, static_cast<i64>(part.size()), entry.type, part.data());
-        counts.add(std::span<const T>(part));
+        count<T>(counts, part);
     }
     return counts;
 }
-
-} // namespace
-
-void ValueCounts::add(std::span<const float> values) { count(*this, values); }
-void ValueCounts::add(std::span<const double> values) { count(*this, values); }
 
 std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts& counts)
 {
@@ -60,6 +63,8 @@ std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts
         return fault(counts.subnormal, "are subnormal numbers", false);
     return std::nullopt;
 }
+
+} // namespace
 
 std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint)
 {
@@ -77,9 +82,9 @@ void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece
     ValueCounts counts;
     const auto size = static_cast<std::size_t>(piece.count());
     if (piece.type == DType::f32)
-        counts.add(std::span(static_cast<const float*>(piece.data), size));
+        count<float>(counts, {static_cast<const float*>(piece.data), size});
     else
-        counts.add(std::span(static_cast<const double*>(piece.data), size));
+        count<double>(counts, {static_cast<const double*>(piece.data), size});
     if (counts.not_finite > 0)
         throw DamagedCheckpoint(checkpoint.path(),
                                 str("tensor '", piece.name, "' has ", counts.not_finite,

@@ -50,20 +50,21 @@ inline const nlohmann::json& json_member(const nlohmann::json& object, const cha
                         " should be")};
 }
 
-/// \throws JsonFault if the value is not a whole number of the range of i64; `key` names it in the message
-inline i64 json_integer(const nlohmann::json& value, const std::string& key = "")
+/// object[key]. \throws JsonFault if it is not a whole number of the range of i64
+inline i64 integer_at(const nlohmann::json& object, const char* key)
 {
+    const nlohmann::json& value = json_member(object, key);
     if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<u64>() > u64{INT64_MAX}))
         throw_wrong_json(value, key, "a whole number");
     return value.get<i64>();
 }
 
-/// A whole number from 0 to 2^62. \throws JsonFault
-inline i64 json_count(const nlohmann::json& value, const std::string& key = "")
+/// object[key], a whole number from 0 to 2^62. \throws JsonFault
+inline i64 count_at(const nlohmann::json& object, const char* key)
 {
-    const i64 count = json_integer(value, key);
+    const i64 count = integer_at(object, key);
     if (count < 0 || count > i64{1} << 62)
-        throw_wrong_json(value, key, "a count");
+        throw_wrong_json(object[key], key, "a count");
     return count;
 }
 
@@ -92,15 +93,7 @@ inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
     return std::stoull(text, nullptr, 16);
 }
 
-// As json_integer, json_count, …, for object[key].
-inline i64 integer_at(const nlohmann::json& object, const char* key)
-{
-    return json_integer(json_member(object, key), key);
-}
-inline i64 count_at(const nlohmann::json& object, const char* key)
-{
-    return json_count(json_member(object, key), key);
-}
+// As json_text, json_list and json_hash, for object[key].
 inline const std::string& text_at(const nlohmann::json& object, const char* key)
 {
     return json_text(json_member(object, key), key);

@@ -37,7 +37,7 @@ std::vector<std::size_t> character_bounds(std::string_view text)
 {
     std::vector<std::size_t> bounds;
     for (std::size_t at = 0; at < text.size(); ++at)
-        if ((static_cast<unsigned char>(text[at]) & 0xc0) != 0x80)
+        if (!continues_character(text[at]))
             bounds.push_back(at);
     bounds.push_back(text.size());
     return bounds;

@@ -69,6 +69,12 @@ void take(const Json& line, std::vector<Launch>& launches)
     }
 }
 
+/// Whether a signal other than that of the time limit stopped the launch: a pre-emption, or a user.
+bool was_told_to_stop(const Launch& l)
+{
+    return l.status == 75 && l.reason.starts_with("signal ") && l.reason.find("time") == std::string::npos;
+}
+
 } // namespace
 
 std::vector<Launch> read_launches(const std::string& path)
@@ -125,11 +131,6 @@ void end_last_launch(const std::string& dir, int status, const std::string& reas
     const std::vector<Launch> launches = read_launches(dir);
     if (!launches.empty() && !launches.back().ended())
         append_end(dir + "/launches.jsonl", launches.back().number, status, reason, -1);
-}
-
-bool was_told_to_stop(const Launch& l)
-{
-    return l.status == 75 && l.reason.starts_with("signal ") && l.reason.find("time") == std::string::npos;
 }
 
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)

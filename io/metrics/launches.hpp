@@ -51,11 +51,8 @@ private:
 /// detects the end may call it. IoError.
 void end_last_launch(const std::string& dir, int status, const std::string& reason);
 
-/// Whether a signal other than that of the time limit stopped the launch: a pre-emption, or a user.
-bool was_told_to_stop(const Launch& launch);
-
 /// Whether the last `limit` launches of `job` all began at `step` or later: the job makes no progress. Ten
-/// launches that was_told_to_stop() count as one. False if `limit` is 0.
+/// launches that a pre-emption or a user stopped count as one. False if `limit` is 0.
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit);
 
 } // namespace trivium

@@ -4,7 +4,6 @@
 #include "base/units.hpp"
 #include "io/report/axis.hpp"
 #include "io/report/canvas.hpp"
-#include "io/report/markup.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -89,7 +88,7 @@ public:
         parts();
         peak();
         legend();
-        return canvas_.svg(chart_.title, arena_rules(), arena_theme);
+        return canvas_.svg("picture", chart_.title, picture_style(arena_rules(), arena_theme));
     }
 
 private:
@@ -106,14 +105,12 @@ private:
         const Axis axis = nice_axis(0, high, 8);
         for (double at = 0; at <= high * (1 + 1e-9); at += axis.tick) {
             canvas_.line("grid", left_, y(at * unit), right_, y(at * unit));
-            canvas_.text("tick", left_ - 8, y(at * unit), tick_label(at, axis.tick), "end", " dy=\"0.35em\"");
+            canvas_.text("tick", left_ - 8, y(at * unit), tick_label(at, axis.tick), "end", Canvas::centred);
         }
-        const std::string middle = fixed((top_ + bottom_) / 2);
-        canvas_.text("label", 18, (top_ + bottom_) / 2,
-                     str("offset in the arena, ", unit_ == 30   ? "GiB"
-                                                  : unit_ == 20 ? "MiB"
-                                                                : "KiB"),
-                     "middle", str(" transform=\"rotate(-90 18 ", middle, ")\""));
+        canvas_.upright_label(18, (top_ + bottom_) / 2,
+                              str("offset in the arena, ", unit_ == 30   ? "GiB"
+                                                           : unit_ == 20 ? "MiB"
+                                                                         : "KiB"));
         const Axis time = nice_axis(0, chart_.length, 10);
         for (double at = 0; at <= chart_.length; at += time.tick) {
             canvas_.line("axis", x(at), bottom_ + 20, x(at), bottom_ + 25);
@@ -141,18 +138,16 @@ private:
             }
             ++drawn;
             drawn_[static_cast<std::size_t>(r.kind)] = true;
-            canvas_.add(str("<rect class=\"buffer k", r.kind, height > 6 && width > 6 ? " edge" : "",
-                            "\" x=\"", fixed(x(r.begin), 2), "\" y=\"",
-                            fixed(y(static_cast<double>(r.offset + r.bytes)), 2), "\" width=\"",
-                            fixed(width, 2), "\" height=\"", fixed(height, 2), "\"><title>",
-                            markup_text(r.hint), "</title></rect>"));
+            canvas_.rect(str("buffer k", r.kind, height > 6 && width > 6 ? " edge" : ""),
+                         fixed(x(r.begin), 2), fixed(y(static_cast<double>(r.offset + r.bytes)), 2),
+                         fixed(width, 2), fixed(height, 2), r.hint);
         }
         if (left_out > 0)
             canvas_.text("tick", right_, chart_.height - 14,
                          str(left_out, " smaller rectangles are not drawn"), "end");
         canvas_.line("limit", left_, top_, right_, top_);
         canvas_.text("tick", right_ + 6, top_, str("arena ", format_bytes(chart_.arena)), "start",
-                     " dy=\"0.35em\"");
+                     Canvas::centred);
     }
 
     /// A strip below the arena.
@@ -161,10 +156,8 @@ private:
         for (std::size_t i = 0; i < chart_.parts.size(); ++i) {
             const ArenaChart::Part& part = chart_.parts[i];
             const double width = x(part.end) - x(part.begin);
-            canvas_.add(str("<rect class=\"part ", part.letter == 'b' || part.letter == 'e' ? "even" : "odd",
-                            "\" x=\"", fixed(x(part.begin), 2), "\" y=\"", fixed(bottom_ + 3), "\" width=\"",
-                            fixed(width, 2), "\" height=\"15\"><title>", markup_text(part.name),
-                            "</title></rect>"));
+            canvas_.rect(part.letter == 'b' || part.letter == 'e' ? "part even" : "part odd",
+                         fixed(x(part.begin), 2), bottom_ + 3, fixed(width, 2), 15, part.name);
             const double middle = x(part.begin) + width / 2;
             if (width > 7.0 * static_cast<double>(part.name.size()) + 4)
                 canvas_.text("tick", middle, bottom_ + 14.5, part.name, "middle");
@@ -189,8 +182,7 @@ private:
         for (std::size_t i = chart_.kinds.size(); i-- > 0;) {
             if (!drawn_[i])
                 continue;
-            canvas_.add(str("<rect class=\"k", i, "\" x=\"", fixed(right_ + 14), "\" y=\"", fixed(at - 10),
-                            "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
+            canvas_.swatch(str("k", i), right_ + 14, at - 10);
             canvas_.text("tick", right_ + 36, at + 1, chart_.kinds[i]);
             at += 22;
         }

@@ -2,11 +2,9 @@
 
 #include "base/check.hpp"
 #include "io/report/axis.hpp"
-#include "io/report/markup.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <tuple>
 
@@ -16,13 +14,6 @@ namespace {
 
 using Points = std::vector<ChartPoint>;
 using Form = ChartSeries::Form;
-
-std::string number(double value)
-{
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f", value);
-    return text;
-}
 
 /// The vertical axis.
 Axis vertical_axis(const Chart& chart)
@@ -80,10 +71,30 @@ public:
         : chart_(chart), x_(horizontal_axis(chart)), y_(vertical_axis(chart)),
           left_(chart.y_label.empty() ? 50 : 64), right_(chart.width - 20),
           top_((chart.title.empty() ? 26 : 44) + 16 * static_cast<double>(chart.subtitles.size())),
-          bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
+          bottom_(chart.height - (chart.x_label.empty() ? 28 : 48)), canvas_(chart.width, chart.height)
     {
         list_entries();
     }
+
+    std::string svg(const std::string& style)
+    {
+        frame();
+        for (const ChartMark& m : chart_.marks)
+            mark(m);
+        for (const Form form : {Form::raw, Form::line, Form::dots}) // thin lines first, below the others
+            for (const ChartSeries& series : chart_.series)
+                if (series.form == form)
+                    draw(series);
+        labels();
+        legend();
+        return canvas_.svg("chart", chart_.title, style);
+    }
+
+private:
+    struct Entry {
+        std::string text, colour;
+        enum { line, dot, upright } symbol;
+    };
 
     double place_x(double x) const { return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_); }
     double place_y(double y) const
@@ -97,29 +108,26 @@ public:
     {
         for (double y = y_.low; y <= y_.high + y_.tick / 2; y += y_.tick) {
             const double at = place_y(y);
-            line("grid", left_, right_, at, at);
-            text("tick", left_ - 8, at, tick_label(std::abs(y) < y_.tick / 2 ? 0 : y, y_.tick),
-                 " dy=\"0.35em\" text-anchor=\"end\"");
+            canvas_.line("grid", left_, at, right_, at);
+            canvas_.text("tick", left_ - 8, at, tick_label(std::abs(y) < y_.tick / 2 ? 0 : y, y_.tick), "end",
+                         Canvas::centred);
         }
         for (double x = std::ceil(x_.low / x_.tick - 1e-9) * x_.tick; x <= x_.high + 1e-9 * std::abs(x_.high);
              x += x_.tick) {
             const double at = place_x(x);
-            line("axis", at, at, bottom_, bottom_ + 5);
-            text("tick", at, bottom_ + 19, tick_label(std::abs(x) < x_.tick / 2 ? 0 : x, x_.tick),
-                 " text-anchor=\"middle\"");
+            canvas_.line("axis", at, bottom_, at, bottom_ + 5);
+            canvas_.text("tick", at, bottom_ + 19, tick_label(std::abs(x) < x_.tick / 2 ? 0 : x, x_.tick),
+                         "middle");
         }
-        line("axis", left_, right_, bottom_, bottom_);
+        canvas_.line("axis", left_, bottom_, right_, bottom_);
         if (!chart_.title.empty())
-            text("title", left_, 26, chart_.title);
+            canvas_.text("title", left_, 26, chart_.title);
         for (std::size_t i = 0; i < chart_.subtitles.size(); ++i)
-            text("tick", left_, 44 + 16 * static_cast<double>(i), chart_.subtitles[i]);
+            canvas_.text("tick", left_, 44 + 16 * static_cast<double>(i), chart_.subtitles[i]);
         if (!chart_.x_label.empty())
-            text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label,
-                 " text-anchor=\"middle\"");
-        const std::string middle = number((top_ + bottom_) / 2);
+            canvas_.text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label, "middle");
         if (!chart_.y_label.empty())
-            text("label", 16, (top_ + bottom_) / 2, chart_.y_label,
-                 str(" text-anchor=\"middle\" transform=\"rotate(-90 16 ", middle, ")\""));
+            canvas_.upright_label(16, (top_ + bottom_) / 2, chart_.y_label);
     }
 
     void draw(const ChartSeries& series)
@@ -133,10 +141,9 @@ public:
         }
         std::string path;
         for (const ChartPoint& p : points)
-            path += str(path.empty() ? "M" : "L", number(place_x(p.x)), ",", number(place_y(p.y)));
+            path += str(path.empty() ? "M" : "L", fixed(place_x(p.x)), ",", fixed(place_y(p.y)));
         if (!path.empty())
-            add(str("<path class=\"", series.form == Form::raw ? "raw " : "line ", colour, "\" d=\"", path,
-                    "\"/>"));
+            canvas_.add("path", (series.form == Form::raw ? "raw " : "line ") + colour, {{"d", path}});
     }
 
     void mark(const ChartMark& mark)
@@ -154,9 +161,8 @@ public:
             return;
         before = at;
         const std::string colour = mark.colour < 0 ? "" : str(" c", mark.colour);
-        add(str("<line class=\"", restart ? "restart" : "skipped", colour, "\" x1=\"", number(at), "\" x2=\"",
-                number(at), "\" y1=\"", number(restart ? top_ : bottom_ - 8), "\" y2=\"", number(bottom_),
-                "\"><title>", markup_text(mark.hint), "</title></line>"));
+        canvas_.line((restart ? "restart" : "skipped") + colour, at, restart ? top_ : bottom_ - 8, at,
+                     bottom_, mark.hint);
     }
 
     /// The labels of marks, each right of its mark, in the first row where nothing else is.
@@ -182,13 +188,12 @@ public:
             }
             free->push_back({from, to});
             const double y = top_ + 12 + row_height * static_cast<double>(free - taken.begin());
-            add(str("<rect class=\"ground under\" x=\"", number(from - 2), "\" y=\"", number(y - 10),
-                    "\" width=\"", number(width + 4), "\" height=\"13\"/>"));
-            text("tick mark", from, y, label);
+            canvas_.rect("ground under", from - 2, y - 10, width + 4, 13);
+            canvas_.text("tick mark", from, y, label);
         }
         if (hidden > 0)
-            text("tick mark", right_, bottom_ - 6, str("and ", hidden, " more labels, without room"),
-                 " text-anchor=\"end\"");
+            canvas_.text("tick mark", right_, bottom_ - 6, str("and ", hidden, " more labels, without room"),
+                         "end");
     }
 
     /// One row above the lines if it fits, otherwise a box at the right, where a falling curve leaves room.
@@ -202,8 +207,12 @@ public:
             }
             return;
         }
-        add(str("<rect class=\"legend\" x=\"", number(box_left()), "\" y=\"", number(top_ + 4), "\" width=\"",
-                number(right_ - 4 - box_left()), "\" height=\"", number(box_height()), "\" rx=\"4\"/>"));
+        canvas_.add("rect", "legend",
+                    {{"x", box_left()},
+                     {"y", top_ + 4},
+                     {"width", right_ - 4 - box_left()},
+                     {"height", box_height()},
+                     {"rx", 4}});
         for (std::size_t i = 0; i < entries_.size(); ++i)
             symbol(entries_[i], box_left() + 8, top_ + 20 + 18 * static_cast<double>(i));
     }
@@ -228,21 +237,6 @@ public:
         boxed_ = row_width() > right_ - left_ - 10 * static_cast<double>(chart_.title.size());
     }
 
-    std::string svg(const std::string& style) const
-    {
-        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"",
-                   markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
-                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n",
-                   style.empty() ? "" : "<style>" + style + "</style>\n",
-                   "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", body_, "</svg>\n");
-    }
-
-private:
-    struct Entry {
-        std::string text, colour;
-        enum { line, dot, upright } symbol;
-    };
-
     static double width_of(const std::string& text) { return 6.6 * static_cast<double>(text.size()); }
 
     /// Of the legend.
@@ -262,36 +256,20 @@ private:
     }
     double box_height() const { return 18 * static_cast<double>(entries_.size()) + 12; }
 
-    void add(const std::string& element) { body_ += element + "\n"; }
-
-    void line(const std::string& classes, double x1, double x2, double y1, double y2)
-    {
-        add(str("<line class=\"", classes, "\" x1=\"", number(x1), "\" x2=\"", number(x2), "\" y1=\"",
-                number(y1), "\" y2=\"", number(y2), "\"/>"));
-    }
-
-    void text(const char* classes, double x, double y, const std::string& content,
-              const std::string& attributes = "")
-    {
-        add(str("<text class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y), "\"", attributes, ">",
-                markup_text(content), "</text>"));
-    }
-
     void dot(const std::string& colour, double x, double y, const std::string& hint)
     {
-        add(str("<circle class=\"dot ", colour, "\" cx=\"", number(x), "\" cy=\"", number(y),
-                "\" r=\"3.5\"><title>", markup_text(hint), "</title></circle>"));
+        canvas_.add("circle", "dot " + colour, {{"cx", x}, {"cy", y}, {"r", 3.5}}, hint);
     }
 
     void symbol(const Entry& entry, double x, double y)
     {
         if (entry.symbol == Entry::line)
-            line("line " + entry.colour, x, x + 22, y, y);
+            canvas_.line("line " + entry.colour, x, y, x + 22, y);
         else if (entry.symbol == Entry::dot)
             dot(entry.colour, x + 11, y, entry.text);
         else
-            line(entry.colour, x + 11, x + 11, y - 7, y + 7);
-        text("tick", x + 28, y, entry.text, " dy=\"0.35em\"");
+            canvas_.line(entry.colour, x + 11, y - 7, x + 11, y + 7);
+        canvas_.text("tick", x + 28, y, entry.text, "start", Canvas::centred);
     }
 
     /// Minimum and maximum of each column of `pixels` width.
@@ -322,37 +300,10 @@ private:
     bool boxed_ = false;                                 ///< whether they are in a box
     std::vector<std::pair<double, std::string>> labels_; ///< of marks, with their positions
     double last_mark_[2] = {-1e9, -1e9};                 ///< position of the last mark of each kind
-    std::string body_;
+    Canvas canvas_;
 };
 
 } // namespace
-
-const ChartPalette& light_palette()
-{
-    // Distinguishable for colour-blind readers (Okabe and Ito, 2008).
-    static const ChartPalette palette{
-        "#ffffff",
-        "#e6e8eb",
-        "#6b7280",
-        "#1f2937",
-        "#565e6b",
-        "#b91c1c",
-        {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"}};
-    return palette;
-}
-
-const ChartPalette& dark_palette()
-{
-    static const ChartPalette palette{
-        "#1b1f24",
-        "#2f353d",
-        "#8b949e",
-        "#e6e9ed",
-        "#a3abb5",
-        "#ff7b72",
-        {"#58b0ea", "#ff9248", "#37c99b", "#e7a3cb", "#f2c14e", "#a5d8f7", "#c3c8ce"}};
-    return palette;
-}
 
 std::string chart_style(const ChartPalette& palette)
 {
@@ -366,28 +317,12 @@ std::string chart_style(const ChartPalette& palette)
             "stroke-linejoin:round}.dot{stroke-width:2;fill:",
             palette.ground, "}.restart{stroke:", palette.axis,
             ";stroke-width:1.2;stroke-dasharray:4 4}.skipped{stroke:", palette.warning, ";stroke-width:2}");
-    for (std::size_t i = 0; i < palette.lines.size(); ++i)
+    for (std::size_t i = 0; i < std::size(palette.lines); ++i)
         css += str(".c", i, "{stroke:", palette.lines[i], "}");
     return css;
 }
 
-std::string chart_svg(const Chart& chart, const std::string& style)
-{
-    TRV_EXPECT(std::any_of(chart.series.begin(), chart.series.end(),
-                           [](const auto& s) { return !s.points.empty(); }),
-               "a chart without a point");
-    Plot plot(chart);
-    plot.frame();
-    for (const ChartMark& mark : chart.marks)
-        plot.mark(mark);
-    for (const Form form : {Form::raw, Form::line, Form::dots}) // thin lines first, below the others
-        for (const ChartSeries& series : chart.series)
-            if (series.form == form)
-                plot.draw(series);
-    plot.labels();
-    plot.legend();
-    return plot.svg(style);
-}
+std::string chart_svg(const Chart& chart, const std::string& style) { return Plot(chart).svg(style); }
 
 std::vector<ChartPoint> smoothed(std::vector<ChartPoint> points, std::size_t width)
 {

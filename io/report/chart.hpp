@@ -1,5 +1,7 @@
 #pragma once
 // Line charts as SVG.
+#include "io/report/canvas.hpp"
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,14 +45,6 @@ struct Chart {
     std::optional<std::pair<double, double>> range; ///< of the x axis; by default that of the points
     int width = 900, height = 500;                  ///< pixels
 };
-
-/// CSS colours.
-struct ChartPalette {
-    std::string ground, grid, axis, text, faint, warning;
-    std::vector<std::string> lines; ///< seven
-};
-const ChartPalette& light_palette();
-const ChartPalette& dark_palette();
 
 /// CSS rules for the classes of a chart's elements.
 std::string chart_style(const ChartPalette& palette);

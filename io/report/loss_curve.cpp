@@ -70,7 +70,7 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
     chart.y_label = options.y == "loss" ? "loss, nats per token" : options.y;
     chart.width = options.width;
     chart.height = options.height;
-    const int colours = static_cast<int>(light_palette().lines.size());
+    const int colours = static_cast<int>(std::size(light_palette.lines));
     for (std::size_t i = 0; i < runs.size(); ++i)
         add_run(chart, runs[i], runs.size() == 1 ? "training" : runs[i].name, static_cast<int>(i) % colours,
                 options);
@@ -80,7 +80,7 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
                          str("there is nothing to draw: no record has a finite '", options.y,
                              "' at a finite '", options.x, "'"),
                          "", "name a metrics.jsonl of a run that made at least one step"});
-    return chart_svg(chart, chart_style(light_palette()));
+    return chart_svg(chart, chart_style(light_palette));
 }
 
 } // namespace trivium

@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "io/report/markup.hpp"
 #include "io/report/report_charts.hpp"
+#include "run_report_css.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -18,52 +19,11 @@ constexpr std::size_t max_rows = 200; ///< of a table; shows the last ones
 
 std::string page_style()
 {
-    return str(
-        "*{box-sizing:border-box}:root{color-scheme:light "
-        "dark;--ground:#f4f5f7;--card:#fff;--text:#1f2937;--faint:#565e6b;--line:#e1e4e8;--warning:#b91c1c}"
-        "@media screen and "
-        "(prefers-color-scheme:dark){:root{--ground:#111418;--card:#1b1f24;--text:#e6e9ed;--faint:#a3abb5;--"
-        "line:#2f353d;--warning:#ff7b72}}"
-        "body{margin:0;background:var(--ground);color:var(--text);font:15px/1.45 "
-        "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
-        "main{max-width:1180px;margin:0 auto;padding:28px 20px "
-        "40px}h1{font-size:26px;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}"
-        "h2{font-size:17px;margin:30px 0 10px}p{margin:4px 0}.faint,footer{color:var(--faint)}"
-        "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(176px,1fr));gap:10px;margin:20px 0 0}"
-        "dl div,figure,.table{background:var(--card);border:1px solid var(--line);border-radius:8px}dl "
-        "div{padding:10px 14px}"
-        "dt{font-size:13px;color:var(--faint)}dd{margin:0}.value{font-size:21px;font-weight:600;font-variant-"
-        "numeric:tabular-nums}"
-        ".note{font-size:13px;color:var(--faint)}.charts{display:grid;grid-template-columns:repeat(2,minmax("
-        "0,1fr));gap:12px}"
-        "figure{margin:0;padding:6px;overflow-x:auto}figure.wide{grid-column:1/"
-        "-1}svg{display:block;width:100%;height:auto}"
-        ".table{overflow-x:auto}.narrow{max-width:420px}table{border-collapse:collapse;width:100%;font-size:"
-        "14px;font-variant-numeric:tabular-nums}"
-        "p,li,footer,dd{overflow-wrap:anywhere}th,td{text-align:left;padding:6px 12px;border-bottom:1px "
-        "solid "
-        "var(--line);vertical-align:top;overflow-wrap:break-word}tr:last-child td{border-bottom:0}"
-        "th{font-weight:600;color:var(--faint);white-space:nowrap}.number{text-align:right;white-space:"
-        "nowrap}.whole{white-space:nowrap}.bad{color:var(--warning)}ul{margin:0;padding-left:20px}"
-        "footer{margin-top:30px;font-size:13px}@media screen and "
-        "(max-width:760px){main{padding:16px 12px 32px}.charts{grid-template-columns:minmax(0,1fr)}"
-        "figure svg{min-width:480px}figure.wide svg{min-width:760px}"
-        "dl{grid-template-columns:repeat(auto-fill,minmax(140px,1fr))}}"
-        "@page{size:A4;margin:12mm}@media "
-        "print{body{background:#fff;font-size:12px}main{max-width:none;padding:0}.charts{gap:8px}"
-        "dl{grid-template-columns:repeat(4,1fr)}.value{font-size:17px}.table{overflow:visible;border-radius:"
-        "0}table{font-size:10px}th,td{padding:3px 6px}figure,dl "
-        "div,tr{break-inside:avoid}h2{break-after:avoid}}",
-        chart_style(light_palette()), "@media screen and (prefers-color-scheme:dark){",
-        chart_style(dark_palette()), "}");
+    return str(page_css, chart_style(light_palette), "@media screen and (prefers-color-scheme:dark){",
+               chart_style(dark_palette), "}");
 }
 
-std::string printed(const char* pattern, double value)
-{
-    char text[64];
-    std::snprintf(text, sizeof text, pattern, value);
-    return text;
-}
+std::string percent(double value, int digits = 1) { return fixed(value, digits) + "\u00a0%"; }
 
 /// A number as text, with its exact value for programs.
 std::string data(const std::string& id, double value, const std::string& text)
@@ -105,23 +65,22 @@ std::string facts(const RunFiles& run, const RunSummary& s)
                                               format_count(run.launches.back().steps))
                                        : "");
     list += fact("Tokens", "tokens", s.tokens, format_si(s.tokens));
-    list += fact(
-        "Loss", "loss", s.loss, printed("%.4f", s.loss),
-        note("mean of the last 100 steps ", "recent_loss", s.recent_loss, printed("%.4f", s.recent_loss)));
-    list += fact("Validation loss", "valid_loss", s.valid_loss, printed("%.4f", s.valid_loss),
-                 note("best ", "best_valid_loss", s.best_valid_loss, printed("%.4f", s.best_valid_loss),
+    list += fact("Loss", "loss", s.loss, fixed(s.loss, 4),
+                 note("mean of the last 100 steps ", "recent_loss", s.recent_loss, fixed(s.recent_loss, 4)));
+    list += fact("Validation loss", "valid_loss", s.valid_loss, fixed(s.valid_loss, 4),
+                 note("best ", "best_valid_loss", s.best_valid_loss, fixed(s.best_valid_loss, 4),
                       str(" at step ", s.best_valid_step)));
     list += fact("Tokens/s", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
                  note("median step ", "median_step", s.median_step, seconds(s.median_step)));
-    list += fact("MFU", "mfu", s.mfu, printed("%.1f\u00a0%%", 100 * s.mfu), "model FLOPs utilisation");
-    list += fact("Exposed communication", "exposed_share", s.exposed_share,
-                 printed("%.1f\u00a0%%", 100 * s.exposed_share), "of the step time");
+    list += fact("MFU", "mfu", s.mfu, percent(100 * s.mfu), "model FLOPs utilisation");
+    list += fact("Exposed communication", "exposed_share", s.exposed_share, percent(100 * s.exposed_share),
+                 "of the step time");
     list += fact("Memory", "memory_used", s.memory_used, bytes(s.memory_used),
                  note("planned ", "memory_planned", s.memory_planned, bytes(s.memory_planned)));
     list += fact("Training time", "training", s.training, seconds(s.training),
                  note("of ", "elapsed", s.elapsed, seconds(s.elapsed),
                       str(" since the start",
-                          s.elapsed > 0 ? printed(" (%.0f\u00a0%%)", 100 * s.training / s.elapsed) : "")));
+                          s.elapsed > 0 ? str(" (", percent(100 * s.training / s.elapsed, 0), ")") : "")));
     list += fact("Saving a checkpoint", "median_save", s.median_save, seconds(s.median_save),
                  note("median of ", "saves", static_cast<double>(s.saves), format_count(s.saves)) +
                      note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in total"));
@@ -224,8 +183,9 @@ std::string skipped_table(const RunFiles& run, const RunSummary& s)
         return "";
     const MetricsValues loss = run.metrics.values("loss"), norm = run.metrics.values("grad_norm");
     const auto value = [](double v) {
-        return cell(std::isfinite(v) ? printed("%.4g", v) : "not finite",
-                    std::isfinite(v) ? "number" : "number bad");
+        char text[32];
+        std::snprintf(text, sizeof text, "%.4g", v);
+        return std::isfinite(v) ? cell(text, "number") : cell("not finite", "number bad");
     };
     std::string table = str(
         "<h2>Skipped steps</h2>\n", rows_left_out(s.skipped.size()),

@@ -4,11 +4,11 @@
 #include "base/units.hpp"
 #include "io/report/axis.hpp"
 #include "io/report/canvas.hpp"
-#include "io/report/markup.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 namespace trivium {
 
@@ -83,7 +83,7 @@ public:
         for (std::size_t r = 0; r < chart_.rows.size(); ++r)
             row(chart_.rows[r], top_ + row_height * static_cast<double>(r));
         legend();
-        return canvas_.svg(chart_.title, schedule_rules(chunks_), schedule_theme);
+        return canvas_.svg("picture", chart_.title, picture_style(schedule_rules(chunks_), schedule_theme));
     }
 
 private:
@@ -109,13 +109,13 @@ private:
     void row(const ScheduleChart::Row& row, double y)
     {
         const double middle = y + bar_height / 2;
-        canvas_.text("label", left_ - 8, middle, row.name, "end", " dy=\"0.35em\"");
+        canvas_.text("label", left_ - 8, middle, row.name, "end", Canvas::centred);
         for (const ScheduleChart::Span& span : row.spans)
             draw(span, y);
         canvas_.text("tick", right_ + 14, middle, fixed(100 * chart_.bubble(row)) + " %", "start",
-                     " dy=\"0.35em\"");
+                     Canvas::centred);
         canvas_.text("tick", right_ + 80, middle, str(row.in_flight, ", ", format_bytes(row.activations)),
-                     "start", " dy=\"0.35em\"");
+                     "start", Canvas::centred);
     }
 
     void draw(const ScheduleChart::Span& span, double y)
@@ -124,17 +124,14 @@ private:
         const bool collective = span.mark == ScheduleMark::collective;
         if ((collective || span.mark == ScheduleMark::wait) && width < 1.0 / 3)
             return;
-        canvas_.add(
-            str("<rect class=\"task m", static_cast<int>(span.mark), chunks_ > 1 ? str(" n", span.chunk) : "",
-                "\" x=\"", fixed(x(span.begin), 2), "\" y=\"", fixed(collective ? y + bar_height - thin : y),
-                "\" width=\"", fixed(width, 2), "\" height=\"", fixed(collective ? thin : bar_height),
-                "\"><title>",
-                markup_text(str(span.name, ", ", milliseconds(span.begin), " to ", milliseconds(span.end))),
-                "</title></rect>"));
+        canvas_.rect(str("task m", static_cast<int>(span.mark), chunks_ > 1 ? str(" n", span.chunk) : ""),
+                     fixed(x(span.begin), 2), collective ? y + bar_height - thin : y, fixed(width, 2),
+                     collective ? thin : bar_height,
+                     str(span.name, ", ", milliseconds(span.begin), " to ", milliseconds(span.end)));
         if (const std::string number = std::to_string(span.microbatch);
             span.microbatch >= 0 && width > 7.0 * static_cast<double>(number.size()) + 2)
             canvas_.text(is_pale(span.chunk, chunks_) ? "number dark" : "number", x(span.begin) + width / 2,
-                         y + bar_height / 2, number, "middle", " dy=\"0.35em\"");
+                         y + bar_height / 2, number, "middle", Canvas::centred);
     }
 
     void legend()
@@ -143,8 +140,7 @@ private:
         for (int i = 0; i < static_cast<int>(ScheduleMark::wait); ++i) {
             if (!chart_.has(static_cast<ScheduleMark>(i)))
                 continue;
-            canvas_.add(str("<rect class=\"m", i, "\" x=\"", fixed(at), "\" y=\"", fixed(bottom_ + 52),
-                            "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
+            canvas_.swatch(str("m", i), at, bottom_ + 52);
             canvas_.text("tick", at + 20, bottom_ + 63, mark_names[i]);
             at += 40 + 7.0 * static_cast<double>(std::string_view(mark_names[i]).size());
         }

@@ -1,6 +1,7 @@
 #include "io/tokens/hold_out.hpp"
 
 #include "base/check.hpp"
+#include "io/files/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,10 +19,7 @@ std::size_t block_end(std::string_view text, std::size_t block)
     const std::size_t newline = text.find('\n', block);
     if (newline < block + block / 2)
         return newline + 1;
-    std::size_t end = block;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-        ++end;
-    return end;
+    return character_begin(text, block);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/files/utf8.hpp"
 
 #include <algorithm>
 #include <oniguruma.h>
@@ -51,14 +52,6 @@ bool joins(SplitBehavior behavior, bool was_match, bool is_match)
     case SplitBehavior::contiguous: return was_match == is_match;
     default: return false;
     }
-}
-
-std::size_t next_character(std::string_view text, std::size_t at)
-{
-    do
-        ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
-    return at;
 }
 
 } // namespace
@@ -160,7 +153,7 @@ void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& em
         const auto first = static_cast<std::size_t>(impl_->region->beg[0]);
         const auto last = static_cast<std::size_t>(impl_->region->end[0]);
         if (first == last && last == last_end) { // an empty match right after a match does not count
-            from = next_character(text, from);
+            from = character_begin(text, from + 1);
             continue;
         }
         if (covered < first)

@@ -204,8 +204,7 @@ private:
     /// has these two characters in a row.
     std::size_t cut(std::string_view text, std::size_t from) const
     {
-        while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80)
-            ++from;
+        from = character_begin(text, from);
         while (from < text.size()) {
             const auto [left, next] = character(text, from);
             if (next == text.size() || (stands_alone(text[next]) &&

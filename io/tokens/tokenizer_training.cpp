@@ -1,5 +1,6 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "io/files/utf8.hpp"
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/text_source.hpp"
 #include "io/tokens/tokenizer.hpp"
@@ -63,7 +64,7 @@ private:
         if (end != std::string::npos)
             end = text.find_first_not_of('\n', end);
         end = std::min({end, text.size(), at_ + longest_sentence});
-        while (end < text.size() && end > at_ && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+        while (end < text.size() && end > at_ && continues_character(text[end]))
             --end; // not inside a character
         sentence_.assign(text, at_, end - at_);
         at_ = end;

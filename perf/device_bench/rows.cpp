@@ -268,7 +268,7 @@ void bench_rope(Bench& bench, const Sizes& z)
     const Array<bf16> x = Array<bf16>(bench.bed, n, sets).random("x"), y(bench.bed, n, sets);
     const Array<float> table = Array<float>(bench.bed, static_cast<i64>(angles.size()), sets).of(angles);
     const Array<std::int32_t> pos = Array<std::int32_t>(bench.bed, z.tokens(), sets).of(positions);
-    const RopeShape shape{z.batch, z.seq, heads, z.head_dim, z.seq};
+    const RopeShape shape{z.batch, z.seq, heads, z.head_dim};
     bench.measure(
         {fmt::format("rope {}x{}x{}", z.tokens(), heads, z.head_dim), 2 * tensor, 0, tolerance_bf16,
          [&](const Exec& e, int s) { rope(e, shape, x.get(s), pos.get(s), table.get(s), false, y.get(s)); },

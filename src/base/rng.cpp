@@ -25,6 +25,15 @@ PhiloxBlock counter_of(std::uint64_t index)
     return {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0};
 }
 
+/// 64-bit FNV-1a with a final mix: the same on every platform.
+std::uint64_t stable_hash(std::string_view text, std::uint64_t seed)
+{
+    std::uint64_t hash = 0xcbf29ce484222325ull ^ mix(seed + 0x9e3779b97f4a7c15ull);
+    for (const char c : text)
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    return mix(hash);
+}
+
 } // namespace
 
 PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter)
@@ -61,14 +70,6 @@ std::array<double, 2> RandomStream::normal_pair(std::uint64_t pair) const
     const double radius = std::sqrt(-2 * std::log(1 - to_unit(block[0], block[1])));
     const double angle = 2 * std::numbers::pi * to_unit(block[2], block[3]);
     return {radius * std::cos(angle), radius * std::sin(angle)};
-}
-
-std::uint64_t stable_hash(std::string_view text, std::uint64_t seed)
-{
-    std::uint64_t hash = 0xcbf29ce484222325ull ^ mix(seed + 0x9e3779b97f4a7c15ull);
-    for (const char c : text)
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-    return mix(hash);
 }
 
 } // namespace trivium

@@ -31,7 +31,4 @@ private:
     std::uint64_t key_;
 };
 
-/// 64-bit FNV-1a with a final mix: a stable hash, the same on every platform.
-std::uint64_t stable_hash(std::string_view text, std::uint64_t seed = 0);
-
 } // namespace trivium

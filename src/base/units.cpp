@@ -5,16 +5,12 @@
 
 namespace trivium {
 
-namespace {
-
-std::string print(const char* pattern, double value)
+std::string fixed(double value, int digits)
 {
     char text[64];
-    std::snprintf(text, sizeof text, pattern, value);
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
     return text;
 }
-
-} // namespace
 
 std::string format_bytes(Bytes bytes)
 {
@@ -25,7 +21,7 @@ std::string format_bytes(Bytes bytes)
     int unit = 0;
     for (; value >= 1024 && unit < 5; ++unit)
         value /= 1024;
-    return print("%.2f ", value) + names[unit];
+    return fixed(value, 2) + " " + names[unit];
 }
 
 std::string format_count(i64 count)
@@ -42,13 +38,13 @@ std::string format_si(double value)
     int unit = 0;
     for (; std::abs(value) >= 1000 && unit < 6; ++unit)
         value /= 1000;
-    return print(unit == 0 ? "%.0f" : "%.1f", value) + names[unit];
+    return fixed(value, unit == 0 ? 0 : 1) + names[unit];
 }
 
 std::string format_seconds(Seconds seconds)
 {
     if (seconds < 60)
-        return print(seconds < 10 ? "%.3f s" : "%.1f s", seconds);
+        return fixed(seconds, seconds < 10 ? 3 : 1) + " s";
     const auto whole = static_cast<long long>(std::llround(seconds));
     char text[64];
     if (whole < 3600)

@@ -15,6 +15,8 @@ using Flops = double;
 /// Wall-clock seconds.
 using Seconds = double;
 
+/// `value` with `digits` decimals.
+std::string fixed(double value, int digits = 1);
 /// "1.50 GiB", exact below 1 KiB ("512 B").
 std::string format_bytes(Bytes bytes);
 /// "12345678" as "12,345,678".

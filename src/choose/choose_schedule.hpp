@@ -6,7 +6,8 @@ namespace trivium {
 
 /// The config with an order for its schedule and a value for parallel.update; other settings that are "auto"
 /// stay "auto".
-/// - parallel.schedule = "auto" on several pipeline ranks: of the order of search_order() and the three best
+/// - parallel.schedule = "auto" on several pipeline ranks: of the order that the search finds and the three
+/// best
 ///   named schedules, the one with the shortest simulated step within parallel.memory_limit, or without a
 ///   limit within the device's memory (on hosts: that keeps no more activations than zb-h2). schedule_near
 ///   names the schedule from which it was found.

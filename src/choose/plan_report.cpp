@@ -143,14 +143,13 @@ double PlanReport::mfu() const
                     static_cast<double>(rank_total()));
 }
 
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
-                     const std::function<void()>& progress)
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
 {
     PlanReport report;
     const ParallelConfig& links = config.parallel;
     report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
-    Compiling estimator(machine, progress);
+    Compiling estimator(machine);
     const Choices choices = decide(
         ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), estimator) : config, estimator);
     const RunConfig& chosen = choices.config;

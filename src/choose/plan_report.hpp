@@ -48,9 +48,8 @@ struct PlanReport {
 };
 
 /// Plans `config` on `machine`; with ranks > 0, on the grid that choose_grid() chooses for the machine's
-/// memory. `thread_limit` as in thread_count(), `progress` as in Compiling. Throws UserError as choose_grid()
+/// memory. `thread_limit` as in thread_count(). Throws UserError as choose_grid()
 /// and decide(), but not if the machine has too little memory (MemoryVerdict).
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
-                     const std::function<void()>& progress = {});
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit);
 
 } // namespace trivium

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -25,13 +24,6 @@ namespace trivium {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string fixed(double value, int digits)
-{
-    char text[64];
-    std::snprintf(text, sizeof text, "%.*f", digits, value);
-    return text;
-}
 
 double megabytes(Bytes bytes) { return static_cast<double>(bytes) / 1e6; }
 

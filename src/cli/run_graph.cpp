@@ -11,6 +11,7 @@
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "mpi/session.hpp"
+#include "plan/cost.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/machine.hpp"
 #include "programs/compare.hpp"

@@ -40,14 +40,13 @@ Machine deciding_machine(const ParallelConfig& p, bool is_device)
     return with_delay(machine_called(name), p.delay_latency, p.delay_bandwidth);
 }
 
-GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads,
-                        Bytes most)
+GraphProfile BucketPlans::profile(const Graph& graph) const
 {
     // Of each part, the class with most bytes.
     const std::map<BucketClass, std::vector<BucketMember>> members = bucket_members(graph);
     std::map<Part, std::pair<Bytes, BucketClass>> chosen;
     for (const auto& [c, list] : members) {
-        if (c.axis != axis)
+        if (c.axis != data_axis)
             continue;
         Bytes bytes = 0;
         for (const BucketMember& member : list)
@@ -64,7 +63,7 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
             moves[member.op.index()] = true;
 
     // A segment is an op of a microbatch; other collectives count as compute.
-    const std::vector<Seconds> seconds = op_seconds(graph, machine, threads);
+    const std::vector<Seconds> seconds = op_seconds(graph, machine_, threads());
     std::vector<std::size_t> segment_of(graph.ops.size() + 1, 0); // the first segment at or after the op
     bool backward = false;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
@@ -87,7 +86,7 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
         for (const BucketMember& member : members.at(best.second))
             first_block = std::min(first_block, graph[member.op].block);
 
-    const TransferCost cost = transfer_cost(axis, graph.mesh, machine);
+    const TransferCost cost = transfer_cost(data_axis, graph.mesh, machine_);
     p.bytes_per_second = cost.bytes_per_second;
     for (const auto& [part, best] : chosen) {
         const BucketClass& c = best.second;
@@ -115,9 +114,9 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
     for (const ProfiledTransfer& t : p.reductions)
         reduced += t.whole;
     p.largest = std::max(BucketConfig{}.bytes, std::max(gathered, reduced) / 5);
-    p.most = most;
-    if (most > 0)
-        p.largest = std::min(p.largest, most);
+    p.most = config_.parallel.tile;
+    if (p.most > 0)
+        p.largest = std::min(p.largest, p.most);
     // No plan needs more memory than one bucket per block, but for little ones.
     p.memory = std::max(2 * BucketConfig{}.bytes, estimate(p, block_buckets(p)).in_flight);
     return all;
@@ -156,11 +155,6 @@ const BucketPlan& BucketPlans::plan(const BucketProfile& p, const std::string& m
                        : mode == "greedy" ? greedy_buckets(p)
                                           : global_buckets(p);
     return plan->second;
-}
-
-GraphProfile BucketPlans::profile(const Graph& graph) const
-{
-    return profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
 }
 
 BucketConfig BucketPlans::with_mode(const Graph& graph, const std::string& mode)

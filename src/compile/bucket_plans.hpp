@@ -25,10 +25,6 @@ struct GraphProfile {
     /// The config with these buckets. Other classes are merged up to BucketConfig::bytes.
     BucketConfig config_of(const BucketPlan& plan) const;
 };
-/// The profile of the collectives along `axis`: of the gathers of each pass, and of the reductions, the class
-/// with most bytes. `threads`: of a rank. `most`: maximum bytes of a bucket; 0: no maximum.
-GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads,
-                        Bytes most);
 
 /// Makes buckets for the graphs of several stages; equal profiles are planned once.
 class BucketPlans {
@@ -40,7 +36,8 @@ public:
     /// "global", or a number of bytes. With "greedy", "global", or parallel.bucket = "auto", the mode holds
     /// for what the profile has, and other collectives are merged up to BucketConfig::bytes.
     BucketConfig with_mode(const Graph& graph, const std::string& mode);
-    /// profile_of() the collectives along the data axis.
+    /// The profile of the collectives along the data axis: of the gathers of each pass, and of the
+    /// reductions, the class with most bytes.
     GraphProfile profile(const Graph& graph) const;
     /// The plan of a profile, made once per mode. \pre `mode` is "none", "block", "greedy" or "global"
     const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);

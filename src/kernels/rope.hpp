@@ -9,14 +9,13 @@ namespace trivium::kernels {
 /// \pre head_dim is even
 struct RopeShape {
     i64 batch = 0, seq = 0, heads = 0, head_dim = 0;
-    i64 max_pos = 0;          ///< rows of the table
     i64 x_row = 0, y_row = 0; ///< elements between tokens; 0: dense
 };
 
 /// y = x rotated by the angles of its position; `inverse` rotates by the negative angles, which is also the
 /// gradient. `table` has (cos, sin) for each position and each of the head_dim/2 frequencies (see
 /// rope_table.hpp). y may alias x.
-/// \pre 0 <= pos < max_pos (not checked)
+/// \pre 0 <= pos < rows of the table (not checked)
 template <class T>
 void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::int32_t* pos_bs,
           const Acc<T>* table_pf2, bool inverse, T* y_bshe);

@@ -130,8 +130,7 @@ std::vector<PeakRow> peak_rows(const MemoryHistory& history, const Schedule& sch
     return sorted;
 }
 
-std::string peak_table(const MemoryHistory& history, const Schedule& schedule, const Graph& graph,
-                       std::size_t most)
+std::string peak_table(const MemoryHistory& history, const Schedule& schedule, const Graph& graph)
 {
     const std::vector<PeakRow> rows = peak_rows(history, schedule);
     std::ostringstream out;
@@ -150,7 +149,7 @@ std::string peak_table(const MemoryHistory& history, const Schedule& schedule, c
     Bytes sum = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         sum += rows[i].bytes;
-        if (i < most)
+        if (i < 20)
             row(rows[i].name, name_of(rows[i].kind), rows[i].buffers, rows[i].bytes,
                 rows[i].first ? text_of(schedule, graph, rows[i].first) : "always",
                 rows[i].last ? text_of(schedule, graph, rows[i].last) : "always");

@@ -43,9 +43,8 @@ struct PeakRow {
 /// The rows with most bytes first. The sum of their bytes is that of the peak.
 std::vector<PeakRow> peak_rows(const MemoryHistory& history, const Schedule& schedule);
 
-/// The first `most` of peak_rows(), the sum of the others, and the sum of all.
-std::string peak_table(const MemoryHistory& history, const Schedule& schedule, const Graph& graph,
-                       std::size_t most = 20);
+/// The first 20 of peak_rows(), the sum of the others, and the sum of all.
+std::string peak_table(const MemoryHistory& history, const Schedule& schedule, const Graph& graph);
 
 /// Bytes alive over time, stacked by kind. Each column shows the highest of its times.
 std::string memory_chart(const MemoryHistory& history, const Schedule& schedule);

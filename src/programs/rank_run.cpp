@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace trivium {
 
@@ -90,10 +91,9 @@ public:
                 given_[value.name] = &value;
     }
 
-    std::vector<TensorShard> run(const RankRunConfig& config, const std::vector<std::string>& more)
+    std::vector<TensorShard> run(const RankRunConfig& config)
     {
-        std::vector<std::string> names;
-        std::vector<Found> found = outputs(more, names);
+        const std::vector<Found> found = outputs();
         const ArenaPlans plans = lay_out({&program_, 1}, {config.scratch});
         const Schedule& schedule = program_.schedule;
         std::optional<Arenas> arenas;
@@ -112,7 +112,7 @@ public:
         executor.run_after_decision(feed);
         std::vector<TensorShard> shards;
         for (std::size_t i = 0; i < found.size(); ++i) {
-            TensorShard shard = shard_of(found[i].value, names[i]);
+            TensorShard shard = shard_of(found[i].value, global_[global_.outputs[i]].name);
             const auto bytes = shard.data.size();
             const Value& value = graph_[found[i].value];
             if (bytes > 0 && !value.producer) {
@@ -132,23 +132,13 @@ public:
     }
 
 private:
-    /// Finds the outputs and the values in `more`, and makes those that the executor must fetch the outputs
-    /// of the graph.
-    std::vector<Found> outputs(const std::vector<std::string>& more, std::vector<std::string>& names)
+    /// Finds the outputs, and makes those that the executor must fetch the outputs of the graph.
+    std::vector<Found> outputs()
     {
         TRV_CHECK(graph_.outputs.size() == global_.outputs.size(), "a rank's graph has ",
                   graph_.outputs.size(), " outputs, the whole graph ", global_.outputs.size());
-        for (const ValueId v : global_.outputs)
-            names.push_back(global_[v].name);
-        std::vector<ValueId> all = graph_.outputs;
-        for (const std::string& name : more) {
-            all.push_back(graph_.find(name));
-            TRV_CHECK(all.back().valid(), "a rank's graph has no value ", name);
-            names.push_back(name);
-        }
         std::vector<Found> found;
-        graph_.outputs.clear();
-        for (const ValueId v : all) {
+        for (const ValueId v : std::exchange(graph_.outputs, {})) {
             found.push_back({v, updated_in_place(graph_, v)});
             if (found.back().kept || !graph_[v].producer)
                 continue;
@@ -223,9 +213,9 @@ private:
 } // namespace
 
 std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
-                                  const RankRunConfig& config, const std::vector<std::string>& more)
+                                  const RankRunConfig& config)
 {
-    return RankRun(program, comm, source).run(config, more);
+    return RankRun(program, comm, source).run(config);
 }
 
 Graph unpartitioned(const Graph& partitioned)

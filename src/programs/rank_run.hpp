@@ -27,12 +27,12 @@ struct RankProgram {
     Graph local;         ///< of one rank, with the outputs of `global` in the same order
 };
 
-/// Runs `program` on this rank of `comm` once. Returns the rank's shard of each output, then of each value of
-/// the rank's graph in `more`. Collective over `comm`, each rank with its own program; it reads its boxes
-/// from `source`. A process that makes several calls must hold a Computing (runtime/device.hpp). Throws
-/// UserError for outputs that an executor cannot fetch; on all ranks IoError if one has too little memory.
+/// Runs `program` on this rank of `comm` once. Returns the rank's shard of each output. Collective over
+/// `comm`, each rank with its own program; it reads its boxes from `source`. A process that makes several
+/// calls must hold a Computing (runtime/device.hpp). Throws UserError for outputs that an executor cannot
+/// fetch; on all ranks IoError if one has too little memory.
 std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
-                                  const RankRunConfig& config, const std::vector<std::string>& more = {});
+                                  const RankRunConfig& config);
 
 /// The graph without mesh, shardings and manual regions (unroll_manual); reshard ops are copies, or left out
 /// if they move integers. The outputs are those of `graph` in the same order, under other names where an op

@@ -9,7 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <map>
+#include <string>
 
 namespace trivium {
 
@@ -94,8 +95,6 @@ void draw_integers(const Value& value, const Box& box, u64 seed, i64 limit, std:
     });
 }
 
-Box whole_box(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
-
 /// What combines with any x to x.
 template <class T>
 T identity_of(Combine combine)
@@ -168,30 +167,6 @@ TensorSource drawn_source(const Graph& global, u64 seed)
                 value.init);
         });
     };
-}
-
-TensorSource source_of(Tensors tensors)
-{
-    const auto all = std::make_shared<const Tensors>(std::move(tensors));
-    return [all](const Value& value, const Box& box, std::byte* to) {
-        const auto found = all->find(value.name);
-        TRV_CHECK(found != all->end() && static_cast<Bytes>(found->second.size()) == value.type.bytes(),
-                  "no tensor ", value.name, " of type ", value.type);
-        copy_box(value.type, found->second.data(), box, to);
-    };
-}
-
-Tensors draw_tensors(const Graph& global, u64 seed)
-{
-    const TensorSource source = drawn_source(global, seed);
-    Tensors tensors;
-    for (const Value& value : global.values)
-        if (!value.producer) {
-            TensorBytes& bytes = tensors[value.name];
-            bytes.resize(static_cast<std::size_t>(value.type.bytes()));
-            source(value, whole_box(value.type.shape), bytes.data());
-        }
-    return tensors;
 }
 
 bool contributes_nothing(const Value& value, const Mesh& mesh, const Coordinates& at, std::byte* to,

@@ -1,20 +1,16 @@
 #pragma once
-// The tensors that a program reads: values that no op computes, drawn at random, from memory, or
+// The tensors that a program reads: values that no op computes, drawn at random or
 // (tensor_file.hpp) from a file.
 #include "ir/graph.hpp"
 
 #include <cstddef>
 #include <functional>
-#include <map>
-#include <string>
 #include <vector>
 
 namespace trivium {
 
 /// The elements of a tensor or of a box, row-major and dense.
 using TensorBytes = std::vector<std::byte>;
-/// Whole tensors, by the names of their values.
-using Tensors = std::map<std::string, TensorBytes>;
 
 /// Writes the elements of `box` of a whole tensor to `to`, row-major and dense. `value`: of the graph of all
 /// ranks, computed by no op. Several threads may call a source at a time.
@@ -29,11 +25,6 @@ void place_box(const TensorType& whole, const std::byte* from, const Box& box, s
 /// to the value's type; integers from 0 to 9, or below the extent that they index if that is less. A value
 /// with an `init` has that content, a carry is 0.
 TensorSource drawn_source(const Graph& global, u64 seed);
-/// Tensors in memory. The source throws InternalError if a tensor is missing or has another size.
-TensorSource source_of(Tensors tensors);
-
-/// The whole tensors of drawn_source, for every value that no op computes.
-Tensors draw_tensors(const Graph& global, u64 seed);
 
 /// Divides a partial value into contributions of ranks: the first rank along each axis over which the value
 /// is partial contributes the whole value, all others the identity of the combiner. Returns whether the rank

@@ -57,8 +57,7 @@ k::RowsOf<T> rows_of(T* at, i64 apart, i64 columns)
 k::RopeShape rope_shape(const Args& a)
 {
     const i64 e = a.last(0);
-    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0),
-            a.in_row(0), a.out_row(0)};
+    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.in_row(0), a.out_row(0)};
 }
 
 /// The call of an op with storage type T. It contains copies of everything that it needs, so running it

@@ -112,19 +112,6 @@ Seconds Playback::length() const
     return end - begin;
 }
 
-Seconds Playback::bubble(std::size_t rank) const
-{
-    return spans[rank].empty() ? 0 : spans[rank].back().end - spans[rank].front().begin - work[rank];
-}
-
-Seconds Playback::largest_bubble() const
-{
-    Seconds most = 0;
-    for (std::size_t rank = 0; rank < spans.size(); ++rank)
-        most = std::max(most, bubble(rank));
-    return most;
-}
-
 std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs)
 {
     Arrivals arrivals(order.shape, costs);
@@ -134,20 +121,18 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
         made.spans.emplace_back().reserve(rank.size());
         open += rank.size();
     }
-    made.work.resize(order.ranks.size(), 0);
     std::vector<Kept> kept(order.ranks.size(), Kept(costs));
     for (bool moved = true; moved;) {
         moved = false;
         for (std::size_t r = 0; r < order.ranks.size(); ++r)
             for (std::vector<Span>& spans = made.spans[r]; spans.size() < order.ranks[r].size(); --open) {
                 const Task& task = order.ranks[r][spans.size()];
-                const Seconds ready = arrivals.ready(task), length = seconds_of(task, costs);
+                const Seconds ready = arrivals.ready(task);
                 if (ready < 0)
                     break;
                 const Seconds begin = std::max(ready, spans.empty() ? 0 : spans.back().end);
-                spans.push_back({begin, begin + length});
-                arrivals.has_run(task, begin + length);
-                made.work[r] += length;
+                spans.push_back({begin, begin + seconds_of(task, costs)});
+                arrivals.has_run(task, spans.back().end);
                 kept[r].begins(task);
                 kept[r].ends(task);
                 moved = true;

@@ -67,14 +67,6 @@ public:
             climb(found_[i], config_.trials / static_cast<int>(found_.size()));
     }
 
-    std::optional<FoundOrder> best() const
-    {
-        const auto at =
-            std::min_element(found_.begin(), found_.end(),
-                             [](const FoundOrder& a, const FoundOrder& b) { return a.length < b.length; });
-        return at == found_.end() ? std::nullopt : std::optional(*at);
-    }
-
 private:
     double limit() const { return config_.most > 0 ? config_.most : 1e300; }
 
@@ -158,31 +150,15 @@ std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks)
     return all;
 }
 
-std::optional<FoundOrder> best_named(const OrderSearch& config)
-{
-    Search search(config);
-    search.look_at_named();
-    return search.best();
-}
-
-std::optional<FoundOrder> search_order(const OrderSearch& config)
-{
-    Search search(config);
-    search.look_at_named();
-    search.look_at_variants();
-    search.improve();
-    return search.best();
-}
-
 std::vector<FoundOrder> candidate_orders(const OrderSearch& config)
 {
-    std::vector<FoundOrder> all;
-    if (std::optional<FoundOrder> found = search_order(config))
-        all.push_back(std::move(*found));
-    Search named(config);
-    named.look_at_named();
-    for (FoundOrder& each : named.shortest(3))
-        all.push_back(std::move(each));
+    Search search(config);
+    search.look_at_named();
+    std::vector<FoundOrder> all = search.shortest(3);
+    search.look_at_variants();
+    search.improve();
+    const std::vector<FoundOrder> found = search.shortest(1);
+    all.insert(all.begin(), found.begin(), found.end());
     return all;
 }
 

@@ -27,16 +27,10 @@ struct OrderSearch {
 /// All named schedules with up to most_searched_chunks stages per rank and up to `blocks` stages in total.
 std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks);
 
-/// The order of search_order(), then up to three named schedules within OrderSearch::most, best first.
+/// Orders within OrderSearch::most: the one found, whose step is never longer than that of another, then up
+/// to three named schedules, best first. The search takes the three best of the named schedules, the same
+/// with weight gradients in the gaps (try_fill_gaps()), and lists by priority; then it moves and splits tasks
+/// of a rank as long as no step gets longer. Deterministic.
 std::vector<FoundOrder> candidate_orders(const OrderSearch& search);
-
-/// The named schedule with the shortest step within OrderSearch::most; nothing if none is within it.
-std::optional<FoundOrder> best_named(const OrderSearch& search);
-
-/// An order within OrderSearch::most whose step is never longer than that of best_named(); nothing if none is
-/// found. Takes the three best of the named schedules, the same with weight gradients in the gaps
-/// (try_fill_gaps()), and lists by priority; then moves and splits tasks of a rank as long as no step gets
-/// longer. Deterministic.
-std::optional<FoundOrder> search_order(const OrderSearch& search);
 
 } // namespace trivium

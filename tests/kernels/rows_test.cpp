@@ -334,7 +334,7 @@ TEMPLATE_TEST_CASE("rope rotates, and its inverse rotates back", "", TRV_STORAGE
 {
     using T = TestType;
     for (const i64 e : {2, 6, 64}) {
-        const RopeShape shape{2, 5, 3, e, 40};
+        const RopeShape shape{2, 5, 3, e};
         const auto x = random<T>(2 * 5 * 3 * e, "x");
         const Tokens pos = random_tokens(10, "pos", 0, 40);
         std::vector<Acc<T>> table(static_cast<std::size_t>(40 * e));
@@ -436,7 +436,7 @@ TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dens
         const auto [turned_at, y_at, both, sum_of] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<T> a = whole, b = whole, c = whole;
             std::vector<Acc<T>> total(static_cast<std::size_t>(n));
-            RopeShape shape{1, rows, 3, e, 40};
+            RopeShape shape{1, rows, 3, e};
             shape.x_row = shape.y_row = row;
             {
                 auto&& x = lend(a);

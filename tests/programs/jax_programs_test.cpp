@@ -1,6 +1,7 @@
 // Random programs on all ranks against JAX, whose results are kept: jax_values.py has made jax.values.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "draw_tensors.hpp"
 #include "ir/text.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"

@@ -2,6 +2,7 @@
 #include "base/bf16.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "draw_tensors.hpp"
 #include "has.hpp"
 #include "io/files/files.hpp"
 #include "io/hugging_face/safetensors.hpp"

@@ -30,13 +30,14 @@ ScheduleChart chart_of(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbatche
     for (std::size_t r = 0; r < order.ranks.size(); ++r) {
         ScheduleChart::Row row;
         row.name = std::to_string(r);
+        row.idle = chart.length;
         for (std::size_t t = 0; t < order.ranks[r].size(); ++t) {
             const Task& task = order.ranks[r][t];
-            row.spans.push_back({static_cast<ScheduleMark>(task.work), played->spans[r][t].begin,
-                                 played->spans[r][t].end, task.stage / ranks, task.microbatch,
-                                 to_text(task)});
+            const Span& span = played->spans[r][t];
+            row.spans.push_back({static_cast<ScheduleMark>(task.work), span.begin, span.end,
+                                 task.stage / ranks, task.microbatch, to_text(task)});
+            row.idle -= span.end - span.begin;
         }
-        row.idle = chart.length - played->work[r];
         row.in_flight = in_flight(order.ranks[r]);
         chart.rows.push_back(std::move(row));
     }

@@ -229,11 +229,11 @@ private:
 } // namespace
 
 std::vector<std::size_t> cheapest(const CostProblem& problem, std::vector<std::size_t> start,
-                                  std::size_t limit, int rounds)
+                                  std::size_t limit)
 {
     std::vector<int> kept(problem.sizes.size(), 0);
     double least = cost_of(problem, start);
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < 4; ++round) {
         const std::vector<int> before = kept;
         Values made = Elimination(problem, start, limit, kept).run();
         const double cost = cost_of(problem, made);

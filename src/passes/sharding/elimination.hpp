@@ -22,10 +22,10 @@ inline constexpr std::size_t elimination_limit = 1 << 14;
 
 /// A value for each variable; all together cost no more than `start`. Eliminates first the variable whose
 /// elimination makes the smallest table, so chains, trees and similar problems are solved exactly. Where
-/// every table would have more than `limit` entries, a variable keeps its value from `start`; up to `rounds`
+/// every table would have more than `limit` entries, a variable keeps its value from `start`; up to 4
 /// rounds, each from the result of the last one and with other such variables, until nothing changes. Takes
 /// O(variables * limit) per round.
 std::vector<std::size_t> cheapest(const CostProblem& problem, std::vector<std::size_t> start,
-                                  std::size_t limit = elimination_limit, int rounds = 4);
+                                  std::size_t limit = elimination_limit);
 
 } // namespace trivium

@@ -114,7 +114,7 @@ struct BlockForm {
     static constexpr u32 rows_bytes = rows * dim * 2, step_bytes = step * dim * 2;
 };
 
-inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+inline constexpr float log2_e = 1.44269504f;
 
 /// In row `row`, 16-byte chunk c is at position c ^ swizzle(row).
 template <int Dim>
