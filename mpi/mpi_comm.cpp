@@ -9,7 +9,6 @@
 #include <exception>
 #include <mpi.h>
 #include <numeric>
-#include <thread>
 
 namespace trivium {
 

@@ -7,8 +7,6 @@
 #include "io/files/hash.hpp"
 #include "io/files/json_value.hpp"
 
-#include <algorithm>
-
 namespace trivium {
 
 namespace {

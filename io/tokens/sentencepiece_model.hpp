@@ -1,6 +1,5 @@
 #pragma once
 // Pieces and settings of a SentencePiece model. The library does not expose all of them.
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

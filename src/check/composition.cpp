@@ -9,9 +9,7 @@
 #include "check/parts.hpp"
 #include "mpi/records.hpp"
 
-#include <cmath>
 #include <fmt/format.h>
-#include <numeric>
 #include <set>
 
 namespace trivium {

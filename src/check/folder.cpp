@@ -10,7 +10,6 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <optional>
 #include <random>
 #include <thread>
 #include <tuple>

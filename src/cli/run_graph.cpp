@@ -11,6 +11,7 @@
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "mpi/session.hpp"
+#include "plan/cost.hpp"
 #include "plan/graph_file.hpp"
 #include "plan/machine.hpp"
 #include "programs/compare.hpp"
@@ -21,9 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fmt/format.h>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 namespace trivium {

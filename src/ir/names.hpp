@@ -1,7 +1,6 @@
 #pragma once
 // Names of values that one room creates and another looks up.
 #include <array>
-#include <string>
 
 namespace trivium::value_name {
 

@@ -8,8 +8,6 @@
 #include "kernels/general/reduction.hpp"
 #include "runtime/general_shapes.hpp"
 
-#include <algorithm>
-
 namespace trivium {
 
 namespace k = kernels;

@@ -1,7 +1,6 @@
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace trivium {
