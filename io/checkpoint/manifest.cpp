@@ -1,7 +1,6 @@
 #include "io/checkpoint/manifest.hpp"
 
 #include "base/check.hpp"
-#include "io/checkpoint/box.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"

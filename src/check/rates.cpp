@@ -5,7 +5,6 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
-#include "base/log.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
 #include "mpi/records.hpp"

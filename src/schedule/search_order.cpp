@@ -1,6 +1,5 @@
 #include "schedule/search_order.hpp"
 
-#include "base/check.hpp"
 #include "base/rng.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"

@@ -1,6 +1,5 @@
 #include "passes/sharding/move_search.hpp"
 
-#include "base/check.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "passes/sharding/op_sharding.hpp"
 
-#include "base/check.hpp"
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
