@@ -20,10 +20,9 @@ void read_key_file(const std::string& path, std::string_view what, const std::ve
             std::vector<std::string> names;
             for (const KeyPlace& k : keys)
                 names.push_back(k.name);
-            const std::string near = nearest_word(name, names);
             throw UserError({place, str("unknown key '", name, "'"),
                              str("the keys of a ", what, " are ", one_of(names)),
-                             near.empty() ? "remove it" : str("did you mean '", near, "'?")});
+                             did_you_mean(name, names, "remove it")});
         }
         std::visit([&](auto* target) { assign(*target, ConfigValue{node, place, name, ""}); }, known->value);
     }
