@@ -7,11 +7,6 @@ namespace trivium::general {
 
 namespace {
 
-bool lists(const std::vector<std::size_t>& dims, std::size_t d)
-{
-    return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
-
 void require_scalars(const OpView& op, std::size_t from, std::size_t count)
 {
     op.require_operands(from + count);
@@ -177,8 +172,7 @@ FactorRule dynamic_slice(const Graph& graph, const Op& given)
         result.push_back(sliced ? maker.factor(sizes[d], FactorKind::parallel, true)
                                 : maker.rule.operands[0][d]);
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_dynamic_slice(Attributes& attrs, const LocalPart& part)
@@ -212,8 +206,7 @@ FactorRule dynamic_update_slice(const Graph& graph, const Op& given)
                                         ? maker.rule.operands[0][d]
                                         : maker.factor(update[d], FactorKind::replicated, true);
     }
-    maker.result(maker.rule.operands[0]);
-    return maker.rule;
+    return maker.with_result(maker.rule.operands[0]);
 }
 
 void local_dynamic_update_slice(Attributes& attrs, const LocalPart& part)
@@ -227,8 +220,7 @@ void local_dynamic_update_slice(Attributes& attrs, const LocalPart& part)
 
 FactorRule gather(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     const Shape &operand = op.shape(0), &indices = op.shape(1);
     const auto sizes = op.list(Attr::slice_sizes, operand.size());
     const auto offsets = op.list_or_empty(Attr::offset_dims);
@@ -247,16 +239,14 @@ FactorRule gather(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     const GatherFactors factors = gather_factors(maker, op, dims, operand, indices, sizes, rank, false);
     maker.rule.operands = {factors.operand, factors.indices};
-    maker.result(factors.slices);
-    return maker.rule;
+    return maker.with_result(factors.slices);
 }
 
 void local_gather(Attributes& attrs, const LocalPart& part) { set_place(attrs, part); }
 
 FactorRule scatter(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(3);
+    const OpView op(graph, given, 3);
     const Shape &operand = op.shape(0), &indices = op.shape(1), &updates = op.shape(2);
     op.require(given.attrs.combine != Combine::lse, "cannot scatter by lse", "use sum, max, min or product");
     const GatherDims dims(op, operand, indices, updates.size());
@@ -281,8 +271,7 @@ FactorRule scatter(const Graph& graph, const Op& given)
         for (Factor& factor : maker.rule.factors)
             if (factor.kind == FactorKind::reduced)
                 factor.kind = FactorKind::replicated;
-    maker.result(factors.operand, given.attrs.combine.value_or(Combine::sum));
-    return maker.rule;
+    return maker.with_result(factors.operand, given.attrs.combine.value_or(Combine::sum));
 }
 
 void local_scatter(Attributes& attrs, const LocalPart& part)
@@ -300,8 +289,7 @@ void local_scatter(Attributes& attrs, const LocalPart& part)
 
 FactorRule exchange(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape shape = op.extents(Attr::shape);
     op.require(shape.size() == op.shape(0).size(), "has a result with another number of dimensions",
                "keep the number of dimensions");
@@ -311,8 +299,7 @@ FactorRule exchange(const Graph& graph, const Op& given)
         maker.rule.operands[0][d] = maker.factor(op.shape(0)[d], FactorKind::replicated, true);
         result.push_back(maker.factor(shape[d], FactorKind::replicated, true));
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 } // namespace trivium::general
