@@ -92,9 +92,9 @@ Call bind_einsum(const Binding& binding, const FactorRule& rule)
     const kernels::EinsumShape s = einsum_shape(rule);
     return with_tensor_type(in, [&](auto from) {
         using T = decltype(from);
-        const auto into = [&](auto to) -> Call {
-            return [s, x = a.in<T>(0), y = a.in<T>(1), z = a.out<decltype(to)>(0), overwrite = a.over()](
-                       const kernels::Exec& e) { kernels::einsum(e, s, x, y, z, overwrite); };
+        const auto into = [&](auto to) {
+            using To = decltype(to);
+            return call_of(kernels::einsum<T, To>, s, a.in<T>(0), a.in<T>(1), a.out<To>(0), a.over());
         };
         return out == in ? into(T{}) : into(kernels::Acc<T>{});
     });
@@ -207,9 +207,7 @@ Call Dispatch::bind_convolution(const Binding& binding)
     const void *x = binding.operands[0], *y = binding.operands[1];
     void* const z = binding.results[0];
     if (made->scratch_bytes() > binding.scratch.size)
-        return [kind, shape, type, x, y, z](const kernels::Exec& e) {
-            kernels::plain_convolution(e, kind, shape, type, x, y, z);
-        };
+        return call_of(kernels::plain_convolution, kind, shape, type, x, y, z);
     return [ready = made.get(), x, y, z, scratch = binding.scratch](const kernels::Exec& e) {
         ready->run(e, x, y, z, scratch);
     };
