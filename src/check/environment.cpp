@@ -78,10 +78,7 @@ std::vector<std::string> extra_lines(const std::string& text, const std::string&
 
 std::string joined(const std::vector<std::string>& lines)
 {
-    std::string text;
-    for (const std::string& line : lines)
-        text += (text.empty() ? "" : ", ") + line;
-    return text.empty() ? "nothing else" : text;
+    return lines.empty() ? "nothing else" : fmt::format("{}", fmt::join(lines, ", "));
 }
 
 /// Libraries of compiler and system, which may differ between nodes after updates.

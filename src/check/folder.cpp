@@ -137,10 +137,6 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
         return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), which) -
                                 node_of_rank.begin());
     };
-    const auto timed = [&](const char* what) {
-        if (ground.config.hooks.timed)
-            ground.config.hooks.timed(what);
-    };
     const Bytes bytes = trial_bytes(nodes, ground.config.longer), at_once = Bytes{1} << 20;
     std::vector<char> block(static_cast<std::size_t>(at_once));
     for (std::size_t i = 0; i < block.size(); ++i)
@@ -155,7 +151,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             out.write(block.data(), at_once);
         out.close();
         sync_path(trial.file(world.rank()));
-        timed("write");
+        ground.timed("write");
         rate.write = static_cast<double>(bytes) / (now() - begin);
         return "";
     });
@@ -171,7 +167,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
                 if (got != block)
                     return str(in.path(), ": bytes differ from those written, below offset ", at + at_once);
             }
-            timed("read");
+            ground.timed("read");
             rate.read = static_cast<double>(bytes) / (now() - begin);
             return "";
         });

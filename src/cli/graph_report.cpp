@@ -38,13 +38,7 @@ std::string origins_of(const Graph& graph, const Value& v)
     return same ? first : text;
 }
 
-std::string joined(const std::vector<std::string>& names)
-{
-    std::string text;
-    for (const std::string& name : names)
-        text += (text.empty() ? "" : ",") + name;
-    return text;
-}
+std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ",")); }
 
 /// A table whose columns, but for the last one, are as wide as their widest cell, at most `widest`.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t right_column = 99)
