@@ -14,8 +14,7 @@ void read_key_file(const std::string& path, std::string_view what, const std::ve
     for (const auto& [key, value] : file) {
         const toml::node& node = value; // clang 14 cannot capture structured bindings
         const std::string name(key.str()), place = toml_place(path, node.source());
-        const auto known =
-            std::find_if(keys.begin(), keys.end(), [&](const KeyPlace& k) { return k.name == name; });
+        const auto known = std::ranges::find_if(keys, [&](const KeyPlace& k) { return k.name == name; });
         if (known == keys.end()) {
             std::vector<std::string> names;
             for (const KeyPlace& k : keys)

@@ -223,14 +223,13 @@ std::string CompositionJudge::in_common(const Fault& fault) const
     std::vector<std::string> best;
     std::size_t least = sound_.size() + 1;
     const auto has = [](const std::vector<std::string>& traits, const std::string& trait) {
-        return std::find(traits.begin(), traits.end(), trait) != traits.end();
+        return std::ranges::find(traits, trait) != traits.end();
     };
     for (const std::string& trait : fault.traits.front()) {
-        if (!std::all_of(fault.traits.begin(), fault.traits.end(),
-                         [&](const auto& traits) { return has(traits, trait); }))
+        if (!std::ranges::all_of(fault.traits, [&](const auto& traits) { return has(traits, trait); }))
             continue;
-        const auto sound = static_cast<std::size_t>(std::count_if(
-            sound_.begin(), sound_.end(), [&](const auto& traits) { return has(traits, trait); }));
+        const auto sound = static_cast<std::size_t>(
+            std::ranges::count_if(sound_, [&](const auto& traits) { return has(traits, trait); }));
         if (sound < least) {
             least = sound;
             best.clear();

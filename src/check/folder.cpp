@@ -72,7 +72,7 @@ std::string try_to(const std::function<std::string()>& work)
         return work();
     } catch (const Error& error) {
         std::string text = error.what();
-        std::replace(text.begin(), text.end(), '\n', ';');
+        std::ranges::replace(text, '\n', ';');
         return text;
     }
 }
@@ -134,8 +134,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
     const bool works = ground.grid.local_rank() == 0;
     const auto first_of = [&](int which) {
-        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), which) -
-                                node_of_rank.begin());
+        return static_cast<int>(std::ranges::find(node_of_rank, which) - node_of_rank.begin());
     };
     const Bytes bytes = trial_bytes(nodes, ground.config.longer), at_once = Bytes{1} << 20;
     std::vector<char> block(static_cast<std::size_t>(at_once));

@@ -190,8 +190,8 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
     std::vector<LinkRate> links;
     for (int repeat = 0; repeat < repeats; ++repeat)
         for (const std::vector<RankPair>& round : rounds) {
-            const auto own = std::find_if(round.begin(), round.end(),
-                                          [&](const RankPair& p) { return p.a == rank || p.b == rank; });
+            const auto own =
+                std::ranges::find_if(round, [&](const RankPair& p) { return p.a == rank || p.b == rank; });
             std::optional<Pair> pair;
             if (own != round.end())
                 pair.emplace(ground, own->a == rank ? own->b : own->a);
@@ -204,9 +204,8 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
             const LinkRate link = pair->measure(problem);
             if (!problem.empty())
                 wrong.push_back(problem);
-            const auto known = std::find_if(links.begin(), links.end(), [&](const LinkRate& l) {
-                return l.a == link.a && l.b == link.b;
-            });
+            const auto known = std::ranges::find_if(
+                links, [&](const LinkRate& l) { return l.a == link.a && l.b == link.b; });
             if (known == links.end())
                 links.push_back(link);
             else

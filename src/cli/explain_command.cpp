@@ -122,8 +122,7 @@ std::vector<Advice> advice(const ExplainArguments& a, const Graph& decided, cons
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
 bool sends_messages(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(),
-                       [](const Op& op) { return op.attrs.to || op.attrs.from; });
+    return std::ranges::any_of(graph.ops, [](const Op& op) { return op.attrs.to || op.attrs.from; });
 }
 
 /// Refuses a file that is neither a graph by its name nor a config by its contents.
@@ -270,7 +269,7 @@ int explain(const ExplainArguments& a)
     const bool is_graph = a.config.file.ends_with(".graph");
     const auto selected = [&](const std::string& part) {
         return (a.only.empty() && part != "commands" && part != "schedule") ||
-               std::find(a.only.begin(), a.only.end(), part) != a.only.end();
+               std::ranges::find(a.only, part) != a.only.end();
     };
     const bool draws_schedule = selected("schedule");
     if (!a.csv.empty() && is_graph)
@@ -304,7 +303,7 @@ int explain(const ExplainArguments& a)
         for (const PassRecord& pass : compiled.passes)
             passes.push_back(pass.name);
         for (const std::string& name : a.skip)
-            if (std::find(passes.begin(), passes.end(), name) == passes.end())
+            if (std::ranges::find(passes, name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
         if (draws_schedule) {
@@ -319,8 +318,8 @@ int explain(const ExplainArguments& a)
     }
     const Program* program = &compiled.programs[0];
     if (!is_graph) {
-        const auto at = std::find_if(compiled.programs.begin(), compiled.programs.end(),
-                                     [&](const Program& p) { return p.graph.name == a.program; });
+        const auto at = std::ranges::find_if(compiled.programs,
+                                             [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
     if (!a.csv.empty())

@@ -108,8 +108,7 @@ i64 Mesh::ranks_along(const std::string& axis) const
     i64 count = 1;
     std::vector<std::pair<int, i64>> seen; // an axis that is named twice counts once
     each_part(*this, axis, [&](const AxisPart& part) {
-        if (part.size > 0 &&
-            std::find(seen.begin(), seen.end(), std::pair(part.axis, part.major)) == seen.end()) {
+        if (part.size > 0 && std::ranges::find(seen, std::pair(part.axis, part.major)) == seen.end()) {
             seen.emplace_back(part.axis, part.major);
             count *= part.size;
         }

@@ -69,8 +69,7 @@ private:
     {
         const OpInfo& row = info(kind);
         const int last = static_cast<int>(row.results.size()) - 1;
-        return std::any_of(row.in_place.begin(), row.in_place.end(),
-                           [&](const Alias& alias) { return alias.result == last; });
+        return std::ranges::any_of(row.in_place, [&](const Alias& alias) { return alias.result == last; });
     }
 
     Graph g_;

@@ -46,8 +46,7 @@ struct GatherDims {
                    str("its attribute 'offset_dims' names ", offset.size(), " dimensions, the slices have ",
                        window.size()),
                    "name one for each operand dimension that is neither collapsed nor batch");
-        op.require(std::is_sorted(offset.begin(), offset.end()), "its attribute 'offset_dims' is not sorted",
-                   "sort it");
+        op.require(std::ranges::is_sorted(offset), "its attribute 'offset_dims' is not sorted", "sort it");
         op.require(batch.size() == index_batch.size(),
                    str("has ", batch.size(), " batch dimensions of the operand, ", index_batch.size(),
                        " of the indices"),
@@ -124,7 +123,7 @@ GatherFactors gather_factors(RuleMaker& maker, const OpView& op, const GatherDim
         op.require(next < from_indices.size(), "has slices with too many dimensions",
                    "the slices have the dimensions of the indices and of the window");
         const std::size_t index = from_indices[next++];
-        const auto paired = std::find(dims.index_batch.begin(), dims.index_batch.end(), index);
+        const auto paired = std::ranges::find(dims.index_batch, index);
         if (paired != dims.index_batch.end())
             made.indices[index] =
                 made.operand[dims.batch[static_cast<std::size_t>(paired - dims.index_batch.begin())]];

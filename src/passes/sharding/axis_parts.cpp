@@ -88,12 +88,11 @@ Boundaries boundaries_of(const Graph& graph)
 
 bool any_composed(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return std::ranges::any_of(graph.ops, [&](const Op& op) {
         if (!info(op).factors)
             return false;
         const FactorRule rule = rule_of(graph, op);
-        return std::any_of(rule.factors.begin(), rule.factors.end(),
-                           [](const Factor& f) { return !f.parts.empty(); });
+        return std::ranges::any_of(rule.factors, [](const Factor& f) { return !f.parts.empty(); });
     });
 }
 
