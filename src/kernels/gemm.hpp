@@ -40,6 +40,7 @@ struct ProductShape {
     /// FP8 formats to which A and B (bf16) are rounded before multiplying; both or neither; requires batch 1.
     Fp8 fp8_a = Fp8::none, fp8_b = Fp8::none;
 
+    auto operator<=>(const ProductShape&) const = default;
     bool empty() const { return m * n * batch == 0; }
     i64 row_of_a() const { return row_a > 0 ? row_a : transpose_a ? m : k; }
     i64 row_of_b() const { return row_b > 0 ? row_b : transpose_b ? k : n; }

@@ -22,12 +22,7 @@ k::PoolShape pool_shape(const Args& a, const Shape& in, const Shape& out)
     put(s.in, in);
     put(s.out, out);
     put(s.window, window);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-        s.stride[d] = dims[d].stride;
-        s.low[d] = dims[d].low;
-        s.dilation[d] = dims[d].dilation;
-        s.base[d] = dims[d].base;
-    }
+    put_windows(s, dims);
     return s;
 }
 
