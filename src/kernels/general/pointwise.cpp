@@ -11,30 +11,17 @@ namespace {
 
 // Function objects, because nvcc does not accept generic lambdas for a device. Each computes op(a), or
 // op(a, b), in the type of its arguments.
-#define TRV_UNARY(Name, result)                                                                              \
+#define TRV_FUNCTION(Name, R, parameters, result)                                                            \
     struct Name {                                                                                            \
         template <class A>                                                                                   \
-        TRV_HOST_DEVICE A operator()(A a) const                                                              \
+        TRV_HOST_DEVICE R operator() parameters const                                                        \
         {                                                                                                    \
             return result;                                                                                   \
         }                                                                                                    \
     };
-#define TRV_BINARY(Name, result)                                                                             \
-    struct Name {                                                                                            \
-        template <class A>                                                                                   \
-        TRV_HOST_DEVICE A operator()(A a, A b) const                                                         \
-        {                                                                                                    \
-            return result;                                                                                   \
-        }                                                                                                    \
-    };
-#define TRV_COMPARE(Name, result)                                                                            \
-    struct Name {                                                                                            \
-        template <class A>                                                                                   \
-        TRV_HOST_DEVICE std::int32_t operator()(A a, A b) const                                              \
-        {                                                                                                    \
-            return result;                                                                                   \
-        }                                                                                                    \
-    };
+#define TRV_UNARY(Name, result) TRV_FUNCTION(Name, A, (A a), result)
+#define TRV_BINARY(Name, result) TRV_FUNCTION(Name, A, (A a, A b), result)
+#define TRV_COMPARE(Name, result) TRV_FUNCTION(Name, std::int32_t, (A a, A b), result)
 
 TRV_HOST_DEVICE float negative_of(float a) { return -a; }
 TRV_HOST_DEVICE double negative_of(double a) { return -a; }
@@ -269,6 +256,7 @@ TRV_FOR_TENSOR(convert, bf16)
 TRV_FOR_TENSOR(convert, std::int32_t)
 
 } // namespace trivium::kernels
+#undef TRV_FUNCTION
 #undef TRV_UNARY
 #undef TRV_BINARY
 #undef TRV_COMPARE
