@@ -236,18 +236,13 @@ int explain_run(const ExplainArguments& a)
         throw UserError({"--run", "only a graph can be run",
                          str("'", a.config.file, "' does not end in .graph"),
                          "name a FILE.graph, or use `trivium train CONFIG.toml`"});
-    const auto refuse = [](const char* option) {
+    if (const char* const option = !a.only.empty()  ? "--only"
+                                   : !a.svg.empty() ? "--svg"
+                                   : !a.csv.empty() ? "--csv"
+                                   : a.rank != 0    ? "--rank"
+                                                    : nullptr)
         throw UserError({"--run", str("does not go together with ", option), "a run prints its outputs only",
-                         str("remove one of the two")});
-    };
-    if (!a.only.empty())
-        refuse("--only");
-    if (!a.svg.empty())
-        refuse("--svg");
-    if (!a.csv.empty())
-        refuse("--csv");
-    if (a.rank != 0)
-        refuse("--rank");
+                         "remove one of the two"});
     GraphRunArguments run = a.run;
     run.file = a.config.file;
     run.machine = machine_at(a.machine);
