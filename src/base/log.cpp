@@ -14,7 +14,6 @@ namespace {
 
 std::atomic<LogLevel> current_level{LogLevel::info};
 std::mutex line_mutex;
-std::string line_prefix;
 bool progress_shown = false;
 std::FILE* info_file = nullptr; // null: stderr
 bool info_lost = false;
@@ -28,29 +27,21 @@ void write_line(LogLevel level, const char* mark, const std::string& line)
         std::fputs("\r\033[K", stderr);
     progress_shown = false;
     if (level != LogLevel::info || !info_file) {
-        std::fprintf(stderr, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str());
+        std::fprintf(stderr, "%s%s\n", mark, line.c_str());
         return;
     }
     if (info_lost)
         return;
-    if (std::fprintf(info_file, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str()) >= 0 &&
-        std::fflush(info_file) == 0)
+    if (std::fprintf(info_file, "%s%s\n", mark, line.c_str()) >= 0 && std::fflush(info_file) == 0)
         return;
     info_lost = true;
-    std::fprintf(stderr,
-                 "%swarning: stdout cannot be written (%s): the log ends here, the program continues\n",
-                 line_prefix.c_str(), std::strerror(errno));
+    std::fprintf(stderr, "warning: stdout cannot be written (%s): the log ends here, the program continues\n",
+                 std::strerror(errno));
 }
 
 } // namespace
 
 void set_log_level(LogLevel level) { current_level = level; }
-
-void set_log_prefix(const std::string& prefix)
-{
-    const std::lock_guard lock(line_mutex);
-    line_prefix = prefix;
-}
 
 void log_to_stdout()
 {
@@ -74,7 +65,7 @@ void log_progress(const std::string& line)
     if (!log_on_terminal() || LogLevel::info > current_level.load())
         return;
     const std::lock_guard lock(line_mutex);
-    std::fprintf(stderr, "\r\033[K%s%s", line.empty() ? "" : line_prefix.c_str(), line.c_str());
+    std::fprintf(stderr, "\r\033[K%s", line.c_str());
     std::fflush(stderr);
     progress_shown = !line.empty();
 }

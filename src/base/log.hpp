@@ -8,8 +8,6 @@ enum class LogLevel { quiet, warning, info, debug };
 
 /// Lines above `level` are dropped. Ranks other than 0 set `warning`.
 void set_log_level(LogLevel level);
-/// Prefix of each line, e.g. "[rank 3] "; empty by default.
-void set_log_prefix(const std::string& prefix);
 
 /// Makes log_info() write to stdout, flushed after each line, and ignores SIGPIPE. If stdout fails (a closed
 /// pipe, a full disk), one warning reports it, and the program continues.
