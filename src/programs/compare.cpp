@@ -1,6 +1,5 @@
 #include "programs/compare.hpp"
 
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
