@@ -112,6 +112,19 @@ Seconds Playback::length() const
     return end - begin;
 }
 
+Seconds Playback::bubble(std::size_t rank) const
+{
+    return spans[rank].empty() ? 0 : spans[rank].back().end - spans[rank].front().begin - work[rank];
+}
+
+Seconds Playback::largest_bubble() const
+{
+    Seconds most = 0;
+    for (std::size_t rank = 0; rank < spans.size(); ++rank)
+        most = std::max(most, bubble(rank));
+    return most;
+}
+
 std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs)
 {
     Arrivals arrivals(order.shape, costs);
@@ -121,6 +134,7 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
         made.spans.emplace_back().reserve(rank.size());
         open += rank.size();
     }
+    made.work.resize(order.ranks.size(), 0);
     std::vector<Kept> kept(order.ranks.size(), Kept(costs));
     for (bool moved = true; moved;) {
         moved = false;
@@ -133,6 +147,7 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
                 const Seconds begin = std::max(ready, spans.empty() ? 0 : spans.back().end);
                 spans.push_back({begin, begin + length});
                 arrivals.has_run(task, begin + length);
+                made.work[r] += length;
                 kept[r].begins(task);
                 kept[r].ends(task);
                 moved = true;

@@ -26,9 +26,13 @@ Seconds seconds_of(const Task& task, const OrderCosts& costs);
 struct Playback {
     std::vector<std::vector<Span>> spans; ///< by rank, then by task
     std::vector<double> peak;             ///< by rank: maximum activations kept at a time (StageCost)
+    std::vector<Seconds> work;            ///< by rank: sum of the durations of its tasks
 
     /// From the first begin to the last end, over all ranks.
     Seconds length() const;
+    /// A rank's idle time between its first and its last task (Qi et al. 2023, section 2.3).
+    Seconds bubble(std::size_t rank) const;
+    Seconds largest_bubble() const;
 };
 
 /// Nothing if the ranks wait for each other forever.

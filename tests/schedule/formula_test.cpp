@@ -26,20 +26,6 @@ std::vector<Kind> all_kinds()
 
 double most_of(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
 
-/// The most idle time of a rank between its first and its last task (Qi et al. 2023, section 2.3).
-Seconds largest_bubble(const Playback& played)
-{
-    Seconds most = 0;
-    for (const std::vector<Span>& spans : played.spans)
-        if (!spans.empty()) {
-            Seconds idle = spans.back().end - spans.front().begin;
-            for (const Span& span : spans)
-                idle -= span.end - span.begin;
-            most = std::max(most, idle);
-        }
-    return most;
-}
-
 /// The bubble and the peak of activations at unit times, in passes of one stage and microbatch (the table in
 /// docs/schedules.md), and from how many microbatches on they hold.
 struct Formula {
@@ -165,7 +151,7 @@ TEST_CASE("at unit times bubbles and peaks are those of the formulas")
                     const PipelineOrder order = named_order(f.kind, p, v, m);
                     const std::optional<Playback> played = play(order, unit_costs(order.shape));
                     REQUIRE(played);
-                    REQUIRE(largest_bubble(*played) == double(f.bubble(p, v)));
+                    REQUIRE(played->largest_bubble() == double(f.bubble(p, v)));
                     if (m >= 2 * p) // before, fewer microbatches may be in flight
                         REQUIRE(most_of(played->peak) == double(f.peak(p, v, m)));
                     else

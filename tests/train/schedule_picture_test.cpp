@@ -36,9 +36,7 @@ ScheduleChart chart_of(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbatche
                                  played->spans[r][t].end, task.stage / ranks, task.microbatch,
                                  to_text(task)});
         }
-        row.idle = chart.length;
-        for (const Span& span : played->spans[r])
-            row.idle -= span.end - span.begin;
+        row.idle = chart.length - played->work[r];
         row.in_flight = in_flight(order.ranks[r]);
         chart.rows.push_back(std::move(row));
     }
