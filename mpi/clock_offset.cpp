@@ -11,10 +11,8 @@ namespace trivium {
 ClockOffset clock_offset(std::span<const RoundTrip> trips)
 {
     TRV_EXPECT(!trips.empty(), "no round trip");
-    const RoundTrip& fastest =
-        *std::min_element(trips.begin(), trips.end(), [](const RoundTrip& a, const RoundTrip& b) {
-            return a.end - a.begin < b.end - b.begin;
-        });
+    const RoundTrip& fastest = *std::ranges::min_element(
+        trips, [](const RoundTrip& a, const RoundTrip& b) { return a.end - a.begin < b.end - b.begin; });
     return {fastest.theirs - (fastest.begin + fastest.end) / 2, (fastest.end - fastest.begin) / 2};
 }
 

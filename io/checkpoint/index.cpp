@@ -83,8 +83,7 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
             }
         });
     }
-    std::sort(list.entries_.begin(), list.entries_.end(),
-              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    std::ranges::sort(list.entries_, [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return list;
 }
 

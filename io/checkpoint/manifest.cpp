@@ -1,13 +1,10 @@
 #include "io/checkpoint/manifest.hpp"
 
 #include "base/check.hpp"
-#include "io/checkpoint/box.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/json_value.hpp"
-
-#include <algorithm>
 
 namespace trivium {
 

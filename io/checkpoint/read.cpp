@@ -1,14 +1,26 @@
 #include "base/check.hpp"
 #include "io/checkpoint/box.hpp"
-#include "io/checkpoint/source.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <map>
 
 namespace trivium {
 
+namespace fs = std::filesystem;
+
 namespace {
+
+constexpr std::size_t max_open_files = 32;
+
+/// The data of a piece: in those of its shard, which stay open until another shard is opened.
+struct Place {
+    BlockReader* file;
+    Bytes offset;
+};
 
 /// Copies elements and converts their type.
 template <class From, class To>
@@ -23,8 +35,7 @@ void convert(const std::byte* from, i64 count, std::byte* to)
 }
 
 /// Reads elements that are contiguous in the file into contiguous memory.
-void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType stored, DType type,
-              std::byte* to)
+void read_run(const Place& from, i64 first, i64 count, DType stored, DType type, std::byte* to)
 {
     const Bytes begin = from.offset + first * size_of(stored);
     if (stored == type)
@@ -52,7 +63,7 @@ i64 index_of(const Shape& at, const Shape& origin, const Shape& shape)
 
 /// Copies `common`, the intersection of the box `stored` (in the file) and the box `target` (in memory at
 /// `to`).
-void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common, DType stored_type,
+void read_common(const Place& from, const Box& stored, const Box& common, DType stored_type,
                  const Box& target, DType type, std::byte* to)
 {
     // A run covers the trailing dimensions that are complete in both boxes, and the dimension before them.
@@ -76,16 +87,45 @@ void read_common(const CheckpointSource::Place& from, const Box& stored, const B
     }
 }
 
+/// UserError if `path` is not a checkpoint; DamagedCheckpoint, IoError.
+Manifest read_manifest(const std::string& path)
+{
+    const std::string remedy = "name a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
+    if (!fs::is_directory(path))
+        throw UserError({path, fs::exists(path) ? "is not a checkpoint" : "there is no such checkpoint",
+                         "a checkpoint is a folder like step-00000100", remedy});
+    const std::string name = path + "/" + manifest_file;
+    if (!fs::exists(fs::symlink_status(name))) {
+        if (!looks_like_checkpoint(path))
+            throw UserError({path, "is not a checkpoint, and holds none",
+                             str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
+        throw DamagedCheckpoint(path, str("is not a complete checkpoint: it has no ", manifest_file));
+    }
+    const PlainFile file = open_stored(name);
+    if (file.size() > max_manifest_bytes)
+        throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()),
+                                          ", and none has more than ", format_bytes(max_manifest_bytes)));
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, text.data(), static_cast<Bytes>(text.size()));
+    return parse_manifest(text, path);
+}
+
 } // namespace
 
 struct CheckpointReader::Impl {
+    explicit Impl(const std::string& folder)
+        : path(folder), manifest(read_manifest(folder)),
+          index(Index::open(path + "/" + index_file, manifest.index, manifest.block_bytes))
+    {
+    }
+
     i64 find(const std::string& name) const
     {
-        if (const std::optional<i64> found = source.find(name))
+        if (const std::optional<i64> found = index.find(name))
             return *found;
         std::vector<std::string> names;
-        for (i64 i = 0; i < source.tensors(); ++i)
-            names.push_back(source.head(i).name);
+        for (i64 i = 0; i < index.size(); ++i)
+            names.push_back(index.head(i).name);
         const std::string near = nearest_word(name, names);
         throw UserError(
             {path, str("has no tensor '", name, "'"),
@@ -96,11 +136,11 @@ struct CheckpointReader::Impl {
 
     void read(i64 tensor, const Box& target, DType type, std::byte* to)
     {
-        const TensorHead head = source.head(tensor);
+        const TensorHead head = index.head(tensor);
         i64 missing = element_count(target.shape);
-        source.visit_pieces(tensor, [&](const StoredPiece& piece) {
+        index.visit_pieces(tensor, [&](const StoredPiece& piece) {
             if (const std::optional<Box> common = intersection(piece.box, target)) {
-                read_common(source.locate(head, piece), piece.box, *common, head.type, target, type, to);
+                read_common(locate(head, piece), piece.box, *common, head.type, target, type, to);
                 missing -= element_count(common->shape);
             }
         });
@@ -108,8 +148,85 @@ struct CheckpointReader::Impl {
             throw DamagedCheckpoint(path, str("tensor '", head.name, "' has a hole, or pieces that overlap"));
     }
 
+    /// Opens the shard of a piece. DamagedCheckpoint if the piece is not inside the data of a listed shard.
+    Place locate(const TensorHead& tensor, const StoredPiece& piece)
+    {
+        if (piece.shard >= static_cast<i64>(manifest.shards.size()))
+            throw DamagedCheckpoint(path, str("tensor '", tensor.name, "' has a piece in ",
+                                              shard_file(piece.shard), ", which is not listed"));
+        BlockReader& file = opened(piece.shard);
+        if (piece.offset > file.bytes() ||
+            element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
+            throw DamagedCheckpoint(path, str("tensor '", tensor.name, "' has a piece past the end of ",
+                                              shard_file(piece.shard)));
+        return {&file, piece.offset};
+    }
+
+    void check(i64 part, i64 parts)
+    {
+        index.verify(part, parts);
+        for (i64 shard = part; shard < static_cast<i64>(manifest.shards.size()); shard += parts)
+            if (manifest.shards[static_cast<std::size_t>(shard)].bytes > 0)
+                opened(shard);
+    }
+
+    /// The data of the shards, and that the HDF5 datasets match the index.
+    void verify(i64 part, i64 parts)
+    {
+        std::map<i64, h5::File> hdf5;
+        for (i64 shard = part; shard < static_cast<i64>(manifest.shards.size()); shard += parts)
+            if (manifest.shards[static_cast<std::size_t>(shard)].bytes > 0) {
+                opened(shard).verify(0, 1);
+                hdf5.emplace(shard, h5::File::open(path + "/" + shard_file(shard)));
+                if (hdf5.size() == max_open_files) {
+                    check_datasets(hdf5);
+                    hdf5.clear();
+                }
+            }
+        check_datasets(hdf5);
+    }
+
+    /// Checks that the HDF5 datasets of these shards, which other programs read, match the index.
+    void check_datasets(const std::map<i64, h5::File>& hdf5) const
+    {
+        std::string before;
+        for (i64 tensor = 0; tensor < index.size() && !hdf5.empty(); ++tensor) {
+            const TensorHead h = index.head(tensor);
+            if (tensor > 0 && h.name <= before)
+                throw DamagedCheckpoint(path, str("its index has '", h.name, "' after '", before, "'"));
+            before = h.name;
+            i64 missing = element_count(h.shape);
+            index.visit_pieces(tensor, [&](const StoredPiece& piece) {
+                missing -= element_count(piece.box.shape);
+                if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
+                    check_dataset(file->second, dataset_name(h.name, piece.number),
+                                  {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
+                                  manifest.shards[static_cast<std::size_t>(piece.shard)].header +
+                                      piece.offset);
+            });
+            if (missing != 0)
+                throw DamagedCheckpoint(path,
+                                        str("tensor '", h.name, "' has a hole, or pieces that overlap"));
+        }
+    }
+
+    BlockReader& opened(i64 shard)
+    {
+        if (const auto known = files.find(shard); known != files.end())
+            return known->second;
+        if (files.size() >= max_open_files)
+            files.clear();
+        return files
+            .emplace(shard,
+                     open_shard(path + "/" + shard_file(shard),
+                                manifest.shards[static_cast<std::size_t>(shard)], manifest.block_bytes))
+            .first->second;
+    }
+
     std::string path;
-    CheckpointSource source;
+    Manifest manifest;
+    Index index;
+    std::map<i64, BlockReader> files; ///< open now
 };
 
 CheckpointReader::CheckpointReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -118,22 +235,34 @@ CheckpointReader::~CheckpointReader() = default;
 
 CheckpointReader CheckpointReader::open(const std::string& path)
 {
-    return CheckpointReader(std::unique_ptr<Impl>(new Impl{path, open_source(path)}));
+    return CheckpointReader(std::make_unique<Impl>(path));
 }
 
 const std::string& CheckpointReader::path() const { return impl_->path; }
-const RunState& CheckpointReader::state() const { return impl_->source.state(); }
-bool CheckpointReader::has(const std::string& name) const { return impl_->source.find(name).has_value(); }
+const RunState& CheckpointReader::state() const { return impl_->manifest.state; }
+bool CheckpointReader::has(const std::string& name) const { return impl_->index.find(name).has_value(); }
 i64 CheckpointReader::version() const { return checkpoint_version; }
-Bytes CheckpointReader::bytes() const { return impl_->source.bytes(); }
-i64 CheckpointReader::shards() const { return impl_->source.shards(); }
-void CheckpointReader::check(i64 part, i64 parts) const { impl_->source.check(part, parts); }
+void CheckpointReader::check(i64 part, i64 parts) const { impl_->check(part, parts); }
+
+Bytes CheckpointReader::bytes() const
+{
+    Bytes bytes = impl_->manifest.index.bytes;
+    for (const Shard& shard : impl_->manifest.shards)
+        bytes += shard.bytes;
+    return bytes;
+}
+
+i64 CheckpointReader::shards() const
+{
+    const std::vector<Shard>& all = impl_->manifest.shards;
+    return std::count_if(all.begin(), all.end(), [](const Shard& shard) { return shard.bytes > 0; });
+}
 
 std::vector<CheckpointReader::Entry> CheckpointReader::tensors() const
 {
     std::vector<Entry> entries;
-    for (i64 i = 0; i < impl_->source.tensors(); ++i) {
-        const TensorHead head = impl_->source.head(i);
+    for (i64 i = 0; i < impl_->index.size(); ++i) {
+        const TensorHead head = impl_->index.head(i);
         entries.push_back({head.name, head.shape, head.type, head.pieces});
     }
     return entries;
@@ -142,7 +271,7 @@ std::vector<CheckpointReader::Entry> CheckpointReader::tensors() const
 void CheckpointReader::read(const TensorPiece& into) const
 {
     const i64 tensor = impl_->find(into.name);
-    const Shape shape = impl_->source.head(tensor).shape;
+    const Shape shape = impl_->index.head(tensor).shape;
     if (shape != into.whole)
         throw UserError(
             {impl_->path,
@@ -158,7 +287,7 @@ void CheckpointReader::read(const TensorPiece& into) const
 void CheckpointReader::read(const std::string& name, i64 begin, i64 count, DType type, void* data) const
 {
     const i64 tensor = impl_->find(name);
-    const Shape shape = impl_->source.head(tensor).shape;
+    const Shape shape = impl_->index.head(tensor).shape;
     TRV_CHECK(begin >= 0 && count >= 0 && count <= element_count(shape) &&
                   begin <= element_count(shape) - count,
               "tensor '", name, "': ", begin, " + ", count, " of ", element_count(shape));
@@ -172,7 +301,7 @@ void CheckpointReader::read(const std::string& name, i64 begin, i64 count, DType
 void CheckpointReader::verify(i64 part, i64 parts) const
 {
     check(part, parts);
-    impl_->source.verify(part, parts);
+    impl_->verify(part, parts);
 }
 
 } // namespace trivium

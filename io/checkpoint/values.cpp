@@ -1,7 +1,6 @@
 #include "io/checkpoint/values.hpp"
 
 #include "base/check.hpp"
-#include "io/checkpoint/box.hpp"
 #include "io/files/damaged.hpp"
 
 #include <algorithm>

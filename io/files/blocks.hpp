@@ -4,7 +4,6 @@
 #include "io/files/plain_file.hpp"
 
 #include <map>
-#include <memory>
 #include <vector>
 
 namespace trivium {

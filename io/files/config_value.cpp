@@ -137,10 +137,8 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
         else {
             const std::vector<std::string> known{"factor", "low_freq_factor", "high_freq_factor",
                                                  "original_seq", "original_max_position_embeddings"};
-            const std::string near = nearest_word(name, known);
             throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"),
-                             str("it takes ", one_of(known)),
-                             near.empty() ? "remove it" : str("did you mean '", near, "'?")});
+                             str("it takes ", one_of(known)), did_you_mean(name, known, "remove it")});
         }
     }
     return scaling;

@@ -94,9 +94,8 @@ std::string read_file(const std::string& path, std::string_view what, Bytes max_
     while (true) {
         if (size == content.size())
             content.resize(size + 4096); // the file grew, or has no size (a pipe)
-        const ssize_t got = ::read(file.number, content.data() + size, content.size() - size);
-        if (got < 0 && errno == EINTR)
-            continue;
+        const ssize_t got =
+            TEMP_FAILURE_RETRY(::read(file.number, content.data() + size, content.size() - size));
         if (got < 0)
             throw_errno(path, "read");
         if (got == 0)
@@ -220,9 +219,7 @@ void spare_other_kinds(const std::string& path, std::string_view content, const 
 void write_all(int descriptor, const std::string& path, std::string_view text)
 {
     while (!text.empty()) {
-        const ssize_t put = ::write(descriptor, text.data(), text.size());
-        if (put < 0 && errno == EINTR)
-            continue;
+        const ssize_t put = TEMP_FAILURE_RETRY(::write(descriptor, text.data(), text.size()));
         if (put < 0)
             throw_errno(path, "write");
         text.remove_prefix(static_cast<std::size_t>(put));

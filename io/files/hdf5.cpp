@@ -19,7 +19,7 @@ Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i
 {
     TRV_CHECK(begin >= 0 && count >= 0 && begin + count <= dataset.count(), place, ": ", begin, " + ", count,
               " of ", dataset.count());
-    Handle space(check(H5Dget_space(id), place, "read the shape"), close_space);
+    Handle space(check(H5Dget_space(id), place, "read the shape"), H5Sclose);
     if (begin == 0 && count == dataset.count())
         return space;
     TRV_CHECK(dataset.shape().size() == 1, place, ": a part of ", dataset.shape().size(), " dimensions");
@@ -32,7 +32,7 @@ Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i
 Handle memory_space(const std::string& place, i64 count)
 {
     const auto extent = static_cast<hsize_t>(count);
-    return {check(H5Screate_simple(1, &extent, nullptr), place, "describe memory"), close_space};
+    return {check(H5Screate_simple(1, &extent, nullptr), place, "describe memory"), H5Sclose};
 }
 
 Handle make_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
@@ -40,7 +40,7 @@ Handle make_attribute(Handle::Id of, const std::string& place, const std::string
 {
     return {check(H5Acreate2(of, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), place,
                   "make an attribute"),
-            close_attribute};
+            H5Aclose};
 }
 
 /// An attribute, open for reading.
@@ -53,9 +53,9 @@ Attribute open_attribute(Handle::Id of, const std::string& place, const std::str
 {
     if (H5Aexists(of, name.c_str()) <= 0)
         throw_damaged(place, str("has no attribute '", name, "'"));
-    Handle id(check(H5Aopen(of, name.c_str(), H5P_DEFAULT), place, "open an attribute"), close_attribute);
-    Handle type(check(H5Aget_type(id.get()), place, "read an attribute"), close_type);
-    const Handle space(check(H5Aget_space(id.get()), place, "read an attribute"), close_space);
+    Handle id(check(H5Aopen(of, name.c_str(), H5P_DEFAULT), place, "open an attribute"), H5Aclose);
+    Handle type(check(H5Aget_type(id.get()), place, "read an attribute"), H5Tclose);
+    const Handle space(check(H5Aget_space(id.get()), place, "read an attribute"), H5Sclose);
     const i64 count = check(H5Sget_simple_extent_npoints(space.get()), place, "read an attribute");
     return {std::move(id), std::move(type), count};
 }
@@ -104,7 +104,7 @@ void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
     const auto count = static_cast<hsize_t>(values.size());
     const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr),
                              place_, "describe an attribute"),
-                       close_space);
+                       H5Sclose);
     const Handle id = make_attribute(id_.get(), place_, attribute, H5T_STD_I64LE, space);
     if (!values.empty())
         check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
@@ -128,7 +128,7 @@ namespace {
 /// when it is complete.
 Handle file_access()
 {
-    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), close_plist);
+    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), H5Pclose);
     check(H5Pset_file_locking(access.get(), false, true), "HDF5", "prepare");
     return access;
 }
@@ -141,7 +141,7 @@ File File::create(const std::string& path, const FileLayout& layout)
     silence_errors();
     File file;
     file.path_ = path;
-    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist),
+    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), H5Pclose),
         access = file_access();
     // No sieve buffer: it would be flushed when a dataset is closed, where a failure is not reported.
     check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
@@ -156,7 +156,7 @@ File File::create(const std::string& path, const FileLayout& layout)
     }
     file.id_ = Handle(
         check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"),
-        close_file);
+        H5Fclose);
     return file;
 }
 
@@ -181,7 +181,7 @@ File File::open(const std::string& path)
                          truncated ? "copy it again whole, or make it again"
                                    : "check the path; make the file again if it is damaged"});
     }
-    file.id_ = Handle(id, close_file);
+    file.id_ = Handle(id, H5Fclose);
     return file;
 }
 
@@ -197,7 +197,7 @@ void File::close()
 void File::set(const std::string& attribute, i64 value)
 {
     const Lock lock;
-    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
+    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), H5Sclose);
     const Handle id = make_attribute(id_.get(), path_, attribute, H5T_STD_I64LE, space);
     check(H5Awrite(id.get(), H5T_NATIVE_INT64, &value), path_, "write an attribute");
 }
@@ -205,8 +205,8 @@ void File::set(const std::string& attribute, i64 value)
 void File::set(const std::string& attribute, const std::string& value)
 {
     const Lock lock;
-    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
-    const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), close_type);
+    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), H5Sclose);
+    const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), H5Tclose);
     check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
     check(H5Tset_cset(type.get(), H5T_CSET_UTF8), path_, "describe text");
     const Handle id = make_attribute(id_.get(), path_, attribute, type.get(), space);
@@ -249,11 +249,11 @@ void make_groups(Handle::Id file, const std::string& name, const std::string& pl
         const std::string group = name.substr(0, end);
         if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0)
             continue;
-        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), close_plist);
+        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), H5Pclose);
         check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
         const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                                 place, "make a group"),
-                          close_group);
+                          H5Gclose);
     }
 }
 
@@ -271,9 +271,9 @@ Dataset File::create_dataset(const std::string& name, DType type, const std::vec
         check(shape.empty() ? H5Screate(H5S_SCALAR)
                             : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
               dataset.place_, "describe the shape"),
-        close_space);
+        H5Sclose);
     make_groups(id_.get(), name, dataset.place_);
-    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), close_plist);
+    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), H5Pclose);
     check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), dataset.place_, "prepare");
     check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), dataset.place_, "prepare");
     check(H5Pset_obj_track_times(creation.get(), false), dataset.place_, "prepare"); // same input, same bytes
@@ -281,7 +281,7 @@ Dataset File::create_dataset(const std::string& name, DType type, const std::vec
     dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(),
                                           H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                                dataset.place_, "make the dataset"),
-                         close_dataset);
+                         H5Dclose);
     return dataset;
 }
 
@@ -300,8 +300,8 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
     const std::vector<hsize_t> extents = to_hsize(shape);
     const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
                              place, "describe the shape"),
-                       close_space);
-    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), close_plist);
+                       H5Sclose);
+    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), H5Pclose);
     check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
     const double missing = std::numeric_limits<double>::quiet_NaN(); // the values of a missing source file
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), place, "prepare");
@@ -309,7 +309,7 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
         const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
         const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place,
                                  "describe a piece"),
-                           close_space);
+                           H5Sclose);
         check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr),
               place, "select");
         check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(),
@@ -320,7 +320,7 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
     const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT,
                                        creation.get(), H5P_DEFAULT),
                             place, "make the dataset"),
-                      close_dataset);
+                      H5Dclose);
 }
 
 bool File::has_dataset(const std::string& name) const
@@ -343,16 +343,16 @@ Dataset File::dataset(const std::string& name) const
     const hid_t opened = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT);
     if (opened < 0)
         throw_damaged(dataset.place_, str("cannot be opened: ", last_failure().message));
-    dataset.id_ = Handle(opened, close_dataset);
-    const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), close_type);
+    dataset.id_ = Handle(opened, H5Dclose);
+    const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), H5Tclose);
     const Handle native(
-        check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), close_type);
+        check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), H5Tclose);
     const auto known = std::find_if(std::begin(all_types), std::end(all_types),
                                     [&](DType t) { return H5Tequal(native.get(), memory_type(t)) > 0; });
     if (known == std::end(all_types))
         throw_damaged(dataset.place_, "has an unexpected type");
     dataset.type_ = *known;
-    const Handle space(check(H5Dget_space(opened), dataset.place_, "read the shape"), close_space);
+    const Handle space(check(H5Dget_space(opened), dataset.place_, "read the shape"), H5Sclose);
     const int rank = check(H5Sget_simple_extent_ndims(space.get()), dataset.place_, "read the shape");
     std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
     check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), dataset.place_, "read the shape");

@@ -9,7 +9,7 @@
 
 namespace trivium::h5 {
 
-static_assert(std::is_same_v<Handle::Id, hid_t> || sizeof(Handle::Id) == sizeof(hid_t));
+static_assert(std::is_same_v<Handle::Close, decltype(&H5Fclose)>);
 
 namespace {
 
@@ -77,14 +77,6 @@ void throw_damaged(const std::string& place, const std::string& problem)
     throw UserError(
         {place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
 }
-
-int close_file(Handle::Id id) { return H5Fclose(id); }
-int close_dataset(Handle::Id id) { return H5Dclose(id); }
-int close_group(Handle::Id id) { return H5Gclose(id); }
-int close_space(Handle::Id id) { return H5Sclose(id); }
-int close_plist(Handle::Id id) { return H5Pclose(id); }
-int close_type(Handle::Id id) { return H5Tclose(id); }
-int close_attribute(Handle::Id id) { return H5Aclose(id); }
 
 hid_t memory_type(DType type)
 {

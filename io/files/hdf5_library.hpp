@@ -43,14 +43,6 @@ Result check(Result result, const std::string& place, const char* action)
 
 [[noreturn]] void throw_damaged(const std::string& place, const std::string& problem);
 
-int close_file(Handle::Id id);
-int close_dataset(Handle::Id id);
-int close_group(Handle::Id id);
-int close_space(Handle::Id id);
-int close_plist(Handle::Id id);
-int close_type(Handle::Id id);
-int close_attribute(Handle::Id id);
-
 /// HDF5's native type. InternalError for bf16, which HDF5 lacks.
 hid_t memory_type(DType type);
 inline std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }

@@ -104,8 +104,7 @@ void try_in_child(const std::string& path, const std::function<void()>& work)
     if (stuck)
         ::kill(child, SIGKILL);
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY(::waitpid(child, &status, 0));
     if (text == "0" || stuck)
         return;
     if (text.empty())

@@ -14,16 +14,14 @@ void read_key_file(const std::string& path, std::string_view what, const std::ve
     for (const auto& [key, value] : file) {
         const toml::node& node = value; // clang 14 cannot capture structured bindings
         const std::string name(key.str()), place = toml_place(path, node.source());
-        const auto known =
-            std::find_if(keys.begin(), keys.end(), [&](const KeyPlace& k) { return k.name == name; });
+        const auto known = std::ranges::find_if(keys, [&](const KeyPlace& k) { return k.name == name; });
         if (known == keys.end()) {
             std::vector<std::string> names;
             for (const KeyPlace& k : keys)
                 names.push_back(k.name);
-            const std::string near = nearest_word(name, names);
             throw UserError({place, str("unknown key '", name, "'"),
                              str("the keys of a ", what, " are ", one_of(names)),
-                             near.empty() ? "remove it" : str("did you mean '", near, "'?")});
+                             did_you_mean(name, names, "remove it")});
         }
         std::visit([&](auto* target) { assign(*target, ConfigValue{node, place, name, ""}); }, known->value);
     }

@@ -32,11 +32,7 @@ void LineWriter::write(std::string_view text)
 
 void LineWriter::sync() const
 {
-    int result = 0;
-    do
-        result = ::fsync(descriptor_);
-    while (result != 0 && errno == EINTR);
-    if (result != 0 && errno != EINVAL) // EINVAL: a pipe, for example
+    if (TEMP_FAILURE_RETRY(::fsync(descriptor_)) != 0 && errno != EINVAL) // EINVAL: a pipe, for example
         throw_errno(path_, "write");
 }
 

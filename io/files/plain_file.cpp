@@ -87,9 +87,8 @@ Bytes PlainFile::size() const
 void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
 {
     for (auto* to = static_cast<char*>(data); bytes > 0;) {
-        const ssize_t got = ::pread(descriptor_, to, static_cast<std::size_t>(bytes), offset);
-        if (got < 0 && errno == EINTR)
-            continue;
+        const ssize_t got =
+            TEMP_FAILURE_RETRY(::pread(descriptor_, to, static_cast<std::size_t>(bytes), offset));
         if (got < 0 && errno == EIO)
             throw MediaError({path_, "cannot read", std::strerror(errno),
                               "the disk or the network file system failed; see the system's log"});
@@ -107,9 +106,8 @@ void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
 void PlainFile::write(Bytes offset, const void* data, Bytes bytes)
 {
     for (const auto* from = static_cast<const char*>(data); bytes > 0;) {
-        const ssize_t put = ::pwrite(descriptor_, from, static_cast<std::size_t>(bytes), offset);
-        if (put < 0 && errno == EINTR)
-            continue;
+        const ssize_t put =
+            TEMP_FAILURE_RETRY(::pwrite(descriptor_, from, static_cast<std::size_t>(bytes), offset));
         if (put < 0)
             throw_errno(path_, "write");
         from += put;
@@ -120,11 +118,8 @@ void PlainFile::write(Bytes offset, const void* data, Bytes bytes)
 
 void PlainFile::reserve(Bytes bytes)
 {
-    int result = 0;
-    do
-        result = ::fallocate(descriptor_, 0, 0, bytes);
-    while (result != 0 && errno == EINTR);
-    if (result != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO))
+    if (TEMP_FAILURE_RETRY(::fallocate(descriptor_, 0, 0, bytes)) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO))
         throw_errno(path_, str("write ", format_bytes(bytes)));
 }
 
@@ -141,11 +136,7 @@ void PlainFile::will_read(Bytes offset, Bytes bytes) const
 
 void PlainFile::sync()
 {
-    int result = 0;
-    do
-        result = ::fsync(descriptor_);
-    while (result != 0 && errno == EINTR);
-    if (result != 0)
+    if (TEMP_FAILURE_RETRY(::fsync(descriptor_)) != 0)
         throw_errno(path_, "write");
 }
 

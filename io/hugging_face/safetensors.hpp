@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

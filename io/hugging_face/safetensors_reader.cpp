@@ -34,9 +34,7 @@ void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
     if (file.number < 0)
         throw_errno(path, "open");
     while (!to.empty()) {
-        const ssize_t got = ::pread(file.number, to.data(), to.size(), at);
-        if (got < 0 && errno == EINTR)
-            continue;
+        const ssize_t got = TEMP_FAILURE_RETRY(::pread(file.number, to.data(), to.size(), at));
         if (got < 0)
             throw_errno(path, "read");
         if (got == 0)

@@ -4,7 +4,6 @@
 #include "io/files/utf8.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -17,20 +16,6 @@ using OrderedJson = nlohmann::ordered_json;
 using Kind = SentencePieceModel::Kind;
 
 constexpr std::size_t longest_piece = 256; ///< bytes; the time to order its merges grows quadratically
-constexpr const char* space_mark = "\xe2\x96\x81"; // U+2581
-
-std::string with_spaces(const std::string& piece)
-{
-    std::string text;
-    for (std::size_t begin = 0;;) {
-        const std::size_t mark = piece.find(space_mark, begin);
-        text += piece.substr(begin, mark - begin);
-        if (mark == std::string::npos)
-            return text;
-        text += ' ';
-        begin = mark + std::string_view(space_mark).size();
-    }
-}
 
 /// The offsets of UTF-8 characters, and the end.
 std::vector<std::size_t> character_bounds(std::string_view text)
@@ -126,7 +111,7 @@ std::string obstacle(const SentencePieceModel& model, const std::vector<std::str
 OrderedJson normalizer_of(const SentencePieceModel& model, bool every_byte)
 {
     OrderedJson steps = OrderedJson::array();
-    const auto replace = [&](const char* kind, const char* what, const char* with) {
+    const auto replace = [&](const char* kind, std::string_view what, const char* with) {
         steps.push_back({{"type", "Replace"}, {"pattern", {{kind, what}}}, {"content", with}});
     };
     if (model.remove_extra_whitespaces) {
@@ -236,11 +221,8 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
 SentencePieceModel byte_pieces()
 {
     SentencePieceModel model;
-    for (unsigned byte = 0; byte < 256; ++byte) {
-        char text[8];
-        std::snprintf(text, sizeof text, "<0x%02X>", byte);
-        model.pieces.push_back({text, 0, Kind::byte});
-    }
+    for (int byte = 0; byte < 256; ++byte)
+        model.pieces.push_back({byte_piece(byte), 0, Kind::byte});
     model.pieces.push_back({"<s>", 0, Kind::control});
     model.pieces.push_back({"</s>", 0, Kind::control});
     model.is_bpe = model.byte_fallback = true;

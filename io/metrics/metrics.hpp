@@ -4,7 +4,6 @@
 #include "io/files/lines.hpp"
 
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>

@@ -17,8 +17,8 @@ MetricsColumn& column_of(MetricsTable& table, const std::string& name, std::size
     if (guess < table.columns.size() &&
         table.columns[guess].name == name) // the usual case: lines have the same keys
         return table.columns[guess];
-    const auto found = std::find_if(table.columns.begin(), table.columns.end(),
-                                    [&](const MetricsColumn& c) { return c.name == name; });
+    const auto found =
+        std::ranges::find_if(table.columns, [&](const MetricsColumn& c) { return c.name == name; });
     if (found != table.columns.end())
         return *found;
     return table.columns.emplace_back(
@@ -29,8 +29,7 @@ MetricsColumn& column_of(MetricsTable& table, const std::string& name, std::size
 
 const MetricsColumn* MetricsTable::find(const std::string& name) const
 {
-    const auto found =
-        std::find_if(columns.begin(), columns.end(), [&](const MetricsColumn& c) { return c.name == name; });
+    const auto found = std::ranges::find_if(columns, [&](const MetricsColumn& c) { return c.name == name; });
     return found == columns.end() ? nullptr : &*found;
 }
 

@@ -2,7 +2,6 @@
 // Finds the added tokens of a tokenizer.json in text: exact matches, whatever surrounds them.
 #include "base/units.hpp"
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>

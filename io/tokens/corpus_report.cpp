@@ -9,8 +9,7 @@ namespace trivium {
 
 void CorpusReport::skip(const Skipped& kind, const std::string& path)
 {
-    auto known = std::find_if(skipped.begin(), skipped.end(),
-                              [&](const Skipped& each) { return each.what == kind.what; });
+    auto known = std::ranges::find_if(skipped, [&](const Skipped& each) { return each.what == kind.what; });
     if (known == skipped.end()) {
         known = skipped.insert(known, kind);
         known->example = path;
@@ -22,8 +21,8 @@ std::string describe_read(const CorpusReport& report)
 {
     constexpr std::size_t max_kinds = 8;
     std::vector<std::pair<std::string, CorpusReport::Read>> kinds(report.read.begin(), report.read.end());
-    std::stable_sort(kinds.begin(), kinds.end(),
-                     [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
+    std::ranges::stable_sort(kinds,
+                             [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
     std::string text;
     i64 others = 0;
     for (std::size_t i = 0; i < kinds.size(); ++i) {

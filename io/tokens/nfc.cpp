@@ -16,8 +16,7 @@ constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< the library needs
 /// Characters below U+0300 are unchanged by NFC, alone and next to each other.
 bool is_inert(std::string_view text)
 {
-    return std::none_of(text.begin(), text.end(),
-                        [](char c) { return static_cast<unsigned char>(c) >= 0xcc; });
+    return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0xcc; });
 }
 
 void append_nfc(std::string_view text, std::string& to)

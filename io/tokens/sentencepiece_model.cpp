@@ -4,6 +4,7 @@
 #include "base/units.hpp"
 
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 
@@ -85,6 +86,20 @@ SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& 
 static_assert(std::endian::native == std::endian::little, "scores are copied from little-endian bytes");
 
 } // namespace
+
+std::string with_spaces(std::string piece)
+{
+    for (std::size_t at = 0; (at = piece.find(space_mark, at)) != std::string::npos; ++at)
+        piece.replace(at, space_mark.size(), " ");
+    return piece;
+}
+
+std::string byte_piece(int byte)
+{
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(byte));
+    return text;
+}
 
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& place)
 {

@@ -1,11 +1,18 @@
 #pragma once
 // Pieces and settings of a SentencePiece model. The library does not expose all of them.
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trivium {
+
+/// U+2581, which SentencePiece uses for a space.
+inline constexpr std::string_view space_mark = "\xe2\x96\x81";
+
+/// The text that a piece stands for.
+std::string with_spaces(std::string piece);
+/// The piece of a byte: "<0x0A>".
+std::string byte_piece(int byte);
 
 struct SentencePieceModel {
     enum class Kind { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };

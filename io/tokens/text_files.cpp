@@ -15,7 +15,7 @@ namespace {
 
 bool matches(const std::vector<std::string>& patterns, const fs::path& path, const std::string& folder)
 {
-    return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return std::ranges::any_of(patterns, [&](const std::string& pattern) {
         const std::string text = pattern.find('/') == std::string::npos
                                      ? path.filename().string()
                                      : path.lexically_relative(folder).string();
@@ -27,7 +27,7 @@ bool matches(const std::vector<std::string>& patterns, const fs::path& path, con
 bool is_own(const TextSelection& selection, const fs::path& path)
 {
     std::error_code ignored;
-    return std::any_of(selection.own.begin(), selection.own.end(), [&](const std::string& own) {
+    return std::ranges::any_of(selection.own, [&](const std::string& own) {
         return fs::path(own).filename() == path.filename() && fs::equivalent(own, path, ignored);
     });
 }
@@ -57,8 +57,7 @@ public:
         if (error)
             throw IoError({folder, "cannot list this folder", error.message(), "check its permissions"});
         // The file system's order of entries must not determine the order of documents.
-        std::sort(found.begin(), found.end(),
-                  [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
+        std::ranges::sort(found, [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
         files.insert(files.end(), found.begin(), found.end());
     }
 
@@ -100,7 +99,7 @@ private:
 
 bool begins_with_any(std::string_view head, std::initializer_list<std::string_view> all)
 {
-    return std::any_of(all.begin(), all.end(), [&](std::string_view each) { return head.starts_with(each); });
+    return std::ranges::any_of(all, [&](std::string_view each) { return head.starts_with(each); });
 }
 
 } // namespace
@@ -133,7 +132,7 @@ std::optional<NotText> not_text(const std::string& path, std::string_view head)
 {
     const std::string suffix = suffix_of(path);
     const auto has_suffix = [&](std::initializer_list<std::string_view> all) {
-        return std::find(all.begin(), all.end(), suffix) != all.end();
+        return std::ranges::find(all, suffix) != all.end();
     };
     using namespace std::string_view_literals;
     if (has_suffix({".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4", ".7z"}) ||

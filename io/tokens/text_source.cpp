@@ -61,9 +61,8 @@ TextSource::TextSource(TextSelection selection)
     report_ = listed_;
     if (files_.empty())
         check_end();
-    if (!selection_.key.empty() && std::none_of(files_.begin(), files_.end(), [](const TextFile& each) {
-            return may_have_records(each.path);
-        }))
+    if (!selection_.key.empty() &&
+        std::ranges::none_of(files_, [](const TextFile& each) { return may_have_records(each.path); }))
         throw UserError(
             {"--key " + selection_.key, "applies to nothing",
              str("no .jsonl, .ndjson or .json is among the input: ", files_.front().path,

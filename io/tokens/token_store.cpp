@@ -273,8 +273,7 @@ TokenStore TokenStore::open(const std::string& path)
     s.hashes.resize(static_cast<std::size_t>(s.blocks()));
     s.read_bytes(s.hashes_at, 8 * s.blocks(), s.hashes.data());
     s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
-    if (s.offsets.front() != 0 || s.offsets.back() != s.size ||
-        !std::is_sorted(s.offsets.begin(), s.offsets.end()))
+    if (s.offsets.front() != 0 || s.offsets.back() != s.size || !std::ranges::is_sorted(s.offsets))
         s.damaged("its document offsets are out of order");
     return TokenStore(std::move(impl));
 }

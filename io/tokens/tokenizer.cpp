@@ -7,11 +7,11 @@
 #include "io/files/utf8.hpp"
 #include "io/tokens/byte_bpe.hpp"
 #include "io/tokens/plain_status.hpp"
+#include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <sentencepiece_processor.h>
 #include <unordered_set>
@@ -20,7 +20,6 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view space_mark = "\xe2\x96\x81"; // U+2581, which SentencePiece uses for a space
 constexpr std::size_t long_text = std::size_t{64} << 10;
 
 class ByteTokenizer final : public Tokenizer {
@@ -131,9 +130,7 @@ public:
 private:
     int byte_id(int byte) const
     {
-        char piece[8];
-        std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
-        const int id = processor_.PieceToId(piece);
+        const int id = processor_.PieceToId(byte_piece(byte));
         return processor_.IsByte(id) ? id : -1;
     }
 
@@ -146,16 +143,7 @@ private:
             return std::string(replacement_character);
         if (processor_.IsByte(id))
             return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};
-        std::string text;
-        for (std::size_t begin = 0; begin < piece.size();) {
-            const std::size_t mark = piece.find(space_mark, begin);
-            text += piece.substr(begin, mark - begin);
-            if (mark == std::string::npos)
-                break;
-            text += ' ';
-            begin = mark + space_mark.size();
-        }
-        return text;
+        return with_spaces(piece);
     }
 
     void append(std::string_view text, std::vector<i32>& ids) const

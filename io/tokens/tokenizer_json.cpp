@@ -188,7 +188,7 @@ private:
         const std::string name = text(step, "behavior");
         constexpr std::array names{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
                                    "Contiguous"};
-        const auto found = std::find(names.begin(), names.end(), name);
+        const auto found = std::ranges::find(names, name);
         if (found == names.end())
             unsupported("a pre_tokenizer of behavior " + in_quotes(name), "");
         return static_cast<SplitBehavior>(found - names.begin());
@@ -373,9 +373,8 @@ private:
         if (statement == file_.end())
             return {};
         const std::string name = text(*statement, "eos_token");
-        const auto added =
-            std::find_if(out_.added.begin(), out_.added.end(),
-                         [&](const TokenizerJson::Added& token) { return token.text == name; });
+        const auto added = std::ranges::find_if(
+            out_.added, [&](const TokenizerJson::Added& token) { return token.text == name; });
         if (added == out_.added.end() || is_made(ids_.at(name)))
             throw UserError({place_, str("has no special token ", in_quotes(name)),
                              "the end-of-text token must be one of its added_tokens", special_names()});

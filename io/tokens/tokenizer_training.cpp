@@ -6,7 +6,6 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <sentencepiece_trainer.h>
 #include <unordered_map>

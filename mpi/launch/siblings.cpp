@@ -93,8 +93,8 @@ LaunchId launch_of_environment()
     LaunchId id;
     for (const Launcher& launcher : launchers) {
         const bool known =
-            std::getenv(launcher.rank) && std::all_of(launcher.shared.begin(), launcher.shared.end(),
-                                                      [](const char* name) { return std::getenv(name); });
+            std::getenv(launcher.rank) &&
+            std::ranges::all_of(launcher.shared, [](const char* name) { return std::getenv(name); });
         if (!known)
             continue;
         id.rank = variable_or(launcher.rank, -1);
@@ -130,14 +130,13 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
             continue;
         const std::string environment =
             content(str("/proc/", process, "/environ")); // empty for other users' processes
-        const bool shares =
-            launch.shared.empty()
-                ? status.parent == parent
-                : std::all_of(launch.shared.begin(), launch.shared.end(), [&](const std::string& line) {
-                      const std::size_t equals = line.find('=');
-                      const char* value = value_in(environment, line.substr(0, equals));
-                      return value && line.substr(equals + 1) == value;
-                  });
+        const bool shares = launch.shared.empty()
+                                ? status.parent == parent
+                                : std::ranges::all_of(launch.shared, [&](const std::string& line) {
+                                      const std::size_t equals = line.find('=');
+                                      const char* value = value_in(environment, line.substr(0, equals));
+                                      return value && line.substr(equals + 1) == value;
+                                  });
         const char* rank =
             launch.rank_variable.empty() || !shares ? nullptr : value_in(environment, launch.rank_variable);
         if (rank && number_or(rank, -1) != launch.rank) // otherwise a wrapper or a helper of this rank
@@ -147,7 +146,7 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
         else if (is_launcher && status.parent == parent && program_of(process) == launcher)
             found.push_back({process, -1, status.state});
     }
-    std::sort(found.begin(), found.end(), [](const Sibling& a, const Sibling& b) {
+    std::ranges::sort(found, [](const Sibling& a, const Sibling& b) {
         return a.rank != b.rank ? a.rank < b.rank : a.process < b.process;
     });
     return found;

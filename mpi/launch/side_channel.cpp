@@ -1,7 +1,6 @@
 #include "mpi/launch/side_channel.hpp"
 #include "mpi/records.hpp"
 
-#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <chrono>

@@ -10,7 +10,6 @@
 #include "mpi/nccl/moves.hpp"
 
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 
 namespace trivium {

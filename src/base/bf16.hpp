@@ -1,7 +1,6 @@
 #pragma once
 // bfloat16 storage: the upper half of an IEEE binary32, rounded to nearest even.
 // Arithmetic happens in float; this type only stores.
-#include <bit>
 #include <cstdint>
 
 #if defined(__CUDACC__) || defined(__HIP__)

@@ -53,7 +53,7 @@ struct Choice {
 
     bool may_blur() const
     {
-        return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.blurs; });
+        return std::ranges::any_of(levels, [](const Level& level) { return level.blurs; });
     }
 };
 
@@ -223,7 +223,7 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
     };
     CoveringRules rules;
     rules.leading = static_cast<std::size_t>(
-        1 + std::count_if(all.begin(), all.end(), [](const Choice& c) { return c.may_blur(); }));
+        1 + std::ranges::count_if(all, [](const Choice& c) { return c.may_blur(); }));
     rules.counts = [&](const std::vector<int>& row, int f, int g) {
         const auto blurs = [&](int factor) {
             return factor > 0 && choice(factor).may_blur() &&
@@ -240,8 +240,7 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
     // First the usual runs: only the grid and microbatches are set.
     const auto factor_of = [&](const std::string& key) {
         return static_cast<std::size_t>(
-                   std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) -
-                   all.begin()) +
+                   std::ranges::find_if(all, [&](const Choice& c) { return c.key == key; }) - all.begin()) +
                1;
     };
     for (int grid = 0; grid < levels[0]; ++grid)

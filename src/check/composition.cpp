@@ -9,9 +9,7 @@
 #include "check/parts.hpp"
 #include "mpi/records.hpp"
 
-#include <cmath>
 #include <fmt/format.h>
-#include <numeric>
 #include <set>
 
 namespace trivium {
@@ -225,14 +223,13 @@ std::string CompositionJudge::in_common(const Fault& fault) const
     std::vector<std::string> best;
     std::size_t least = sound_.size() + 1;
     const auto has = [](const std::vector<std::string>& traits, const std::string& trait) {
-        return std::find(traits.begin(), traits.end(), trait) != traits.end();
+        return std::ranges::find(traits, trait) != traits.end();
     };
     for (const std::string& trait : fault.traits.front()) {
-        if (!std::all_of(fault.traits.begin(), fault.traits.end(),
-                         [&](const auto& traits) { return has(traits, trait); }))
+        if (!std::ranges::all_of(fault.traits, [&](const auto& traits) { return has(traits, trait); }))
             continue;
-        const auto sound = static_cast<std::size_t>(std::count_if(
-            sound_.begin(), sound_.end(), [&](const auto& traits) { return has(traits, trait); }));
+        const auto sound = static_cast<std::size_t>(
+            std::ranges::count_if(sound_, [&](const auto& traits) { return has(traits, trait); }));
         if (sound < least) {
             least = sound;
             best.clear();
@@ -242,11 +239,8 @@ std::string CompositionJudge::in_common(const Fault& fault) const
     }
     if (best.empty() || least == sound_.size())
         return "the wrong cases share no setting that the correct ones lack";
-    std::string text = "common settings: ";
-    for (const std::string& trait : best)
-        text += (trait == best.front() ? "" : ", ") + trait;
-    return text + (least == 0
-                       ? "; no correct case has them"
+    return fmt::format("common settings: {}", fmt::join(best, ", ")) +
+           (least == 0 ? "; no correct case has them"
                        : str("; ", counted(least, "correct case has", "correct cases have"), " them too"));
 }
 
@@ -261,12 +255,11 @@ void CompositionJudge::report(CheckReport& report) const
     };
     say(initial_, "initial parameters differ from those of one rank",
         "start all ranks with the same program and the same seed");
-    say(answers_, "results differ from those of one rank",
+    const std::string do_not_train =
         "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
-        "'grid|comm'), try another MPI library or compiler");
-    say(parameters_, "final parameters differ from those of one rank",
-        "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
-        "'grid|comm'), try another MPI library or compiler");
+        "'grid|comm'), try another MPI library or compiler";
+    say(answers_, "results differ from those of one rank", do_not_train);
+    say(parameters_, "final parameters differ from those of one rank", do_not_train);
     say(replicas_, "bits differ from ranks that hold the same shard",
         "check the memory and the network card of the node, or exclude it");
 }

@@ -46,9 +46,8 @@ std::string loaded_libraries()
         if (at == std::string::npos || line.find(".so", at) == std::string::npos)
             continue;
         const std::filesystem::path path = line.substr(at);
-        if (std::none_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
-                return path.filename().string().rfind(kind, 0) == 0;
-            }))
+        if (std::ranges::none_of(
+                kinds, [&](const std::string& kind) { return path.filename().string().rfind(kind, 0) == 0; }))
             continue;
         std::error_code unknown;
         const auto size = std::filesystem::file_size(path, unknown);
@@ -78,10 +77,7 @@ std::vector<std::string> extra_lines(const std::string& text, const std::string&
 
 std::string joined(const std::vector<std::string>& lines)
 {
-    std::string text;
-    for (const std::string& line : lines)
-        text += (text.empty() ? "" : ", ") + line;
-    return text.empty() ? "nothing else" : text;
+    return lines.empty() ? "nothing else" : fmt::format("{}", fmt::join(lines, ", "));
 }
 
 /// Libraries of compiler and system, which may differ between nodes after updates.
@@ -108,7 +104,7 @@ std::vector<Shared> shared_cores(const CheckReport& report)
     for (const auto& [place, ranks] : group_ranks(places)) {
         Shared shared{ranks, 0, 0};
         const std::string& cores = report.facts[static_cast<std::size_t>(ranks.front())].cores;
-        shared.cores = cores.empty() ? 0 : std::count(cores.begin(), cores.end(), ',') + 1;
+        shared.cores = cores.empty() ? 0 : std::ranges::count(cores, ',') + 1;
         for (const int rank : ranks)
             shared.threads += report.facts[static_cast<std::size_t>(rank)].threads;
         if (shared.cores > 0 && shared.threads > shared.cores)
@@ -174,8 +170,8 @@ void judge_environment(CheckReport& report)
                   [](const std::string& most, const std::string& other) {
                       const std::vector<std::string> theirs = extra_lines(most, other),
                                                      own = extra_lines(other, most);
-                      const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) &&
-                                          std::all_of(own.begin(), own.end(), is_of_system);
+                      const bool system =
+                          std::ranges::all_of(theirs, is_of_system) && std::ranges::all_of(own, is_of_system);
                       return Unlike{joined(theirs) + " bytes", joined(own) + " bytes",
                                     system ? Severity::warning : Severity::fault};
                   });

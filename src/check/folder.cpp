@@ -10,7 +10,6 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <optional>
 #include <random>
 #include <thread>
 #include <tuple>
@@ -73,7 +72,7 @@ std::string try_to(const std::function<std::string()>& work)
         return work();
     } catch (const Error& error) {
         std::string text = error.what();
-        std::replace(text.begin(), text.end(), '\n', ';');
+        std::ranges::replace(text, '\n', ';');
         return text;
     }
 }
@@ -135,12 +134,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
     const bool works = ground.grid.local_rank() == 0;
     const auto first_of = [&](int which) {
-        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), which) -
-                                node_of_rank.begin());
-    };
-    const auto timed = [&](const char* what) {
-        if (ground.config.hooks.timed)
-            ground.config.hooks.timed(what);
+        return static_cast<int>(std::ranges::find(node_of_rank, which) - node_of_rank.begin());
     };
     const Bytes bytes = trial_bytes(nodes, ground.config.longer), at_once = Bytes{1} << 20;
     std::vector<char> block(static_cast<std::size_t>(at_once));
@@ -156,7 +150,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             out.write(block.data(), at_once);
         out.close();
         sync_path(trial.file(world.rank()));
-        timed("write");
+        ground.timed("write");
         rate.write = static_cast<double>(bytes) / (now() - begin);
         return "";
     });
@@ -172,7 +166,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
                 if (got != block)
                     return str(in.path(), ": bytes differ from those written, below offset ", at + at_once);
             }
-            timed("read");
+            ground.timed("read");
             rate.read = static_cast<double>(bytes) / (now() - begin);
             return "";
         });

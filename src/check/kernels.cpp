@@ -198,15 +198,15 @@ KernelResult rms_norm(Bench& bench, std::uint64_t seed)
 
 KernelResult swiglu(Bench& bench, std::uint64_t seed)
 {
-    Numbers gate = random_numbers(seed, "gate", rows * columns),
-            up = random_numbers(seed, "up", rows * columns);
+    constexpr i64 n = rows * columns;
+    Numbers gate = random_numbers(seed, "gate", n), up = random_numbers(seed, "up", n);
     const float *pg = bench.put<float>(gate), *pu = bench.put<float>(up);
-    float* py = bench.room<float>(rows * columns);
-    kernels::swiglu<float>(bench.exec(), rows * columns, pg, pu, py);
+    float* py = bench.room<float>(n);
+    kernels::swiglu<float>(bench.exec(), 1, n, {pg, n}, {pu, n}, {py, n});
     Numbers expected(gate.size());
     for (std::size_t i = 0; i < gate.size(); ++i)
         expected[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-    return {"swiglu f32", bench.get(py, rows * columns), expected, 1e-5};
+    return {"swiglu f32", bench.get(py, n), expected, 1e-5};
 }
 
 KernelResult cross_entropy(Bench& bench, std::uint64_t seed)

@@ -90,7 +90,7 @@ public:
             receive(small)->wait();
             if (!begins_)
                 send(small)->wait();
-            timed("latency");
+            ground_.timed("latency");
             link.latency = std::min(link.latency, (now() - begin) / 2);
             verify(small, wrong);
         }
@@ -100,7 +100,7 @@ public:
             const auto in = receive(large), out = send(large);
             in->wait();
             out->wait();
-            timed("link");
+            ground_.timed("link");
             link.bytes_per_second =
                 std::max(link.bytes_per_second, static_cast<double>(large) / (now() - begin));
             verify(large, wrong);
@@ -119,11 +119,6 @@ private:
     std::unique_ptr<Request> receive(Bytes bytes)
     {
         return ground_.world.receive(other_, tag, {reinterpret_cast<std::byte*>(receive_.data()), bytes});
-    }
-    void timed(const char* what) const
-    {
-        if (ground_.config.hooks.timed)
-            ground_.config.hooks.timed(what);
     }
     void verify(Bytes bytes, std::string& wrong)
     {
@@ -149,6 +144,13 @@ private:
 };
 
 } // namespace
+
+void keep_best(LinkRate& best, const LinkRate& again)
+{
+    best.bytes_per_second = std::max(best.bytes_per_second, again.bytes_per_second);
+    best.latency = std::min(best.latency, again.latency);
+    best.cpu_share = std::max(best.cpu_share, again.cpu_share);
+}
 
 std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_rank, std::size_t most)
 {
@@ -188,8 +190,8 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
     std::vector<LinkRate> links;
     for (int repeat = 0; repeat < repeats; ++repeat)
         for (const std::vector<RankPair>& round : rounds) {
-            const auto own = std::find_if(round.begin(), round.end(),
-                                          [&](const RankPair& p) { return p.a == rank || p.b == rank; });
+            const auto own =
+                std::ranges::find_if(round, [&](const RankPair& p) { return p.a == rank || p.b == rank; });
             std::optional<Pair> pair;
             if (own != round.end())
                 pair.emplace(ground, own->a == rank ? own->b : own->a);
@@ -202,16 +204,12 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
             const LinkRate link = pair->measure(problem);
             if (!problem.empty())
                 wrong.push_back(problem);
-            const auto known = std::find_if(links.begin(), links.end(), [&](const LinkRate& l) {
-                return l.a == link.a && l.b == link.b;
-            });
-            if (known == links.end()) {
+            const auto known = std::ranges::find_if(
+                links, [&](const LinkRate& l) { return l.a == link.a && l.b == link.b; });
+            if (known == links.end())
                 links.push_back(link);
-            } else { // the best of several measurements at different times: a slow link is slow each time
-                known->bytes_per_second = std::max(known->bytes_per_second, link.bytes_per_second);
-                known->latency = std::min(known->latency, link.latency);
-                known->cpu_share = std::max(known->cpu_share, link.cpu_share);
-            }
+            else
+                keep_best(*known, link);
         }
     return links;
 }

@@ -14,6 +14,12 @@ struct CheckGround {
     const RankFacts& facts; ///< of this rank
 
     bool first() const { return world.rank() == 0; }
+    /// Calls the hook of a test within the measurement `what`.
+    void timed(const char* what) const
+    {
+        if (config.hooks.timed)
+            config.hooks.timed(what);
+    }
 };
 
 /// The parts. Collective over ground.world; each adds findings and a line of summary to rank 0's report.

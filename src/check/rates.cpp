@@ -5,7 +5,6 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
-#include "base/log.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
 #include "mpi/records.hpp"
@@ -51,8 +50,7 @@ Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const
     Seconds spent = 0;
     for (; runs < 2 || spent < seconds; ++runs) {
         work();
-        if (ground.config.hooks.timed)
-            ground.config.hooks.timed(what);
+        ground.timed(what);
         spent = now() - begin;
     }
     return {spent / static_cast<double>(runs),
@@ -111,15 +109,6 @@ void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again
         best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
         best[i].cpu_share = std::max(best[i].cpu_share,
                                      again[i].cpu_share); // slow with undisturbed cores is slow
-    }
-}
-
-void keep_best(std::vector<LinkRate>& best, const std::vector<LinkRate>& again)
-{
-    for (std::size_t i = 0; i < best.size(); ++i) {
-        best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
-        best[i].latency = std::min(best[i].latency, again[i].latency);
-        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share);
     }
 }
 
@@ -210,7 +199,8 @@ void check_rates(const CheckGround& ground, CheckReport& report)
             break;
         const Measured again = measure_all(ground, rounds);
         keep_best(all.rates, again.rates);
-        keep_best(all.links, again.links);
+        for (std::size_t i = 0; i < all.links.size(); ++i)
+            keep_best(all.links[i], again.links[i]);
         for (std::size_t rank = 0; rank < all.wrong.size(); ++rank)
             all.wrong[rank].insert(all.wrong[rank].end(), again.wrong[rank].begin(), again.wrong[rank].end());
     }

@@ -23,6 +23,9 @@ Machine machine_measured(const CheckReport& report, Machine like);
 /// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
+/// Takes the better value of each of two measurements at different times: a slow link is slow each time.
+void keep_best(LinkRate& best, const LinkRate& again);
+
 /// Measures this rank's links and keeps the best of `repeats` values. Appends to `wrong` a description of
 /// each message that arrived changed. Collective.
 std::vector<LinkRate> measure_links(const CheckGround& ground,

@@ -7,7 +7,6 @@
 #include "config/keys.hpp"
 #include "mpi/patient_wait.hpp"
 
-#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <set>

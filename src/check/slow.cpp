@@ -95,13 +95,7 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
     }
 }
 
-/// Measurement between two ends (ranks or nodes).
-struct Link {
-    int a = 0, b = 0;
-    double rate = 0;
-    Seconds latency = 0;
-    double share = 1;
-};
+// The ends of a LinkRate are ranks or, of links between nodes, nodes.
 
 /// The typical link.
 struct Standard {
@@ -110,56 +104,56 @@ struct Standard {
     double rate = 0;
     Seconds latency = 0;
 
-    void set(const std::vector<Link>& of)
+    void set(const std::vector<LinkRate>& of)
     {
         std::vector<double> rates, latencies;
-        for (const Link& link : of) {
-            rates.push_back(link.rate);
+        for (const LinkRate& link : of) {
+            rates.push_back(link.bytes_per_second);
             latencies.push_back(-link.latency);
         }
         rate = median(rates);
         latency = -median(latencies);
     }
-    bool is_slow(const Link& l) const { return l.rate < slow * rate; }
-    bool is_late(const Link& l) const
+    bool is_slow(const LinkRate& l) const { return l.bytes_per_second < slow * rate; }
+    bool is_late(const LinkRate& l) const
     {
         return l.latency > high_latency * latency && l.latency > low_latency;
     }
-    bool is_bad(const Link& l) const { return is_slow(l) || is_late(l); }
+    bool is_bad(const LinkRate& l) const { return is_slow(l) || is_late(l); }
 };
 
 void report_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks,
-                const std::string& what, const Link& seen)
+                const std::string& what, const LinkRate& seen)
 {
     const bool slow = usual.is_slow(seen);
-    judge.add(ranks, seen.share, str(slow ? "slow" : "high-latency", " ", what, " ", usual.where),
+    judge.add(ranks, seen.cpu_share, str(slow ? "slow" : "high-latency", " ", what, " ", usual.where),
               slow ? fmt::format("at least {:.4g} % of {:.3g} GB/s, the median link", 100 * usual.slow,
                                  usual.rate / 1e9)
                    : fmt::format("a latency of at most {} times {:.3g} us, the median link", high_latency,
                                  1e6 * usual.latency),
-              slow ? fmt::format("{:.3g} GB/s, {}", seen.rate / 1e9,
-                                 percent_below(seen.rate / usual.rate, usual.slow))
+              slow ? fmt::format("{:.3g} GB/s, {}", seen.bytes_per_second / 1e9,
+                                 percent_below(seen.bytes_per_second / usual.rate, usual.slow))
                    : fmt::format("{:.3g} us", 1e6 * seen.latency),
               link_remedy);
 }
 
-const Link& worst_of(const std::vector<Link>& all)
+const LinkRate& worst_of(const std::vector<LinkRate>& all)
 {
-    return *std::min_element(all.begin(), all.end(), [](const Link& x, const Link& y) {
-        return x.rate / x.latency < y.rate / y.latency;
+    return *std::min_element(all.begin(), all.end(), [](const LinkRate& x, const LinkRate& y) {
+        return x.bytes_per_second / x.latency < y.bytes_per_second / y.latency;
     });
 }
 
 /// Reports paths between two nodes, measured at the same time, that are far below the others. The paths share
 /// the nodes' bandwidth, not always evenly, so the limit is low. One finding for the worst.
-void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_nodes, double slow_link)
+void judge_paths(const Judge& judge, const std::vector<std::vector<LinkRate>>& by_nodes, double slow_link)
 {
-    std::vector<Link> bad;
+    std::vector<LinkRate> bad;
     Standard usual_of_worst;
-    for (const std::vector<Link>& paths : by_nodes) {
+    for (const std::vector<LinkRate>& paths : by_nodes) {
         Standard usual{"to another node, compared with parallel paths", slow_link / 2};
         usual.set(paths);
-        for (const Link& path : paths)
+        for (const LinkRate& path : paths)
             if (usual.is_bad(path)) {
                 bad.push_back(path);
                 if (worst_of(bad).a == path.a && worst_of(bad).b == path.b)
@@ -168,27 +162,23 @@ void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_no
     }
     if (bad.empty())
         return;
-    const Link& worst = worst_of(bad);
+    const LinkRate& worst = worst_of(bad);
     report_bad(judge, usual_of_worst, {worst.a, worst.b},
                str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
                worst);
 }
 
 /// An end whose best link is bad is bad itself; otherwise the link is. `ranks_of`: ranks of an end.
-void judge_links(const Judge& judge, const std::vector<Link>& links, Standard usual,
+void judge_links(const Judge& judge, const std::vector<LinkRate>& links, Standard usual,
                  const std::function<std::vector<int>(int)>& ranks_of)
 {
     if (links.size() < 2)
         return;
-    std::map<int, Link> best;
-    for (const Link& link : links)
-        for (const int end : {link.a, link.b}) {
-            Link& b = best.try_emplace(end, link).first->second;
-            b.rate = std::max(b.rate, link.rate);
-            b.latency = std::min(b.latency, link.latency);
-            b.share = std::max(b.share, link.share);
-        }
-    std::vector<Link> bests;
+    std::map<int, LinkRate> best;
+    for (const LinkRate& link : links)
+        for (const int end : {link.a, link.b})
+            keep_best(best.try_emplace(end, link).first->second, link);
+    std::vector<LinkRate> bests;
     for (const auto& [end, b] : best)
         bests.push_back(b);
     usual.set(bests);
@@ -198,19 +188,19 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
             named.insert(end);
             report_bad(judge, usual, ranks_of(end), "links", b);
         }
-    std::vector<Link> others;
+    std::vector<LinkRate> others;
     std::copy_if(links.begin(), links.end(), std::back_inserter(others),
-                 [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
+                 [&](const LinkRate& link) { return !named.contains(link.a) && !named.contains(link.b); });
     if (others.empty())
         return;
     usual.set(others); // some ends may be closer to each other than others
     // One finding for the worst of all single links: on a busy network there may be many.
-    std::vector<Link> bad;
+    std::vector<LinkRate> bad;
     std::copy_if(others.begin(), others.end(), std::back_inserter(bad),
-                 [&](const Link& link) { return usual.is_bad(link); });
+                 [&](const LinkRate& link) { return usual.is_bad(link); });
     if (bad.empty())
         return;
-    const Link& worst = worst_of(bad);
+    const LinkRate& worst = worst_of(bad);
     std::vector<int> both = ranks_of(worst.a);
     for (const int rank : ranks_of(worst.b))
         both.push_back(rank);
@@ -264,24 +254,20 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
         judge_ranks(judge, ranks, &RankRates::flops_bf16, "products in bf16", "FLOP/s", slow_rank);
         judge_ranks(judge, ranks, &RankRates::bytes_per_second, "memory", "B/s", slow_rank);
     }
-    std::map<std::pair<int, int>, std::vector<Link>> between_nodes;
-    std::vector<Link> within, between;
+    std::map<std::pair<int, int>, std::vector<LinkRate>> between_nodes;
+    std::vector<LinkRate> within, between;
     for (const LinkRate& link : report.links) {
         const int a = judge.node(link.a), b = judge.node(link.b);
-        if (a == b)
-            within.push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
-        else
-            between_nodes[{std::min(a, b), std::max(a, b)}].push_back(
-                {link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
+        (a == b ? within : between_nodes[{std::min(a, b), std::max(a, b)}]).push_back(link);
     }
-    std::vector<std::vector<Link>> paths;
+    std::vector<std::vector<LinkRate>> paths;
     for (const auto& [nodes, pairs] :
          between_nodes) { // measured at the same time: they share the bandwidth of the nodes
-        Link link{nodes.first, nodes.second, 0, pairs.front().latency};
-        for (const Link& pair : pairs) {
-            link.rate += pair.rate / static_cast<double>(pairs.size());
+        LinkRate link{nodes.first, nodes.second, 0, pairs.front().latency};
+        for (const LinkRate& pair : pairs) {
+            link.bytes_per_second += pair.bytes_per_second / static_cast<double>(pairs.size());
             link.latency = std::min(link.latency, pair.latency);
-            link.share = std::min(link.share, pair.share);
+            link.cpu_share = std::min(link.cpu_share, pair.cpu_share);
         }
         between.push_back(link);
         paths.push_back(pairs);

@@ -1,6 +1,5 @@
 #include "choose/choose_schedule.hpp"
 
-#include "base/check.hpp"
 #include "choose/memory_policy.hpp"
 #include "config/schedules.hpp"
 #include "schedule/named_order.hpp"

@@ -1,8 +1,8 @@
 #include "choose/estimator.hpp"
 
 #include "base/check.hpp"
-#include "choose/choose_buckets.hpp"
 #include "compile/simulated_step.hpp"
+#include "passes/fuse.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -40,6 +40,51 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
                                            : cost.weight_gradient) += seconds[i];
     }
 }
+
+/// parallel.bucket = "auto": chooses the mode in which the collectives of a stage are merged: the one with
+/// the shortest simulated step of min(microbatches, 2) microbatches.
+class BucketChooser {
+public:
+    /// \pre `plans` outlives the BucketChooser
+    explicit BucketChooser(BucketPlans& plans) : plans_(plans) {}
+
+    /// The mode of a stage. `graph`: of the stage's first rank, without buckets.
+    std::string choose(const Graph& graph, i64 microbatches)
+    {
+        const GraphProfile found = plans_.profile(graph);
+        if (found.profile.gathers.empty() && found.profile.reductions.empty())
+            return "block";
+        const auto at = std::find_if(known_.begin(), known_.end(),
+                                     [&](const auto& each) { return each.first == found.profile; });
+        if (at != known_.end())
+            return at->second;
+        return known_.emplace_back(found.profile, best(graph, found, microbatches)).second;
+    }
+
+private:
+    std::string best(const Graph& graph, const GraphProfile& found, i64 microbatches)
+    {
+        ScheduleConfig schedule;
+        schedule.microbatches = std::min<i64>(microbatches, 2);
+        schedule.place = plans_.config().parallel.overlap;
+        std::string best;
+        Seconds least = 0;
+        for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
+            const Graph merged = fuse(bucket(graph, found.config_of(plans_.plan(found.profile, mode))));
+            const Seconds length =
+                simulate(merged, build_schedule(merged, schedule), plans_.machine(), plans_.threads())
+                    .length();
+            if (best.empty() || length < least * (1 - 1e-9)) {
+                best = mode;
+                least = length;
+            }
+        }
+        return best;
+    }
+
+    BucketPlans& plans_;
+    std::vector<std::pair<BucketProfile, std::string>> known_; ///< the chosen mode of each profile
+};
 
 } // namespace
 

@@ -132,9 +132,8 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
 const RankPlan& PlanReport::largest() const
 {
     TRV_EXPECT(!ranks.empty(), "a plan without ranks");
-    return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) {
-        return a.memory.arena < b.memory.arena;
-    });
+    return *std::ranges::max_element(
+        ranks, [](const RankPlan& a, const RankPlan& b) { return a.memory.arena < b.memory.arena; });
 }
 
 double PlanReport::mfu() const

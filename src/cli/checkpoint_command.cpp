@@ -1,7 +1,6 @@
 // `trivium checkpoint list | show | verify`.
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/values.hpp"

@@ -12,8 +12,7 @@
 namespace trivium {
 
 template <class T>
-Command& Command::add_option(const std::string& name, T& value, const std::string& help,
-                             const Accepts& accepts)
+Command& Command::option(const std::string& name, T& value, const std::string& help, const Accepts& accepts)
 {
     CLI::Option* option = app_->add_option(name, value, help)->required(accepts.required);
     if (accepts.show_default)
@@ -35,6 +34,13 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
         option->needs(app_->get_option(accepts.needs));
     return *this;
 }
+
+template Command& Command::option(const std::string&, std::string&, const std::string&, const Accepts&);
+template Command& Command::option(const std::string&, std::vector<std::string>&, const std::string&,
+                                  const Accepts&);
+template Command& Command::option(const std::string&, i64&, const std::string&, const Accepts&);
+template Command& Command::option(const std::string&, u64&, const std::string&, const Accepts&);
+template Command& Command::option(const std::string&, double&, const std::string&, const Accepts&);
 
 namespace {
 
@@ -99,34 +105,6 @@ Command Command::add(const std::string& name, const std::string& help)
     return {*app_->add_subcommand(name, help), *chosen_};
 }
 
-Command& Command::option(const std::string& name, std::string& value, const std::string& help,
-                         const Accepts& accepts)
-{
-    return add_option(name, value, help, accepts);
-}
-
-Command& Command::option(const std::string& name, std::vector<std::string>& value, const std::string& help,
-                         const Accepts& accepts)
-{
-    return add_option(name, value, help, accepts);
-}
-
-Command& Command::option(const std::string& name, i64& value, const std::string& help, const Accepts& accepts)
-{
-    return add_option(name, value, help, accepts);
-}
-
-Command& Command::option(const std::string& name, u64& value, const std::string& help, const Accepts& accepts)
-{
-    return add_option(name, value, help, accepts);
-}
-
-Command& Command::option(const std::string& name, double& value, const std::string& help,
-                         const Accepts& accepts)
-{
-    return add_option(name, value, help, accepts);
-}
-
 Command& Command::flag(const std::string& name, bool& value, const std::string& help)
 {
     app_->add_flag(name, value, help);
@@ -173,11 +151,9 @@ int CommandLine::run(int argc, char* argv[])
         }
         if (names.empty())
             break;
-        if (!next) {
-            const std::string near = nearest_word(argv[i], names);
+        if (!next)
             throw UserError({"command line", str("there is no sub-command '", argv[i], "'"), "",
-                             near.empty() ? "use " + one_of(names) : "did you mean '" + near + "'?"});
-        }
+                             did_you_mean(argv[i], names, "use " + one_of(names))});
         at = next;
     }
     try {

@@ -35,17 +35,10 @@ public:
 
     /// Adds a sub-command. A command with sub-commands requires one of them.
     Command add(const std::string& name, const std::string& help);
-    /// Adds an argument by position ("file") or by name ("-o,--output").
-    Command& option(const std::string& name, std::string& value, const std::string& help,
-                    const Accepts& accepts = {});
-    Command& option(const std::string& name, std::vector<std::string>& value, const std::string& help,
-                    const Accepts& accepts = {});
-    Command& option(const std::string& name, i64& value, const std::string& help,
-                    const Accepts& accepts = {});
-    Command& option(const std::string& name, u64& value, const std::string& help,
-                    const Accepts& accepts = {});
-    Command& option(const std::string& name, double& value, const std::string& help,
-                    const Accepts& accepts = {});
+    /// Adds an argument by position ("file") or by name ("-o,--output"). T: std::string, a vector of them,
+    /// i64, u64 or double.
+    template <class T>
+    Command& option(const std::string& name, T& value, const std::string& help, const Accepts& accepts = {});
     Command& flag(const std::string& name, bool& value, const std::string& help);
     /// Text at the end of --help.
     Command& footer(const std::string& text);
@@ -55,9 +48,6 @@ public:
     void action(Action work);
 
 private:
-    template <class T>
-    Command& add_option(const std::string& name, T& value, const std::string& help, const Accepts& accepts);
-
     CLI::App* app_;
     Action* chosen_;
 };

@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files/files.hpp"
@@ -11,9 +12,9 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fmt/format.h>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -35,22 +36,18 @@ class Progress {
 public:
     void show(Bytes done, Bytes total, i64 tokens)
     {
-        const auto now = Clock::now();
-        if (now - last_ < std::chrono::milliseconds(200))
+        const Seconds time = now();
+        if (time - last_ < 0.2)
             return;
-        last_ = now;
+        last_ = time;
         log_progress(str(fixed(megabytes(done), 1), " of ", fixed(megabytes(total), 1), " MB, ",
                          fixed(megabytes(done) / seconds(), 1), " MB/s, ",
                          format_si(static_cast<double>(tokens)), " tokens"));
     }
-    Seconds seconds() const
-    {
-        return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begin_).count());
-    }
+    Seconds seconds() const { return std::max(1e-9, now() - begin_); }
 
 private:
-    using Clock = std::chrono::steady_clock;
-    Clock::time_point begin_ = Clock::now(), last_{};
+    Seconds begin_ = now(), last_ = 0;
 };
 
 const char* const force_remedy = "name another file, or add --force to replace this one";

@@ -123,8 +123,7 @@ std::vector<Advice> advice(const ExplainArguments& a, const Graph& decided, cons
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
 bool sends_messages(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(),
-                       [](const Op& op) { return op.attrs.to || op.attrs.from; });
+    return std::ranges::any_of(graph.ops, [](const Op& op) { return op.attrs.to || op.attrs.from; });
 }
 
 /// Refuses a file that is neither a graph by its name nor a config by its contents.
@@ -238,18 +237,13 @@ int explain_run(const ExplainArguments& a)
         throw UserError({"--run", "only a graph can be run",
                          str("'", a.config.file, "' does not end in .graph"),
                          "name a FILE.graph, or use `trivium train CONFIG.toml`"});
-    const auto refuse = [](const char* option) {
+    if (const char* const option = !a.only.empty()  ? "--only"
+                                   : !a.svg.empty() ? "--svg"
+                                   : !a.csv.empty() ? "--csv"
+                                   : a.rank != 0    ? "--rank"
+                                                    : nullptr)
         throw UserError({"--run", str("does not go together with ", option), "a run prints its outputs only",
-                         str("remove one of the two")});
-    };
-    if (!a.only.empty())
-        refuse("--only");
-    if (!a.svg.empty())
-        refuse("--svg");
-    if (!a.csv.empty())
-        refuse("--csv");
-    if (a.rank != 0)
-        refuse("--rank");
+                         "remove one of the two"});
     GraphRunArguments run = a.run;
     run.file = a.config.file;
     run.machine = machine_at(a.machine);
@@ -271,7 +265,7 @@ int explain(const ExplainArguments& a)
     const bool is_graph = a.config.file.ends_with(".graph");
     const auto selected = [&](const std::string& part) {
         return (a.only.empty() && part != "commands" && part != "schedule") ||
-               std::find(a.only.begin(), a.only.end(), part) != a.only.end();
+               std::ranges::find(a.only, part) != a.only.end();
     };
     const bool draws_schedule = selected("schedule");
     if (!a.csv.empty() && is_graph)
@@ -318,8 +312,8 @@ int explain(const ExplainArguments& a)
                              str("`trivium explain ", a.config.file, " --only passes` lists them")});
     const Program* program = &compiled.programs[0];
     if (!is_graph) {
-        const auto at = std::find_if(compiled.programs.begin(), compiled.programs.end(),
-                                     [&](const Program& p) { return p.graph.name == a.program; });
+        const auto at = std::ranges::find_if(compiled.programs,
+                                             [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
     if (!a.csv.empty())

@@ -38,13 +38,7 @@ std::string origins_of(const Graph& graph, const Value& v)
     return same ? first : text;
 }
 
-std::string joined(const std::vector<std::string>& names)
-{
-    std::string text;
-    for (const std::string& name : names)
-        text += (text.empty() ? "" : ",") + name;
-    return text;
-}
+std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ",")); }
 
 /// A table whose columns, but for the last one, are as wide as their widest cell, at most `widest`.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t right_column = 99)
@@ -79,8 +73,7 @@ std::vector<KindTotal> totals_of(const std::vector<CollectiveEntry>& all)
     std::vector<KindTotal> totals;
     KindTotal sum{"all"};
     for (const CollectiveEntry& entry : all) {
-        auto at = std::find_if(totals.begin(), totals.end(),
-                               [&](const KindTotal& t) { return t.kind == entry.kind; });
+        auto at = std::ranges::find_if(totals, [&](const KindTotal& t) { return t.kind == entry.kind; });
         if (at == totals.end())
             at = totals.insert(totals.end(), KindTotal{entry.kind});
         for (KindTotal* total : {&*at, &sum}) {
@@ -144,7 +137,7 @@ std::vector<CollectiveEntry> collectives_to_report(const Graph& sharded, const G
     };
     for (CollectiveEntry& entry : all) {
         rename(entry.value);
-        std::for_each(entry.more.begin(), entry.more.end(), rename);
+        std::ranges::for_each(entry.more, rename);
     }
     return all;
 }

@@ -108,7 +108,7 @@ void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArgu
 void require_finite(std::span<const float> values, i64 first, const std::string& tensor,
                     const std::string& place)
 {
-    const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
     if (bad != values.end())
         throw UserError({place, str("the tensor '", tensor, "' has values that are not finite"),
                          str("value ", first + (bad - values.begin()), " is ",
@@ -153,9 +153,8 @@ int import_model(const ImportArguments& a)
     state.seed = config.train.seed;
     state.config = to_toml(config);
     state.build = a.build;
-    const bool named = std::any_of(a.overrides.begin(), a.overrides.end(), [](const std::string& text) {
-        return text.starts_with("data.tokenizer=");
-    });
+    const bool named = std::ranges::any_of(
+        a.overrides, [](const std::string& text) { return text.starts_with("data.tokenizer="); });
     if (named || !own.empty())
         state.tokenizer = make_tokenizer(named ? config.data.tokenizer : tokenizer.path)->fingerprint();
     state.imported = read_imported_files(a.folder);

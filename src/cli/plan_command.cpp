@@ -106,8 +106,7 @@ void print_rank_table(const PlanReport& r)
             return other.stage == one.stage && other.memory.arena == one.memory.arena &&
                    other.parameters == one.parameters;
         };
-        if (std::find_if(r.ranks.begin(), r.ranks.end(), alike) !=
-            r.ranks.begin() + static_cast<std::ptrdiff_t>(first))
+        if (std::ranges::find_if(r.ranks, alike) != r.ranks.begin() + static_cast<std::ptrdiff_t>(first))
             continue;
         std::vector<int> numbers;
         for (const RankPlan& other : r.ranks)

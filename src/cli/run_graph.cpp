@@ -22,9 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fmt/format.h>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 namespace trivium {
@@ -113,8 +111,7 @@ void write_outputs(const std::string& path, const Comparison& result)
 {
     std::vector<NamedTensor> tensors;
     for (const ComparedOutput& o : result.outputs)
-        if (std::none_of(tensors.begin(), tensors.end(),
-                         [&](const NamedTensor& t) { return t.name == o.name; }))
+        if (std::ranges::none_of(tensors, [&](const NamedTensor& t) { return t.name == o.name; }))
             tensors.push_back({o.name, o.type, o.whole});
     write_tensors(path, tensors);
     log_info("wrote " + path);

@@ -34,7 +34,7 @@ Machine deciding_machine(const ParallelConfig& p, bool is_device)
 {
     const std::string name = !p.machine.empty() ? p.machine : is_device ? "h100" : "cpu";
     const std::vector<std::string> names = machine_names();
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (std::ranges::find(names, name) == names.end())
         throw UserError({"parallel.machine", str("unknown machine '", name, "'"), "",
                          "use " + one_of(names) + ", or leave it empty"});
     return with_delay(machine_called(name), p.delay_latency, p.delay_bandwidth);
@@ -144,8 +144,7 @@ BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
 
 const BucketPlan& BucketPlans::plan(const BucketProfile& p, const std::string& mode)
 {
-    auto at =
-        std::find_if(known_.begin(), known_.end(), [&](const Known& each) { return each.profile == p; });
+    auto at = std::ranges::find_if(known_, [&](const Known& each) { return each.profile == p; });
     if (at == known_.end())
         at = known_.insert(at, Known{p, {}});
     const auto [plan, unknown] = at->plans.try_emplace(mode);

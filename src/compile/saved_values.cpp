@@ -31,10 +31,9 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        const bool is_sharded =
-            std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
-                return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
-            });
+        const bool is_sharded = std::ranges::any_of(value.sharding.dims, [&](const DimSharding& dim) {
+            return std::ranges::find(dim.axes, axis.name) != dim.axes.end();
+        });
         if (is_sharded)
             continue;
         std::vector<i64> places; // coordinates of the holders on this axis
@@ -44,7 +43,7 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
         else
             for (i64 i = 0; i < axis.size; ++i)
                 places.push_back(i);
-        const auto own = std::find(places.begin(), places.end(), at[a]);
+        const auto own = std::ranges::find(places, at[a]);
         TRV_CHECK(own != places.end(), value.name, " is not held by ", axis.name, " ", at[a]);
         holders.index = holders.index * static_cast<i64>(places.size()) + (own - places.begin());
         holders.count *= static_cast<i64>(places.size());
@@ -74,7 +73,7 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
             saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
         }
     // Sorted by name, because holders of a group may be in other stages, whose graphs have another order.
-    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    std::ranges::sort(members, [&](const Member& a, const Member& b) {
         return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name);
     });
     for (auto first = members.begin(); first != members.end();) {

@@ -34,8 +34,7 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
     // Steps that follow each other directly soon take the same time.
     const int rounds = programs.front().schedule->decides_early ? 4 : 1;
     for (int round = 0; round < rounds; ++round) {
-        const Seconds before = *std::max_element(begins.begin(), begins.end()),
-                      first = *std::min_element(begins.begin(), begins.end());
+        const Seconds before = *std::ranges::max_element(begins), first = *std::ranges::min_element(begins);
         for (Seconds& begin : begins)
             begin -= first;
         std::vector<Timeline> timelines = simulate(programs, machine, threads, begins);
@@ -43,7 +42,7 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
             begins[s] = timelines[s].length();
             ranks[s].timeline = std::move(timelines[s]);
         }
-        seconds = *std::max_element(begins.begin(), begins.end()) - (before - first);
+        seconds = *std::ranges::max_element(begins) - (before - first);
     }
     return seconds;
 }

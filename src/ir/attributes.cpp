@@ -156,7 +156,7 @@ private:
     void check_each(const FactorSizes& given, std::vector<std::string_view> known, const char* suffix,
                     i64 least) const
     {
-        std::sort(known.begin(), known.end());
+        std::ranges::sort(known);
         std::vector<std::string_view> seen;
         for (const FactorSize& size : given) {
             if (!std::binary_search(known.begin(), known.end(), size.factor))
@@ -164,7 +164,7 @@ private:
             within(size.factor + suffix, size.size, least, max_elements);
             seen.push_back(size.factor);
         }
-        std::sort(seen.begin(), seen.end());
+        std::ranges::sort(seen);
         if (const auto twice = std::adjacent_find(seen.begin(), seen.end()); twice != seen.end())
             throw UserError(
                 {place_of(g_, op_), str("has the attribute '", *twice, suffix, "' twice"), "", "keep one"});
@@ -295,7 +295,7 @@ private:
         const i64 places = rule_.shape_of(rule_.results[0])[0];
         one_for_each("at", *a_.at, std::vector<i64>(rule_.operands.size(), places));
         std::vector<i64> at = *a_.at;
-        std::sort(at.begin(), at.end());
+        std::ranges::sort(at);
         if (const auto twice = std::adjacent_find(at.begin(), at.end()); twice != at.end())
             fail("at", std::to_string(*twice), "a different position for each operand",
                  "use each position once");
@@ -319,8 +319,7 @@ const std::vector<i64>* NumberLists::find(Attr attr) const
 
 void NumberLists::set(Attr attr, std::vector<i64> numbers)
 {
-    const auto at = std::find_if(entries_.begin(), entries_.end(),
-                                 [&](const Entry& entry) { return entry.attr >= attr; });
+    const auto at = std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.attr >= attr; });
     if (at != entries_.end() && at->attr == attr)
         at->numbers = std::move(numbers);
     else

@@ -348,11 +348,10 @@ ValueId Builder::joined(const std::vector<ValueId>& parts, std::size_t dim, cons
 Op Builder::merged(const std::vector<Op>& collectives) const
 {
     const auto reads = [&](const Op& reader) {
-        return std::any_of(collectives.begin(), collectives.end(),
-                           [&](const Op& op) { return op.results[0] == reader.operands[0]; });
+        return std::ranges::any_of(collectives,
+                                   [&](const Op& op) { return op.results[0] == reader.operands[0]; });
     };
-    TRV_EXPECT(std::none_of(collectives.begin(), collectives.end(), reads),
-               "a member of a bucket reads another's result");
+    TRV_EXPECT(std::ranges::none_of(collectives, reads), "a member of a bucket reads another's result");
     Op all = collectives.front();
     all.operands.clear();
     all.results.clear();

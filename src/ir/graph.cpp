@@ -82,8 +82,8 @@ void sort_regions(Graph& graph)
 {
     std::vector<std::size_t> order(graph.ops.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
+    std::ranges::stable_sort(
+        order, [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
     reorder(graph, order);
 }
 
@@ -95,8 +95,7 @@ void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>
     const auto place = [&](std::size_t i) { // moved ops first among those of one place
         return i < first ? std::pair(i, 1) : std::pair(before[i - first], 0);
     };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
     reorder(graph, order);
 }
 

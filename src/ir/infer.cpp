@@ -99,8 +99,7 @@ bool is_linear(const Graph& graph, const Op& op)
 
 FactorRule rule_of(const Graph& graph, const Op& op)
 {
-    TRV_EXPECT(std::all_of(op.operands.begin(), op.operands.end(),
-                           [&](ValueId v) { return v.index() < graph.values.size(); }),
+    TRV_EXPECT(std::ranges::all_of(op.operands, [&](ValueId v) { return v.index() < graph.values.size(); }),
                "an operand that is not in the graph");
     const OpInfo& row = info(op);
     if (row.factors)

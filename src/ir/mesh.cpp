@@ -37,17 +37,6 @@ int Mesh::find(const std::string& name) const
     return -1;
 }
 
-namespace {
-
-/// A part of a mesh axis: of `size`, below a major part of `major`.
-struct AxisPart {
-    int axis = -1;
-    i64 major = 1, size = 0, minor = 1;
-
-    i64 digit(i64 coordinate) const { return coordinate / minor % size; }
-};
-
-/// "x:(2)4", or "x" with its whole size; size 0 if the mesh has no such part.
 AxisPart axis_part(const Mesh& mesh, std::string_view name)
 {
     if (const int at = mesh.find(std::string(name)); at >= 0)
@@ -67,6 +56,8 @@ AxisPart axis_part(const Mesh& mesh, std::string_view name)
     part.minor = whole / (part.major * part.size);
     return part;
 }
+
+namespace {
 
 /// Calls visit(part) for each axis, or part of one, of a joint axis "x+y:(1)2".
 template <class Visit>
@@ -117,8 +108,7 @@ i64 Mesh::ranks_along(const std::string& axis) const
     i64 count = 1;
     std::vector<std::pair<int, i64>> seen; // an axis that is named twice counts once
     each_part(*this, axis, [&](const AxisPart& part) {
-        if (part.size > 0 &&
-            std::find(seen.begin(), seen.end(), std::pair(part.axis, part.major)) == seen.end()) {
+        if (part.size > 0 && std::ranges::find(seen, std::pair(part.axis, part.major)) == seen.end()) {
             seen.emplace_back(part.axis, part.major);
             count *= part.size;
         }

@@ -63,6 +63,15 @@ struct Mesh {
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
+/// A part of a mesh axis: of `size`, below a major part of `major`.
+struct AxisPart {
+    int axis = -1;
+    i64 major = 1, size = 0, minor = 1;
+
+    i64 digit(i64 coordinate) const { return coordinate / minor % size; }
+};
+/// The sub-axis "x:(2)4", or the axis "x" with its whole size; size 0 if the mesh does not have it.
+AxisPart axis_part(const Mesh& mesh, std::string_view name);
 /// The names that `group` joins; for "world" all axes of the mesh.
 std::vector<std::string> axes_of_group(const Mesh& mesh, std::string_view group);
 /// For messages about an axis or sub-axis that the mesh does not have: "'z', which is not an axis of the

@@ -1,6 +1,5 @@
 #include "ir/op_table.hpp"
 
-#include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/general/general_gradients.hpp"
 #include "ir/general/general_rules.hpp"

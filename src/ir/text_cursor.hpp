@@ -147,8 +147,7 @@ public:
             fail("the string has no closing quote", "close it");
         const std::string text(line_.substr(at_, end - at_));
         at_ = end + 1;
-        if (std::any_of(text.begin(), text.end(),
-                        [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
+        if (std::ranges::any_of(text, [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
             fail("the string is not plain ASCII", "use ASCII characters only");
         return text;
     }

@@ -7,8 +7,6 @@
 #include "ir/text_cursor.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <unordered_map>
 
 namespace trivium {

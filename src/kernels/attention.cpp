@@ -163,13 +163,9 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template Bytes attention_scratch<T>(const AttentionShape&, int);                                         \
-    template Bytes attention_grad_scratch<T>(const AttentionShape&, int);                                    \
-    template void attention(const Exec&, const AttentionShape&, const T*, const T*, const T*,                \
-                            const std::int32_t*, T*, Acc<T>*, Scratch);                                      \
-    template void attention_grad(const Exec&, const AttentionShape&, const AttentionGrad<T>&, Scratch);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(attention_scratch)
+TRV_FOR_STORAGE(attention_grad_scratch)
+TRV_FOR_STORAGE(attention)
+TRV_FOR_STORAGE(attention_grad)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -26,10 +26,7 @@ void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void cache_write(const Exec&, const CacheShape&, const T*, const std::int32_t*, T*);            \
-    template void select_row(const Exec&, const CacheShape&, const T*, const std::int32_t*, T*);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(cache_write)
+TRV_FOR_STORAGE(select_row)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -190,32 +190,28 @@ void cast_rows(const Exec& exec, i64 rows, i64 columns, const From* x, i64 x_str
         });
 }
 
-template void copy_rows(const Exec&, i64, i64, const std::int32_t*, i64, std::int32_t*, i64);
-
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void swiglu(const Exec&, i64, i64, RowsOf<const T>, RowsOf<const T>, RowsOf<T>);                \
-    template void swiglu_grad(const Exec&, i64, i64, RowsOf<const T>, RowsOf<const T>, RowsOf<const T>,      \
-                              RowsOf<T>, RowsOf<T>);                                                         \
-    template void gelu(const Exec&, i64, const T*, T*);                                                      \
-    template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                       \
-    template void add(const Exec&, i64, const T*, const T*, T*);                                             \
-    template void bias_add(const Exec&, i64, i64, const T*, const T*, T*);                                   \
-    template void copy_rows(const Exec&, i64, i64, const T*, i64, T*, i64);                                  \
-    template void scale(const Exec&, i64, double, const T*, T*);                                             \
-    template void fill(const Exec&, i64, double, T*);                                                        \
-    template void cast(const Exec&, i64, const T*, double*);                                                 \
-    template void cast(const Exec&, i64, const T*, float*);                                                  \
-    template void cast(const Exec&, i64, const T*, bf16*);                                                   \
-    template void cast_rows(const Exec&, i64, i64, const T*, i64, double*, i64);                             \
-    template void cast_rows(const Exec&, i64, i64, const T*, i64, float*, i64);                              \
-    template void cast_rows(const Exec&, i64, i64, const T*, i64, bf16*, i64);                               \
-    template void cast_all(const Exec&, std::span<const CastOf<T, double>>);                                 \
-    template void cast_all(const Exec&, std::span<const CastOf<T, float>>);                                  \
-    template void cast_all(const Exec&, std::span<const CastOf<T, bf16>>);                                   \
-    template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);                                     \
-    template void accumulate(const Exec&, i64, bf16*, const T*, bool);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
-template void accumulate(const Exec&, i64, double*, const bf16*, bool);
+TRV_FOR_STORAGE(swiglu)
+TRV_FOR_STORAGE(swiglu_grad)
+TRV_FOR_STORAGE(gelu)
+TRV_FOR_STORAGE(gelu_grad)
+TRV_FOR_STORAGE(add)
+TRV_FOR_STORAGE(bias_add)
+TRV_FOR_TENSOR(copy_rows)
+TRV_FOR_STORAGE(scale)
+TRV_FOR_STORAGE(fill)
+TRV_FOR_STORAGE(cast, double)
+TRV_FOR_STORAGE(cast, float)
+TRV_FOR_STORAGE(cast, bf16)
+TRV_FOR_STORAGE(cast_rows, double)
+TRV_FOR_STORAGE(cast_rows, float)
+TRV_FOR_STORAGE(cast_rows, bf16)
+TRV_FOR_STORAGE(cast_all, double)
+TRV_FOR_STORAGE(cast_all, float)
+TRV_FOR_STORAGE(cast_all, bf16)
+TRV_FOR_STORAGE(accumulate, bf16)
+TRV_KERNEL(accumulate<double, double>)
+TRV_KERNEL(accumulate<float, float>)
+TRV_KERNEL(accumulate<bf16, float>)
+TRV_KERNEL(accumulate<bf16, double>)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -19,17 +19,6 @@ void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsO
 template <class T>
 void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
                  RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup);
-/// swiglu() and swiglu_grad() of n contiguous numbers.
-template <class T>
-void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
-{
-    swiglu<T>(exec, 1, n, {gate, n}, {up, n}, {y, n});
-}
-template <class T>
-void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup)
-{
-    swiglu_grad<T>(exec, 1, n, {dy, n}, {gate, n}, {up, n}, {dgate, n}, {dup, n});
-}
 
 /// The tanh form of GELU (Hendrycks & Gimpel 2016) that GPT-2 uses.
 template <class T>

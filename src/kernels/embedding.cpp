@@ -32,11 +32,7 @@ void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_c
     scatter_rows(exec, shape, dy_cd, token_c, dtable_vd);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void embedding(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, T*);          \
-    template void embedding_grad(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, Acc<T>*, \
-                                 bool);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(embedding)
+TRV_FOR_STORAGE(embedding_grad)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -40,17 +40,14 @@ struct ProductShape {
     /// FP8 formats to which A and B (bf16) are rounded before multiplying; both or neither; requires batch 1.
     Fp8 fp8_a = Fp8::none, fp8_b = Fp8::none;
 
+    auto operator<=>(const ProductShape&) const = default;
+    bool empty() const { return m * n * batch == 0; }
     i64 row_of_a() const { return row_a > 0 ? row_a : transpose_a ? m : k; }
     i64 row_of_b() const { return row_b > 0 ? row_b : transpose_b ? k : n; }
 };
 
 /// Default limit of a product's scratch.
 inline constexpr Bytes usual_product_scratch = Bytes{32} << 20;
-
-/// Bytes of scratch of run() on `threads` threads. Makes the product to find out: not for hot paths. oneDNN
-/// 2.6 needs at most 1.64 MiB per thread (m, n, k up to 128256). double, and all types on processors without
-/// AVX-512, need at most 248 KiB per thread.
-Bytes product_scratch(const ProductShape& shape, int threads);
 
 /// A prepared product. Preparing is slow (it compiles code) and belongs in start-up; run() is fast. m, n or k
 /// may be 0 (k = 0 zeroes C, or leaves it unchanged when accumulating).
@@ -76,6 +73,8 @@ public:
     /// false, without effect, if there is no algorithm with this number.
     bool take(int algorithm);
 
+    /// oneDNN 2.6 needs at most 1.64 MiB per thread (m, n, k up to 128256). double, and all types on
+    /// processors without AVX-512, need at most 248 KiB per thread.
     Bytes scratch_bytes() const;
     const ProductShape& shape() const;
 

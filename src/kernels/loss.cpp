@@ -90,18 +90,10 @@ void count_valid(const Exec& exec, i64 n, const std::int32_t* target, double* ac
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void xent_stats(const Exec&, const LossShape&, const T*, const std::int32_t*, Acc<T>*,          \
-                             Acc<T>*);                                                                       \
-    template void xent_stats_grad(const Exec&, const LossShape&, const T*, const std::int32_t*,              \
-                                  const Acc<T>*, const Acc<T>*, const Acc<T>*, T*);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
-#define TRV_INSTANTIATE_REAL(Real)                                                                           \
-    template void token_loss(const Exec&, i64, const Real*, const Real*, const std::int32_t*, Real*);        \
-    template void token_loss_grad(const Exec&, i64, const Real*, const std::int32_t*, Real*, Real*);         \
-    template void sum_into(const Exec&, i64, const Real*, double*, bool);
-TRV_FOR_REAL(TRV_INSTANTIATE_REAL)
+TRV_FOR_STORAGE(xent_stats)
+TRV_FOR_STORAGE(xent_stats_grad)
+TRV_FOR_REAL(token_loss)
+TRV_FOR_REAL(token_loss_grad)
+TRV_FOR_REAL(sum_into)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE
-#undef TRV_INSTANTIATE_REAL

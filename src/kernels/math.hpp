@@ -2,7 +2,6 @@
 // Scalar functions for kernels. libm's exp does not vectorise, so float has its own.
 #include "base/bf16.hpp"
 
-#include <cstdint>
 #include <math.h>
 
 namespace trivium::kernels {

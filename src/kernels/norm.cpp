@@ -227,28 +227,16 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
         KOKKOS_LAMBDA(i64 c, A sum) { sum_n[c] = overwrite ? sum : sum_n[c] + sum; }, x_rn);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void rms_norm(const Exec&, const NormShape&, const T*, const T*, T*, Acc<T>*);                  \
-    template void rms_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*,               \
-                                  const Acc<T>*, T*);                                                        \
-    template void rms_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*, Acc<T>*, \
-                                  bool);                                                                     \
-    template void layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, Acc<T>*,       \
-                             Acc<T>*);                                                                       \
-    template void layer_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*,             \
-                                    const Acc<T>*, const Acc<T>*, T*);                                       \
-    template void layer_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*,        \
-                                    const Acc<T>*, Acc<T>*, bool);                                           \
-    template void add_rms_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, T*,          \
-                               Acc<T>*);                                                                     \
-    template void add_layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, const T*, T*,  \
-                                 T*, Acc<T>*, Acc<T>*);                                                      \
-    template void rms_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*,           \
-                                      const Acc<T>*, const T*, T*);                                          \
-    template void layer_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*,         \
-                                        const Acc<T>*, const Acc<T>*, const T*, T*);                         \
-    template void column_sum(const Exec&, i64, i64, const T*, Acc<T>*, bool, i64);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(rms_norm)
+TRV_FOR_STORAGE(rms_norm_grad_x)
+TRV_FOR_STORAGE(rms_norm_grad_w)
+TRV_FOR_STORAGE(layer_norm)
+TRV_FOR_STORAGE(layer_norm_grad_x)
+TRV_FOR_STORAGE(layer_norm_grad_w)
+TRV_FOR_STORAGE(add_rms_norm)
+TRV_FOR_STORAGE(add_layer_norm)
+TRV_FOR_STORAGE(rms_norm_grad_x_add)
+TRV_FOR_STORAGE(layer_norm_grad_x_add)
+TRV_FOR_STORAGE(column_sum)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -212,18 +212,15 @@ void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
     });
 }
 
-#define TRV_INSTANTIATE(T) template void sum_squares(const Exec&, std::span<const SquaresOf<T>>, Scratch);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
-#undef TRV_INSTANTIATE
-#define TRV_INSTANTIATE(Real)                                                                                \
-    template void adamw(const Exec&, std::span<const AdamwShard<Real, Real>>, const double*, const double*); \
-    template void adamw(const Exec&, std::span<const AdamwShard<Real, bf16>>, const double*, const double*); \
-    template void nesterov(const Exec&, i64, double, const double*, const Real*, Real*, Real*);              \
-    template void nesterov(const Exec&, i64, double, const double*, const bf16*, Real*, Real*);              \
-    template void unit_norm(const Exec&, i64, const double*, const Real*, Real*);                            \
-    template void weighted_sum(const Exec&, i64, double, const Real*, double, const Real*, Real*);           \
-    template void descent(const Exec&, i64, const double*, double, double, const Real*, Real*);
-TRV_FOR_REAL(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(sum_squares)
+TRV_KERNEL(adamw<double, double>)
+TRV_KERNEL(adamw<float, float>)
+TRV_FOR_REAL(adamw, bf16)
+TRV_KERNEL(nesterov<double, double>)
+TRV_KERNEL(nesterov<float, float>)
+TRV_FOR_REAL(nesterov, bf16)
+TRV_FOR_REAL(unit_norm)
+TRV_FOR_REAL(weighted_sum)
+TRV_FOR_REAL(descent)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

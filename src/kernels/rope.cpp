@@ -22,9 +22,6 @@ void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void rope(const Exec&, const RopeShape&, const T*, const std::int32_t*, const Acc<T>*, bool, T*);
-TRV_FOR_STORAGE(TRV_INSTANTIATE)
+TRV_FOR_STORAGE(rope)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

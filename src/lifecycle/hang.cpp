@@ -18,7 +18,7 @@ std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<Rank
     std::vector<std::string> nodes;
     for (const int rank : ranks)
         if (const std::string& node = reports[static_cast<std::size_t>(rank)].node;
-            std::find(nodes.begin(), nodes.end(), node) == nodes.end())
+            std::ranges::find(nodes, node) == nodes.end())
             nodes.push_back(node);
     return str(print_ranks(ranks), " (", nodes.size() == 1 ? nodes.front() : str(nodes.size(), " nodes"),
                ")");
@@ -65,8 +65,7 @@ std::vector<std::string> describe(const std::vector<RankReport>& reports, Second
         lines.emplace_back(silent > limit ? -1 : ranks.front(),
                            line_of(print_ranks_of(ranks, reports), what, silent > limit ? silent : stalled));
     }
-    std::stable_sort(lines.begin(), lines.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::stable_sort(lines, [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < lines.size(); ++i) {
         if (texts.size() == max_lines) {

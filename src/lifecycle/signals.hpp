@@ -23,17 +23,17 @@ class RunSignals {
 public:
     RunSignals()
     {
-        last() = 0;
-        demanded() = by_parent() = false;
+        last_ = 0;
+        demanded_ = by_parent_ = false;
         for (int i = 0; i < count; ++i) {
             struct sigaction action = {};
             action.sa_sigaction = [](int signal, siginfo_t* info, void*) {
                 if (signal == SIGUSR2) {
-                    demanded() = true;
+                    demanded_ = true;
                     return;
                 }
-                by_parent() = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
-                last() = signal;
+                by_parent_ = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
+                last_ = signal;
             };
             action.sa_flags =
                 static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
@@ -51,33 +51,20 @@ public:
     }
 
     /// The last signal that requests a stop, or 0.
-    int stop() const { return last(); }
+    int stop() const { return last_; }
     /// Whether the parent process, usually the launcher, sent that signal.
-    bool is_from_parent() const { return by_parent(); }
+    bool is_from_parent() const { return by_parent_; }
     /// Acts as if this process had received signal `number`.
-    void raise(int number) const { last() = number; }
+    void raise(int number) const { last_ = number; }
     /// Whether a save was requested since the last call.
-    bool take_demand() const { return demanded().exchange(false); }
+    bool take_demand() const { return demanded_.exchange(false); }
 
 private:
     static constexpr int count = 5;
     static constexpr int numbers[count] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 
-    static std::atomic<int>& last()
-    {
-        static std::atomic<int> number{0};
-        return number;
-    }
-    static std::atomic<bool>& by_parent()
-    {
-        static std::atomic<bool> is{false};
-        return is;
-    }
-    static std::atomic<bool>& demanded()
-    {
-        static std::atomic<bool> requested{false};
-        return requested;
-    }
+    inline static std::atomic<int> last_{0};
+    inline static std::atomic<bool> by_parent_{false}, demanded_{false};
 
     struct sigaction before_[count] = {};
 };

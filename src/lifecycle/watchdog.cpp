@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <future>
 #include <memory>
 #include <sstream>
@@ -178,8 +177,7 @@ void Watchdog::receive(int from, const std::string& text)
             line->clear();
     if (signal != 0 && !heard.signalled && rank_ == 0) {
         signals_->raise(signal); // the rank that received it may be idle
-        const bool first =
-            std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
+        const bool first = std::ranges::none_of(heard_, [](const Heard& each) { return each.signalled; });
         if (first)
             log_info(
                 str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "",

@@ -9,7 +9,6 @@
 #include <map>
 #include <queue>
 #include <set>
-#include <tuple>
 
 namespace trivium {
 

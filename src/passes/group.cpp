@@ -51,8 +51,7 @@ public:
         for (const Carry& carry : g_.carries)
             kept_[carry.out.index()] = true;
         prologue_end_ = static_cast<std::size_t>(
-            std::find_if(g_.ops.begin(), g_.ops.end(),
-                         [](const Op& op) { return op.region != Region::prologue; }) -
+            std::ranges::find_if(g_.ops, [](const Op& op) { return op.region != Region::prologue; }) -
             g_.ops.begin());
     }
 
@@ -120,7 +119,7 @@ private:
                 const ValueId w = other ? op.operands[1] : ValueId();
                 if (read.operand == 0 && other && other->common.size() == dims->common.size() &&
                     alike(first, op) && is_packable(w) && type(w).dtype == type(first.operands[1]).dtype &&
-                    !seen[w.index()] && std::find(weights.begin(), weights.end(), w) == weights.end())
+                    !seen[w.index()] && std::ranges::find(weights, w) == weights.end())
                     weights.push_back(w);
             }
             for (const ValueId w : weights)
@@ -208,11 +207,10 @@ private:
         for (const ValueId v : parts) {
             if (rows == 0 || kept_[v.index()] || grouped_[v.index()] || g_[v].role != Role::computed ||
                 g_[v].lifetime != Lifetime::microbatch || type(v).bytes() / rows % part_alignment != 0 ||
-                std::count(parts.begin(), parts.end(), v) != 1)
+                std::ranges::count(parts, v) != 1)
                 return false;
             const Op& by = g_[g_[v].producer];
-            const auto at = static_cast<std::size_t>(std::find(by.results.begin(), by.results.end(), v) -
-                                                     by.results.begin());
+            const auto at = static_cast<std::size_t>(std::ranges::find(by.results, v) - by.results.begin());
             if (producers && !writes_columns(g_, by, at, rows))
                 return false;
             for (const Read& read : reads(v))
@@ -256,8 +254,7 @@ private:
     std::size_t sum_of_two(const std::vector<ValueId>& terms) const
     {
         const auto is_term = [&](ValueId v) {
-            return std::find(terms.begin(), terms.end(), v) != terms.end() && reads(v).size() == 1 &&
-                   !kept_[v.index()];
+            return std::ranges::find(terms, v) != terms.end() && reads(v).size() == 1 && !kept_[v.index()];
         };
         for (const ValueId v : terms)
             if (is_term(v)) {
@@ -329,13 +326,12 @@ private:
     {
         const Op& op = g_[g_[v].producer];
         return casts(op) && op.region == Region::prologue && !kept_[v.index()] &&
-               std::all_of(reads(v).begin(), reads(v).end(),
-                           [&](const Read& read) { return removed_[read.op]; });
+               std::ranges::all_of(reads(v), [&](const Read& read) { return removed_[read.op]; });
     }
 
     void rewrite(const Forward& forward, ValueId weight, ValueId bias)
     {
-        const std::size_t at = *std::min_element(forward.products.begin(), forward.products.end());
+        const std::size_t at = *std::ranges::min_element(forward.products);
         Op product = g_.ops[at];
         const ProductDims dims = *dims_of_product(product);
         std::vector<std::string> w = dims.common, c = dims.rows;
@@ -385,8 +381,8 @@ private:
     static std::string name_for_columns(const ProductDims& dims)
     {
         std::string name = "n";
-        while (std::find(dims.rows.begin(), dims.rows.end(), name) != dims.rows.end() ||
-               std::find(dims.common.begin(), dims.common.end(), name) != dims.common.end())
+        while (std::ranges::find(dims.rows, name) != dims.rows.end() ||
+               std::ranges::find(dims.common, name) != dims.common.end())
             name += "n";
         return name;
     }
@@ -417,9 +413,8 @@ private:
         std::vector<Op> ops;
         for (std::size_t i = 0; i <= count_; ++i) {
             // Of the first op of a microbatch: packs before the products of other groups.
-            std::stable_sort(before[i].begin(), before[i].end(), [&](std::size_t a, std::size_t b) {
-                return g_.ops[a].region < g_.ops[b].region;
-            });
+            std::ranges::stable_sort(
+                before[i], [&](std::size_t a, std::size_t b) { return g_.ops[a].region < g_.ops[b].region; });
             for (const std::size_t made : before[i])
                 ops.push_back(std::move(g_.ops[made]));
             if (i < count_ && !removed_[i])

@@ -2,8 +2,6 @@
 
 #include "ir/collectives.hpp"
 
-#include <algorithm>
-
 namespace trivium {
 
 namespace {

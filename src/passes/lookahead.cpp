@@ -104,8 +104,7 @@ private:
 
     static bool open(const Sharding& sharding)
     {
-        return std::any_of(sharding.dims.begin(), sharding.dims.end(),
-                           [](const DimSharding& dim) { return dim.stated >= 0; });
+        return std::ranges::any_of(sharding.dims, [](const DimSharding& dim) { return dim.stated >= 0; });
     }
 
     /// Whether the value may have these axes: what an annotation states stays, more only where it is open.
@@ -198,7 +197,7 @@ private:
             return;
         Home own = candidates(v, by_reader, made_here);
         const bool nobody = own.candidates.back() == unsettled && fixed.empty() && !by_reader.empty() &&
-                            std::all_of(by_reader.begin(), by_reader.end(), [&](const auto& reader) {
+                            std::ranges::all_of(by_reader, [&](const auto& reader) {
                                 return ops_.chosen(reader.first).pending;
                             });
         own.variable = variable(own.candidates.size(), nobody ? own.candidates.size() - 1 : 0);
@@ -222,7 +221,7 @@ private:
         Home all;
         const auto add = [&](int layout) {
             if (allowed(v, ops_.prices().layout(layout).axes) &&
-                std::find(all.candidates.begin(), all.candidates.end(), layout) == all.candidates.end())
+                std::ranges::find(all.candidates, layout) == all.candidates.end())
                 all.candidates.push_back(layout);
         };
         add(ops_.home(v));
@@ -252,7 +251,7 @@ private:
                 if (few || made.count(layout))
                     add(layout);
             // What is kept until a later phase takes no more memory than propagation intended.
-            if (std::any_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const auto& reader) {
+            if (std::ranges::any_of(readers_[v.index()], [&](const auto& reader) {
                     return g_.ops[reader.first].phase != g_[g_[v].producer].phase;
                 }))
                 std::erase_if(all.candidates, [&](int layout) {
@@ -287,12 +286,12 @@ private:
                         who[{g_.ops[o].phase, option.needs[i]}].insert(o);
         std::map<std::pair<Phase, Need>, std::size_t> shared;
         const auto several = static_cast<std::size_t>(
-            std::count_if(who.begin(), who.end(), [](const auto& one) { return one.second.size() > 1; }));
+            std::ranges::count_if(who, [](const auto& one) { return one.second.size() > 1; }));
         for (const auto& [need, ops] : who) {
             if (ops.size() < 2 || several > most_shared || fixed.count(need))
                 continue;
-            const bool now = std::any_of(ops.begin(), ops.end(), [&, &wanted = need.second](std::size_t o) {
-                return std::any_of(by_reader.at(o).begin(), by_reader.at(o).end(), [&](std::size_t i) {
+            const bool now = std::ranges::any_of(ops, [&, &wanted = need.second](std::size_t o) {
+                return std::ranges::any_of(by_reader.at(o), [&](std::size_t i) {
                     return ops_.of(o).options[ops_.of(o).chosen].needs[i] == wanted;
                 });
             });
@@ -387,7 +386,7 @@ std::vector<bool> sums_that_wait(const Graph& graph)
 
 Graph look_ahead(const Graph& graph, const PartitionConfig& config)
 {
-    const bool alone = std::all_of(graph.mesh.axes.begin(), graph.mesh.axes.end(), [&](const MeshAxis& axis) {
+    const bool alone = std::ranges::all_of(graph.mesh.axes, [&](const MeshAxis& axis) {
         return axis.size == 1 || axis.name == config.stage_axis;
     });
     return alone ? graph : Lookahead(graph, config).run();

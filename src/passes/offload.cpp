@@ -63,8 +63,7 @@ private:
         for (const ValueId v : g_.with_role(Role::hyper)) {
             const auto elsewhere = [&](std::size_t i) {
                 const Op& op = g_.ops[i];
-                return space_of(i) == Space::device &&
-                       std::find(op.operands.begin(), op.operands.end(), v) != op.operands.end();
+                return space_of(i) == Space::device && std::ranges::find(op.operands, v) != op.operands.end();
             };
             bool only_host = true;
             for (std::size_t i = 0; i < count_; ++i)

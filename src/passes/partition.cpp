@@ -62,8 +62,7 @@ public:
         }
         for (const Carry& carry : g_.carries)
             out_.carries.push_back({of(carry.in).native, of(carry.out).native});
-        if (!std::is_sorted(out_.ops.begin(), out_.ops.end(),
-                            [](const Op& a, const Op& b) { return a.region < b.region; }))
+        if (!std::ranges::is_sorted(out_.ops, [](const Op& a, const Op& b) { return a.region < b.region; }))
             sort_regions(out_);
         return std::move(out_);
     }
@@ -172,8 +171,7 @@ private:
         p.layout.partial = kept_partial(to);
         Layout rest = source.layout; // but what stays partial
         std::erase_if(rest.partial, [&](const Partial& partial) {
-            return std::find(p.layout.partial.begin(), p.layout.partial.end(), partial) !=
-                   p.layout.partial.end();
+            return std::ranges::find(p.layout.partial, partial) != p.layout.partial.end();
         });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
@@ -199,8 +197,9 @@ private:
             for (std::size_t a = 0; a < g_.mesh.axes.size(); ++a) {
                 const std::string& axis = g_.mesh.axes[a].name;
                 const bool summed = axis == c_.stage_axis ||
-                                    std::any_of(p.layout.partial.begin(), p.layout.partial.end(),
-                                                [&](const Partial& partial) { return partial.axis == axis; });
+                                    std::ranges::any_of(p.layout.partial, [&](const Partial& partial) {
+                                        return partial.axis == axis;
+                                    });
                 mine = mine && (summed || c_.at[a] == 0);
             }
             if (!mine)
@@ -240,8 +239,8 @@ private:
             before += g_[op.operands[i]].type.elements();
         for (const ValueId v : op.results)
             after += g_[v].type.elements();
-        if (after > before || std::any_of(first.partial.begin(), first.partial.end(),
-                                          [](const Partial& p) { return p.combine != Combine::sum; }))
+        if (after > before ||
+            std::ranges::any_of(first.partial, [](const Partial& p) { return p.combine != Combine::sum; }))
             return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
         const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
@@ -298,7 +297,7 @@ private:
         if (g_[op.operands.back()].role == Role::carry)
             return;
         const std::vector<Partial>& all = of(op.operands.back()).layout.partial;
-        const bool counts = std::all_of(all.begin(), all.end(), [&](const Partial& p) {
+        const bool counts = std::ranges::all_of(all, [&](const Partial& p) {
             return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
         });
         if (layout.partial.size() <

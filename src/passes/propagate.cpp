@@ -160,9 +160,8 @@ private:
         if (given.axes.size() >= state.dims[given.dim].axes.size())
             state.dims[given.dim].axes = given.axes;
         state.dims[given.dim].open = given.open;
-        std::erase_if(state.blocked, [&](PartId part) {
-            return std::find(given.axes.begin(), given.axes.end(), part) != given.axes.end();
-        });
+        std::erase_if(state.blocked,
+                      [&](PartId part) { return std::ranges::find(given.axes, part) != given.axes.end(); });
     }
 
     void add(int index)
@@ -182,15 +181,14 @@ private:
         const auto same = [&](const FactorList& dims) {
             return dims.empty() || dims == entry.rule.operands[0];
         };
-        entry.elementwise = !entry.rule.operands.empty() &&
-                            std::all_of(entry.rule.operands.begin(), entry.rule.operands.end(), same) &&
-                            std::all_of(entry.rule.results.begin(), entry.rule.results.end(), same) &&
-                            std::all_of(entry.rule.factors.begin(), entry.rule.factors.end(),
-                                        [](const Factor& f) { return f.kind == FactorKind::parallel; });
+        entry.elementwise = !entry.rule.operands.empty() && std::ranges::all_of(entry.rule.operands, same) &&
+                            std::ranges::all_of(entry.rule.results, same) &&
+                            std::ranges::all_of(entry.rule.factors, [](const Factor& f) {
+                                return f.kind == FactorKind::parallel;
+                            });
         entry.passes = entry.elementwise || info(op).reshapes;
-        entry.boundary =
-            info(op).placement && op.region == Region::microbatch &&
-            std::find(graph_.outputs.begin(), graph_.outputs.end(), op.results[0]) != graph_.outputs.end();
+        entry.boundary = info(op).placement && op.region == Region::microbatch &&
+                         std::ranges::find(graph_.outputs, op.results[0]) != graph_.outputs.end();
         for (const ValueId v : entry.operands) {
             users_[v.index()].push_back(index);
             ++uses_[v.index()];
@@ -246,7 +244,7 @@ private:
             return {};
         Direction way;
         if (op.passes || row.forward_first) {
-            const bool single = std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+            const bool single = std::ranges::all_of(op.operands, [&](ValueId v) {
                 return uses_[v.index()] == 1 || graph_[v].type.shape.empty();
             });
             if (level >= 1 || single)
@@ -262,8 +260,8 @@ private:
     static bool passes_factor(const FactorRule& rule, int factor)
     {
         return rule[factor].kind == FactorKind::parallel &&
-               std::none_of(rule.factors.begin(), rule.factors.end(),
-                            [&](const Factor& f) { return f.window && f.window->of == factor; });
+               std::ranges::none_of(rule.factors,
+                                    [&](const Factor& f) { return f.window && f.window->of == factor; });
     }
 
     void propagate_op(int index, int level, bool notify)
@@ -271,8 +269,7 @@ private:
         OpEntry& op = ops_[static_cast<std::size_t>(index)];
         // Most ops of a large graph have no sharded tensor until late.
         const auto any = [&](const std::vector<ValueId>& ids) {
-            return std::any_of(ids.begin(), ids.end(),
-                               [&](ValueId v) { return values_[v.index()].sharded(); });
+            return std::ranges::any_of(ids, [&](ValueId v) { return values_[v.index()].sharded(); });
         };
         if (!any(op.operands) && !any(op.results) &&
             !info(graph_.ops[static_cast<std::size_t>(index)]).manual)
@@ -311,7 +308,7 @@ private:
             if (!op.rule.factors[f].pinned.empty())
                 axes.back() = parts_.parts_of(op.rule.factors[f].pinned);
         }
-        if (std::all_of(axes.begin(), axes.end(), [](const PartList& list) { return list.empty(); }))
+        if (std::ranges::all_of(axes, [](const PartList& list) { return list.empty(); }))
             return false;
         const std::vector<int> order = factor_order(op.rule, op.elementwise, axes, operands, results, parts_);
         for (FactorShardings& tensor : results)

@@ -26,8 +26,7 @@ Graph split_backward(Graph graph)
     const auto place = [](const Op& op) {
         return std::pair(op.region, op.region == Region::microbatch && op.phase == Phase::weights);
     };
-    std::stable_sort(graph.ops.begin(), graph.ops.end(),
-                     [&](const Op& a, const Op& b) { return place(a) < place(b); });
+    std::ranges::stable_sort(graph.ops, [&](const Op& a, const Op& b) { return place(a) < place(b); });
     for (std::size_t i = 0; i < graph.ops.size(); ++i)
         for (const ValueId v : graph.ops[i].results)
             graph[v].producer = OpId(i);

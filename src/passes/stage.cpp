@@ -18,8 +18,7 @@ namespace {
 class StageExtractor {
 public:
     StageExtractor(const Graph& graph, const StageConfig& config)
-        : g_(graph), c_(config),
-          ranks_(1 + *std::max_element(config.rank_of_stage.begin(), config.rank_of_stage.end()))
+        : g_(graph), c_(config), ranks_(1 + *std::ranges::max_element(config.rank_of_stage))
     {
         find_homes();
         // The values of the epilogue that a rank needs follow from the parameters that each rank holds.
@@ -226,9 +225,8 @@ private:
                 known[v] = {home(g_[producer])};
             else if (!runs.empty() && !info(g_[producer]).contributes)
                 known[v] = runs;
-            else if (const auto unknown =
-                         std::find_if(g_[producer].operands.begin(), g_[producer].operands.end(),
-                                      [&](ValueId o) { return !known.count(o); });
+            else if (const auto unknown = std::ranges::find_if(g_[producer].operands,
+                                                               [&](ValueId o) { return !known.count(o); });
                      unknown != g_[producer].operands.end())
                 open.push_back(*unknown);
             else {
@@ -370,8 +368,7 @@ void even_out(std::vector<int>& stage_of, const std::vector<double>& cost,
         begin[s] = b;
     }
     const auto score = [&] {
-        return std::pair(*std::max_element(rank.begin(), rank.end()),
-                         *std::max_element(stage.begin(), stage.end()));
+        return std::pair(*std::ranges::max_element(rank), *std::ranges::max_element(stage));
     };
     auto best = score();
     for (bool better = true; better;) {

@@ -71,13 +71,12 @@ private:
         std::vector<Reader> readers;
         for (std::size_t i = 0; i < count_; ++i) {
             const std::vector<ValueId>& operands = g_.ops[i].operands;
-            const auto times = std::count(operands.begin(), operands.end(), v);
+            const auto times = std::ranges::count(operands, v);
             if (times > 1 || (times == 1 && !info(g_.ops[i]).separable))
                 return {};
             if (times == 1)
                 readers.push_back(
-                    {i, static_cast<std::size_t>(std::find(operands.begin(), operands.end(), v) -
-                                                 operands.begin())});
+                    {i, static_cast<std::size_t>(std::ranges::find(operands, v) - operands.begin())});
         }
         if (readers.empty())
             return {};
@@ -118,7 +117,7 @@ private:
         const FactorRule rule = rule_of(g_, whole);
         const int factor = rule.operands[reader.operand][dim];
         const auto dim_of = [&](const FactorList& dims) -> std::optional<std::size_t> {
-            const auto at = std::find(dims.begin(), dims.end(), factor);
+            const auto at = std::ranges::find(dims, factor);
             if (at == dims.end())
                 return {};
             return static_cast<std::size_t>(at - dims.begin());
@@ -150,8 +149,8 @@ private:
         g_[result].sharding = g_[old].sharding;
         std::swap(g_[result].name, g_[old].name);
         for (Op& op : g_.ops)
-            std::replace(op.operands.begin(), op.operands.end(), old, result);
-        std::replace(g_.outputs.begin(), g_.outputs.end(), old, result);
+            std::ranges::replace(op.operands, old, result);
+        std::ranges::replace(g_.outputs, old, result);
         place_before(reader.op);
     }
 

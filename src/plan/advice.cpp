@@ -55,8 +55,7 @@ std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, con
     Sharding without = closed(sharding);
     for (DimSharding& dim : without.dims)
         std::erase_if(dim.axes, [&](const std::string& name) {
-            return std::any_of(axes.begin(), axes.end(),
-                               [&](const auto& axis) { return mesh.overlap(axis, name); });
+            return std::ranges::any_of(axes, [&](const auto& axis) { return mesh.overlap(axis, name); });
         });
     std::vector<std::vector<std::string>> added;
     for (const std::string& axis : axes)

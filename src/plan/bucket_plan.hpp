@@ -3,7 +3,6 @@
 #include "ir/graph.hpp"
 
 #include <compare>
-#include <string>
 #include <vector>
 
 namespace trivium {

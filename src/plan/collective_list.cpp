@@ -29,8 +29,7 @@ const Op* final_reader(const Graph& local, ValueId v, const std::vector<const Op
     const Op* op = reader[v.index()];
     // What the partitioner inserts into the graph of a file has no line.
     while (op && (info(*op).communicates || (op->line == 0 && !local.file.empty())) && !op->results.empty()) {
-        const auto at = static_cast<std::size_t>(std::find(op->operands.begin(), op->operands.end(), v) -
-                                                 op->operands.begin());
+        const auto at = static_cast<std::size_t>(std::ranges::find(op->operands, v) - op->operands.begin());
         v = op->results[std::min(at, op->results.size() - 1)];
         op = reader[v.index()];
     }

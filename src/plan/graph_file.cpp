@@ -29,9 +29,9 @@ void require_no_stage_axis(const Graph& graph)
                          "use another axis, or rename this one in the line `mesh` if it has no stages"});
     };
     const auto names_it = [&](const std::vector<DimSharding>& dims) {
-        return std::any_of(dims.begin(), dims.end(), [&](const DimSharding& dim) {
-            return std::any_of(dim.axes.begin(), dim.axes.end(),
-                               [&](const auto& axis) { return graph.mesh.overlap(axis, pipeline_axis); });
+        return std::ranges::any_of(dims, [&](const DimSharding& dim) {
+            return std::ranges::any_of(
+                dim.axes, [&](const auto& axis) { return graph.mesh.overlap(axis, pipeline_axis); });
         });
     };
     for (const Value& v : graph.values) {
@@ -63,8 +63,7 @@ Graph read_graph(std::string_view text, const std::string& file)
     verify(graph, local ? Level::local : Level::global);
     if (!local)
         require_no_stage_axis(graph);
-    const auto message =
-        std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
+    const auto message = std::ranges::find_if(graph.ops, [](const Op& op) { return info(op).communicates; });
     if (message != graph.ops.end() && !local)
         throw UserError({place_of(graph, *message),
                          "communicates, but the graph is not that of a single rank",

@@ -125,8 +125,7 @@ std::vector<PeakRow> peak_rows(const MemoryHistory& history, const Schedule& sch
     std::vector<PeakRow> sorted;
     for (const auto& [pattern, row] : rows)
         sorted.push_back(row);
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const PeakRow& a, const PeakRow& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(sorted, [](const PeakRow& a, const PeakRow& b) { return a.bytes > b.bytes; });
     return sorted;
 }
 

@@ -1,7 +1,5 @@
 #include "programs/compare.hpp"
 
-#include "base/check.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>

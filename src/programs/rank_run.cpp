@@ -26,8 +26,7 @@ ValueId updated_in_place(const Graph& graph, ValueId v)
     bool computed = false;
     while (const OpId producer = graph[v].producer) {
         const Op& op = graph[producer];
-        const auto result =
-            static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
+        const auto result = static_cast<std::size_t>(std::ranges::find(op.results, v) - op.results.begin());
         v = aliased_operand(op, result);
         computed = true;
         if (!v)
@@ -39,8 +38,7 @@ ValueId updated_in_place(const Graph& graph, ValueId v)
 /// Whether the op writes a parameter or a state.
 bool updates(const Graph& graph, const Op& op)
 {
-    return std::any_of(op.results.begin(), op.results.end(),
-                       [&](ValueId v) { return updated_in_place(graph, v).valid(); });
+    return std::ranges::any_of(op.results, [&](ValueId v) { return updated_in_place(graph, v).valid(); });
 }
 
 /// Executors fetch outputs once, before the first update.
@@ -143,7 +141,7 @@ private:
             if (found.back().kept || !graph_[v].producer)
                 continue;
             require_fetchable(graph_, v);
-            if (std::find(graph_.outputs.begin(), graph_.outputs.end(), v) == graph_.outputs.end())
+            if (std::ranges::find(graph_.outputs, v) == graph_.outputs.end())
                 graph_.outputs.push_back(v);
         }
         return found;

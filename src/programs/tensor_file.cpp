@@ -65,8 +65,7 @@ TensorBytes read_whole(const SafetensorsReader& reader, const Value& value)
     reader.read(entry, i64{0}, std::span(numbers));
     with_type(value.type.dtype, [&](auto t) {
         using T = decltype(t);
-        std::transform(numbers.begin(), numbers.end(), reinterpret_cast<T*>(bytes.data()),
-                       [](float x) { return T(x); });
+        std::ranges::transform(numbers, reinterpret_cast<T*>(bytes.data()), [](float x) { return T(x); });
     });
     return bytes;
 }

@@ -6,7 +6,6 @@
 #include "kernels/rope_table.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>

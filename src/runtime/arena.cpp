@@ -4,7 +4,6 @@
 #include "base/check.hpp"
 #include "base/host_memory.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>

@@ -60,8 +60,7 @@ k::RopeShape rope_shape(const Args& a)
     return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.in_row(0), a.out_row(0)};
 }
 
-/// The call of an op with storage type T. It contains copies of everything that it needs, so running it
-/// allocates nothing.
+/// The call of an op with storage type T.
 template <class T>
 Call bind_typed(const Binding& b)
 {
@@ -70,103 +69,63 @@ Call bind_typed(const Binding& b)
     switch (b.op->kind) {
     case OpKind::embedding: {
         const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), a.first_token()};
-        return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
-            k::embedding(e, s, t, ids, y);
-        };
+        return call_of(k::embedding<T>, s, a.in<T>(0), a.ids(1), a.out<T>(0));
     }
     case OpKind::embedding_grad: {
         const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], a.first_token()};
-        return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) {
-            k::embedding_grad(e, s, dy, ids, dt, o);
-        };
+        return call_of(k::embedding_grad<T>, s, a.in<T>(0), a.ids(1), a.out<A>(0), a.over());
     }
-    case OpKind::rms_norm: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), w = a.in<T>(1), y = a.out<T>(0), rstd = a.out<A>(1)](const k::Exec& e) {
-            k::rms_norm(e, s, x, w, y, rstd);
-        };
-    }
-    case OpKind::rms_norm_grad_x: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3),
-                dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x(e, s, dy, x, w, rstd, dx); };
-    }
-    case OpKind::rms_norm_grad_w: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), rstd = a.in<A>(2), dw = a.out<A>(0),
-                o = a.over()](const k::Exec& e) { k::rms_norm_grad_w(e, s, dy, x, rstd, dw, o); };
-    }
-    case OpKind::layer_norm: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), w = a.in<T>(1), c = a.in<T>(2), y = a.out<T>(0), mean = a.out<A>(1),
-                rstd = a.out<A>(2)](const k::Exec& e) { k::layer_norm(e, s, x, w, c, y, mean, rstd); };
-    }
-    case OpKind::layer_norm_grad_x: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4),
-                dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x(e, s, dy, x, w, mean, rstd, dx); };
-    }
-    case OpKind::layer_norm_grad_w: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), mean = a.in<A>(2), rstd = a.in<A>(3), dw = a.out<A>(0),
-                o = a.over()](const k::Exec& e) { k::layer_norm_grad_w(e, s, dy, x, mean, rstd, dw, o); };
-    }
-    case OpKind::add_rms_norm: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), n = a.out<T>(0), rstd = a.out<A>(1),
-                y = a.out<T>(2)](const k::Exec& e) { k::add_rms_norm(e, s, x, r, w, y, n, rstd); };
-    }
-    case OpKind::add_layer_norm: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), c = a.in<T>(3), n = a.out<T>(0),
-                mean = a.out<A>(1), rstd = a.out<A>(2),
-                y = a.out<T>(3)](const k::Exec& e) { k::add_layer_norm(e, s, x, r, w, c, y, n, mean, rstd); };
-    }
-    case OpKind::rms_norm_grad_x_add: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), r = a.in<T>(4),
-                dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x_add(e, s, dy, x, w, rstd, r, dx); };
-    }
-    case OpKind::layer_norm_grad_x_add: {
-        const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4),
-                r = a.in<T>(5), dx = a.out<T>(0)](const k::Exec& e) {
-            k::layer_norm_grad_x_add(e, s, dy, x, w, mean, rstd, r, dx);
-        };
-    }
+    case OpKind::rms_norm:
+        return call_of(k::rms_norm<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.out<T>(0), a.out<A>(1));
+    case OpKind::rms_norm_grad_x:
+        return call_of(k::rms_norm_grad_x<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       a.in<A>(3), a.out<T>(0));
+    case OpKind::rms_norm_grad_w:
+        return call_of(k::rms_norm_grad_w<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<A>(2),
+                       a.out<A>(0), a.over());
+    case OpKind::layer_norm:
+        return call_of(k::layer_norm<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2), a.out<T>(0),
+                       a.out<A>(1), a.out<A>(2));
+    case OpKind::layer_norm_grad_x:
+        return call_of(k::layer_norm_grad_x<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       a.in<A>(3), a.in<A>(4), a.out<T>(0));
+    case OpKind::layer_norm_grad_w:
+        return call_of(k::layer_norm_grad_w<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<A>(2),
+                       a.in<A>(3), a.out<A>(0), a.over());
+    case OpKind::add_rms_norm:
+        return call_of(k::add_rms_norm<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2), a.out<T>(2),
+                       a.out<T>(0), a.out<A>(1));
+    case OpKind::add_layer_norm:
+        return call_of(k::add_layer_norm<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2), a.in<T>(3),
+                       a.out<T>(3), a.out<T>(0), a.out<A>(1), a.out<A>(2));
+    case OpKind::rms_norm_grad_x_add:
+        return call_of(k::rms_norm_grad_x_add<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       a.in<A>(3), a.in<T>(4), a.out<T>(0));
+    case OpKind::layer_norm_grad_x_add:
+        return call_of(k::layer_norm_grad_x_add<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       a.in<A>(3), a.in<A>(4), a.in<T>(5), a.out<T>(0));
     case OpKind::rope:
-    case OpKind::rope_grad: {
-        const k::RopeShape s = rope_shape(a);
-        return [s, x = a.in<T>(0), pos = a.ids(1), table = a.in<A>(2), y = a.out<T>(0),
-                inverse = b.op->kind == OpKind::rope_grad](const k::Exec& e) {
-            k::rope(e, s, x, pos, table, inverse, y);
-        };
-    }
+    case OpKind::rope_grad:
+        return call_of(k::rope<T>, rope_shape(a), a.in<T>(0), a.ids(1), a.in<A>(2),
+                       b.op->kind == OpKind::rope_grad, a.out<T>(0));
     case OpKind::attention:
     case OpKind::attention_cached: {
-        const k::AttentionShape s = attention_shape(a, 0, false);
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
-        return
-            [s, q = a.in<T>(0), key = a.in<T>(1), v = a.in<T>(2), start, y = a.out<T>(0), lse = a.out<A>(1),
-             w = a.scratch()](const k::Exec& e) { k::attention(e, s, q, key, v, start, y, lse, w); };
+        return call_of(k::attention<T>, attention_shape(a, 0, false), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       start, a.out<T>(0), a.out<A>(1), a.scratch());
     }
     case OpKind::attention_grad: {
-        const k::AttentionShape s = attention_shape(a, 1, true);
         const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3), a.in<T>(4),
                                     a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
-        return [s, g, w = a.scratch()](const k::Exec& e) { k::attention_grad(e, s, g, w); };
+        return call_of(k::attention_grad<T>, attention_shape(a, 1, true), g, a.scratch());
     }
     case OpKind::cache_write: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), a.dim(1, 1), a.dim(0, 2) * a.dim(0, 3)};
-        return [s, cache = a.out<T>(0), x = a.in<T>(1), start = a.ids(2)](const k::Exec& e) {
-            k::cache_write(e, s, x, start, cache);
-        };
+        return call_of(k::cache_write<T>, s, a.in<T>(1), a.ids(2), a.out<T>(0));
     }
     case OpKind::select_row: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), 1, a.dim(0, 2)};
-        return [s, x = a.in<T>(0), row = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
-            k::select_row(e, s, x, row, y);
-        };
+        return call_of(k::select_row<T>, s, a.in<T>(0), a.ids(1), a.out<T>(0));
     }
     case OpKind::swiglu: {
         const i64 n = width_of(a, 0);
@@ -181,29 +140,19 @@ Call bind_typed(const Binding& b)
                 dg = rows_of(a.out<T>(0), a.out_row(0), n), du = rows_of(a.out<T>(1), a.out_row(1), n)](
                    const k::Exec& e) { k::swiglu_grad<T>(e, rows, n, dy, g, u, dg, du); };
     }
-    case OpKind::gelu:
-        return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::gelu(e, n, x, y); };
-    case OpKind::gelu_grad:
-        return [n = a.n(0), dy = a.in<T>(0), x = a.in<T>(1), dx = a.out<T>(0)](const k::Exec& e) {
-            k::gelu_grad(e, n, dy, x, dx);
-        };
-    case OpKind::add:
-        return [n = a.n(0), x = a.in<T>(0), y = a.in<T>(1), z = a.out<T>(0)](const k::Exec& e) {
-            k::add(e, n, x, y, z);
-        };
+    case OpKind::gelu: return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0));
+    case OpKind::gelu_grad: return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
+    case OpKind::add: return call_of(k::add<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::bias_add:
-        return [rows = a.n(0) / a.n(1), n = a.n(1), x = a.in<T>(0), c = a.in<T>(1),
-                y = a.out<T>(0)](const k::Exec& e) { k::bias_add(e, rows, n, x, c, y); };
+        return call_of(k::bias_add<T>, a.n(0) / a.n(1), a.n(1), a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::reduce_sum: {
         const i64 n = a.out_type(0).elements();
-        return [rows = a.n(0) / n, n, apart = a.in_row(0), x = a.in<T>(0), y = a.out<A>(0),
-                o = a.over()](const k::Exec& e) { k::column_sum(e, rows, n, x, y, o, apart); };
+        return call_of(k::column_sum<T>, a.n(0) / n, n, a.in<T>(0), a.out<A>(0), a.over(), a.in_row(0));
     }
     case OpKind::accumulate: {
-        const auto into = [&](auto to) -> Call {
-            return [n = a.n(0), x = a.in<T>(0), y = a.out<decltype(to)>(0), o = a.over()](const k::Exec& e) {
-                k::accumulate(e, n, y, x, o);
-            };
+        const auto into = [&](auto to) {
+            using To = decltype(to);
+            return call_of(k::accumulate<T, To>, a.n(0), a.out<To>(0), a.in<T>(0), a.over());
         };
         if constexpr (std::is_same_v<T, bf16>)
             if (a.out_type(0).dtype == DType::f64)
@@ -211,9 +160,9 @@ Call bind_typed(const Binding& b)
         return a.out_type(0).dtype == DType::bf16 ? into(bf16{}) : into(A{});
     }
     case OpKind::cast:
-        return with_type(a.out_type(0).dtype, [&](auto to) -> Call {
+        return with_type(a.out_type(0).dtype, [&](auto to) {
             using To = decltype(to);
-            return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
+            return call_of(k::cast<T, To>, a.n(0), a.in<T>(0), a.out<To>(0));
         });
     case OpKind::transfer: // both arenas are memory of what computes
     case OpKind::reshard:  // only in a graph that was never partitioned
@@ -221,21 +170,16 @@ Call bind_typed(const Binding& b)
             if (x != y)
                 k::cast(e, n, x, y);
         };
-    case OpKind::copy_into:
-        return [n = a.n(1), x = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
-    case OpKind::fill:
-        return [n = a.n(0), v = *a.attrs().value, y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
+    case OpKind::copy_into: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
+    case OpKind::fill: return call_of(k::fill<T>, a.n(0), *a.attrs().value, a.out<T>(0));
     case OpKind::xent_stats: {
         const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
-        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) {
-            k::xent_stats(e, s, x, t, lse, picked);
-        };
+        return call_of(k::xent_stats<T>, s, a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));
     }
     case OpKind::xent_stats_grad: {
         const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
-        return
-            [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4),
-             dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
+        return call_of(k::xent_stats_grad<T>, s, a.in<T>(0), a.ids(1), a.in<A>(2), a.in<A>(3), a.in<A>(4),
+                       a.out<T>(0));
     }
     default: break;
     }
@@ -250,15 +194,10 @@ Call bind_real(const Binding& b)
     const Args a{b};
     switch (b.op->kind) {
     case OpKind::token_loss:
-        return [n = a.n(0), lse = a.in<R>(0), picked = a.in<R>(1), t = a.ids(2),
-                y = a.out<R>(0)](const k::Exec& e) { k::token_loss(e, n, lse, picked, t, y); };
+        return call_of(k::token_loss<R>, a.n(0), a.in<R>(0), a.in<R>(1), a.ids(2), a.out<R>(0));
     case OpKind::token_loss_grad:
-        return [n = a.n(0), dy = a.in<R>(0), t = a.ids(1), dl = a.out<R>(0),
-                dp = a.out<R>(1)](const k::Exec& e) { k::token_loss_grad(e, n, dy, t, dl, dp); };
-    case OpKind::sum:
-        return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
-            k::sum_into(e, n, x, y, o);
-        };
+        return call_of(k::token_loss_grad<R>, a.n(0), a.in<R>(0), a.ids(1), a.out<R>(0), a.out<R>(1));
+    case OpKind::sum: return call_of(k::sum_into<R>, a.n(0), a.in<R>(0), a.out<double>(0), a.over());
     default: return {};
     }
 }
@@ -300,10 +239,7 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::matmul_bias_gelu:
     case OpKind::matmul_gelu_grad:
     case OpKind::matmul_add: return bind_product(b);
-    case OpKind::count_valid:
-        return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
-            k::count_valid(e, n, t, y, o);
-        };
+    case OpKind::count_valid: return call_of(k::count_valid, a.n(0), a.ids(0), a.out<double>(0), a.over());
     case OpKind::convolution:
     case OpKind::convolution_grad_x:
     case OpKind::convolution_grad_w: return bind_convolution(b);

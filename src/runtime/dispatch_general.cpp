@@ -8,8 +8,6 @@
 #include "kernels/general/reduction.hpp"
 #include "runtime/general_shapes.hpp"
 
-#include <algorithm>
-
 namespace trivium {
 
 namespace k = kernels;
@@ -89,9 +87,7 @@ k::Lines lines_along(const Shape& shape, i64 dim)
 template <class T>
 Call copies(const Args& a, const k::IndexMap& map, double value = 0)
 {
-    return [map, value, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-        k::index_copy(e, map, value, x, y);
-    };
+    return call_of(k::index_copy<T>, map, value, a.in<T>(0), a.out<T>(0));
 }
 
 template <class T>
@@ -100,14 +96,11 @@ Call bind_pointwise(const Args& a)
     const OpKind kind = a.b.op->kind;
     const i64 n = a.b.op->operands.empty() ? 0 : a.n(0);
     if (const auto op = unary_of(kind))
-        return [op = *op, n, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::unary(e, op, n, x, y); };
+        return call_of(k::unary<T>, *op, n, a.in<T>(0), a.out<T>(0));
     if (const auto op = binary_of(kind))
-        return [op = *op, n, x = a.in<T>(0), z = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) {
-            k::binary(e, op, n, x, z, y);
-        };
+        return call_of(k::binary<T>, *op, n, a.in<T>(0), a.in<T>(1), a.out<T>(0));
     if (kind == OpKind::compare)
-        return [direction = direction_of(a), n, x = a.in<T>(0), z = a.in<T>(1),
-                y = a.out<std::int32_t>(0)](const k::Exec& e) { k::compare(e, direction, n, x, z, y); };
+        return call_of(k::compare<T>, direction_of(a), n, a.in<T>(0), a.in<T>(1), a.out<std::int32_t>(0));
     return {};
 }
 
@@ -145,9 +138,7 @@ Call bind_reduce(const Args& a)
     put(s.extents, a.in_shape(0));
     for (const i64 d : a.list(Attr::dims))
         s.reduced[d] = true;
-    return [s, how = combine_of(a), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-        k::reduce(e, s, how, x, y);
-    };
+    return call_of(k::reduce<T, T>, s, combine_of(a), a.in<T>(0), a.out<T>(0));
 }
 
 /// The order first, in the scratch; then every operand in this order.
@@ -160,11 +151,9 @@ Call bind_sort(const Args& a)
     auto* const order = static_cast<std::int32_t*>(a.scratch().data);
     std::vector<Call> takes;
     for (int i = 0; i < static_cast<int>(a.b.op->operands.size()); ++i)
-        takes.push_back(with_tensor_type(a.in_type(i).dtype, [&](auto t) -> Call {
+        takes.push_back(with_tensor_type(a.in_type(i).dtype, [&](auto t) {
             using U = decltype(t);
-            return [lines, order, x = a.in<U>(i), y = a.out<U>(i)](const k::Exec& e) {
-                k::take_along(e, lines, x, order, y);
-            };
+            return call_of(k::take_along<U>, lines, a.in<U>(i), order, a.out<U>(i));
         }));
     return [lines, order, takes, descending = a.number_or(Attr::descending, 0) != 0,
             keys = a.in<T>(0)](const k::Exec& e) {
@@ -209,28 +198,21 @@ Call bind_slice(const Args& a)
     if (in.empty())
         return copies<T>(a, k::IndexMap{});
     const RowCopy c(in, cut[0], a.list(Attr::start)[cut[0]], out[cut[0]]);
-    return [c, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-        k::copy_rows(e, c.rows, c.part, x + c.offset, c.whole, y, c.part);
-    };
+    return call_of(k::copy_rows<T>, c.rows, c.part, a.in<T>(0) + c.offset, c.whole, a.out<T>(0), c.part);
 }
 
 template <class T>
 Call bind_general_op(const Args& a)
 {
     switch (a.b.op->kind) {
-    case OpKind::select:
-        return [n = a.n(0), p = a.ids(0), x = a.in<T>(1), z = a.in<T>(2), y = a.out<T>(0)](const k::Exec& e) {
-            k::select(e, n, p, x, z, y);
-        };
+    case OpKind::select: return call_of(k::select<T>, a.n(0), a.ids(0), a.in<T>(1), a.in<T>(2), a.out<T>(0));
     case OpKind::constant:
-        return [n = a.out_type(0).elements(), value = *a.attrs().value, y = a.out<T>(0)](const k::Exec& e) {
-            k::splat(e, n, value, y);
-        };
+        return call_of(k::splat<T>, a.out_type(0).elements(), *a.attrs().value, a.out<T>(0));
     case OpKind::iota: {
         const i64 dim = a.list(Attr::dims)[0];
         const k::Lines s = lines_along(a.out_shape(0), dim);
         const i64 first = a.find(Attr::begin) ? a.list(Attr::begin)[static_cast<std::size_t>(dim)] : 0;
-        return [s, first, y = a.out<T>(0)](const k::Exec& e) { k::iota(e, s.outer, s.n, s.inner, first, y); };
+        return call_of(k::iota<T>, s.outer, s.n, s.inner, first, a.out<T>(0));
     }
     case OpKind::reduce: return bind_reduce<T>(a);
     case OpKind::broadcast:
@@ -253,13 +235,11 @@ Call bind_general_op(const Args& a)
     case OpKind::reverse: return copies<T>(a, k::reverse_map(a.in_shape(0), a.list(Attr::dims)));
     case OpKind::sort: return bind_sort<T>(a);
     case OpKind::top_k:
-        return
-            [rows = a.rows(0), n = a.last(0), count = a.list(Attr::count)[0], x = a.in<T>(0), y = a.out<T>(0),
-             i = a.out<std::int32_t>(1)](const k::Exec& e) { k::top_k(e, rows, n, count, 0, x, y, i); };
+        return call_of(k::top_k<T>, a.rows(0), a.last(0), a.list(Attr::count)[0], i64{0}, a.in<T>(0),
+                       a.out<T>(0), a.out<std::int32_t>(1));
     case OpKind::cumsum:
-        return [s = lines_along(a.in_shape(0), a.list(Attr::dims)[0]),
-                backwards = a.number_or(Attr::backwards, 0) != 0, x = a.in<T>(0),
-                y = a.out<T>(0)](const k::Exec& e) { k::cumsum(e, s, backwards, x, y); };
+        return call_of(k::cumsum<T>, lines_along(a.in_shape(0), a.list(Attr::dims)[0]),
+                       a.number_or(Attr::backwards, 0) != 0, a.in<T>(0), a.out<T>(0));
     default: return bind_pointwise<T>(a);
     }
 }
@@ -294,25 +274,22 @@ Call bind_integers(const Binding& binding)
                 k::copy_rows(e, 1, n, x, n, y, n);
         };
     };
-    const auto sum = [&](const std::int32_t* z) -> Call {
-        return [n = a.n(0), x = a.ids(0), z, y = a.out<std::int32_t>(0)](const k::Exec& e) {
-            k::binary(e, k::Binary::add, n, x, z, y);
-        };
+    const auto sum = [&](const std::int32_t* z) {
+        return call_of(k::binary<std::int32_t>, k::Binary::add, a.n(0), a.ids(0), z, a.out<std::int32_t>(0));
     };
     switch (binding.op->kind) {
     case OpKind::cast:
         return with_tensor_type(in, [&](auto from) {
-            return with_tensor_type(out, [&](auto to) -> Call {
-                return [n = a.n(0), x = a.in<decltype(from)>(0),
-                        y = a.out<decltype(to)>(0)](const k::Exec& e) { k::convert(e, n, x, y); };
+            return with_tensor_type(out, [&](auto to) {
+                using From = decltype(from);
+                using To = decltype(to);
+                return call_of(k::convert<From, To>, a.n(0), a.in<From>(0), a.out<To>(0));
             });
         });
     case OpKind::add: return sum(a.ids(1));
     case OpKind::accumulate: return a.over() ? copy(0) : sum(a.out<std::int32_t>(0));
     case OpKind::fill:
-        return [n = a.n(0), v = *a.attrs().value, y = a.out<std::int32_t>(0)](const k::Exec& e) {
-            k::splat(e, n, v, y);
-        };
+        return call_of(k::splat<std::int32_t>, a.n(0), *a.attrs().value, a.out<std::int32_t>(0));
     case OpKind::transfer:
     case OpKind::reshard: return copy(0);
     case OpKind::copy_into: return copy(1);

@@ -15,11 +15,9 @@
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key =
-        std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8, i64, i64>;
-    std::map<Key, std::unique_ptr<kernels::Product>> made;
-    std::map<std::vector<i64>, std::unique_ptr<kernels::Convolution>>
-        convolutions; ///< by all numbers of the shape
+    std::map<kernels::ProductShape, std::unique_ptr<kernels::Product>> made;
+    using Key = std::tuple<kernels::ConvKind, kernels::ConvShape, DType, Bytes>; ///< with the scratch
+    std::map<Key, std::unique_ptr<kernels::Convolution>> convolutions;
 };
 
 namespace {
@@ -92,9 +90,9 @@ Call bind_einsum(const Binding& binding, const FactorRule& rule)
     const kernels::EinsumShape s = einsum_shape(rule);
     return with_tensor_type(in, [&](auto from) {
         using T = decltype(from);
-        const auto into = [&](auto to) -> Call {
-            return [s, x = a.in<T>(0), y = a.in<T>(1), z = a.out<decltype(to)>(0), overwrite = a.over()](
-                       const kernels::Exec& e) { kernels::einsum(e, s, x, y, z, overwrite); };
+        const auto into = [&](auto to) {
+            using To = decltype(to);
+            return call_of(kernels::einsum<T, To>, s, a.in<T>(0), a.in<T>(1), a.out<To>(0), a.over());
         };
         return out == in ? into(T{}) : into(kernels::Acc<T>{});
     });
@@ -114,21 +112,8 @@ kernels::ConvShape convolution_shape(const Args& a, const Shape& x, const Shape&
     put(s.in, x, 2);
     put(s.k, w, 2);
     put(s.out, y, 2);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-        s.stride[d] = dims[d].stride;
-        s.low[d] = dims[d].low;
-        s.dilation[d] = dims[d].dilation;
-        s.base[d] = dims[d].base;
-    }
+    put_windows(s, dims);
     return s;
-}
-
-std::vector<i64> numbers_of(const kernels::ConvShape& s)
-{
-    std::vector<i64> numbers = {s.spatial, s.b, s.c, s.o, s.groups};
-    for (const auto* list : {&s.in, &s.k, &s.out, &s.stride, &s.low, &s.dilation, &s.base})
-        numbers.insert(numbers.end(), std::begin(*list), std::end(*list));
-    return numbers;
 }
 
 } // namespace
@@ -146,40 +131,32 @@ Call Dispatch::bind_product(const Binding& binding)
     if (!library)
         return bind_einsum(binding, rule);
     const ProductForm& form = *library;
-    const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
-    const kernels::Epilogue epilogue = epilogue_of(op.kind);
     const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
-    const Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
-    const i64 row_a = Args{binding}.in_row(form.swapped ? 1 : 0),
-              row_b = Args{binding}.in_row(form.swapped ? 0 : 1);
-    std::unique_ptr<kernels::Product>& product =
-        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue,
-                         fp8_a, fp8_b, row_a, row_b}];
-    if (!product) {
-        kernels::ProductShape shape;
-        shape.m = form.m;
-        shape.n = form.n;
-        shape.k = form.k;
-        shape.transpose_a = form.trans_a;
-        shape.transpose_b = form.trans_b;
-        shape.in = in;
-        shape.out = out;
-        shape.batch = form.batch;
-        shape.stride_a = form.m * form.k;
-        shape.stride_b = form.k * form.n;
-        shape.stride_c = form.m * form.n;
-        shape.row_a = row_a;
-        shape.row_b = row_b;
-        shape.epilogue = epilogue;
-        shape.fp8_a = fp8_a;
-        shape.fp8_b = fp8_b;
+    const int first = form.swapped ? 1 : 0, second = 1 - first;
+    const kernels::ProductShape shape{.m = form.m,
+                                      .n = form.n,
+                                      .k = form.k,
+                                      .transpose_a = form.trans_a,
+                                      .transpose_b = form.trans_b,
+                                      .in = graph[op.operands[0]].type.dtype,
+                                      .out = graph[op.results[0]].type.dtype,
+                                      .batch = form.batch,
+                                      .stride_a = form.m * form.k,
+                                      .stride_b = form.k * form.n,
+                                      .stride_c = form.m * form.n,
+                                      .row_a = Args{binding}.in_row(first),
+                                      .row_b = Args{binding}.in_row(second),
+                                      .epilogue = epilogue_of(op.kind),
+                                      .fp8_a = formats[first],
+                                      .fp8_b = formats[second]};
+    std::unique_ptr<kernels::Product>& product = products_->made[shape];
+    if (!product)
         product = std::make_unique<kernels::Product>(shape, threads_, binding.scratch.size);
-    }
     TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " needs ", product->scratch_bytes(),
               " bytes of scratch; the machine file allows ", binding.scratch.size);
-    const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
+    const void *a = binding.operands[first], *b = binding.operands[second];
     return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
-            scratch = binding.scratch, more = epilogue_operands(binding, epilogue)](
+            scratch = binding.scratch, more = epilogue_operands(binding, shape.epilogue)](
                const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
 }
 
@@ -199,17 +176,14 @@ Call Dispatch::bind_convolution(const Binding& binding)
     const DType type = a.in_type(0).dtype;
     TRV_CHECK(a.in_type(1).dtype == type && a.out_type(0).dtype == type, "a convolution of ", a.in_type(0),
               " with ", a.in_type(1));
-    std::vector<i64> key = numbers_of(shape);
-    key.insert(key.end(), {static_cast<i64>(kind), static_cast<i64>(type), binding.scratch.size});
-    std::unique_ptr<kernels::Convolution>& made = products_->convolutions[key];
+    std::unique_ptr<kernels::Convolution>& made =
+        products_->convolutions[{kind, shape, type, binding.scratch.size}];
     if (!made)
         made = std::make_unique<kernels::Convolution>(kind, shape, type, threads_, binding.scratch.size);
     const void *x = binding.operands[0], *y = binding.operands[1];
     void* const z = binding.results[0];
     if (made->scratch_bytes() > binding.scratch.size)
-        return [kind, shape, type, x, y, z](const kernels::Exec& e) {
-            kernels::plain_convolution(e, kind, shape, type, x, y, z);
-        };
+        return call_of(kernels::plain_convolution, kind, shape, type, x, y, z);
     return [ready = made.get(), x, y, z, scratch = binding.scratch](const kernels::Exec& e) {
         ready->run(e, x, y, z, scratch);
     };

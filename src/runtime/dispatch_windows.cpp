@@ -22,20 +22,8 @@ k::PoolShape pool_shape(const Args& a, const Shape& in, const Shape& out)
     put(s.in, in);
     put(s.out, out);
     put(s.window, window);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-        s.stride[d] = dims[d].stride;
-        s.low[d] = dims[d].low;
-        s.dilation[d] = dims[d].dilation;
-        s.base[d] = dims[d].base;
-    }
+    put_windows(s, dims);
     return s;
-}
-
-template <class T>
-Call bind_pool(const Args& a)
-{
-    return [s = pool_shape(a, a.in_shape(0), a.out_shape(0)), how = combine_of(a), x = a.in<T>(0),
-            y = a.out<T>(0)](const k::Exec& e) { k::pool(e, s, how, x, y); };
 }
 
 /// Operands dy, x. `begin` has the places of dy, x and the result in the whole tensors.
@@ -62,9 +50,8 @@ Call bind_pool_grad(const Args& a)
     const k::Combine how = combine_of(a);
     TRV_CHECK(how == k::Combine::max || how == k::Combine::min,
               "the gradient of a sum or product over windows");
-    return [s, which = how == k::Combine::max ? k::Extremum::max : k::Extremum::min, dy = a.in<T>(0),
-            x = a.in<T>(1),
-            dx = a.out<T>(0)](const k::Exec& e) { k::pool_extremum_grad(e, s, which, dy, x, dx); };
+    return call_of(k::pool_extremum_grad<T>, s, how == k::Combine::max ? k::Extremum::max : k::Extremum::min,
+                   a.in<T>(0), a.in<T>(1), a.out<T>(0));
 }
 
 /// Where a rank's parts of the tensor and of the slice lie in the whole ones.
@@ -144,35 +131,25 @@ k::GatherShape gather_shape(const Args& a, const Shape& slices)
 }
 
 template <class T>
-Call bind_gather(const Args& a)
-{
-    return [s = gather_shape(a, a.out_shape(0)), x = a.in<T>(0), i = a.ids(1),
-            y = a.out<T>(0)](const k::Exec& e) { k::gather(e, s, x, i, y); };
-}
-
-template <class T>
-Call bind_scatter(const Args& a)
-{
-    const k::Combine how = a.attrs().combine ? combine_of(a) : k::Combine::set;
-    return [s = gather_shape(a, a.in_shape(2)), how, from_operand = !a.attrs().value, x = a.in<T>(0),
-            i = a.ids(1), u = a.in<T>(2),
-            y = a.out<T>(0)](const k::Exec& e) { k::scatter(e, s, how, from_operand, x, i, u, y); };
-}
-
-template <class T>
 Call bind_window_op(const Args& a)
 {
     switch (a.b.op->kind) {
-    case OpKind::pool: return bind_pool<T>(a);
+    case OpKind::pool:
+        return call_of(k::pool<T>, pool_shape(a, a.in_shape(0), a.out_shape(0)), combine_of(a), a.in<T>(0),
+                       a.out<T>(0));
     case OpKind::pool_grad: return bind_pool_grad<T>(a);
     case OpKind::dynamic_slice:
-        return [s = slice_shape(a, a.out_shape(0)), starts = starts_from(a, 1), x = a.in<T>(0),
-                y = a.out<T>(0)](const k::Exec& e) { k::dynamic_slice(e, s, x, starts, y); };
+        return call_of(k::dynamic_slice<T>, slice_shape(a, a.out_shape(0)), a.in<T>(0), starts_from(a, 1),
+                       a.out<T>(0));
     case OpKind::dynamic_update_slice:
-        return [s = slice_shape(a, a.in_shape(1)), starts = starts_from(a, 2), x = a.in<T>(0), u = a.in<T>(1),
-                y = a.out<T>(0)](const k::Exec& e) { k::dynamic_update_slice(e, s, x, u, starts, y); };
-    case OpKind::gather: return bind_gather<T>(a);
-    case OpKind::scatter: return bind_scatter<T>(a);
+        return call_of(k::dynamic_update_slice<T>, slice_shape(a, a.in_shape(1)), a.in<T>(0), a.in<T>(1),
+                       starts_from(a, 2), a.out<T>(0));
+    case OpKind::gather:
+        return call_of(k::gather<T>, gather_shape(a, a.out_shape(0)), a.in<T>(0), a.ids(1), a.out<T>(0));
+    case OpKind::scatter:
+        return call_of(k::scatter<T>, gather_shape(a, a.in_shape(2)),
+                       a.attrs().combine ? combine_of(a) : k::Combine::set, !a.attrs().value, a.in<T>(0),
+                       a.ids(1), a.in<T>(2), a.out<T>(0));
     default: return {};
     }
 }

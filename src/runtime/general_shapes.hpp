@@ -23,6 +23,18 @@ void put(i64 (&to)[n], const std::vector<i64>& from, std::size_t begin = 0)
     std::copy(from.begin() + static_cast<std::ptrdiff_t>(begin), from.end(), to);
 }
 
+/// How windows move over each dimension, for a shape of windows or of a convolution.
+template <class WindowShape, class Dims>
+void put_windows(WindowShape& to, const Dims& dims)
+{
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+        to.stride[d] = dims[d].stride;
+        to.low[d] = dims[d].low;
+        to.dilation[d] = dims[d].dilation;
+        to.base[d] = dims[d].base;
+    }
+}
+
 /// By default sum. Throws InternalError for lse.
 inline kernels::Combine combine_of(const Args& a)
 {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace trivium {
 
@@ -155,8 +154,8 @@ private:
                 std::memset(bound_.at(id) + b.bytes, Guard::zone, static_cast<std::size_t>(config_.red_zone));
             guard_->live[id.index()] = true;
         };
-        std::for_each(step.operands.begin(), step.operands.end(), guard);
-        std::for_each(step.results.begin(), step.results.end(), guard);
+        std::ranges::for_each(step.operands, guard);
+        std::ranges::for_each(step.results, guard);
         if (step.scratch)
             guard(step.scratch);
     }
@@ -181,11 +180,10 @@ private:
             // A buffer that a transfer still uses dies with the transfer.
             const auto uses = [&](std::size_t move) {
                 const Step& step = schedule_.steps[move];
-                return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
-                       std::find(step.results.begin(), step.results.end(), id) != step.results.end();
+                return std::ranges::find(step.operands, id) != step.operands.end() ||
+                       std::ranges::find(step.results, id) != step.results.end();
             };
-            if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses);
-                move != under_way_.end()) {
+            if (const auto move = std::ranges::find_if(under_way_, uses); move != under_way_.end()) {
                 guard_->late.emplace_back(*move, id);
                 continue;
             }
@@ -207,7 +205,7 @@ private:
     /// one.
     std::size_t first_of_queue(std::size_t i) const
     {
-        return *std::find_if(under_way_.begin(), under_way_.end(), [&](std::size_t other) {
+        return *std::ranges::find_if(under_way_, [&](std::size_t other) {
             return schedule_.steps[other].queue == schedule_.steps[i].queue;
         });
     }
@@ -232,7 +230,7 @@ private:
 
     void finish_move(std::size_t i)
     {
-        if (std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end())
+        if (std::ranges::find(under_way_, i) != under_way_.end())
             communicate([&] { wait_for(i); });
     }
 
@@ -240,9 +238,7 @@ private:
     void wait_for(std::size_t i)
     {
         // A peer may wait for another transfer of this rank before it continues this one.
-        const auto under_way = [&] {
-            return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end();
-        };
+        const auto under_way = [&] { return std::ranges::find(under_way_, i) != under_way_.end(); };
         Activity::of_process().at(static_cast<i64>(i));
         PatientWait patience;
         for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())

@@ -61,4 +61,11 @@ struct Args {
     i64 number_or(Attr attr, i64 otherwise) const { return find(attr) ? find(attr)->at(0) : otherwise; }
 };
 
+/// The call of a kernel. It contains copies of the arguments, so running it allocates nothing.
+template <class Kernel, class... Arguments>
+Call call_of(Kernel kernel, Arguments... arguments)
+{
+    return [=](const kernels::Exec& exec) { kernel(exec, arguments...); };
+}
+
 } // namespace trivium

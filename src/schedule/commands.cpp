@@ -43,10 +43,8 @@ private:
         const auto goes_along = [&](std::size_t next) {
             const Step& other = schedule_.steps[next];
             return other.kind == StepKind::op && other.queue == step.queue &&
-                   joins_(StepId(first), StepId(next)) &&
-                   std::all_of(other.waits.begin(), other.waits.end(), [&](StepId wait) {
-                       return wait.index() < begin ||
-                              std::find(step.waits.begin(), step.waits.end(), wait) != step.waits.end();
+                   joins_(StepId(first), StepId(next)) && std::ranges::all_of(other.waits, [&](StepId wait) {
+                       return wait.index() < begin || std::ranges::find(step.waits, wait) != step.waits.end();
                    });
         };
         std::size_t next = first + 1;

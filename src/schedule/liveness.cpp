@@ -24,8 +24,8 @@ std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representati
         }
         std::vector<StepId>& last = use.back().last;
         const int queue = schedule.steps[step.index()].queue;
-        const auto same = std::find_if(last.begin(), last.end(),
-                                       [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
+        const auto same =
+            std::ranges::find_if(last, [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
         if (same != last.end())
             *same = step;
         else
@@ -98,7 +98,7 @@ Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
         events.push_back({begin, phase, i, false});
         events.push_back({end[i], 1, i, true});
     }
-    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    std::ranges::sort(events, [](const Event& a, const Event& b) {
         return std::array{a.position, static_cast<std::size_t>(a.phase), a.step,
                           static_cast<std::size_t>(a.ends)} <
                std::array{b.position, static_cast<std::size_t>(b.phase), b.step,
@@ -129,10 +129,9 @@ Occupancy occupancy(const Schedule& schedule, const std::vector<Intervals>& uses
             continue;
         for (const Interval& interval : uses[b]) {
             const std::vector<Execution::Span>& steps = execution.steps;
-            const StepId last =
-                *std::max_element(interval.last.begin(), interval.last.end(), [&](StepId x, StepId y) {
-                    return steps[x.index()].end < steps[y.index()].end;
-                });
+            const StepId last = *std::ranges::max_element(interval.last, [&](StepId x, StepId y) {
+                return steps[x.index()].end < steps[y.index()].end;
+            });
             const Alive alive{BufferId(b), steps[interval.first.index()].begin, steps[last.index()].end,
                               interval.first, last};
             change[alive.begin] += schedule.buffers[b].bytes;
@@ -141,7 +140,7 @@ Occupancy occupancy(const Schedule& schedule, const std::vector<Intervals>& uses
         }
     }
     std::partial_sum(change.begin(), change.end(), change.begin());
-    const auto top = std::max_element(change.begin(), change.end());
+    const auto top = std::ranges::max_element(change);
     made.execution = std::move(execution);
     made.peak = static_cast<std::size_t>(top - change.begin());
     made.bytes = *top;

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <numeric>
 
 namespace trivium {
 

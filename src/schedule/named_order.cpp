@@ -1,6 +1,5 @@
 #include "schedule/named_order.hpp"
 
-#include "base/check.hpp"
 #include "schedule/play.hpp"
 
 #include <algorithm>

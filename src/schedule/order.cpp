@@ -22,9 +22,8 @@ std::string to_text(const Task& task) { return str(task.stage, name_of(task.work
 
 bool PipelineOrder::is_split() const
 {
-    return std::any_of(ranks.begin(), ranks.end(), [](const RankOrder& rank) {
-        return std::any_of(rank.begin(), rank.end(),
-                           [](const Task& task) { return task.work == Work::weight_gradient; });
+    return std::ranges::any_of(ranks, [](const RankOrder& rank) {
+        return std::ranges::any_of(rank, [](const Task& task) { return task.work == Work::weight_gradient; });
     });
 }
 
@@ -33,8 +32,8 @@ std::vector<i64> head_tasks(const PipelineOrder& order)
     std::vector<i64> heads;
     std::map<std::pair<i64, i64>, i64> place; // of a forward task, by stage and microbatch
     for (const RankOrder& tasks : order.ranks) {
-        const auto first = std::find_if(tasks.begin(), tasks.end(),
-                                        [](const Task& task) { return task.work != Work::forward; });
+        const auto first =
+            std::ranges::find_if(tasks, [](const Task& task) { return task.work != Work::forward; });
         heads.push_back(first - tasks.begin());
         for (std::size_t i = 0; i < tasks.size(); ++i)
             if (tasks[i].work == Work::forward)

@@ -47,8 +47,7 @@ private:
     {
         std::vector<std::size_t> order(keys.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
+        std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
         return order;
     }
 
@@ -74,7 +73,7 @@ private:
         at.resize(bytes_.size(), 0);
         const auto lower = [&](std::size_t a, std::size_t b) { return at[a] < at[b]; };
         placed_.assign(attempt.order.begin(), attempt.order.begin() + static_cast<std::ptrdiff_t>(from));
-        std::stable_sort(placed_.begin(), placed_.end(), lower);
+        std::ranges::stable_sort(placed_, lower);
         work_ += static_cast<double>(attempt.order.size() - from) * static_cast<double>(attempt.order.size());
         for (std::size_t k = from; k < attempt.order.size(); ++k) {
             const std::size_t i = attempt.order[k];
@@ -82,7 +81,7 @@ private:
             attempt.packing.end = at[i] + bytes_[i];
             if (attempt.packing.end > most)
                 return;
-            placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), i, lower), i);
+            placed_.insert(std::ranges::upper_bound(placed_, i, lower), i);
         }
         attempt.packing.end = 0;
         for (std::size_t i = 0; i < at.size(); ++i)

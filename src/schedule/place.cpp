@@ -173,8 +173,7 @@ void place_communication(const Graph& graph, const BufferSlots& buffers, bool re
     };
     std::vector<std::size_t> order(unrolled.items.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
     std::vector<Item> items;
     items.reserve(order.size());
     for (const std::size_t i : order)

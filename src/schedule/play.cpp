@@ -272,14 +272,11 @@ public:
         }
         return best;
     }
-    void has_begun(std::size_t, const Task& task) override
-    {
-        ++std::find(next_.begin(), next_.end(), task)->microbatch;
-    }
+    void has_begun(std::size_t, const Task& task) override { ++std::ranges::find(next_, task)->microbatch; }
     bool is_done() const override
     {
-        return std::all_of(next_.begin(), next_.end(),
-                           [&](const Task& task) { return task.microbatch == shape_.microbatches; });
+        return std::ranges::all_of(next_,
+                                   [&](const Task& task) { return task.microbatch == shape_.microbatches; });
     }
 
 private:

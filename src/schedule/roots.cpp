@@ -75,7 +75,7 @@ private:
         const Op& op = g_[by];
         ValueId whole;
         for (std::size_t p = 0; p < joined.parts.size(); ++p) {
-            const auto result = std::find(op.results.begin(), op.results.end(), joined.parts[p]);
+            const auto result = std::ranges::find(op.results, joined.parts[p]);
             if (result == op.results.end())
                 return {};
             bool found = false;
@@ -86,8 +86,7 @@ private:
                     g_[source].kind != OpKind::split_columns || !dies(by.index(), v, joined.parts[p]))
                     continue;
                 const Columns divided = columns_of(g_, g_[source]);
-                const auto part =
-                    std::find(divided.parts.begin(), divided.parts.end(), v) - divided.parts.begin();
+                const auto part = std::ranges::find(divided.parts, v) - divided.parts.begin();
                 found = divided.parts.size() == joined.parts.size() && divided.width == joined.width &&
                         divided.first[static_cast<std::size_t>(part)] == joined.first[p] &&
                         (p == 0 || divided.whole == whole);
@@ -110,9 +109,9 @@ private:
     bool accept_columns(ValueId v, i64 rows) const
     {
         const Op& op = g_[g_[v].producer];
-        const auto at = std::find(op.results.begin(), op.results.end(), v) - op.results.begin();
+        const auto at = std::ranges::find(op.results, v) - op.results.begin();
         return writes_columns(g_, op, static_cast<std::size_t>(at), rows) &&
-               std::all_of(readers_[v.index()].begin(), readers_[v.index()].end(), [&](const Read& read) {
+               std::ranges::all_of(readers_[v.index()], [&](const Read& read) {
                    return reads_columns(g_, g_.ops[read.op], read.operand, rows);
                });
     }

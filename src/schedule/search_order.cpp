@@ -1,6 +1,5 @@
 #include "schedule/search_order.hpp"
 
-#include "base/check.hpp"
 #include "base/rng.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
@@ -14,8 +13,8 @@ namespace {
 
 bool fits(const Playback& played, double most)
 {
-    return most <= 0 || std::all_of(played.peak.begin(), played.peak.end(),
-                                    [&](double peak) { return peak <= most * (1 + 1e-12); });
+    return most <= 0 ||
+           std::ranges::all_of(played.peak, [&](double peak) { return peak <= most * (1 + 1e-12); });
 }
 
 class Search {
@@ -54,8 +53,8 @@ public:
     /// The best orders so far, best first.
     std::vector<FoundOrder> shortest(std::size_t count)
     {
-        std::stable_sort(found_.begin(), found_.end(),
-                         [](const FoundOrder& a, const FoundOrder& b) { return a.length < b.length; });
+        std::ranges::stable_sort(
+            found_, [](const FoundOrder& a, const FoundOrder& b) { return a.length < b.length; });
         return {found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(std::min(count, found_.size()))};
     }
 

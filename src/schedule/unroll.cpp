@@ -77,8 +77,7 @@ private:
         for (std::size_t i = graph_.ops.size(); i-- > 0;) {
             const Op& op = graph_.ops[i];
             const auto in = [&](const std::vector<bool>& set) {
-                return std::any_of(op.results.begin(), op.results.end(),
-                                   [&](ValueId v) { return set[v.index()]; });
+                return std::ranges::any_of(op.results, [&](ValueId v) { return set[v.index()]; });
             };
             const bool decides = i < late.size() && in(outputs) && !in(others);
             if (decides)
@@ -165,7 +164,7 @@ private:
     bool waits_for_gather(const Op& op) const
     {
         return op.kind == OpKind::pack_columns && !decides_early(graph_) &&
-               std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+               std::ranges::any_of(op.operands, [&](ValueId v) {
                    const OpId producer = graph_[v].producer;
                    return producer && info(graph_[producer]).communicates;
                });
@@ -206,9 +205,9 @@ private:
 
     std::size_t region_begin(Region region) const
     {
-        return static_cast<std::size_t>(std::find_if(graph_.ops.begin(), graph_.ops.end(),
-                                                     [&](const Op& op) { return op.region >= region; }) -
-                                        graph_.ops.begin());
+        return static_cast<std::size_t>(
+            std::ranges::find_if(graph_.ops, [&](const Op& op) { return op.region >= region; }) -
+            graph_.ops.begin());
     }
 
     bool changes_run_values(const Op& op) const
@@ -241,7 +240,7 @@ RankOrder plain_order(const Graph& graph, i64 microbatches)
         if (op.region == Region::microbatch)
             stages.insert(stage_of(graph, op));
     const auto is_of_microbatch = [&](ValueId v) { return graph[v].lifetime == Lifetime::microbatch; };
-    if (stages.empty() && std::any_of(graph.outputs.begin(), graph.outputs.end(), is_of_microbatch))
+    if (stages.empty() && std::ranges::any_of(graph.outputs, is_of_microbatch))
         stages.insert(0); // an input is an output, and no op runs
     RankOrder tasks;
     for (i64 m = 0; m < microbatches; ++m) {
@@ -255,7 +254,7 @@ RankOrder plain_order(const Graph& graph, i64 microbatches)
 
 bool decides_early(const Graph& graph)
 {
-    return std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](ValueId v) {
+    return std::ranges::any_of(graph.outputs, [&](ValueId v) {
         return graph[v].producer && graph[graph[v].producer].region == Region::prologue;
     });
 }
@@ -267,7 +266,7 @@ Unrolled unroll(const Graph& graph, const RankOrder& tasks, i64 head)
 
 bool trains(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
+    return std::ranges::any_of(graph.ops, [](const Op& op) {
         return op.region == Region::microbatch && op.phase != Phase::forward;
     });
 }

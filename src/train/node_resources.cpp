@@ -45,7 +45,7 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
 void require_least_memory(const Grid& grid, const std::string& device, const RunConfig& config)
 {
     const std::vector<Bytes> stages = least_bytes_of_stages(config);
-    const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
+    const auto each = static_cast<double>(*std::ranges::max_element(stages));
     const double all = static_cast<double>(rank_count(config.parallel) / config.parallel.pipeline) *
                        std::accumulate(stages.begin(), stages.end(), 0.0);
     std::map<std::pair<int, std::string>, double> free; // by node, or by device of a node; -1: unknown
@@ -56,8 +56,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
     double sum = 0;
     for (const auto& [place, bytes] : free)
         sum += bytes;
-    const bool known =
-        std::all_of(free.begin(), free.end(), [](const auto& entry) { return entry.second >= 0; });
+    const bool known = std::ranges::all_of(free, [](const auto& entry) { return entry.second >= 0; });
     const auto text = [](double bytes) { return format_bytes(static_cast<Bytes>(bytes)); };
     const std::string parts = str("parameters, moments and kept activations of ", describe_model(config),
                                   " over ", describe_grid(config.parallel));
@@ -94,10 +93,10 @@ Bytes share_of_memory(Comm& world)
             available = available_memory();
     });
     const std::vector<std::string> places = gather_texts(world, place);
-    const auto sharers = std::count(places.begin(), places.end(), place);
+    const auto sharers = std::ranges::count(places, place);
     const std::vector<u64> shares =
         gather_numbers(world, available < 0 ? 0 : static_cast<u64>(available / sharers));
-    return static_cast<Bytes>(*std::min_element(shares.begin(), shares.end()));
+    return static_cast<Bytes>(*std::ranges::min_element(shares));
 }
 
 namespace {

@@ -6,7 +6,6 @@
 #include "lifecycle/disk_space.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <fmt/format.h>
 

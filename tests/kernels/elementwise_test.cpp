@@ -64,10 +64,10 @@ TEMPLATE_TEST_CASE("gelu and swiglu with their gradients", "", TRV_STORAGE_TYPES
         std::vector<T> a(x.size()), b(a), c(a), d(a), e(a), f = x, g = dy, h(a);
         gelu<T>(exec, n, lend(x), lend(a));
         gelu_grad<T>(exec, n, lend(dy), lend(x), lend(b));
-        swiglu<T>(exec, n, lend(x), lend(up), lend(c));
-        swiglu_grad<T>(exec, n, lend(dy), lend(x), lend(up), lend(d), lend(e));
+        swiglu<T>(exec, 1, n, {lend(x), n}, {lend(up), n}, {lend(c), n});
+        swiglu_grad<T>(exec, 1, n, {lend(dy), n}, {lend(x), n}, {lend(up), n}, {lend(d), n}, {lend(e), n});
         gelu<T>(exec, n, lend(f), lend(f));
-        swiglu_grad<T>(exec, n, lend(g), lend(x), lend(up), lend(g), lend(h));
+        swiglu_grad<T>(exec, 1, n, {lend(g), n}, {lend(x), n}, {lend(up), n}, {lend(g), n}, {lend(h), n});
         return std::tuple(a, b, c, d, e, f, g);
     });
     CHECK(same_bits(y, y2));

@@ -428,8 +428,10 @@ TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dens
             std::vector<T> a = right, b(left.size()), c(left.size()), d(left.size());
             std::vector<Acc<T>> total(static_cast<std::size_t>(n));
             rope<T>(exec, {1, rows, 3, e, 40}, lend(right), lend(pos), lend(table), false, lend(a));
-            swiglu<T>(exec, rows * n, lend(left), lend(right), lend(b));
-            swiglu_grad<T>(exec, rows * n, lend(dy), lend(left), lend(right), lend(c), lend(d));
+            const i64 size = rows * n;
+            swiglu<T>(exec, 1, size, {lend(left), size}, {lend(right), size}, {lend(b), size});
+            swiglu_grad<T>(exec, 1, size, {lend(dy), size}, {lend(left), size}, {lend(right), size},
+                           {lend(c), size}, {lend(d), size});
             column_sum<T>(exec, rows, n, lend(right), lend(total), true);
             return std::tuple(a, b, c, d, total);
         });

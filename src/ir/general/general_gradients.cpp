@@ -1,3 +1,4 @@
+#include "base/check.hpp"
 #include "ir/general/gradient_tools.hpp"
 
 #include <algorithm>
@@ -28,13 +29,6 @@ Term result(Tape& t, int i = 0) { return {&t, t.result(i)}; }
 Term gradient(Tape& t, int i = 0) { return {&t, t.grad(i)}; }
 
 void give(Tape& t, int i, Term gradient) { t.accumulate_grad(i, gradient.id); }
-
-template <class Formula>
-void unary(Tape& t, Formula&& formula)
-{
-    if (t.requires_grad(0))
-        give(t, 0, formula(gradient(t), operand(t, 0), result(t)));
-}
 
 ValueId compared(Tape& t, ValueId a, ValueId b, const char* direction)
 {
@@ -75,59 +69,30 @@ ValueId padded(Tape& t, ValueId x, Numbers low, Numbers high, Numbers interior)
 
 void none(Tape&) {}
 
-void negate(Tape& t)
+void unary(Tape& t)
 {
-    unary(t, [](Term dy, Term, Term) { return -dy; });
-}
-void abs(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::sign); });
-}
-void exp(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y; });
-}
-void expm1(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y + dy; });
-}
-void log(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy / x; });
-}
-void log1p(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy / (x + x.of(1)); });
-}
-void sqrt(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y.of(0.5) / y; });
-}
-void rsqrt(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term y) { return dy * y.of(-0.5) * y / x; });
-}
-void tanh(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy - dy * y * y; });
-}
-void sigmoid(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y * (y.of(1) - y); });
-}
-void sin(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::cos); });
-}
-void cos(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return -(dy * x.apply(K::sin)); });
-}
-void erf(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) {
-        return dy * x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
-    });
+    if (!t.requires_grad(0))
+        return;
+    const Term dy = gradient(t), x = operand(t, 0), y = result(t);
+    const auto dx = [&]() -> Term {
+        switch (t.op().kind) {
+        case K::negate: return -dy;
+        case K::abs: return dy * x.apply(K::sign);
+        case K::exp: return dy * y;
+        case K::expm1: return dy * y + dy;
+        case K::log: return dy / x;
+        case K::log1p: return dy / (x + x.of(1));
+        case K::sqrt: return dy * y.of(0.5) / y;
+        case K::rsqrt: return dy * y.of(-0.5) * y / x;
+        case K::tanh: return dy - dy * y * y;
+        case K::sigmoid: return dy * y * (y.of(1) - y);
+        case K::sin: return dy * x.apply(K::cos);
+        case K::cos: return -(dy * x.apply(K::sin));
+        case K::erf: return dy * x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
+        default: throw InternalError(__FILE__, __LINE__, str("no gradient of ", info(t.op()).name));
+        }
+    };
+    give(t, 0, dx());
 }
 
 void subtract(Tape& t)

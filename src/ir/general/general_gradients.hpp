@@ -4,20 +4,8 @@
 
 namespace trivium::gradients {
 
-void none(Tape& tape); ///< zero almost everywhere: accumulates nothing
-void negate(Tape& tape);
-void abs(Tape& tape);
-void exp(Tape& tape);
-void expm1(Tape& tape);
-void log(Tape& tape);
-void log1p(Tape& tape);
-void sqrt(Tape& tape);
-void rsqrt(Tape& tape);
-void tanh(Tape& tape);
-void sigmoid(Tape& tape);
-void sin(Tape& tape);
-void cos(Tape& tape);
-void erf(Tape& tape);
+void none(Tape& tape);  ///< zero almost everywhere: accumulates nothing
+void unary(Tape& tape); ///< each function of one number
 void subtract(Tape& tape);
 void multiply(Tape& tape);
 void divide(Tape& tape);

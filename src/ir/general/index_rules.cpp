@@ -7,11 +7,6 @@ namespace trivium::general {
 
 namespace {
 
-bool lists(const std::vector<std::size_t>& dims, std::size_t d)
-{
-    return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
-
 void require_scalars(const OpView& op, std::size_t from, std::size_t count)
 {
     op.require_operands(from + count);
@@ -51,8 +46,7 @@ struct GatherDims {
                    str("its attribute 'offset_dims' names ", offset.size(), " dimensions, the slices have ",
                        window.size()),
                    "name one for each operand dimension that is neither collapsed nor batch");
-        op.require(std::is_sorted(offset.begin(), offset.end()), "its attribute 'offset_dims' is not sorted",
-                   "sort it");
+        op.require(std::ranges::is_sorted(offset), "its attribute 'offset_dims' is not sorted", "sort it");
         op.require(batch.size() == index_batch.size(),
                    str("has ", batch.size(), " batch dimensions of the operand, ", index_batch.size(),
                        " of the indices"),
@@ -129,7 +123,7 @@ GatherFactors gather_factors(RuleMaker& maker, const OpView& op, const GatherDim
         op.require(next < from_indices.size(), "has slices with too many dimensions",
                    "the slices have the dimensions of the indices and of the window");
         const std::size_t index = from_indices[next++];
-        const auto paired = std::find(dims.index_batch.begin(), dims.index_batch.end(), index);
+        const auto paired = std::ranges::find(dims.index_batch, index);
         if (paired != dims.index_batch.end())
             made.indices[index] =
                 made.operand[dims.batch[static_cast<std::size_t>(paired - dims.index_batch.begin())]];
@@ -177,8 +171,7 @@ FactorRule dynamic_slice(const Graph& graph, const Op& given)
         result.push_back(sliced ? maker.factor(sizes[d], FactorKind::parallel, true)
                                 : maker.rule.operands[0][d]);
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_dynamic_slice(Attributes& attrs, const LocalPart& part)
@@ -212,8 +205,7 @@ FactorRule dynamic_update_slice(const Graph& graph, const Op& given)
                                         ? maker.rule.operands[0][d]
                                         : maker.factor(update[d], FactorKind::replicated, true);
     }
-    maker.result(maker.rule.operands[0]);
-    return maker.rule;
+    return maker.with_result(maker.rule.operands[0]);
 }
 
 void local_dynamic_update_slice(Attributes& attrs, const LocalPart& part)
@@ -227,8 +219,7 @@ void local_dynamic_update_slice(Attributes& attrs, const LocalPart& part)
 
 FactorRule gather(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     const Shape &operand = op.shape(0), &indices = op.shape(1);
     const auto sizes = op.list(Attr::slice_sizes, operand.size());
     const auto offsets = op.list_or_empty(Attr::offset_dims);
@@ -247,16 +238,14 @@ FactorRule gather(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     const GatherFactors factors = gather_factors(maker, op, dims, operand, indices, sizes, rank, false);
     maker.rule.operands = {factors.operand, factors.indices};
-    maker.result(factors.slices);
-    return maker.rule;
+    return maker.with_result(factors.slices);
 }
 
 void local_gather(Attributes& attrs, const LocalPart& part) { set_place(attrs, part); }
 
 FactorRule scatter(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(3);
+    const OpView op(graph, given, 3);
     const Shape &operand = op.shape(0), &indices = op.shape(1), &updates = op.shape(2);
     op.require(given.attrs.combine != Combine::lse, "cannot scatter by lse", "use sum, max, min or product");
     const GatherDims dims(op, operand, indices, updates.size());
@@ -281,8 +270,7 @@ FactorRule scatter(const Graph& graph, const Op& given)
         for (Factor& factor : maker.rule.factors)
             if (factor.kind == FactorKind::reduced)
                 factor.kind = FactorKind::replicated;
-    maker.result(factors.operand, given.attrs.combine.value_or(Combine::sum));
-    return maker.rule;
+    return maker.with_result(factors.operand, given.attrs.combine.value_or(Combine::sum));
 }
 
 void local_scatter(Attributes& attrs, const LocalPart& part)
@@ -300,8 +288,7 @@ void local_scatter(Attributes& attrs, const LocalPart& part)
 
 FactorRule exchange(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape shape = op.extents(Attr::shape);
     op.require(shape.size() == op.shape(0).size(), "has a result with another number of dimensions",
                "keep the number of dimensions");
@@ -311,8 +298,7 @@ FactorRule exchange(const Graph& graph, const Op& given)
         maker.rule.operands[0][d] = maker.factor(op.shape(0)[d], FactorKind::replicated, true);
         result.push_back(maker.factor(shape[d], FactorKind::replicated, true));
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 } // namespace trivium::general

@@ -4,12 +4,19 @@
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 /// `graph` and `op` must outlive it. Its checks throw UserError at the op's place.
 class OpView {
 public:
     OpView(const Graph& graph, const Op& op) : graph_(graph), op_(op) {}
+    /// Of an op that has so many operands.
+    OpView(const Graph& graph, const Op& op, std::size_t operands) : OpView(graph, op)
+    {
+        require_operands(operands);
+    }
 
     const Op& op() const { return op_; }
     std::string place() const { return place_of(graph_, op_); }
@@ -46,6 +53,11 @@ private:
     const Op& op_;
 };
 
+inline bool lists(const std::vector<std::size_t>& dims, std::size_t d)
+{
+    return std::find(dims.begin(), dims.end(), d) != dims.end();
+}
+
 /// Builds the factor rule of an op: the caller sets all of rule.operands (at first -1) and adds the results.
 /// Functions return the index of a factor.
 class RuleMaker {
@@ -78,6 +90,12 @@ public:
     {
         rule.results.push_back(std::move(dims));
         rule.combine.push_back(combine);
+    }
+    /// The rule, with this last result.
+    FactorRule with_result(FactorList dims, Combine combine = Combine::sum)
+    {
+        result(std::move(dims), combine);
+        return std::move(rule);
     }
 
     FactorRule rule;

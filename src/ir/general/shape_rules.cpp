@@ -9,11 +9,6 @@ namespace trivium::general {
 
 namespace {
 
-bool listed(const std::vector<std::size_t>& dims, std::size_t d)
-{
-    return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
-
 /// A factor for each dimension of operand `i`.
 FactorList own_factors(RuleMaker& maker, const OpView& op, std::size_t i)
 {
@@ -26,8 +21,7 @@ FactorList own_factors(RuleMaker& maker, const OpView& op, std::size_t i)
 
 FactorRule iota(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(0);
+    const OpView op(graph, given, 0);
     RuleMaker maker(op);
     const Shape shape = op.extents(Attr::shape);
     if (const auto dims = op.dims(Attr::dims, shape.size()); info(given).needs.has(Attr::dims))
@@ -35,8 +29,7 @@ FactorRule iota(const Graph& graph, const Op& given)
     FactorList result;
     for (const i64 extent : shape)
         result.push_back(maker.factor(extent));
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_iota(Attributes& attrs, const LocalPart& part)
@@ -48,8 +41,7 @@ void local_iota(Attributes& attrs, const LocalPart& part)
 
 FactorRule reduce(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     RuleMaker maker(op);
     const FactorList all = own_factors(maker, op, 0);
     const auto dims = op.dims(Attr::dims, all.size());
@@ -57,18 +49,16 @@ FactorRule reduce(const Graph& graph, const Op& given)
     op.require(combine != Combine::lse, "cannot reduce by lse", "use sum, max, min or product");
     FactorList result;
     for (std::size_t d = 0; d < all.size(); ++d)
-        if (listed(dims, d))
+        if (lists(dims, d))
             maker.rule.factors[static_cast<std::size_t>(all[d])].kind = FactorKind::reduced;
         else
             result.push_back(all[d]);
-    maker.result(result, combine);
-    return maker.rule;
+    return maker.with_result(result, combine);
 }
 
 FactorRule broadcast(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape shape = op.extents(Attr::shape), &in_shape = op.shape(0);
     const auto dims = op.dims(Attr::dims, shape.size());
     op.require(dims.size() == in_shape.size(),
@@ -91,14 +81,12 @@ FactorRule broadcast(const Graph& graph, const Op& given)
     for (std::size_t d = 0; d < shape.size(); ++d)
         if (result[d] < 0)
             result[d] = maker.factor(shape[d]);
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 FactorRule transpose(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     RuleMaker maker(op);
     const FactorList all = own_factors(maker, op, 0);
     const auto dims = op.dims(Attr::dims, all.size());
@@ -107,14 +95,12 @@ FactorRule transpose(const Graph& graph, const Op& given)
     FactorList result;
     for (const std::size_t d : dims)
         result.push_back(all[d]);
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 FactorRule reshape(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape &from = op.shape(0), to = op.extents(Attr::shape);
     op.require(element_count(from) == element_count(to),
                str("has ", element_count(from), " elements, its attribute 'shape' ", element_count(to)),
@@ -182,8 +168,7 @@ FactorRule reshape(const Graph& graph, const Op& given)
         maker.rule.operands[0][d] = maker.product(in[d]);
     for (std::size_t d = 0; d < to.size(); ++d)
         result.push_back(maker.product(out[d]));
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_shape(Attributes& attrs, const LocalPart& part)
@@ -215,8 +200,7 @@ FactorRule sort(const Graph& graph, const Op& given)
 
 FactorRule top_k(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     op.require(!op.shape(0).empty(), "has a scalar as operand", "use a tensor with a dimension");
     RuleMaker maker(op);
     FactorList result = own_factors(maker, op, 0);
@@ -228,21 +212,18 @@ FactorRule top_k(const Graph& graph, const Op& given)
     all.blocked = true;
     result.back() = maker.factor(count, FactorKind::replicated);
     maker.result(result);
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 FactorRule cumsum(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     RuleMaker maker(op);
     const FactorList all = own_factors(maker, op, 0);
     const auto dims = op.dims(Attr::dims, all.size());
     op.require(dims.size() == 1, str("sums along ", dims.size(), " dimensions"), "name one in `dims`");
     maker.rule.factors[static_cast<std::size_t>(all[dims[0]])].kind = FactorKind::replicated;
-    maker.result(all);
-    return maker.rule;
+    return maker.with_result(all);
 }
 
 namespace {
@@ -250,8 +231,7 @@ namespace {
 /// Factors of one side of a manual region's boundary: `whole` extents with the manual axes, the rest without.
 FactorRule boundary(const Graph& graph, const Op& given, bool enters)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Sharding manual = manual_sharding(graph, given);
     const Shape& shape = op.shape(0);
     op.require(
@@ -283,8 +263,7 @@ FactorRule boundary(const Graph& graph, const Op& given, bool enters)
         whole.push_back(maker.product({major, part}));
     }
     maker.rule.operands[0] = enters ? whole : rest;
-    maker.result(enters ? rest : whole);
-    return maker.rule;
+    return maker.with_result(enters ? rest : whole);
 }
 
 } // namespace

@@ -109,7 +109,7 @@ void reduced(RuleMaker& maker, int factor)
     maker.rule.factors[static_cast<std::size_t>(factor)].kind = FactorKind::reduced;
 }
 
-/// low, high of each spatial dimension of a rank's convolution.
+/// low, high of each spatial dimension of a rank's convolution or pooling.
 void set_padding(Attributes& attrs, const std::vector<WindowDim>& dims)
 {
     std::vector<i64> low, high;
@@ -119,6 +119,13 @@ void set_padding(Attributes& attrs, const std::vector<WindowDim>& dims)
     }
     attrs.lists.set(Attr::low, std::move(low));
     attrs.lists.set(Attr::high, std::move(high));
+}
+
+/// The groups of a rank's convolution of parts `x` and `w`.
+void set_groups(Attributes& attrs, const Box& x, const Box& w)
+{
+    if (attrs.lists.find(Attr::groups))
+        attrs.lists.set(Attr::groups, {x.shape[1] / std::max<i64>(w.shape[1], 1)});
 }
 
 IndexRange range_of(const Box& box, std::size_t d) { return {box.offset[d], box.shape[d]}; }
@@ -177,8 +184,7 @@ std::vector<WindowDim> window_dims(const OpView& op, const std::vector<i64>& siz
 
 FactorRule slice(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape& shape = op.shape(0);
     const auto start = op.list(Attr::start, shape.size()), limit = op.list(Attr::limit, shape.size()),
                stride = op.list_or(Attr::stride, shape.size(), 1);
@@ -194,8 +200,7 @@ FactorRule slice(const Graph& graph, const Op& given)
         result.push_back(windowed(maker, 0, d, shape[d], ceil_div(limit[d] - start[d], stride[d]),
                                   {-1, stride[d], 1, -start[d], 0}));
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_slice(Attributes& attrs, const LocalPart& part)
@@ -217,8 +222,7 @@ void local_slice(Attributes& attrs, const LocalPart& part)
 
 FactorRule pad(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape& shape = op.shape(0);
     const auto low = op.list(Attr::low, shape.size()), high = op.list(Attr::high, shape.size()),
                interior = op.list_or(Attr::interior, shape.size(), 0);
@@ -234,8 +238,7 @@ FactorRule pad(const Graph& graph, const Op& given)
                    "remove less");
         result.push_back(windowed(maker, 0, d, shape[d], extent, {-1, 1, interior[d] + 1, low[d], 0}));
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_pad(Attributes& attrs, const LocalPart& part)
@@ -283,33 +286,29 @@ FactorRule concatenate(const Graph& graph, const Op& given)
                                             : result[d];
         begin += op.shape(i)[dim];
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 FactorRule reverse(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     const Shape& shape = op.shape(0);
     const auto dims = op.dims(Attr::dims, shape.size());
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-        const bool turned = std::find(dims.begin(), dims.end(), d) != dims.end();
+        const bool turned = lists(dims, d);
         const int factor = maker.factor(shape[d]);
         result.push_back(factor);
         maker.rule.operands[0][d] =
             turned && shape[d] > 1 ? maker.window({factor, -1, 1, 1 - shape[d], 0}, shape[d]) : factor;
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 FactorRule convolution(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     const Shape &x = op.shape(0), &w = op.shape(1);
     const ConvolutionShape shape = convolution_shape(op, x, w);
     RuleMaker maker(op);
@@ -327,23 +326,19 @@ FactorRule convolution(const Graph& graph, const Op& given)
             windowed(maker, 0, 2 + s, x[2 + s], windows(op, dim, x[2 + s], 2 + s), forward(dim)));
         weights[2 + s] = maker.factor(w[2 + s], FactorKind::replicated, true);
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_convolution(Attributes& attrs, const LocalPart& part)
 {
     set_padding(attrs, local_windows(part, global_shape(part, 1), 2, part.results[0], part.operands[0]));
-    if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups,
-                        {part.operands[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
+    set_groups(attrs, part.operands[0], part.operands[1]);
 }
 
 /// Operands dy [b, o, spatial…], w; the attribute `shape` is that of x.
 FactorRule convolution_grad_x(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     const Shape &dy = op.shape(0), &w = op.shape(1), x = op.extents(Attr::shape);
     const ConvolutionShape shape = convolution_shape(op, x, w);
     op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0],
@@ -361,24 +356,20 @@ FactorRule convolution_grad_x(const Graph& graph, const Op& given)
         result.push_back(windowed(maker, 0, 2 + s, dy[2 + s], x[2 + s], backward(shape.dims[s])));
         weights[2 + s] = maker.factor(w[2 + s], FactorKind::replicated, true);
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_convolution_grad_x(Attributes& attrs, const LocalPart& part)
 {
     set_padding(attrs, local_windows(part, global_shape(part, 1), 2, part.operands[0], part.results[0]));
-    if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups,
-                        {part.results[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
+    set_groups(attrs, part.results[0], part.operands[1]);
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 
 /// Operands dy [b, o, spatial…], x; the attribute `shape` is that of w.
 FactorRule convolution_grad_w(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     const Shape &dy = op.shape(0), &x = op.shape(1), w = op.extents(Attr::shape);
     const ConvolutionShape shape = convolution_shape(op, x, w);
     op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0],
@@ -397,24 +388,20 @@ FactorRule convolution_grad_w(const Graph& graph, const Op& given)
         reduced(maker, out[2 + s]);
         result.push_back(maker.factor(w[2 + s], FactorKind::replicated, true));
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_convolution_grad_w(Attributes& attrs, const LocalPart& part)
 {
     const OpView op(part.graph, part.op);
     set_padding(attrs, local_windows(part, op.list(Attr::shape), 2, part.operands[0], part.operands[1]));
-    if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups,
-                        {part.operands[1].shape[1] / std::max<i64>(part.results[0].shape[1], 1)});
+    set_groups(attrs, part.operands[1], part.results[0]);
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 
 FactorRule pool(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(1);
+    const OpView op(graph, given, 1);
     op.require(given.attrs.combine != Combine::lse, "cannot pool by lse", "use sum, max, min or product");
     const Shape& x = op.shape(0);
     const auto dims = window_dims(op, op.list(Attr::window, x.size()));
@@ -422,8 +409,7 @@ FactorRule pool(const Graph& graph, const Op& given)
     FactorList result;
     for (std::size_t d = 0; d < x.size(); ++d)
         result.push_back(windowed(maker, 0, d, x[d], windows(op, dims[d], x[d], d), forward(dims[d])));
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_pool(Attributes& attrs, const LocalPart& part)
@@ -435,8 +421,7 @@ void local_pool(Attributes& attrs, const LocalPart& part)
 /// Operands dy, x. The extremum of each window of x gets its dy.
 FactorRule pool_grad(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given);
-    op.require_operands(2);
+    const OpView op(graph, given, 2);
     op.require(given.attrs.combine == Combine::max || given.attrs.combine == Combine::min,
                "is not the gradient of max or min", "write combine=\"max\" or \"min\"");
     const Shape &dy = op.shape(0), &x = op.shape(1);
@@ -455,8 +440,7 @@ FactorRule pool_grad(const Graph& graph, const Op& given)
         maker.rule.operands[1][d] =
             reach > 0 ? maker.window({result[d], 1, 1, reach, 2 * reach}, x[d]) : result[d];
     }
-    maker.result(result);
-    return maker.rule;
+    return maker.with_result(result);
 }
 
 void local_pool_grad(Attributes& attrs, const LocalPart& part)

@@ -24,7 +24,6 @@ struct Product::Impl {
     Bytes in_a = 0, in_b = 0; ///< in scratch: the rounded operands, after their scaling data
     Bytes workspace = 0;      ///< of multiply(), after them
 
-    bool empty() const { return shape.m * shape.n * shape.batch == 0; }
     bool fp8() const { return shape.fp8_a != Fp8::none; }
     Bytes operands() const { return fp8() ? fp8_scratch + in_a + in_b : 0; }
 
@@ -52,7 +51,7 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch) : i
 {
     check_product(shape, threads);
     impl_->shape = shape;
-    if (!impl_->empty() && shape.k > 0)
+    if (!shape.empty() && shape.k > 0)
         impl_->make(most_scratch);
 }
 
@@ -74,7 +73,7 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
     TRV_CHECK(scratch.size >= scratch_bytes(), "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
               " needs ", scratch_bytes(), " B of scratch and got ", scratch.size);
-    if (p.empty())
+    if (shape.empty())
         return;
     void* const target = product_target(shape, c, operands);
     if (shape.k == 0) {
@@ -88,11 +87,6 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
                  {static_cast<char*>(scratch.data) + p.operands(), p.workspace});
     }
     finish_product(exec, shape, c, operands);
-}
-
-Bytes product_scratch(const ProductShape& shape, int threads)
-{
-    return Product(shape, threads).scratch_bytes();
 }
 
 } // namespace trivium::kernels

@@ -4,7 +4,6 @@
 #include "words.hpp"
 
 #include <Kokkos_Core.hpp>
-#include <type_traits>
 
 namespace trivium::kernels {
 inline namespace on_teams {

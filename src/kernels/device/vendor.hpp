@@ -1,7 +1,7 @@
 #pragma once
-// Functions that Kokkos lacks: devices of a process, streams, events, graphs. cuda/vendor.cpp and
-// hip/vendor.cpp implement them. Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws
-// IoError with the vendor's message unless stated otherwise
+// Functions that Kokkos lacks: devices of a process, streams, events, graphs, over the vendor's runtime.
+// Streams are the vendor's own (cudaStream_t, hipStream_t), as void*. \throws IoError with the vendor's
+// message unless stated otherwise
 #include "base/units.hpp"
 
 #include <string>

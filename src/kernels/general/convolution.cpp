@@ -190,11 +190,8 @@ void plain_convolution(const Exec& exec, ConvKind kind, const ConvShape& shape, 
     }
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void convolution(const Exec&, const ConvShape&, const T*, const T*, T*);                        \
-    template void convolution_grad_x(const Exec&, const ConvShape&, const T*, const T*, T*);                 \
-    template void convolution_grad_w(const Exec&, const ConvShape&, const T*, const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(convolution)
+TRV_FOR_TENSOR(convolution_grad_x)
+TRV_FOR_TENSOR(convolution_grad_w)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -14,6 +14,7 @@ struct ConvShape {
     i64 b = 1, c = 1, o = 1, groups = 1; ///< groups divides c and o
     i64 in[3] = {1, 1, 1}, k[3] = {1, 1, 1}, out[3] = {1, 1, 1};
     i64 stride[3] = {1, 1, 1}, low[3] = {}, dilation[3] = {1, 1, 1}, base[3] = {1, 1, 1};
+    auto operator<=>(const ConvShape&) const = default;
 };
 
 // Plain kernels for every shape and type; sums in Acc<T>, in a fixed order.

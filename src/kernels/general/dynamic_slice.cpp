@@ -108,11 +108,7 @@ void dynamic_update_slice(const Exec& exec, const DynamicSliceShape& shape, cons
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void dynamic_slice(const Exec&, const DynamicSliceShape&, const T*, const DynamicStarts&, T*);  \
-    template void dynamic_update_slice(const Exec&, const DynamicSliceShape&, const T*, const T*,            \
-                                       const DynamicStarts&, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(dynamic_slice)
+TRV_FOR_TENSOR(dynamic_update_slice)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -47,10 +47,10 @@ void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, 
         });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void einsum(const Exec&, const EinsumShape&, const T*, const T*, T*, bool);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
-template void einsum(const Exec&, const EinsumShape&, const bf16*, const bf16*, float*, bool);
+TRV_KERNEL(einsum<double, double>)
+TRV_KERNEL(einsum<float, float>)
+TRV_KERNEL(einsum<bf16, bf16>)
+TRV_KERNEL(einsum<std::int32_t, std::int32_t>)
+TRV_KERNEL(einsum<bf16, float>)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -261,11 +261,7 @@ void scatter(const Exec& exec, const GatherShape& shape, Combine how, bool from_
     });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void gather(const Exec&, const GatherShape&, const T*, const std::int32_t*, T*);                \
-    template void scatter(const Exec&, const GatherShape&, Combine, bool, const T*, const std::int32_t*,     \
-                          const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(gather)
+TRV_FOR_TENSOR(scatter)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

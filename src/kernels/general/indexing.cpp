@@ -241,8 +241,6 @@ IndexMap concatenate_map(std::span<const i64> in, int dim, i64 whole)
     return map;
 }
 
-#define TRV_INSTANTIATE(T) template void index_copy(const Exec&, const IndexMap&, double, const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(index_copy)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

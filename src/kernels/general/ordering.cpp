@@ -155,12 +155,9 @@ void cumsum(const Exec& exec, const Lines& lines, bool backwards, const T* x, T*
         cumsum_columns<columns_at_once>(exec, lines, backwards, x, y);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void sort_order(const Exec&, const Lines&, bool, const T*, std::int32_t*);                      \
-    template void take_along(const Exec&, const Lines&, const T*, const std::int32_t*, T*);                  \
-    template void top_k(const Exec&, i64, i64, i64, i64, const T*, T*, std::int32_t*);                       \
-    template void cumsum(const Exec&, const Lines&, bool, const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(sort_order)
+TRV_FOR_TENSOR(take_along)
+TRV_FOR_TENSOR(top_k)
+TRV_FOR_TENSOR(cumsum)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -11,30 +11,17 @@ namespace {
 
 // Function objects, because nvcc does not accept generic lambdas for a device. Each computes op(a), or
 // op(a, b), in the type of its arguments.
-#define TRV_UNARY(Name, result)                                                                              \
+#define TRV_FUNCTION(Name, R, parameters, result)                                                            \
     struct Name {                                                                                            \
         template <class A>                                                                                   \
-        TRV_HOST_DEVICE A operator()(A a) const                                                              \
+        TRV_HOST_DEVICE R operator() parameters const                                                        \
         {                                                                                                    \
             return result;                                                                                   \
         }                                                                                                    \
     };
-#define TRV_BINARY(Name, result)                                                                             \
-    struct Name {                                                                                            \
-        template <class A>                                                                                   \
-        TRV_HOST_DEVICE A operator()(A a, A b) const                                                         \
-        {                                                                                                    \
-            return result;                                                                                   \
-        }                                                                                                    \
-    };
-#define TRV_COMPARE(Name, result)                                                                            \
-    struct Name {                                                                                            \
-        template <class A>                                                                                   \
-        TRV_HOST_DEVICE std::int32_t operator()(A a, A b) const                                              \
-        {                                                                                                    \
-            return result;                                                                                   \
-        }                                                                                                    \
-    };
+#define TRV_UNARY(Name, result) TRV_FUNCTION(Name, A, (A a), result)
+#define TRV_BINARY(Name, result) TRV_FUNCTION(Name, A, (A a, A b), result)
+#define TRV_COMPARE(Name, result) TRV_FUNCTION(Name, std::int32_t, (A a, A b), result)
 
 TRV_HOST_DEVICE float negative_of(float a) { return -a; }
 TRV_HOST_DEVICE double negative_of(double a) { return -a; }
@@ -257,21 +244,19 @@ void iota(const Exec& exec, i64 outer, i64 n, i64 inner, i64 first, T* y)
         KOKKOS_LAMBDA(i64 i) { y[i] = static_cast<T>(static_cast<Acc<T>>(first + i / inner % n)); });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void unary(const Exec&, Unary, i64, const T*, T*);                                              \
-    template void binary(const Exec&, Binary, i64, const T*, const T*, T*);                                  \
-    template void compare(const Exec&, Direction, i64, const T*, const T*, std::int32_t*);                   \
-    template void select(const Exec&, i64, const std::int32_t*, const T*, const T*, T*);                     \
-    template void convert(const Exec&, i64, const T*, double*);                                              \
-    template void convert(const Exec&, i64, const T*, float*);                                               \
-    template void convert(const Exec&, i64, const T*, bf16*);                                                \
-    template void convert(const Exec&, i64, const T*, std::int32_t*);                                        \
-    template void splat(const Exec&, i64, double, T*);                                                       \
-    template void iota(const Exec&, i64, i64, i64, i64, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(unary)
+TRV_FOR_TENSOR(binary)
+TRV_FOR_TENSOR(compare)
+TRV_FOR_TENSOR(select)
+TRV_FOR_TENSOR(splat)
+TRV_FOR_TENSOR(iota)
+TRV_FOR_TENSOR(convert, double)
+TRV_FOR_TENSOR(convert, float)
+TRV_FOR_TENSOR(convert, bf16)
+TRV_FOR_TENSOR(convert, std::int32_t)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE
+#undef TRV_FUNCTION
 #undef TRV_UNARY
 #undef TRV_BINARY
 #undef TRV_COMPARE

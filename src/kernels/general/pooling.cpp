@@ -184,10 +184,7 @@ void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Extremum e
         extremum_grad<false>(exec, shape, dy, x, dx);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                   \
-    template void pool(const Exec&, const PoolShape&, Combine, const T*, T*);                                \
-    template void pool_extremum_grad(const Exec&, const PoolGradShape&, Extremum, const T*, const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
+TRV_FOR_TENSOR(pool)
+TRV_FOR_TENSOR(pool_extremum_grad)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

@@ -154,9 +154,10 @@ void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x,
     });
 }
 
-#define TRV_INSTANTIATE(T) template void reduce(const Exec&, const ReduceShape&, Combine, const T*, T*);
-TRV_FOR_TENSOR(TRV_INSTANTIATE)
-template void reduce(const Exec&, const ReduceShape&, Combine, const bf16*, float*);
+TRV_KERNEL(reduce<double, double>)
+TRV_KERNEL(reduce<float, float>)
+TRV_KERNEL(reduce<bf16, bf16>)
+TRV_KERNEL(reduce<std::int32_t, std::int32_t>)
+TRV_KERNEL(reduce<bf16, float>)
 
 } // namespace trivium::kernels
-#undef TRV_INSTANTIATE

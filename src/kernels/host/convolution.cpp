@@ -11,6 +11,7 @@ namespace trivium::kernels {
 
 /// An operand or the result. Its memory layout in the primitive is the library's choice.
 struct ConvTensor {
+    int argument = 0;              ///< of the primitive
     dnnl::memory::desc plain;      ///< one part of the caller's tensor
     dnnl::memory::desc chosen;     ///< the primitive's
     i64 step = 0;                  ///< bytes between parts in the caller's tensor; 0: all parts share it
@@ -34,31 +35,15 @@ i64 divisor_of(i64 n, i64 most)
     return divisor;
 }
 
-/// [first, second, (spatial…)] with row-major strides of a tensor that has `whole` in the second dimension.
-dnnl::memory::desc part_of(DType type, i64 first, i64 second, i64 whole, const i64* extents, int spatial)
+/// [dims…, extents…], row-major in a tensor that has `whole` in the second dimension.
+dnnl::memory::desc part_of(DType type, Dims dims, i64 whole, const i64* extents, int spatial)
 {
-    Dims dims = {first, second}, strides(static_cast<std::size_t>(spatial) + 2);
     dims.insert(dims.end(), extents, extents + spatial);
-    i64 stride = 1;
-    for (std::size_t d = dims.size(); d-- > 2; stride *= dims[d])
-        strides[d] = stride;
-    strides[1] = stride;
-    strides[0] = stride * whole;
-    return {dims, dnnl_type(type), strides};
-}
-
-/// [groups, o, c, k…], without groups if there is one; contiguous.
-dnnl::memory::desc weights_of(DType type, i64 groups, i64 o, i64 c, const i64* k, int spatial)
-{
-    Dims dims;
-    if (groups > 1)
-        dims.push_back(groups);
-    dims.insert(dims.end(), {o, c});
-    dims.insert(dims.end(), k, k + spatial);
     Dims strides(dims.size());
     i64 stride = 1;
     for (std::size_t d = dims.size(); d-- > 0; stride *= dims[d])
         strides[d] = stride;
+    strides[0] = strides[1] * whole;
     return {dims, dnnl_type(type), strides};
 }
 
@@ -118,11 +103,14 @@ struct Convolution::Impl {
         else
             o = divisor_of(o, std::max(least_channels, ceil_div(o, usual_parts)));
         parts = s.b / b * (s.groups / groups) * (s.o / s.groups / o);
-        std::array<ConvTensor, 3> tensors_xwy;
-        auto& [x, w, y] = tensors_xwy;
-        x.plain = part_of(type, b, groups * c, s.c, s.in, s.spatial);
-        w.plain = weights_of(type, groups, o, c, s.k, s.spatial);
-        y.plain = part_of(type, b, groups * o, s.o, s.out, s.spatial);
+        ConvTensor x, w, y;
+        x.argument = kind == ConvKind::grad_x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+        w.argument = kind == ConvKind::grad_w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
+        y.argument = kind == ConvKind::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
+        x.plain = part_of(type, {b, groups * c}, s.c, s.in, s.spatial);
+        w.plain = groups > 1 ? part_of(type, {groups, o, c}, o, s.k, s.spatial)
+                             : part_of(type, {o, c}, c, s.k, s.spatial);
+        y.plain = part_of(type, {b, groups * o}, s.o, s.out, s.spatial);
         if (kind != ConvKind::grad_w) {
             x.step = b * s.c * in * size;
             y.step = b * s.o * out * size;
@@ -131,13 +119,28 @@ struct Convolution::Impl {
             y.step = groups * o * out * size;
             w.step = groups * o * c * taps * size;
         }
-        return tensors_xwy;
+        return {x, w, y};
+    }
+
+    /// Returns false if there is no such primitive.
+    template <class Primitive>
+    bool set(const typename Primitive::primitive_desc& desc, const std::array<ConvTensor, 3>& order)
+    {
+        if (!desc)
+            return false;
+        primitive = Primitive(desc);
+        scratchpad = desc.scratchpad_desc();
+        tensors = order;
+        for (ConvTensor& tensor : tensors)
+            tensor.chosen = desc.query_md(dnnl::query::exec_arg_md, tensor.argument);
+        place_tensors();
+        return true;
     }
 
     /// Returns false if oneDNN does not support the convolution on this processor.
     bool make(const Dims& high)
     {
-        auto [x, w, y] = describe();
+        const auto [x, w, y] = describe();
         const Dims stride(shape.stride, shape.stride + shape.spatial),
             low(shape.low, shape.low + shape.spatial);
         Dims dilation(shape.dilation, shape.dilation + shape.spatial);
@@ -150,43 +153,24 @@ struct Convolution::Impl {
         const dnnl::convolution_forward::primitive_desc forward(
             {dnnl::prop_kind::forward_training, algorithm, any_x, any_w, any_y, stride, dilation, low, high},
             attributes, dnnl_engine(), true);
-        if (!forward)
-            return false;
-        const auto finish = [&](const auto& desc, ConvTensor first, ConvTensor second, ConvTensor result) {
-            scratchpad = desc.scratchpad_desc();
-            tensors = {first, second, result};
-        };
-        if (kind == ConvKind::forward) {
-            x.chosen = forward.src_desc();
-            w.chosen = forward.weights_desc();
-            y.chosen = forward.dst_desc();
-            primitive = dnnl::convolution_forward(forward);
-            finish(forward, x, w, y);
-        } else if (kind == ConvKind::grad_x) {
-            const dnnl::convolution_backward_data::primitive_desc desc(
-                {algorithm, any_x, any_w, any_y, stride, dilation, low, high}, attributes, dnnl_engine(),
-                forward, true);
-            if (!desc)
-                return false;
-            x.chosen = desc.diff_src_desc();
-            w.chosen = desc.weights_desc();
-            y.chosen = desc.diff_dst_desc();
-            primitive = dnnl::convolution_backward_data(desc);
-            finish(desc, y, w, x);
-        } else {
-            const dnnl::convolution_backward_weights::primitive_desc desc(
-                {algorithm, any_x, any_w, any_y, stride, dilation, low, high}, attributes, dnnl_engine(),
-                forward, true);
-            if (!desc)
-                return false;
-            x.chosen = desc.src_desc();
-            w.chosen = desc.diff_weights_desc();
-            y.chosen = desc.diff_dst_desc();
-            primitive = dnnl::convolution_backward_weights(desc);
-            finish(desc, y, x, w);
-        }
-        place_tensors();
-        return true;
+        if (kind == ConvKind::forward || !forward)
+            return set<dnnl::convolution_forward>(forward, {x, w, y});
+        const auto& engine = dnnl_engine();
+        if (kind == ConvKind::grad_x)
+            return set<dnnl::convolution_backward_data>(
+                {{algorithm, any_x, any_w, any_y, stride, dilation, low, high},
+                 attributes,
+                 engine,
+                 forward,
+                 true},
+                {y, w, x});
+        return set<dnnl::convolution_backward_weights>(
+            {{algorithm, any_x, any_w, any_y, stride, dilation, low, high},
+             attributes,
+             engine,
+             forward,
+             true},
+            {y, x, w});
     }
 
     void place_tensors()
@@ -241,21 +225,10 @@ struct Convolution::Impl {
         };
         dnnl::stream stream(dnnl_engine());
         const dnnl::memory pad(scratchpad, dnnl_engine(), scratch_own + scratchpad_place);
-        if (kind == ConvKind::forward)
-            primitive.execute(stream, {{DNNL_ARG_SRC, memory(0)},
-                                       {DNNL_ARG_WEIGHTS, memory(1)},
-                                       {DNNL_ARG_DST, memory(2)},
-                                       {DNNL_ARG_SCRATCHPAD, pad}});
-        else if (kind == ConvKind::grad_x)
-            primitive.execute(stream, {{DNNL_ARG_DIFF_DST, memory(0)},
-                                       {DNNL_ARG_WEIGHTS, memory(1)},
-                                       {DNNL_ARG_DIFF_SRC, memory(2)},
-                                       {DNNL_ARG_SCRATCHPAD, pad}});
-        else
-            primitive.execute(stream, {{DNNL_ARG_DIFF_DST, memory(0)},
-                                       {DNNL_ARG_SRC, memory(1)},
-                                       {DNNL_ARG_DIFF_WEIGHTS, memory(2)},
-                                       {DNNL_ARG_SCRATCHPAD, pad}});
+        primitive.execute(stream, {{tensors[0].argument, memory(0)},
+                                   {tensors[1].argument, memory(1)},
+                                   {tensors[2].argument, memory(2)},
+                                   {DNNL_ARG_SCRATCHPAD, pad}});
         stream.wait();
         if (!tensors[2].same())
             reorder(tensors[2], at[2], callers[2] + part * tensors[2].step, true,

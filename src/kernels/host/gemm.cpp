@@ -71,8 +71,6 @@ struct Product::Impl {
     std::array<dnnl::matmul, 2> primitive;             // [overwrite]
     std::array<dnnl::memory::desc, 2> scratchpad_desc; // [overwrite]
 
-    bool empty() const { return shape.m * shape.n * shape.batch == 0; }
-
     /// Returns false if oneDNN does not support the product on this processor, with stable bits.
     bool make()
     {
@@ -139,7 +137,7 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
         impl_->asked = shape;
         impl_->shape = folded(shape);
         impl_->threads = threads;
-        if (impl_->empty() || impl_->shape.k == 0)
+        if (impl_->shape.empty() || impl_->shape.k == 0)
             return;
         impl_->tiled = !checked_dnnl("making a product", [&] { return impl_->make(); });
         if (impl_->tiled)
@@ -170,7 +168,7 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
     TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
               " needs ", impl_->scratch, " B of scratch and got ", scratch.size);
-    if (impl_->empty())
+    if (impl_->shape.empty())
         return;
     if (impl_->rounded_a > 0) {
         char* const at = static_cast<char*>(scratch.data);
@@ -185,11 +183,6 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     }
     impl_->multiply(a, b, product_target(shape, c, operands), overwrite, scratch);
     finish_product(exec, shape, c, operands);
-}
-
-Bytes product_scratch(const ProductShape& shape, int threads)
-{
-    return Product(shape, threads).scratch_bytes();
 }
 
 } // namespace trivium::kernels

@@ -5,28 +5,17 @@
 #include "ir/op_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 namespace trivium {
 
 namespace {
 
-struct NamedPart {
-    int axis = -1;
-    i64 major = 1, size = 1;
-};
-
-/// The part of an axis that a sharding names. \pre Mesh::size_of(name) has a value
-NamedPart named_part(const Mesh& mesh, const std::string& name)
+/// \pre Mesh::size_of(name) has a value
+AxisPart named_part(const Mesh& mesh, const std::string& name)
 {
-    if (const int at = mesh.find(name); at >= 0)
-        return {at, 1, mesh.axes[static_cast<std::size_t>(at)].size};
-    const std::size_t open = name.find(":("), close = name.find(')');
-    TRV_CHECK(open != std::string::npos && close != std::string::npos, "no axis '", name, "'");
-    NamedPart part{mesh.find(name.substr(0, open))};
-    std::from_chars(name.data() + open + 2, name.data() + close, part.major);
-    std::from_chars(name.data() + close + 1, name.data() + name.size(), part.size);
+    const AxisPart part = axis_part(mesh, name);
+    TRV_CHECK(part.size > 0, "no axis '", name, "'");
     return part;
 }
 
@@ -72,7 +61,7 @@ Boundaries whole_axes(const Mesh& mesh)
     return all;
 }
 
-void add_boundaries(Boundaries& all, const NamedPart& part)
+void add_boundaries(Boundaries& all, const AxisPart& part)
 {
     all[static_cast<std::size_t>(part.axis)].insert({part.major, part.major * part.size});
 }
@@ -81,7 +70,7 @@ Boundaries boundaries_of(const Graph& graph)
 {
     Boundaries all = whole_axes(graph.mesh);
     each_axis_name(graph, [&](const auto& place, const std::string& name) {
-        const NamedPart part = named_part(graph.mesh, name);
+        const AxisPart part = named_part(graph.mesh, name);
         for (const i64 at : {part.major, part.major * part.size})
             for (const i64 other : all[static_cast<std::size_t>(part.axis)])
                 if (at % other != 0 && other % at != 0)
@@ -99,12 +88,11 @@ Boundaries boundaries_of(const Graph& graph)
 
 bool any_composed(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return std::ranges::any_of(graph.ops, [&](const Op& op) {
         if (!info(op).factors)
             return false;
         const FactorRule rule = rule_of(graph, op);
-        return std::any_of(rule.factors.begin(), rule.factors.end(),
-                           [](const Factor& f) { return !f.parts.empty(); });
+        return std::ranges::any_of(rule.factors, [](const Factor& f) { return !f.parts.empty(); });
     });
 }
 
@@ -141,7 +129,7 @@ void AxisParts::divide(const std::vector<std::set<i64>>& boundaries, bool primes
 
 PartList AxisParts::parts_of(const std::string& name) const
 {
-    const NamedPart named = named_part(mesh_, name);
+    const AxisPart named = named_part(mesh_, name);
     PartList list;
     for (const PartId id : of_axis_[static_cast<std::size_t>(named.axis)])
         if ((*this)[id].major >= named.major && (*this)[id].major < named.major * named.size)

@@ -11,10 +11,7 @@ namespace trivium {
 using PartId = int;
 using PartList = std::vector<PartId>; ///< major first
 
-inline bool holds(const PartList& list, PartId part)
-{
-    return std::find(list.begin(), list.end(), part) != list.end();
-}
+inline bool holds(const PartList& list, PartId part) { return std::ranges::find(list, part) != list.end(); }
 
 /// Whether some op has a dimension made of several factors (Factor::parts), over which an axis may be
 /// divided.

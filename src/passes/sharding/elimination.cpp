@@ -65,7 +65,7 @@ private:
         std::vector<std::size_t> all{v};
         for (const std::size_t t : of_[v])
             all.insert(all.end(), tables_[t].variables.begin(), tables_[t].variables.end());
-        std::sort(all.begin(), all.end());
+        std::ranges::sort(all);
         all.erase(std::unique(all.begin(), all.end()), all.end());
         return all;
     }
@@ -117,15 +117,14 @@ private:
             rest.costs.reserve(entries);
             best.costs.reserve(entries);
             for (std::size_t e = 0; e < entries; ++e) {
-                std::fill(sums.begin(), sums.end(), 0);
+                std::ranges::fill(sums, 0);
                 for (std::size_t t = 0; t < mine.size(); ++t) {
                     const double* costs = tables_[mine[t]].costs.data() + first[t];
                     for (std::size_t a = 0; a < sums.size(); ++a)
                         sums[a] += costs[a * own[t]];
                 }
                 // Of equals, the current value, otherwise the first.
-                auto arg =
-                    static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
+                auto arg = static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
                 if (sums[values_[v]] == sums[arg])
                     arg = values_[v];
                 rest.costs.push_back(sums[arg]);

@@ -1,7 +1,6 @@
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace trivium {
@@ -31,7 +30,7 @@ PartList agreed(PartList old, const PartList& next, bool& expands)
 
 bool ValueSharding::sharded() const
 {
-    return std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return !dim.axes.empty(); });
+    return std::ranges::any_of(dims, [](const Dim& dim) { return !dim.axes.empty(); });
 }
 
 FactorShardings::FactorShardings(const FactorRule& rule, const FactorList& dims, const Shape& shape,
@@ -84,7 +83,7 @@ const PartList* FactorShardings::axes_of(int factor) const
 
 bool FactorShardings::uses(PartId part, int but_factor) const
 {
-    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return std::ranges::any_of(entries_, [&](const Entry& e) {
         return e.factor != but_factor && (holds(e.axes, part) || holds(e.overflow, part));
     });
 }
@@ -117,8 +116,7 @@ PartList FactorShardings::admissible(int factor, const PartList& axes) const
     PartList list = within(*entry, axes);
     if (!extends(list))
         return {};
-    list.erase(std::find_if(list.begin(), list.end(), [&](PartId part) { return uses(part, factor); }),
-               list.end());
+    list.erase(std::ranges::find_if(list, [&](PartId part) { return uses(part, factor); }), list.end());
     return extends(list) ? list : PartList{};
 }
 
@@ -210,7 +208,7 @@ std::vector<int> factor_order(const FactorRule& rule, bool elementwise, const st
             sharded *= parts[part].size;
         keys.emplace_back(-largest, elementwise ? -sharded : 0, source, static_cast<int>(f));
     }
-    std::sort(keys.begin(), keys.end());
+    std::ranges::sort(keys);
     std::vector<int> order;
     for (const Key& key : keys)
         order.push_back(std::get<3>(key));

@@ -1,6 +1,5 @@
 #include "passes/sharding/move_search.hpp"
 
-#include "base/check.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
 #include <algorithm>
@@ -34,7 +33,7 @@ struct State {
     bool uses(PartId part) const
     {
         return holds(partial, part) ||
-               std::any_of(dims.begin(), dims.end(), [&](const PartList& dim) { return holds(dim, part); });
+               std::ranges::any_of(dims, [&](const PartList& dim) { return holds(dim, part); });
     }
 };
 
@@ -178,9 +177,8 @@ private:
                     suffix.push_back(moved.dims[d].back());
                     moved.dims[d].pop_back();
                     all *= static_cast<double>(parts_[suffix.back()].size);
-                    std::sort(suffix.begin(), suffix.end(), [&](PartId a, PartId b) {
-                        return std::find(last_.dims[e].begin(), last_.dims[e].end(), a) <
-                               std::find(last_.dims[e].begin(), last_.dims[e].end(), b);
+                    std::ranges::sort(suffix, [&](PartId a, PartId b) {
+                        return std::ranges::find(last_.dims[e], a) < std::ranges::find(last_.dims[e], b);
                     });
                     State joined = moved;
                     joined.dims[e].insert(joined.dims[e].end(), suffix.begin(), suffix.end());
@@ -207,9 +205,9 @@ private:
         bool substituted = false;
         for (std::size_t d = 0; d < last_.dims.size(); ++d)
             for (const PartId part : last_.dims[d]) {
-                auto from = std::find(rest.begin(), rest.end(), part);
+                auto from = std::ranges::find(rest, part);
                 if (from == rest.end() && substitutes && !state.uses(part)) {
-                    from = std::find_if(rest.begin(), rest.end(), [&](PartId other) {
+                    from = std::ranges::find_if(rest, [&](PartId other) {
                         return !last_.uses(other) && parts_[other].size == parts_[part].size;
                     });
                     substituted = substituted || from != rest.end();
@@ -351,7 +349,7 @@ private:
         std::vector<int> path;
         for (; id > 0; id = nodes_[static_cast<std::size_t>(id)].before)
             path.push_back(id);
-        std::reverse(path.begin(), path.end());
+        std::ranges::reverse(path);
         std::vector<Move> moves;
         for (std::size_t i = 0; i < path.size();) {
             const int before = nodes_[static_cast<std::size_t>(path[i])].before;
@@ -395,7 +393,7 @@ private:
             (void)other;
             list.insert(list.end(), mine, from.dims[d].end());
         }
-        std::sort(list.begin(), list.end());
+        std::ranges::sort(list);
         std::string joint;
         for (const std::string& name : parts_.names_of(list))
             joint += (joint.empty() ? "" : "+") + name;
@@ -429,9 +427,8 @@ bool same_axis(const std::string& a, const std::string& b)
 bool worth_dividing(const std::vector<std::string>& names, const Mesh& mesh)
 {
     constexpr std::size_t most_parts = 8;
-    const bool differ = std::any_of(names.begin(), names.end(), [&](const std::string& axis) {
-        return mesh.size(axis) != mesh.size(names[0]);
-    });
+    const bool differ = std::ranges::any_of(
+        names, [&](const std::string& axis) { return mesh.size(axis) != mesh.size(names[0]); });
     std::set<std::string> axes;
     for (const std::string& name : names)
         axes.insert(name.substr(0, name.find(":(")));
@@ -471,7 +468,7 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
     };
     for (const auto* dims : {&from.axes, &to})
         for (const auto& axes : *dims)
-            std::for_each(axes.begin(), axes.end(), name);
+            std::ranges::for_each(axes, name);
     for (const Partial& p : from.partial)
         name(p.axis);
     // Then parts of axes nest.

@@ -9,9 +9,8 @@ namespace {
 
 bool read_in_boxes(const std::vector<OpOption>& options)
 {
-    return std::any_of(options.begin(), options.end(), [](const OpOption& option) {
-        return std::any_of(option.needs.begin(), option.needs.end(),
-                           [](const Need& need) { return need.boxes >= 0; });
+    return std::ranges::any_of(options, [](const OpOption& option) {
+        return std::ranges::any_of(option.needs, [](const Need& need) { return need.boxes >= 0; });
     });
 }
 
@@ -36,17 +35,15 @@ bool OpPlans::plain(const Op& op) const
     const OpInfo& row = info(op);
     return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
            op.region == Region::microbatch &&
-           std::all_of(op.results.begin(), op.results.end(),
-                       [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
-           row.in_place.size() ==
-               static_cast<std::size_t>(std::count_if(row.in_place.begin(), row.in_place.end(),
-                                                      [](const Alias& a) { return !a.must; }));
+           std::ranges::all_of(op.results, [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
+           row.in_place.size() == static_cast<std::size_t>(std::ranges::count_if(
+                                      row.in_place, [](const Alias& a) { return !a.must; }));
 }
 
 std::size_t OpPlans::result_of(ValueId v) const
 {
     const Op& op = g_[g_[v].producer];
-    return static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
+    return static_cast<std::size_t>(std::ranges::find(op.results, v) - op.results.begin());
 }
 
 OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
@@ -93,9 +90,9 @@ std::string OpPlans::key_of(std::size_t o) const
             (key += std::to_string(part)) += ',';
         key += '\n';
     };
-    std::for_each(op.operands.begin(), op.operands.end(), add);
+    std::ranges::for_each(op.operands, add);
     key += "->";
-    std::for_each(op.results.begin(), op.results.end(), add);
+    std::ranges::for_each(op.results, add);
     return key;
 }
 
@@ -181,7 +178,7 @@ std::vector<OpOption> OpPlans::wide_options(std::size_t o, std::size_t most)
         std::vector<std::pair<double, std::size_t>> price;
         for (std::size_t a = 0; a < all.size(); ++a)
             price.emplace_back(all[a].assignment == before ? -1 : alone(o, all[a]), a);
-        std::sort(price.begin(), price.end());
+        std::ranges::sort(price);
         std::vector<OpOption> best;
         for (std::size_t a = 0; a < most; ++a)
             best.push_back(std::move(all[price[a].second]));
@@ -235,7 +232,7 @@ void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>&
         for (std::size_t f = 0; f < all[a].assignment.size(); ++f) {
             const PartList now = all[a].assignment[f];
             PartList order = now;
-            std::sort(order.begin(), order.end());
+            std::ranges::sort(order);
             do {
                 bool known = order != now;
                 for (std::size_t i = 0; i < order.size() && known; ++i)
@@ -245,8 +242,8 @@ void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>&
                     continue;
                 Assignment other = all[a].assignment;
                 other[f] = order;
-                if (std::none_of(all.begin(), all.end(),
-                                 [&](const OpOption& option) { return option.assignment == other; }))
+                if (std::ranges::none_of(all,
+                                         [&](const OpOption& option) { return option.assignment == other; }))
                     all.push_back(option_of(o, std::move(other)));
             } while (std::next_permutation(order.begin(), order.end()));
         }
@@ -276,9 +273,9 @@ void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
         layouts.insert(option.made[result_of(op.operands[0])]);
     for (const int number : layouts) {
         const Layout layout = prices_.layout(number);
-        if (layout.partial.empty() ||
-            std::any_of(layout.partial.begin(), layout.partial.end(),
-                        [](const Partial& partial) { return partial.combine != Combine::sum; }))
+        if (layout.partial.empty() || std::ranges::any_of(layout.partial, [](const Partial& partial) {
+                return partial.combine != Combine::sum;
+            }))
             continue;
         const std::optional<Assignment> like = p.sharding->assignment_like(layout.axes);
         if (!like)

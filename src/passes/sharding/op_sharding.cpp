@@ -1,6 +1,5 @@
 #include "passes/sharding/op_sharding.hpp"
 
-#include "base/check.hpp"
 #include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
@@ -69,7 +68,7 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
                         elsewhere = elsewhere || holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part);
                     else if (rule_[f].pinned.empty() && rule_[f].size >= parts[part].size &&
                              holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part) &&
-                             std::find(factors.begin(), factors.end(), f) == factors.end())
+                             std::ranges::find(factors, f) == factors.end())
                         factors.push_back(f);
         };
         for (std::size_t i = 0; i < rule_.operands.size(); ++i)
@@ -80,14 +79,14 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         for (std::size_t f = 0;
              op.accumulate && g_[op.operands.back()].role != Role::carry && f < rule_.factors.size(); ++f)
             if (rule_.factors[f].kind == FactorKind::reduced && rule_.factors[f].size >= parts[part].size &&
-                std::find(factors.begin(), factors.end(), static_cast<int>(f)) == factors.end())
+                std::ranges::find(factors, static_cast<int>(f)) == factors.end())
                 factors.push_back(static_cast<int>(f));
         // Then another factor may have it instead.
         for (std::size_t f = 0; elsewhere && info(op).factors && f < rule_.factors.size(); ++f)
             if (const Factor& factor = rule_.factors[f];
                 factor.kind == FactorKind::parallel && !factor.composed() && factor.pinned.empty() &&
                 factor.size >= parts[part].size &&
-                std::find(factors.begin(), factors.end(), static_cast<int>(f)) == factors.end())
+                std::ranges::find(factors, static_cast<int>(f)) == factors.end())
                 factors.push_back(static_cast<int>(f));
         options_.emplace_back(part, std::move(factors));
     }
@@ -125,7 +124,7 @@ std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
 {
     for (const Partial& p : graph[v].sharding.partial)
         if (graph.mesh.ranks_along(p.axis) > 1 &&
-            std::find(layout.partial.begin(), layout.partial.end(), p) == layout.partial.end())
+            std::ranges::find(layout.partial, p) == layout.partial.end())
             return p.axis;
     return "";
 }
@@ -140,7 +139,7 @@ std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
             for (const int dim : dims)
                 for (const int f : rule_.parts_of(dim))
                     if (rule_[f].kind != FactorKind::replicated && rule_[f].pinned.empty() &&
-                        std::find(shardable.begin(), shardable.end(), f) == shardable.end())
+                        std::ranges::find(shardable, f) == shardable.end())
                         shardable.push_back(f);
     };
     look(rule_.operands);
@@ -149,8 +148,7 @@ std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
     std::size_t all = 1;
     for (auto& [part, factors] : options) {
         for (const int f : shardable)
-            if (rule_[f].size >= parts_[part].size &&
-                std::find(factors.begin(), factors.end(), f) == factors.end())
+            if (rule_[f].size >= parts_[part].size && std::ranges::find(factors, f) == factors.end())
                 factors.push_back(f);
         all *= factors.size();
         if (all > most)
@@ -188,7 +186,7 @@ std::vector<Assignment> OpSharding::assignments(Options options) const
     if (ways > static_cast<double>(most)) {
         factors.assign(options.size(), -1);
         if (std::optional<Assignment> none = assignment(options, factors);
-            none && std::find(all.begin(), all.end(), *none) == all.end())
+            none && std::ranges::find(all, *none) == all.end())
             all.push_back(*std::move(none));
     }
     return all;
@@ -218,7 +216,7 @@ void OpSharding::order(Assignment& assignment) const
         PartList& axes = assignment[f];
         if (axes.size() < 2)
             continue;
-        std::sort(axes.begin(), axes.end(), [&](PartId a, PartId b) {
+        std::ranges::sort(axes, [&](PartId a, PartId b) {
             return parts_[a].axis != parts_[b].axis ? parts_[a].axis > parts_[b].axis : a < b;
         });
         // What a tensor has comes first: to shard it further then moves nothing.
@@ -263,7 +261,7 @@ bool OpSharding::possible(const Assignment& assignment) const
     if (!composed_)
         return true;
     const auto contiguous = [&](const FactorList& dims) {
-        return std::all_of(dims.begin(), dims.end(), [&](int dim) {
+        return std::ranges::all_of(dims, [&](int dim) {
             i64 ranks = 1;
             for (const int f : rule_.parts_of(dim))
                 ranks *= count(f);
@@ -278,8 +276,7 @@ bool OpSharding::possible(const Assignment& assignment) const
             return true;
         });
     };
-    return std::all_of(rule_.operands.begin(), rule_.operands.end(), contiguous) &&
-           std::all_of(rule_.results.begin(), rule_.results.end(), contiguous);
+    return std::ranges::all_of(rule_.operands, contiguous) && std::ranges::all_of(rule_.results, contiguous);
 }
 
 DimAxes OpSharding::axes_for(const FactorList& dims, const Assignment& assignment) const
@@ -315,7 +312,7 @@ Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) co
     for (std::size_t f = 0; f < assignment.size(); ++f)
         if (!kept[f] && rule_.factors[f].pinned.empty())
             summed.insert(summed.end(), assignment[f].begin(), assignment[f].end());
-    std::sort(summed.begin(), summed.end());
+    std::ranges::sort(summed);
     const std::vector<std::string> names = parts_.names_of(summed);
     for (auto name = names.rbegin(); name != names.rend(); ++name) // the fastest first
         layout.partial.push_back({*name, rule_.combine[r]});

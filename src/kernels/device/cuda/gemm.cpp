@@ -152,7 +152,6 @@ struct Product::Impl {
     bool as_bytes = false;    ///< FP8 operands are bytes, not bf16
     bool by_library = false;  ///< the library runs the epilogue; otherwise separate kernels
 
-    bool empty() const { return shape.m * shape.n * shape.batch == 0; }
     bool fp8() const { return shape.fp8_a != Fp8::none; }
 
     void make(Bytes most_scratch)
@@ -324,7 +323,7 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch) : i
 {
     check_product(shape, threads);
     impl_->shape = shape;
-    if (!impl_->empty() && shape.k > 0)
+    if (!shape.empty() && shape.k > 0)
         impl_->make(most_scratch);
 }
 
@@ -346,7 +345,7 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
     TRV_CHECK(scratch.size >= p.scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
               " needs ", p.scratch, " B of scratch and got ", scratch.size);
-    if (p.empty())
+    if (shape.empty())
         return;
     require_aligned(a, alignment_of(shape.row_a));
     require_aligned(b, alignment_of(shape.row_b));
@@ -371,11 +370,6 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     }
     if (!p.by_library)
         finish_product(exec, shape, c, operands);
-}
-
-Bytes product_scratch(const ProductShape& shape, int threads)
-{
-    return Product(shape, threads).scratch_bytes();
 }
 
 } // namespace trivium::kernels
