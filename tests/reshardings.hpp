@@ -1,7 +1,7 @@
 #pragma once
 // Counts in a rank's graph how often a value moves from one layout to another, and how often as a full gather
 // followed by a slice.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,7 @@
 #include "base/log.hpp"
 #include "choose/decide.hpp"
 #include "mpi/session.hpp"
-#include "train/saver.hpp"
+#include "train/save/saver.hpp"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>

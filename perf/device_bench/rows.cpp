@@ -215,11 +215,16 @@ void bench_elements(Bench& bench, const Sizes& z)
     }
     bench.measure(
         {"swiglu" + at, 3 * tensor, 0, tolerance_bf16,
-         [&](const Exec& e, int s) { swiglu(e, n, x.get(s), u.get(s), y.get(s)); },
+         [&](const Exec& e, int s) {
+             swiglu<bf16>(e, 1, n, {x.get(s), n}, {u.get(s), n}, {y.get(s), n});
+         },
          [&] { return compare(bench, y, [&](i64 i) { return reference::swiglu(x.at(i), u.at(i)); }); }});
     bench.measure(
         {"swiglu_grad" + at, 5 * tensor, 0, tolerance_bf16,
-         [&](const Exec& e, int s) { swiglu_grad(e, n, dy.get(s), x.get(s), u.get(s), y.get(s), v.get(s)); },
+         [&](const Exec& e, int s) {
+             swiglu_grad<bf16>(e, 1, n, {dy.get(s), n}, {x.get(s), n}, {u.get(s), n}, {y.get(s), n},
+                               {v.get(s), n});
+         },
          [&] {
              const auto slope = [&](i64 i) {
                  return (reference::swiglu(x.at(i) + step, 1) - reference::swiglu(x.at(i) - step, 1)) /

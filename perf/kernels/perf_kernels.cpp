@@ -160,12 +160,15 @@ void add_elements()
     });
     add_bench(name<T>("swiglu"), [=](benchmark::State& state) {
         Buffer<T> x(n), y(n), z(n);
-        measure(state, "GB/s", 3 * bytes, [&](const Exec& e) { swiglu(e, n, x.get(), y.get(), z.get()); });
+        measure(state, "GB/s", 3 * bytes, [&](const Exec& e) {
+            swiglu<T>(e, 1, n, {x.get(), n}, {y.get(), n}, {z.get(), n});
+        });
     });
     add_bench(name<T>("swiglu_grad"), [=](benchmark::State& state) {
         Buffer<T> x(n), y(n), z(n), u(n), v(n);
-        measure(state, "GB/s", 5 * bytes,
-                [&](const Exec& e) { swiglu_grad(e, n, x.get(), y.get(), z.get(), u.get(), v.get()); });
+        measure(state, "GB/s", 5 * bytes, [&](const Exec& e) {
+            swiglu_grad<T>(e, 1, n, {x.get(), n}, {y.get(), n}, {z.get(), n}, {u.get(), n}, {v.get(), n});
+        });
     });
     add_bench(name<T>("add"), [=](benchmark::State& state) {
         Buffer<T> x(n), y(n), z(n);

@@ -1,6 +1,6 @@
 #include "where.hpp"
 
-#include "ir/product_form.hpp"
+#include "ir/ops/product_form.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>

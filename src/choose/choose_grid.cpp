@@ -6,7 +6,7 @@
 #include "choose/memory_policy.hpp"
 #include "compile/describe.hpp"
 #include "config/schedules.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <cmath>

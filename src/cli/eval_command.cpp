@@ -3,9 +3,9 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
+#include "train/data/inputs.hpp"
 #include "train/evaluator.hpp"
-#include "train/inputs.hpp"
-#include "train/saved_tensors.hpp"
+#include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <cmath>

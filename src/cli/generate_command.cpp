@@ -6,10 +6,10 @@
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
 #include "io/tokens/tokenizer.hpp"
+#include "train/data/inputs.hpp"
 #include "train/generator.hpp"
-#include "train/inputs.hpp"
 #include "train/sampler.hpp"
-#include "train/saved_tensors.hpp"
+#include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <chrono>

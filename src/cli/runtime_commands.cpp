@@ -5,7 +5,7 @@
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "kernels/runtime.hpp"
-#include "train/inputs.hpp"
+#include "train/data/inputs.hpp"
 
 namespace trivium {
 

@@ -16,8 +16,8 @@
 #include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
 #include "runtime/device.hpp"
-#include "train/consistency.hpp"
 #include "train/node_resources.hpp"
+#include "train/save/consistency.hpp"
 #include "train/trainer.hpp"
 
 #include <csignal>

@@ -1,7 +1,7 @@
 #pragma once
 // parallel.bucket: which collectives are merged, by a mode that is not "auto".
 #include "config/run_config.hpp"
-#include "passes/bucket.hpp"
+#include "passes/collectives/bucket.hpp"
 #include "plan/bucket_plan.hpp"
 #include "plan/machine.hpp"
 

@@ -4,8 +4,8 @@
 #include "compile/bucket_plans.hpp"
 #include "compile/pipeline.hpp"
 #include "config/run_config.hpp"
-#include "passes/partition.hpp"
 #include "passes/runner.hpp"
+#include "passes/sharding/partition.hpp"
 #include "plan/machine.hpp"
 #include "schedule/lay_out.hpp"
 
@@ -42,7 +42,7 @@ struct CompileConfig {
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };
-/// With parallel.update = "post-validated" (passes/post_validate.hpp).
+/// With parallel.update = "post-validated" (passes/pipeline/post_validate.hpp).
 enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4 };
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()

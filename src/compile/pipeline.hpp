@@ -1,7 +1,7 @@
 #pragma once
 // The pipeline of a config: the order of its schedule, and the stages of its ranks.
 #include "config/run_config.hpp"
-#include "passes/stage.hpp"
+#include "passes/pipeline/stage.hpp"
 #include "schedule/order.hpp"
 
 namespace trivium {

@@ -1,7 +1,7 @@
 #include "compile/saved_values.hpp"
 
 #include "base/check.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -16,7 +16,7 @@
 namespace trivium {
 
 /// What a key of a run's config changes. Comparisons with a checkpoint's config, and messages about
-/// changes, follow from it (train/inputs.hpp, train/config_changes.hpp).
+/// changes, follow from it (train/data/inputs.hpp, train/save/config_changes.hpp).
 enum class KeyKind {
     forward,  ///< the forward pass, but no shape: the value must be that of the checkpoint
     shape,    ///< shapes of parameters, by which a checkpoint is found not to fit

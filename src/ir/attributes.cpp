@@ -3,10 +3,10 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/words.hpp"
-#include "ir/attribute_text.hpp"
 #include "ir/exchange.hpp"
 #include "ir/limits.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/attribute_text.hpp"
 
 #include <algorithm>
 #include <cmath>

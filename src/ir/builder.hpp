@@ -2,7 +2,7 @@
 // Builds a Graph op by op; types are inferred, names are made unique.
 #include "ir/graph.hpp"
 
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include <unordered_map>
 
 namespace trivium {

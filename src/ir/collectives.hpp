@@ -1,7 +1,7 @@
 #pragma once
 // Collectives of a local graph that passes and schedules may merge, and move between the ops that compute
 // their operands and the ops that read their results.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium {
 

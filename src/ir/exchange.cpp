@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/limits.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 

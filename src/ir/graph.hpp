@@ -20,7 +20,8 @@ using OpId = Id<struct OpTag>;
 
 enum class Region { prologue, microbatch, epilogue };
 /// forward, backward and weights divide a microbatch: the forward pass, the backward pass, and, if the
-/// backward pass is split (passes/split_backward.hpp), its gradients of weights. update: the epilogue.
+/// backward pass is split (passes/pipeline/split_backward.hpp), its gradients of weights. update: the
+/// epilogue.
 enum class Phase { forward, backward, weights, update };
 
 /// How long a value's bytes are kept: the whole run, one step, or one microbatch.

@@ -16,7 +16,7 @@ inline constexpr const char *loss_sum = "loss_sum", *token_count = "token_count"
 /// Outputs of a step: the scalars that one reduction adds over all ranks, and f64[2]: norm of the mean
 /// gradient and factor that averages and clips.
 inline constexpr const char *totals = "totals", *norm = "global_norm";
-/// Fed for a step whose update does not wait for the norm (passes/post_validate.hpp): f64[2] like
+/// Fed for a step whose update does not wait for the norm (passes/pipeline/post_validate.hpp): f64[2] like
 /// `global_norm`, of which the update reads only the factor.
 inline constexpr const char* assumed = "assumed";
 

@@ -4,7 +4,7 @@
 #include "ir/general/columns.hpp"
 #include "ir/general/manual.hpp"
 #include "ir/limits.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <type_traits>

@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/names.hpp"
-#include "passes/zero.hpp"
+#include "passes/memory/zero.hpp"
 
 #include <map>
 

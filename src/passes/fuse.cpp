@@ -1,7 +1,7 @@
 #include "passes/fuse.hpp"
 
-#include "ir/op_table.hpp"
-#include "ir/product_form.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/ops/product_form.hpp"
 #include "passes/simplify.hpp"
 
 #include <algorithm>

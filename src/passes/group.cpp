@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/general/columns.hpp"
-#include "ir/product_form.hpp"
+#include "ir/ops/product_form.hpp"
 #include "passes/simplify.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "passes/local.hpp"
 
+#include "passes/collectives/join.hpp"
 #include "passes/fuse.hpp"
 #include "passes/group.hpp"
-#include "passes/join.hpp"
-#include "passes/offload.hpp"
+#include "passes/memory/offload.hpp"
 #include "passes/simplify.hpp"
 
 namespace trivium {

@@ -1,9 +1,9 @@
 #pragma once
 // From the graph of all ranks to that of one: the passes that trainings and graph files share.
-#include "passes/bucket.hpp"
-#include "passes/partition.hpp"
+#include "passes/collectives/bucket.hpp"
+#include "passes/pipeline/stage.hpp"
 #include "passes/runner.hpp"
-#include "passes/stage.hpp"
+#include "passes/sharding/partition.hpp"
 
 namespace trivium {
 

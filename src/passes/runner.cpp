@@ -1,7 +1,7 @@
 #include "passes/runner.hpp"
 
 #include "base/check.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "passes/simplify.hpp"
 
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium {
 

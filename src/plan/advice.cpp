@@ -1,10 +1,10 @@
 #include "plan/advice.hpp"
 
 #include "base/check.hpp"
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/propagate.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "plan/graph_file.hpp"
 
 #include <algorithm>

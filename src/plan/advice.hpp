@@ -1,6 +1,6 @@
 #pragma once
 // Costly communication of a graph, and the annotations that would avoid it.
-#include "passes/partition.hpp"
+#include "passes/sharding/partition.hpp"
 #include "plan/collective_list.hpp"
 
 namespace trivium {

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/exchange.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Duration of Steps. An op that computes takes a launch and the larger of FLOPs / (FLOP/s x efficiency) and
 // bytes / (bandwidth x efficiency), with the machine's efficiencies (the roofline model, Williams et al.
 // 2009). A transfer takes a latency and bytes / bandwidth.
-#include "passes/partition.hpp"
+#include "passes/sharding/partition.hpp"
 #include "plan/machine.hpp"
 #include "schedule/timeline.hpp"
 

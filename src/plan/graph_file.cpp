@@ -2,12 +2,12 @@
 
 #include "base/check.hpp"
 #include "ir/general/manual.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/local.hpp"
-#include "passes/lookahead.hpp"
-#include "passes/moves.hpp"
-#include "passes/propagate.hpp"
+#include "passes/sharding/lookahead.hpp"
+#include "passes/sharding/moves.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // From a graph's text to a program: parse, verify, shard for a rank, schedule, plan the memory.
-#include "passes/partition.hpp"
 #include "passes/runner.hpp"
+#include "passes/sharding/partition.hpp"
 #include "plan/machine.hpp"
 #include "schedule/lay_out.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/collectives.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/collectives.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/unroll_manual.hpp"

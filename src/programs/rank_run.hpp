@@ -1,7 +1,7 @@
 #pragma once
 // Runs the program of one rank once: prologue, one microbatch, epilogue.
 #include "mpi/comm.hpp"
-#include "passes/partition.hpp"
+#include "passes/sharding/partition.hpp"
 #include "programs/tensors.hpp"
 #include "schedule/schedule.hpp"
 

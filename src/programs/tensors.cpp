@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "kernels/rope_table.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 // Binds each op of the graph to a kernel call: one line per op.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "kernels/exec.hpp"
 
 #include <functional>

@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "ir/general/general_rules.hpp"
 #include "ir/general/op_view.hpp"
-#include "ir/product_form.hpp"
+#include "ir/ops/product_form.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"
 #include "kernels/general/einsum.hpp"

@@ -196,7 +196,7 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
 
 Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
                    const ExecutorConfig& config, const Grid* grid, const StreamsMaker& streams)
-    : bound_(bind(graph, schedule, arenas, config, grid))
+    : bound_(bind(graph, schedule, arenas, config, grid)), traceable_(config.trace)
 {
     if (streams || computes_on_device())
         runner_ = make_stream_runner(*bound_, streams ? streams : make_device_streams);
@@ -241,6 +241,13 @@ const Timeline& Executor::timeline() const
 {
     runner_->measure();
     return bound_->timeline;
+}
+
+void Executor::set_trace(bool on)
+{
+    TRV_CHECK(traceable_, "an executor that was made without trace");
+    runner_->measure();
+    bound_->config.trace = on;
 }
 
 } // namespace trivium

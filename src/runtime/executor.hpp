@@ -63,10 +63,13 @@ public:
     Seconds exposed() const;
     /// With trace: the last run of each Step, for which this waits.
     const Timeline& timeline() const;
+    /// Whether the next runs are measured. \pre made with config.trace
+    void set_trace(bool on);
 
 private:
     std::unique_ptr<BoundSchedule> bound_;
     std::unique_ptr<Runner> runner_;
+    bool traceable_;
 };
 
 } // namespace trivium

@@ -52,8 +52,8 @@ struct PipelineOrder {
 };
 
 /// By rank: the number of its first tasks that run before the decision about the previous step
-/// (passes/post_validate.hpp): forward passes before the first backward pass that read only results of such
-/// tasks of other ranks. So no rank waits for one that stops at its decision.
+/// (passes/pipeline/post_validate.hpp): forward passes before the first backward pass that read only results
+/// of such tasks of other ranks. So no rank waits for one that stops at its decision.
 std::vector<i64> head_tasks(const PipelineOrder& order);
 
 /// The largest number of forward passes of a rank, over all its stages, whose activations it keeps at a time:

@@ -6,7 +6,7 @@
 // for the last write to each buffer that it reads and for the last accesses to each buffer that it writes.
 // Buffers get their offsets in the arena from memory.hpp.
 #include "config/run_config.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "schedule/order.hpp"
 #include "schedule/roots.hpp"
 

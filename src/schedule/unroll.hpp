@@ -21,7 +21,8 @@ struct Unrolled {
 /// Each microbatch forward through the graph's stages, then backward.
 RankOrder plain_order(const Graph& graph, i64 microbatches);
 
-/// Whether the outputs are about the previous step (passes/post_validate.hpp): the prologue computes some.
+/// Whether the outputs are about the previous step (passes/pipeline/post_validate.hpp): the prologue computes
+/// some.
 bool decides_early(const Graph& graph);
 
 /// The regions of the graph, unrolled over the microbatches in the order of the tasks. A task without ops of

@@ -1,6 +1,6 @@
 #pragma once
 // Mean loss over a token store.
-#include "train/batches.hpp"
+#include "train/data/batches.hpp"
 
 namespace trivium {
 

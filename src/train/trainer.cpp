@@ -13,10 +13,10 @@
 #include "kernels/runtime.hpp"
 #include "plan/cost.hpp"
 #include "runtime/device.hpp"
-#include "train/consistency.hpp"
 #include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/node_resources.hpp"
+#include "train/save/consistency.hpp"
 #include "train/this_machine.hpp"
 
 #include <bit>

@@ -3,9 +3,9 @@
 // engine runs the model, the report prints.
 #include "lifecycle/deadline.hpp"
 #include "train/launch.hpp"
-#include "train/restore.hpp"
-#include "train/run_report.hpp"
-#include "train/saver.hpp"
+#include "train/report/run_report.hpp"
+#include "train/save/restore.hpp"
+#include "train/save/saver.hpp"
 
 namespace trivium {
 

@@ -1,7 +1,7 @@
 #include "explain_text.hpp"
 
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "plan/advice.hpp"

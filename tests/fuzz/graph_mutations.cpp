@@ -1,8 +1,8 @@
 #include "graph_mutations.hpp"
 
 #include "base/check.hpp"
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "golden/golden.hpp"
 #include "graph_mutations.hpp"
 #include "io/files/config_file.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "mutate.hpp"

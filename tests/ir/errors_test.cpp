@@ -6,8 +6,8 @@
 #include "golden/golden.hpp"
 #include "ir/builder.hpp"
 #include "ir/limits.hpp"
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 
 #include <cctype>

@@ -5,7 +5,7 @@
 #include "ir/builder.hpp"
 #include "ir/collectives.hpp"
 #include "ir/exchange.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 
 #include <algorithm>

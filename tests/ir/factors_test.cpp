@@ -2,8 +2,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/factors.hpp"
-#include "ir/op_table.hpp"
-#include "ir/product_form.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/ops/product_form.hpp"
 
 #include <set>
 

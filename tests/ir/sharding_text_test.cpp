@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 
 #include <random>

@@ -1,7 +1,7 @@
 // Every preset as a graph: it prints, parses back and verifies; parameters by name, shape and number.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"

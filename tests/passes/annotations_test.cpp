@@ -1,10 +1,10 @@
 // The models annotate few values, and propagation completes them to Megatron's shardings.
 #include "catch.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/optimizer.hpp"
-#include "passes/propagate.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "passes/simplify.hpp"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/bucket.hpp"
+#include "passes/collectives/bucket.hpp"
 
 #include <map>
 #include <random>

@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "choose/decide.hpp"
 #include "golden/golden.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "small_run.hpp"
 
 #include <algorithm>

@@ -1,18 +1,18 @@
 // Text in, text out: each pass on a small graph that can be checked by hand.
 #include "base/check.hpp"
 #include "golden/golden.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/bucket.hpp"
+#include "passes/collectives/bucket.hpp"
 #include "passes/fuse.hpp"
 #include "passes/group.hpp"
-#include "passes/offload.hpp"
+#include "passes/memory/offload.hpp"
 #include "passes/optimizer.hpp"
-#include "passes/partition.hpp"
-#include "passes/propagate.hpp"
+#include "passes/pipeline/stage.hpp"
+#include "passes/sharding/partition.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "passes/simplify.hpp"
-#include "passes/stage.hpp"
 
 #include <functional>
 

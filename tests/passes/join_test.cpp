@@ -1,8 +1,8 @@
 // Reductions along one axis after the other, joined.
 #include "catch.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/join.hpp"
+#include "passes/collectives/join.hpp"
 
 using namespace trivium;
 

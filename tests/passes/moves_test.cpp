@@ -4,7 +4,7 @@
 #include "ir/exchange.hpp"
 #include "ir/verify.hpp"
 #include "naive.hpp"
-#include "passes/moves.hpp"
+#include "passes/sharding/moves.hpp"
 
 #include <algorithm>
 #include <cmath>

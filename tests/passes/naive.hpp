@@ -1,7 +1,7 @@
 #pragma once
 // Tensors as plain arrays, and collectives and slices on them for all ranks together.
 #include "catch.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <cmath>

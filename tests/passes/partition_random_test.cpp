@@ -3,11 +3,11 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "ir/builder.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "naive.hpp"
-#include "passes/partition.hpp"
-#include "passes/propagate.hpp"
+#include "passes/sharding/partition.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "soak_settings.hpp"
 
 #include <algorithm>

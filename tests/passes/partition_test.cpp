@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "ir/builder.hpp"
 #include "ir/verify.hpp"
-#include "passes/partition.hpp"
+#include "passes/sharding/partition.hpp"
 
 using namespace trivium;
 

@@ -2,11 +2,11 @@
 // change is tested on grids (tests/grid/bitwise_test.cpp).
 #include "catch.hpp"
 #include "ir/names.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/recompute.hpp"
+#include "passes/memory/recompute.hpp"
 
 #include <algorithm>
 #include <set>

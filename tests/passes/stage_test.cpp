@@ -2,10 +2,10 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/propagate.hpp"
-#include "passes/stage.hpp"
+#include "passes/pipeline/stage.hpp"
+#include "passes/sharding/propagate.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -3,12 +3,12 @@
 #include "choose/decide.hpp"
 #include "compile/compile.hpp"
 #include "ir/names.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
-#include "passes/propagate.hpp"
+#include "passes/memory/tile.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "passes/simplify.hpp"
-#include "passes/tile.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -2,14 +2,14 @@
 // again.
 #include "catch.hpp"
 #include "ir/names.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/propagate.hpp"
-#include "passes/recompute.hpp"
+#include "passes/memory/recompute.hpp"
+#include "passes/memory/zero.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "passes/simplify.hpp"
-#include "passes/zero.hpp"
 
 #include <algorithm>
 #include <set>

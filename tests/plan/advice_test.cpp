@@ -2,7 +2,7 @@
 // states.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "plan/advice.hpp"
 #include "plan/graph_file.hpp"
 

@@ -5,7 +5,7 @@
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/offload.hpp"
+#include "passes/memory/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/simplify.hpp"
 #include "plan/cost.hpp"

@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ebnf.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "page.hpp"
 #include "plan/graph_file.hpp"
 #include "soak_settings.hpp"

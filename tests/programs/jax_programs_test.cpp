@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "draw_tensors.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
 #include "random_program.hpp"

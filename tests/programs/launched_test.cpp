@@ -2,7 +2,7 @@
 // seed and its text.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "op_batches.hpp"
 #include "random_program.hpp"
 #include "soak_settings.hpp"

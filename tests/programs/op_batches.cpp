@@ -1,7 +1,7 @@
 #include "op_batches.hpp"
 
 #include "base/check.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace trivium {
 

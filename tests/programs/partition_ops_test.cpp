@@ -2,8 +2,8 @@
 // failing case prints its seed and its text.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "op_batches.hpp"
 #include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"

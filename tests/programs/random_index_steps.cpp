@@ -1,7 +1,7 @@
 // The steps of indices, windows and manual regions.
 #include "base/check.hpp"
 #include "ir/general/manual.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "random_steps.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/general/manual.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "passes/autodiff.hpp"
 #include "random_steps.hpp"
 

@@ -2,8 +2,8 @@
 // one computes. A failing case prints its seed and its text.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "ir/op_table.hpp"
-#include "ir/text.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
 #include "random_program.hpp"

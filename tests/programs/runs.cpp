@@ -1,6 +1,6 @@
 #include "runs.hpp"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "mpi/comm.hpp"
 #include "plan/graph_file.hpp"
 #include "runtime/device.hpp"

@@ -6,7 +6,7 @@
 #include "has.hpp"
 #include "io/files/files.hpp"
 #include "io/hugging_face/safetensors.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "programs/compare.hpp"
 #include "programs/tensor_file.hpp"
 

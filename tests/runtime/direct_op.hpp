@@ -1,6 +1,6 @@
 #pragma once
 // One op, run by its kernel on plain arrays: whole, or each rank's part of it.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium::runs {
 

@@ -6,7 +6,7 @@
 #include "harness.hpp"
 #include "ir/builder.hpp"
 #include "ir/collectives.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "plan/check_steps.hpp"
 

@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "episodes.hpp"
 #include "golden/golden.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"

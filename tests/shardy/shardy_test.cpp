@@ -1,11 +1,11 @@
 // Cases of Shardy's public tests (openxla/shardy), restated: *.cases has programs with the shardings and
 // collectives that propagation and partitioner shall give. differences.md lists the deliberate differences.
 #include "base/check.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "ir/verify.hpp"
-#include "passes/lookahead.hpp"
-#include "passes/partition.hpp"
-#include "passes/propagate.hpp"
+#include "passes/sharding/lookahead.hpp"
+#include "passes/sharding/partition.hpp"
+#include "passes/sharding/propagate.hpp"
 #include "passes/simplify.hpp"
 #include "plan/collective_list.hpp"
 

@@ -2,7 +2,7 @@
 #include "catch.hpp"
 #include "config/model_config.hpp"
 #include "includes.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 #include "layers.hpp"
 #include "names.hpp"
 #include "vendor_syntax.hpp"

@@ -5,9 +5,9 @@
 #include "cli/config_arguments.hpp"
 #include "io/files/files.hpp"
 #include "runtime/device.hpp"
+#include "train/data/inputs.hpp"
 #include "train/generator.hpp"
-#include "train/inputs.hpp"
-#include "train/saved_tensors.hpp"
+#include "train/save/saved_tensors.hpp"
 
 #include <cstdio>
 #include <cstdlib>

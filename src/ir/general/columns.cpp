@@ -1,7 +1,7 @@
 #include "ir/general/columns.hpp"
 
 #include "base/check.hpp"
-#include "ir/product_form.hpp"
+#include "ir/ops/product_form.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Values that are columns of a wider value, in its buffer: the results of split_columns and the operands of
 // join_columns.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium {
 

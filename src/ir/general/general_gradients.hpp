@@ -1,6 +1,6 @@
 #pragma once
 // Gradients of general tensor ops, made of other ops of the table (OpInfo::gradient).
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium::gradients {
 

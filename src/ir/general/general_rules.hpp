@@ -4,7 +4,7 @@
 //
 // Conventions of the attributes are those of StableHLO (openxla/stablehlo, docs/spec.md). Every function
 // throws UserError at the op's place if an attribute does not fit.
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 namespace trivium {
 class OpView;

@@ -2,7 +2,7 @@
 // For OpInfo::factors: an op's attributes with their checks, and a builder of factor rules.
 #include "base/check.hpp"
 #include "ir/limits.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/general/manual.hpp"
-#include "ir/op_table.hpp"
+#include "ir/ops/op_table.hpp"
 
 #include <algorithm>
 #include <set>

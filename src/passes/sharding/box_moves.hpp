@@ -1,6 +1,6 @@
 #pragma once
 // Moves between shards and the other boxes that ops with windows and reshapes read and compute.
-#include "passes/moves.hpp"
+#include "passes/sharding/moves.hpp"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The cheapest moves between two layouts in which axes change places.
-#include "passes/moves.hpp"
+#include "passes/sharding/moves.hpp"
 
 namespace trivium {
 

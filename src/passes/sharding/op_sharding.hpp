@@ -1,8 +1,8 @@
 #pragma once
 // How one op may be sharded: which axes shard which factors, and what each rank then reads and makes.
-#include "ir/op_table.hpp"
-#include "passes/moves.hpp"
+#include "ir/ops/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
+#include "passes/sharding/moves.hpp"
 
 #include <map>
 #include <tuple>

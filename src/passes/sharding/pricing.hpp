@@ -1,7 +1,7 @@
 #pragma once
 // Prices of moving a value from one sharding to another, or to the boxes that an op reads.
-#include "passes/partition.hpp"
 #include "passes/sharding/op_sharding.hpp"
+#include "passes/sharding/partition.hpp"
 
 #include <string>
 #include <unordered_map>

@@ -1,6 +1,6 @@
 // A user of the installed rooms: a config becomes a graph, and the graph is printed.
 #include "base/check.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "model/model.hpp"
 
 #include <iostream>

@@ -8,7 +8,7 @@
 #include "io/tokens/text_split.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
-#include "train/inputs.hpp"
+#include "train/data/inputs.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,0 +1,235 @@
+#include "base/check.hpp"
+#include "ir/exchange.hpp"
+#include "ir/ops/op_table.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// A required attribute; a graph in text form may lack it.
+template <class T>
+const T& needed(const Graph& graph, const Op& op, const char* name, const std::optional<T>& attribute)
+{
+    if (!attribute)
+        throw UserError({place_of(graph, op), str("has no attribute '", name, "'"), "",
+                         str("write {", name, "=\"…\"} after its operands")});
+    return *attribute;
+}
+
+/// Operands except the accumulator.
+std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
+
+/// If the rule is an attribute, the row has the number of operands.
+void check_operand_count(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    const std::size_t plain = plain_operands(op);
+    const std::size_t required =
+        row.operands ? static_cast<std::size_t>(*row.operands) : std::max<std::size_t>(plain, 1);
+    if (!row.rule && plain != required)
+        throw UserError({place_of(graph, op),
+                         str("has ", plain, " operands, takes ", required, row.operands ? "" : " or more"),
+                         "", "see docs/ops.md for the ops"});
+}
+
+/// The tensors of a bucket have the same element type.
+void check_bucket(const Graph& graph, const Op& op)
+{
+    const TensorType& first = graph[op.operands[0]].type;
+    for (std::size_t i = 1; i < op.operands.size(); ++i)
+        if (const TensorType& type = graph[op.operands[i]].type; type.dtype != first.dtype)
+            throw UserError({place_of(graph, op), str("operand ", i, " is ", type, ", operand 0 ", first), "",
+                             "put only tensors of one element type into a bucket"});
+}
+
+void check_types(const Graph& graph, const Op& op)
+{
+    const std::vector<OperandType>& types = info(op).types;
+    std::optional<DType> first;
+    for (std::size_t i = 0; !types.empty() && i < plain_operands(op); ++i) {
+        const OperandType wanted = types[std::min(i, types.size() - 1)];
+        const DType type = graph[op.operands[i]].type.dtype;
+        const bool fits = wanted == OperandType::real   ? is_floating(type)
+                          : wanted == OperandType::i32  ? type == DType::i32
+                          : wanted == OperandType::same ? type == first
+                                                        : true;
+        if (!fits)
+            throw UserError({place_of(graph, op),
+                             str("operand ", i, " is ", name_of(type), ", must be ",
+                                 wanted == OperandType::real  ? "f64, f32 or bf16"
+                                 : wanted == OperandType::i32 ? "i32"
+                                                              : name_of(*first)),
+                             "", "use cast"});
+        if (!first && wanted != OperandType::i32)
+            first = type;
+    }
+}
+
+DType element_type(const Graph& graph, const Op& op, const ResultType& type, std::size_t result)
+{
+    switch (type.of) {
+    case ResultType::Of::operand:
+        return graph[op.operands[static_cast<std::size_t>(type.operand)]].type.dtype;
+    case ResultType::Of::accumulator: return accumulator_of(graph[op.operands[0]].type.dtype);
+    case ResultType::Of::f64: return DType::f64;
+    case ResultType::Of::i32: return DType::i32;
+    case ResultType::Of::each: return graph[op.operands[result]].type.dtype;
+    case ResultType::Of::attribute: return needed(graph, op, "dtype", op.attrs.dtype);
+    }
+    throw InternalError(__FILE__, __LINE__, "no such result type");
+}
+
+} // namespace
+
+std::string place_of(const Graph& graph, const Op& op)
+{
+    return str(source_place(graph, op.line), op.scope, op.scope.empty() ? "" : ".", info(op).name);
+}
+
+bool is_linear(const Graph& graph, const Op& op)
+{
+    if (op.kind != OpKind::cast)
+        return info(op).linear;
+    const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;
+    return from == to ||
+           (is_floating(from) && is_floating(to) && (op.stays_partial || size_of(to) > size_of(from)));
+}
+
+FactorRule rule_of(const Graph& graph, const Op& op)
+{
+    TRV_EXPECT(std::ranges::all_of(op.operands, [&](ValueId v) { return v.index() < graph.values.size(); }),
+               "an operand that is not in the graph");
+    const OpInfo& row = info(op);
+    if (row.factors)
+        return row.factors(graph, op);
+    check_operand_count(graph, op);
+    std::vector<const Shape*> shapes(plain_operands(op));
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+        shapes[i] = &graph[op.operands[i]].type.shape;
+    const Rule& rule = row.rule ? *row.rule : needed(graph, op, "rule", op.attrs.rule);
+    return make_rule(
+        rule, shapes, op.attrs.sizes, [&] { return place_of(graph, op); }, row.variadic);
+}
+
+std::vector<TensorType> infer(const Graph& graph, const Op& op)
+{
+    return infer(graph, op, rule_of(graph, op));
+}
+
+std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule)
+{
+    const OpInfo& row = info(op);
+    if (const std::size_t required = row.bucket                                ? rule.operands.size()
+                                     : row.parts || row.columns || row.factors ? rule.results.size()
+                                                                               : row.results.size();
+        rule.results.size() != required)
+        throw UserError({place_of(graph, op),
+                         str("its rule has ", rule.results.size(), " results, the op ", required), "",
+                         "write a rule with as many results"});
+    if (row.rejects)
+        if (const char* why = row.rejects(*op.attrs.rule))
+            throw UserError({place_of(graph, op),
+                             str("cannot have the rule \"", to_text(*op.attrs.rule), "\""), why,
+                             "transpose an operand, or use ops with dims (docs/ops.md)"});
+    check_types(graph, op);
+    if (row.bucket)
+        check_bucket(graph, op);
+    std::vector<TensorType> types;
+    types.reserve(rule.results.size());
+    for (std::size_t i = 0; i < rule.results.size(); ++i) {
+        ResultType type = row.results[std::min(i, row.results.size() - 1)];
+        if (i == 0 && row.accumulates && op.attrs.dtype)
+            type = ResultType::attribute();
+        else if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
+            type = ResultType::accumulator();
+        types.push_back({element_type(graph, op, type, i), rule.shape_of(rule.results[i])});
+    }
+    return types;
+}
+
+std::vector<Alias> aliases_of(const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (!row.communicates || row.in_place.empty())
+        return row.in_place;
+    std::vector<Alias> each; // of a bucket
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+        each.push_back({static_cast<int>(i), static_cast<int>(i)});
+    return each;
+}
+
+ValueId aliased_operand(const Op& op, std::size_t result)
+{
+    if (op.accumulate && result == 0)
+        return op.operands.back();
+    for (const Alias& alias : aliases_of(op))
+        if (alias.must && static_cast<std::size_t>(alias.result) == result &&
+            static_cast<std::size_t>(alias.operand) < op.operands.size())
+            return op.operands[static_cast<std::size_t>(alias.operand)];
+    return {};
+}
+
+bool updates_in_place(const Op& op)
+{
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+        if (aliased_operand(op, r))
+            return true;
+    return false;
+}
+
+std::size_t divided_dim(const Graph& graph, const Op& op)
+{
+    const FactorRule rule = rule_of(graph, op);
+    const FactorList &in = rule.operands[0], &out = rule.results[0];
+    const auto differs = std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first;
+    TRV_EXPECT(info(op).parts && differs != in.end(), "an op whose operands and results are not parts");
+    return static_cast<std::size_t>(differs - in.begin());
+}
+
+Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)
+{
+    if (const ValueId operand = aliased_operand(op, result))
+        return graph[operand].lifetime;
+    return op.region == Region::microbatch ? Lifetime::microbatch : Lifetime::step;
+}
+
+Space result_space(const Graph& graph, const Op& op)
+{
+    if (op.attrs.space)
+        return *op.attrs.space;
+    return op.operands.empty() ? Space::device : graph[op.operands[0]].space;
+}
+
+Flops flops_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    return row.flops ? row.flops(op, rule_of(graph, op)) : 0;
+}
+
+Bytes least_scratch_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (row.scratch == ScratchKind::product &&
+        op.attrs.fp8) // both operands in FP8, and the library's scratch
+        return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
+    if (row.exchanges)
+        return box_exchange_scratch(exchange_of(graph, op), exchange_rank(graph, op));
+    if (!row.least_scratch)
+        return 0;
+    return row.least_scratch(op, rule_of(graph, op),
+                             size_of(accumulator_of(graph[op.operands[0]].type.dtype)));
+}
+
+Bytes bytes_of(const Graph& graph, const Op& op)
+{
+    Bytes bytes = 0;
+    for (const ValueId id : op.operands)
+        bytes += graph[id].type.bytes();
+    for (const ValueId id : op.results)
+        bytes += graph[id].type.bytes();
+    return bytes;
+}
+
+} // namespace trivium

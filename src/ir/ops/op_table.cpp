@@ -1,0 +1,132 @@
+#include "ir/ops/op_table.hpp"
+
+#include "ir/builder.hpp"
+#include "ir/general/general_gradients.hpp"
+#include "ir/general/general_rules.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+i64 size_of(const FactorRule& rule, const char* name)
+{
+    return rule.factors[static_cast<std::size_t>(rule.find(name))].size;
+}
+
+/// Whether the dimensions of `last` are the last ones of `all`.
+bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
+{
+    return all.dims.size() >= last.dims.size() &&
+           std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
+}
+
+Flops all_factors(const Op&,
+                  const FactorRule& rule) // a product: one multiply-add per combination of factor indices
+{
+    Flops product = 2;
+    for (const Factor& f : rule.factors)
+        product *= static_cast<Flops>(f.size);
+    return product;
+}
+
+/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half of them
+/// plus the diagonal.
+Flops causal_attention(const Op&, const FactorRule& rule)
+{
+    const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
+    const Flops s = size("s"), t = size("t");
+    const Flops pairs = s * (t - s) + s * (s + 1) / 2;
+    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, s);
+}
+
+/// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
+Bytes attention_tiles(const Op&, const FactorRule& rule, Bytes element)
+{
+    return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
+}
+
+/// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics per query.
+Bytes attention_grad_tiles(const Op& op, const FactorRule& rule, Bytes element)
+{
+    const Bytes sums = 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
+    const Bytes statistics =
+        8 * size_of(rule, "b") * size_of(rule, "g") * round_up(size_of(rule, "s") * size_of(rule, "r"), 64);
+    return std::max(attention_tiles(op, rule, element) + sums, statistics);
+}
+
+/// A double per block of 16384 numbers.
+Bytes block_sums(const Op&, const FactorRule& rule, Bytes)
+{
+    return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
+}
+
+/// The order of the sorted elements, as i32.
+Bytes order_of_elements(const Op&, const FactorRule& rule, Bytes)
+{
+    return 4 * element_count(rule.shape_of(rule.operands[0]));
+}
+
+/// dV, dP, dQ, dK are model FLOPs; recomputing Q K' is not counted.
+Flops causal_attention_grad(const Op& op, const FactorRule& rule) { return 2 * causal_attention(op, rule); }
+
+const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
+
+/// The gradient of a result, passed on to operand i.
+void pass_on(Tape& t, int i)
+{
+    if (t.requires_grad(i))
+        t.accumulate_grad(i, t.grad(0));
+}
+
+/// The gradients of operands 0, 1, …, which one op computes together.
+void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
+{
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+        if (t.requires_grad(static_cast<int>(i)))
+            t.accumulate_grad(static_cast<int>(i), gradients[i]);
+}
+
+using A = Attr;
+using R = ResultType;
+using S = ScratchKind;
+using T = OperandType;
+
+std::vector<OpInfo> all_rows()
+{
+    return {
+#define TRV_OP(op, ...) OpInfo{.kind = OpKind::op, .name = #op, __VA_ARGS__},
+#include "ir/ops.inc"
+#undef TRV_OP
+    };
+}
+
+/// Apart from all_rows(), whose frame is so large that a sanitizer takes its time to enter it.
+const std::vector<OpInfo>& table()
+{
+    static const std::vector<OpInfo> rows = all_rows();
+    return rows;
+}
+
+} // namespace
+
+const OpInfo& info(OpKind kind) { return table()[static_cast<std::size_t>(kind)]; }
+
+const OpInfo* find_op(std::string_view name)
+{
+    for (const OpInfo& row : table())
+        if (name == row.name)
+            return &row;
+    return nullptr;
+}
+
+std::vector<std::string> op_names()
+{
+    std::vector<std::string> names;
+    for (const OpInfo& row : table())
+        names.emplace_back(row.name);
+    return names;
+}
+
+} // namespace trivium

@@ -1,0 +1,79 @@
+#include "passes/memory/zero.hpp"
+
+#include "base/check.hpp"
+#include "ir/builder.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace trivium {
+
+Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
+{
+    TRV_EXPECT(!shards(sharding, axis), axis, " shards a dimension already");
+    sharding.dims.resize(shape.size());
+    sharding.origin = "the optimizer";
+    const i64 ranks = mesh.size(axis);
+    int best = -1;
+    i64 best_extent = ranks - 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (!std::exchange(sharding.dims[d].open, false))
+            continue;
+        i64 parts = 1;
+        for (const std::string& a : sharding.dims[d].axes)
+            parts *= mesh.size(a);
+        const i64 extent = shape[d] / parts; // of the smallest shard
+        if (extent % ranks == 0 && shape[d] % parts == 0) {
+            best = static_cast<int>(d);
+            break;
+        }
+        if (extent > best_extent) {
+            best = static_cast<int>(d);
+            best_extent = extent;
+        }
+    }
+    for (std::size_t d = static_cast<std::size_t>(best) + 1; d < shape.size(); ++d)
+        sharding.dims[d].open = false;
+    if (best >= 0)
+        sharding.dims[static_cast<std::size_t>(best)].axes.push_back(axis);
+    return sharding;
+}
+
+bool shards(const Sharding& sharding, const std::string& axis)
+{
+    return std::any_of(sharding.dims.begin(), sharding.dims.end(), [&](const DimSharding& dim) {
+        return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+    });
+}
+
+Graph gather_in_microbatches(Graph graph)
+{
+    Builder b(graph);
+    const std::size_t count = graph.ops.size();
+    std::vector<std::size_t> places;                     // of each new op: before this one
+    std::map<std::pair<ValueId, int>, ValueId> gathered; // by the prologue's value and block
+    for (std::size_t i = 0; i < count; ++i) {
+        if (graph.ops[i].region != Region::microbatch)
+            continue;
+        for (std::size_t o = 0; o < graph.ops[i].operands.size(); ++o) {
+            const ValueId whole = graph.ops[i].operands[o];
+            const OpId producer = graph[whole].producer;
+            if (!producer || !info(graph[producer]).placement || graph[producer].region != Region::prologue)
+                continue;
+            const Op& reader = graph.ops[i];
+            ValueId& here = gathered[{whole, reader.block}];
+            if (!here) {
+                const ValueId shard = graph[producer].operands[0];
+                b.where = {Region::microbatch, reader.phase, reader.block, reader.scope};
+                here = b.reshard_to(shard, graph[whole].sharding, graph[whole].name);
+                places.push_back(i);
+            }
+            graph.ops[i].operands[o] = here; // not `reader`: the vector of ops may have grown
+        }
+    }
+    move_before(graph, count, places);
+    return graph;
+}
+
+} // namespace trivium

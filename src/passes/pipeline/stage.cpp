@@ -1,0 +1,453 @@
+#include "passes/pipeline/stage.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "ir/builder.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace trivium {
+
+namespace {
+
+/// For each pipeline rank, the ops that it runs, and the values that cross between ranks.
+class StageExtractor {
+public:
+    StageExtractor(const Graph& graph, const StageConfig& config)
+        : g_(graph), c_(config), ranks_(1 + *std::ranges::max_element(config.rank_of_stage))
+    {
+        find_homes();
+        // The values of the epilogue that a rank needs follow from the parameters that each rank holds.
+        for (int r = 0; r < ranks_; ++r)
+            pull_microbatch(r);
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (g_.ops[i].region == Region::epilogue)
+                pull_update(OpId(i));
+        for (int r = 0; r < ranks_; ++r)
+            for (const ValueId v : g_.outputs)
+                pull(v, r);
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (info(g_.ops[i]).contributes && !runs_[i].empty())
+                for (const ValueId v : g_.ops[i].operands)
+                    pull(v, contributor(v));
+    }
+
+    Graph rank_graph()
+    {
+        const int me = c_.rank;
+        Graph out;
+        out.name = g_.name;
+        out.file = g_.file;
+        out.mesh = g_.mesh;
+        out.stage_of_block = c_.stage_of_block;
+        Builder b(out);
+        std::vector<ValueId> local(g_.values.size());
+        const auto use = [&](ValueId v) -> ValueId {
+            if (!local[v.index()]) {
+                if (const OpId producer = g_[v].producer)
+                    throw UserError(
+                        {place_of(g_, g_[producer]),
+                         str("pipeline rank ", me, " needs %", g_[v].name, " and does not receive it"),
+                         "no op on this rank computes it, and no message carries it",
+                         "move the op that reads it to the stage that computes it"});
+                Value copy = g_[v];
+                out.values.push_back(std::move(copy));
+                local[v.index()] = ValueId(out.values.size() - 1);
+            }
+            return local[v.index()];
+        };
+        // In the order of the global graph, the same on all ranks at this place of the pipeline.
+        for (std::size_t i = 0; i < g_.values.size(); ++i)
+            if (!g_.values[i].producer && used_here(ValueId(i)))
+                use(ValueId(i));
+        bool sent = false;
+        for (std::size_t i = 0; i < g_.ops.size(); ++i) {
+            const Op& op = g_.ops[i];
+            // Accumulated values are final after the last microbatch.
+            if (op.region == Region::epilogue && !std::exchange(sent, true))
+                send_accumulated(b, local);
+            if (runs_[i].count(me)) {
+                for (const ValueId v : op.operands)
+                    if (!local[v.index()] && crosses(v, me) && wants(op, v))
+                        local[v.index()] = receive(b, v, op);
+                Op copy = op;
+                copy.operands.clear();
+                if (copy.attrs.at)
+                    copy.attrs.at->clear();
+                for (std::size_t o = 0; o < op.operands.size(); ++o)
+                    if (wants(op, op.operands[o])) {
+                        copy.operands.push_back(use(op.operands[o]));
+                        if (copy.attrs.at)
+                            copy.attrs.at->push_back((*op.attrs.at)[o]);
+                    }
+                for (ValueId& r : copy.results) {
+                    Value made = g_[r];
+                    made.producer = OpId(out.ops.size());
+                    out.values.push_back(std::move(made));
+                    local[r.index()] = ValueId(out.values.size() - 1);
+                    r = local[r.index()];
+                }
+                out.ops.push_back(std::move(copy));
+            }
+            if (has_home(op) && home(op) == me)
+                for (const ValueId v : op.results)
+                    send_now(b, v, local[v.index()], op.region);
+        }
+        if (!sent)
+            send_accumulated(b, local);
+        for (const Carry& carry : g_.carries)
+            if (local[carry.out.index()] && g_[carry.out].producer &&
+                runs_[g_[carry.out].producer.index()].count(me))
+                out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});
+        for (const ValueId v : g_.outputs) {
+            if (!local[v.index()] && crosses(v, me)) {
+                Op output = g_[g_[v].producer];
+                output.region = Region::epilogue;
+                local[v.index()] = receive(b, v, output);
+            }
+            out.outputs.push_back(use(v));
+        }
+        sort_regions(out);
+        return out;
+    }
+
+    const std::map<ValueId, std::set<int>>& held() const { return held_; }
+
+private:
+    /// A value that rank `to` needs from another rank.
+    struct Crossing {
+        ValueId value;
+        int to = 0;
+        auto operator<=>(const Crossing&) const = default;
+    };
+
+    /// The rank of an op's block.
+    int home(const Op& op) const { return c_.rank_of_block(op.block); }
+    bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
+
+    /// Whether the op runs on a single rank of the pipeline, which sends its results: in the microbatch, and
+    /// if it only reshards such a result (a gradient is reduced over other axes before it is sent).
+    bool has_home(const Op& op) const { return home_[static_cast<std::size_t>(&op - g_.ops.data())]; }
+
+    void find_homes()
+    {
+        for (const Op& op : g_.ops) {
+            const OpId producer = op.operands.empty() ? OpId{} : g_[op.operands[0]].producer;
+            home_.push_back(op.region == Region::microbatch ||
+                            (info(op).placement && op.region == Region::epilogue && producer &&
+                             home_[producer.index()] && home(g_[producer]) == home(op)));
+        }
+    }
+
+    void pull_microbatch(int rank)
+    {
+        runs_.resize(g_.ops.size());
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (g_.ops[i].region == Region::microbatch && home(g_.ops[i]) == rank) {
+                runs_[i].insert(rank);
+                for (const ValueId v : g_.ops[i].operands) {
+                    require_complete(g_.ops[i], v);
+                    pull(v, rank);
+                }
+            }
+    }
+
+    /// What another rank accumulates is complete only after the last microbatch.
+    void require_complete(const Op& op, ValueId v) const
+    {
+        const OpId producer = g_[v].producer;
+        if (producer && home_[producer.index()] && home(g_[producer]) != home(op) &&
+            g_[v].lifetime != Lifetime::microbatch)
+            throw UserError({place_of(g_, op),
+                             str("reads %", g_[v].name, ", which another pipeline stage accumulates"),
+                             "it is complete only after the last microbatch",
+                             "give each stage an accumulator of its own, and add them in the epilogue"});
+    }
+
+    /// Makes `wanted` available on a rank, with all ops that compute it there. Not recursive, because chains
+    /// may be long.
+    void pull(ValueId wanted, int wanted_on)
+    {
+        std::vector<std::pair<ValueId, int>> open{{wanted, wanted_on}};
+        while (!open.empty()) {
+            auto [v, rank] = open.back();
+            open.pop_back();
+            if (!g_[v].producer) {
+                held_[v].insert(rank);
+                continue;
+            }
+            const std::size_t i = g_[v].producer.index();
+            const Op& op = g_.ops[i];
+            if (has_home(op) && home(op) != rank) {
+                crossings_.insert({v, rank});
+                rank = home(op);
+            }
+            if (op.region == Region::microbatch)
+                continue;
+            if (!runs_[i].insert(rank).second || info(op).contributes)
+                continue;
+            for (const ValueId operand : op.operands)
+                open.emplace_back(operand, rank);
+        }
+    }
+
+    /// An in-place update runs on every rank that holds the updated value.
+    void pull_update(OpId id)
+    {
+        const Op& op = g_[id];
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            if (const ValueId into = aliased_operand(op, r); into && held_.count(into))
+                for (const int rank : std::set<int>(held_[into]))
+                    if (runs_[id.index()].insert(rank).second)
+                        for (const ValueId v : op.operands)
+                            pull(v, rank);
+    }
+
+    /// Ranks that already hold `wanted`, or everything from which it is computed. Not recursive, because
+    /// chains may be long.
+    std::set<int> available(ValueId wanted)
+    {
+        std::map<ValueId, std::set<int>> known;
+        std::vector<ValueId> open{wanted};
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            const OpId producer = g_[v].producer;
+            const auto runs = producer ? runs_[producer.index()] : std::set<int>{};
+            if (known.count(v))
+                open.pop_back();
+            else if (!producer)
+                known[v] = held_[v];
+            else if (has_home(g_[producer]))
+                known[v] = {home(g_[producer])};
+            else if (!runs.empty() && !info(g_[producer]).contributes)
+                known[v] = runs;
+            else if (const auto unknown = std::ranges::find_if(g_[producer].operands,
+                                                               [&](ValueId o) { return !known.count(o); });
+                     unknown != g_[producer].operands.end())
+                open.push_back(*unknown);
+            else {
+                std::set<int> all;
+                for (int r = 0; r < ranks_; ++r)
+                    all.insert(r);
+                for (const ValueId operand : g_[producer].operands)
+                    std::erase_if(all, [&, &there = known[operand]](int r) { return !there.count(r); });
+                known[v] = all;
+            }
+        }
+        return known[wanted];
+    }
+
+    /// The only rank whose copy of `v` is counted in sums over the pipeline.
+    int contributor(ValueId v)
+    {
+        const auto [at, added] = contributor_.try_emplace(v, 0);
+        if (added)
+            if (const std::set<int> ranks = available(v); !ranks.empty())
+                at->second = *ranks.begin();
+        return at->second;
+    }
+
+    bool wants(const Op& op, ValueId v) { return !info(op).contributes || contributor(v) == c_.rank; }
+
+    bool used_here(ValueId v)
+    {
+        const auto at = held_.find(v);
+        return at != held_.end() && at->second.count(c_.rank) > 0;
+    }
+
+    bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
+
+    /// Both sides number the messages from one rank to another in the order of the global graph.
+    i64 tag_of(const Crossing& crossing) const
+    {
+        i64 tag = 0;
+        const int from = home(g_[g_[crossing.value].producer]);
+        for (const Crossing& entry : crossings_) {
+            if (entry == crossing)
+                return tag;
+            if (entry.to == crossing.to && home(g_[g_[entry.value].producer]) == from)
+                ++tag;
+        }
+        return tag;
+    }
+
+    void enter(Builder& b, const Op& op, Region region) const
+    {
+        b.where = {region, region == Region::epilogue ? Phase::update : op.phase, op.block, op.scope};
+    }
+
+    /// Before `reader`, in its part of the step. The message is named after its producer.
+    ValueId receive(Builder& b, ValueId v, const Op& reader)
+    {
+        const Op& producer = g_[g_[v].producer];
+        enter(b, reader, in_epilogue({v, c_.rank}) ? reader.region : Region::microbatch);
+        b.where.scope = producer.scope;
+        if (b.where.phase == Phase::weights) // its order may differ from that of the senders
+            b.where.phase = producer.phase;
+        const ValueId here = b.receive(c_.axis, home(producer), tag_of({v, c_.rank}), g_[v].type, g_[v].name);
+        b.graph()[here].sharding = g_[v].sharding;
+        return here;
+    }
+
+    void send(Builder& b, const Crossing& crossing, ValueId here, Region region)
+    {
+        enter(b, g_[g_[crossing.value].producer], region);
+        b.send(c_.axis, crossing.to, tag_of(crossing), here);
+    }
+
+    void send_accumulated(Builder& b, const std::vector<ValueId>& local)
+    {
+        for (const Crossing& crossing : crossings_)
+            if (const Op& producer = g_[g_[crossing.value].producer];
+                in_epilogue(crossing) && producer.region == Region::microbatch && home(producer) == c_.rank)
+                send(b, crossing, local[crossing.value.index()], Region::epilogue);
+    }
+
+    /// The content of an accumulator is sent later, when it is final.
+    void send_now(Builder& b, ValueId v, ValueId here, Region region)
+    {
+        for (auto at = crossings_.lower_bound({v, 0}); at != crossings_.end() && at->value == v; ++at)
+            if (region == Region::epilogue || !in_epilogue(*at))
+                send(b, *at, here, region);
+    }
+
+    const Graph& g_;
+    const StageConfig& c_;
+    int ranks_;
+    std::vector<std::set<int>> runs_;       ///< by op: the ranks that run it
+    std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the ranks that hold them
+    std::set<Crossing> crossings_;
+    std::map<ValueId, int> contributor_;
+    std::vector<bool> home_; ///< by op: has_home
+};
+
+} // namespace
+
+Graph extract_stages(const Graph& graph, const StageConfig& config)
+{
+    return StageExtractor(graph, config).rank_graph();
+}
+
+std::map<std::string, std::vector<int>> ranks_holding(const Graph& graph, const StageConfig& config)
+{
+    std::map<std::string, std::vector<int>> ranks;
+    const StageExtractor stage(graph, config);
+    for (const auto& [value, held] : stage.held())
+        if (graph[value].role == Role::parameter || graph[value].role == Role::state)
+            ranks[graph[value].name].assign(held.begin(), held.end());
+    return ranks;
+}
+
+namespace {
+
+/// Moves boundaries between stages by one block as long as the most expensive rank gets cheaper, or among
+/// equals the most expensive stage.
+void even_out(std::vector<int>& stage_of, const std::vector<double>& cost,
+              const std::vector<int>& rank_of_stage)
+{
+    const std::size_t stages = rank_of_stage.size();
+    std::vector<double> stage(stages, 0), rank(stages, 0);
+    std::vector<std::size_t> begin(stages + 1, cost.size()); // the first block of each stage
+    const auto move = [&](std::size_t block, std::size_t to) {
+        const auto from = static_cast<std::size_t>(stage_of[block]);
+        stage[from] -= cost[block];
+        rank[static_cast<std::size_t>(rank_of_stage[from])] -= cost[block];
+        stage[to] += cost[block];
+        rank[static_cast<std::size_t>(rank_of_stage[to])] += cost[block];
+        stage_of[block] = static_cast<int>(to);
+        (to > from ? --begin[to] : ++begin[from]);
+    };
+    for (std::size_t b = cost.size(); b-- > 0;) {
+        const auto s = static_cast<std::size_t>(stage_of[b]);
+        stage[s] += cost[b];
+        rank[static_cast<std::size_t>(rank_of_stage[s])] += cost[b];
+        begin[s] = b;
+    }
+    const auto score = [&] {
+        return std::pair(*std::ranges::max_element(rank), *std::ranges::max_element(stage));
+    };
+    auto best = score();
+    for (bool better = true; better;) {
+        better = false;
+        for (std::size_t s = 0; s + 1 < stages; ++s)
+            for (const bool up : {true, false}) {
+                const std::size_t from = up ? s : s + 1, to = up ? s + 1 : s;
+                if (begin[from + 1] - begin[from] < 2)
+                    continue;
+                const std::size_t block = up ? begin[to] - 1 : begin[from];
+                move(block, to);
+                if (const auto now = score(); now < best) {
+                    best = now;
+                    better = true;
+                } else {
+                    move(block, from);
+                }
+            }
+    }
+}
+
+} // namespace
+
+std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank_of_stage)
+{
+    const auto stages = static_cast<i64>(rank_of_stage.size());
+    std::vector<double> cost;
+    for (const Op& op : graph.ops) {
+        cost.resize(std::max(cost.size(), static_cast<std::size_t>(op.block) + 1), 0);
+        if (op.region == Region::microbatch && op.phase == Phase::forward)
+            cost[static_cast<std::size_t>(op.block)] +=
+                flops_of(graph, op) + 8 * static_cast<double>(bytes_of(graph, op));
+    }
+    const auto blocks = static_cast<i64>(cost.size());
+    if (stages > blocks)
+        throw UserError(
+            {graph.file.empty() ? "parallel.pipeline"
+                                : source_place(graph, graph.mesh_line) + "mesh axis pipeline",
+             str(counted(stages, "stage"), " for a model of ", counted(blocks, "block")),
+             str(counted(std::max<i64>(blocks - 2, 0), "layer"),
+                 ", plus one block before and one after them"),
+             str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
+    // best[n]: the smallest possible cost of the most expensive of k stages over the first n blocks;
+    // from[k][n]: the first block of its last stage.
+    const auto s = static_cast<std::size_t>(stages), n = cost.size();
+    std::vector<double> sum(n + 1, 0);
+    for (std::size_t i = 0; i < n; ++i)
+        sum[i + 1] = sum[i] + cost[i];
+    std::vector<double> best = sum, next(n + 1, 0);
+    std::vector<std::vector<std::uint32_t>> from(s + 1, std::vector<std::uint32_t>(n + 1, 0));
+    for (std::size_t k = 2; k <= s; ++k) {
+        for (std::size_t end = k; end <= n; ++end) {
+            // As `begin` grows, the stages before it cost more and the last one costs less: the optimum is
+            // where they cross.
+            const auto first = [&](auto&& holds) {
+                std::size_t low = k - 1, high = end;
+                while (low < high)
+                    holds((low + high) / 2) ? high = (low + high) / 2 : low = (low + high) / 2 + 1;
+                return low;
+            };
+            const std::size_t cross =
+                first([&](std::size_t begin) { return best[begin] >= sum[end] - sum[begin]; });
+            std::size_t begin = cross;
+            if (cross == end || (cross > k - 1 && sum[end] - sum[cross - 1] <= best[cross])) {
+                const double least = sum[end] - sum[cross - 1];
+                begin = first([&](std::size_t at) { return sum[end] - sum[at] <= least; });
+            }
+            next[end] = std::max(best[begin], sum[end] - sum[begin]);
+            from[k][end] = static_cast<std::uint32_t>(begin);
+        }
+        std::swap(best, next);
+    }
+    std::vector<int> stage_of(n);
+    for (std::size_t k = s, end = n; k > 0; end = from[k][end], --k)
+        std::fill(stage_of.begin() + static_cast<std::ptrdiff_t>(from[k][end]),
+                  stage_of.begin() + static_cast<std::ptrdiff_t>(end), static_cast<int>(k - 1));
+    if (std::set<int>(rank_of_stage.begin(), rank_of_stage.end()).size() < rank_of_stage.size())
+        even_out(stage_of, cost, rank_of_stage);
+    return stage_of;
+}
+
+} // namespace trivium

@@ -1,0 +1,493 @@
+#include "passes/sharding/partition.hpp"
+
+#include "base/check.hpp"
+#include "ir/text/text.hpp"
+#include "passes/sharding/box_moves.hpp"
+#include "passes/sharding/lookahead.hpp"
+#include "passes/sharding/moves.hpp"
+#include "passes/sharding/pricing.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+namespace trivium {
+
+namespace {
+
+class Partitioner {
+public:
+    Partitioner(const Graph& graph, const PartitionConfig& config)
+        : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
+          pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph))
+    {
+        out_.name = g_.name;
+        out_.file = g_.file;
+        out_.mesh = g_.mesh;
+        out_.stage_of_block = g_.stage_of_block.empty() ? c_.stage_of_block : g_.stage_of_block;
+        out_.at = c_.at;
+        wanted_.reserve(g_.values.size());
+        for (const Value& v : g_.values) {
+            b_.reserve(v.name);
+            wanted_.push_back(dim_axes(v.sharding));
+        }
+    }
+
+    Graph run()
+    {
+        for (std::size_t i = 0; i < g_.values.size(); ++i)
+            if (!g_.values[i].producer)
+                give(ValueId(i));
+        for (const Op& op : g_.ops) {
+            b_.where = {op.region, op.phase, op.block, op.scope};
+            if (info(op).placement)
+                place(op);
+            else if (info(op).contributes)
+                contribute(op);
+            else if (!run_pending(op))
+                choose(op);
+        }
+        for (const ValueId v : g_.outputs) {
+            b_.where = {Region::epilogue, Phase::update, 0, ""};
+            if (g_[v].lifetime == Lifetime::microbatch) // the epilogue cannot read it
+                b_.where = {Region::microbatch, g_[v].producer ? g_[g_[v].producer].phase : Phase::forward, 0,
+                            ""};
+            const ValueId settled = g_[v].producer ? whole(v) : sharded_as(v, wanted(v));
+            if (settled != of(v).native) { // the host finds outputs by name
+                out_[of(v).native].name += ".part";
+                out_[settled].name = g_[v].name;
+            }
+            out_.outputs.push_back(settled);
+        }
+        for (const Carry& carry : g_.carries)
+            out_.carries.push_back({of(carry.in).native, of(carry.out).native});
+        if (!std::ranges::is_sorted(out_.ops, [](const Op& a, const Op& b) { return a.region < b.region; }))
+            sort_regions(out_);
+        return std::move(out_);
+    }
+
+private:
+    struct Placed {
+        ValueId native; ///< as its op computes it
+        Layout layout;
+        ValueId settled; ///< as its sharding requires: combined, and in its shards
+        std::map<std::tuple<DimAxes, Region, Phase, int>, ValueId> copies; ///< in other shardings
+        std::map<std::tuple<DimAxes, std::vector<i64>, Region, Phase, int>, ValueId>
+            parts; ///< other boxes than those of shardings: by the sharding and all boxes
+    };
+
+    /// Shards an addend like its accumulator, without the sums that may wait.
+    void settle_addend(ValueId v)
+    {
+        Placed& p = of(v);
+        if (p.settled)
+            return;
+        std::vector<Move> moves = moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh);
+        Layout to{wanted(v), put_off_sums(moves, wanted(v), g_.mesh)};
+        if (to.partial.empty())
+            return;
+        p.native = emit_moves(b_, p.native, moves, p.layout, g_[v].type, c_.at);
+        p.layout = std::move(to);
+    }
+
+    Placed& of(ValueId v) { return values_[v.index()]; }
+    const DimAxes& wanted(ValueId v) const { return wanted_[v.index()]; }
+
+    void give(ValueId v)
+    {
+        Value value = g_[v];
+        value.whole = value.type.shape;
+        value.type = local_type(value.type, wanted(v), g_.mesh, c_.at);
+        out_.values.push_back(std::move(value));
+        Placed& p = of(v);
+        p.native = p.settled = ValueId(out_.values.size() - 1);
+        p.layout = {wanted(v), g_[v].sharding.partial};
+    }
+
+    /// The sums that are open where it is computed, and that its sharding leaves open.
+    std::vector<Partial> kept_partial(ValueId v)
+    {
+        std::vector<Partial> kept = of(v).layout.partial;
+        std::erase_if(kept, [&](const Partial& p) { return !within({p}, g_[v].sharding.partial); });
+        return kept;
+    }
+
+    /// How the value is kept: in the shards of its sharding, and partial only as that says.
+    Layout kept(ValueId v) { return {wanted(v), kept_partial(v)}; }
+
+    /// The moves from where it is computed to where it is kept.
+    std::vector<Move> settling(ValueId v)
+    {
+        Layout from = of(v).layout;
+        const Layout to = kept(v);
+        std::erase_if(from.partial, [&](const Partial& p) { return within({p}, to.partial); });
+        return moves_between(from, to.axes, g_[v].type.shape, g_.mesh);
+    }
+
+    /// The value as its sharding requires it.
+    ValueId whole(ValueId v)
+    {
+        Placed& p = of(v);
+        if (!p.settled) {
+            const Builder::Where reader = b_.where;
+            b_.where.block =
+                g_[g_[v].producer].block; // the reduction belongs to the op that computed the partial values
+            b_.where.scope = g_[g_[v].producer].scope;
+            p.settled = emit_moves(b_, p.native, settling(v), p.layout, g_[v].type, c_.at);
+            b_.where = reader;
+        }
+        return p.settled;
+    }
+
+    /// The value sharded over `axes`. Copies are used only within their phase and stage, which may run
+    /// without the others: the next one makes its own.
+    ValueId sharded_as(ValueId v, const DimAxes& axes)
+    {
+        const ValueId settled = whole(v);
+        if (axes == wanted(v) && kept_partial(v).empty())
+            return settled;
+        const Layout from = kept(v);
+        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
+        if (!copy) {
+            copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from,
+                              g_[v].type, c_.at);
+        }
+        return copy;
+    }
+
+    int stage_of_block(int block) const
+    {
+        return out_.stage_of_block.empty() ? 0 : out_.stage_of_block[static_cast<std::size_t>(block)];
+    }
+
+    void place(const Op& op)
+    {
+        const ValueId from = op.operands[0], to = op.results[0];
+        Placed& p = of(to);
+        p.layout = {wanted(to), {}};
+        const Placed& source = of(from);
+        p.layout.partial = source.layout.partial;
+        p.layout.partial = kept_partial(to);
+        Layout rest = source.layout; // but what stays partial
+        std::erase_if(rest.partial, [&](const Partial& partial) {
+            return std::ranges::find(p.layout.partial, partial) != p.layout.partial.end();
+        });
+        std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
+        if (sums_[to.index()])
+            p.layout.partial = put_off_sums(moves, wanted(to), g_.mesh);
+        require_partial(to, p.layout);
+        p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
+        if (p.layout.partial.empty())
+            p.settled = p.native;
+        if (p.native != source.native)
+            out_[p.native].name = g_[to].name;
+    }
+
+    /// Exactly one of the ranks that hold an operand contributes it, the others contribute 0, so the sum over
+    /// all ranks is correct.
+    void contribute(const Op& op)
+    {
+        Op local = op;
+        local.operands.clear();
+        local.attrs.at->clear();
+        for (std::size_t i = 0; i < op.operands.size(); ++i) {
+            const Placed& p = of(op.operands[i]);
+            bool mine = true;
+            for (std::size_t a = 0; a < g_.mesh.axes.size(); ++a) {
+                const std::string& axis = g_.mesh.axes[a].name;
+                const bool summed = axis == c_.stage_axis ||
+                                    std::ranges::any_of(p.layout.partial, [&](const Partial& partial) {
+                                        return partial.axis == axis;
+                                    });
+                mine = mine && (summed || c_.at[a] == 0);
+            }
+            if (!mine)
+                continue;
+            local.operands.push_back(p.native);
+            local.attrs.at->push_back((*op.attrs.at)[i]);
+        }
+        Layout layout{DimAxes(g_[op.results[0]].type.shape.size()), {}}; // whole, regardless of its sharding
+        if (g_.mesh.ranks() > 1)
+            layout.partial = {{world_axis}};
+        append(op, std::move(local), {layout});
+    }
+
+    /// Runs a linear op whose operands are all partial over the same axes without summing them first. Whether
+    /// it could.
+    bool run_pending(const Op& op)
+    {
+        if (!op.division.empty() && !op.stays_partial)
+            return false;
+        if (!is_linear(g_, op) || op.operands.empty() || (op.accumulate && !sums_[op.operands[0].index()]))
+            return false;
+        if (op.accumulate)
+            settle_addend(op.operands[0]);
+        const Layout first = of(op.operands[0]).layout;
+        if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
+            return false;
+        for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
+            const Placed& p = of(op.operands[i]);
+            const bool stays =
+                op.stays_partial || (p.settled == p.native && !g_[op.results[0]].sharding.partial.empty());
+            if (p.layout.partial.empty() || p.layout != first || (p.settled && !stays))
+                return false;
+        }
+        // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
+        i64 before = 0, after = 0;
+        for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i)
+            before += g_[op.operands[i]].type.elements();
+        for (const ValueId v : op.results)
+            after += g_[v].type.elements();
+        if (after > before ||
+            std::ranges::any_of(first.partial, [](const Partial& p) { return p.combine != Combine::sum; }))
+            return false;
+        const OpSharding sharding(g_, op, parts_, c_.stage_axis);
+        const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
+        if (!assignment)
+            return false;
+        for (const ValueId v : op.results)
+            if (!lacking_partial(g_, v, first).empty())
+                return false;
+        emit(op, sharding, *assignment, first.partial);
+        return true;
+    }
+
+    /// Bytes that the choice moves, plus the work; nullopt if an in-place result would not fit.
+    std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
+    {
+        // A value that outlives the microbatch would be moved in every microbatch: never worth it.
+        const double fixed = c_.once ? 1 : 1e9;
+        const FactorRule& rule = sharding.rule();
+        double bytes = 0;
+        for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+            const Value& v = g_[op.operands[i]];
+            const DimAxes axes = sharding.operand_axes(i, assignment);
+            const Layout from = kept(op.operands[i]);
+            double moved = 0;
+            if (sharding.irregular_operand(i, assignment))
+                moved = pricing_.approach(sharding, i, assignment, from, v).bytes;
+            else
+                moved = pricing_.bytes_moved(from, axes, v);
+            bytes += moved *
+                     (op.region == Region::microbatch && outlives_microbatch(g_, op.operands[i]) ? fixed : 1);
+        }
+        for (std::size_t r = 0; r < rule.results.size(); ++r) {
+            const Value& v = g_[op.results[r]];
+            const Layout made = sharding.result_layout(r, assignment);
+            if (const ValueId into = aliased_operand(op, r)) {
+                const Layout& kept = of(into).layout;
+                const bool begins = op.accumulate && g_[into].role == Role::carry;
+                if (made.axes != kept.axes || (!begins && !(op.accumulate ? within(made.partial, kept.partial)
+                                                                          : made.partial == kept.partial)))
+                    return {};
+                continue;
+            }
+            bytes += pricing_.bytes_moved(made, wanted(op.results[r]), v, sums_[op.results[r].index()]);
+            if (sharding.irregular_result(r, assignment))
+                bytes += pricing_.bytes_exchanged(sharding, r, assignment, v);
+        }
+        return bytes + pricing_.work(op, sharding, assignment);
+    }
+
+    /// An addend that is complete along axes over which its accumulator is partial counts on one rank of
+    /// each: the others add zero. What accumulates is linear in its first operand.
+    void add_once(const Op& op, Op& local, Layout& layout)
+    {
+        if (g_[op.operands.back()].role == Role::carry)
+            return;
+        const std::vector<Partial>& all = of(op.operands.back()).layout.partial;
+        const bool counts = std::ranges::all_of(all, [&](const Partial& p) {
+            return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
+        });
+        if (layout.partial.size() <
+            all.size()) // the same ops on all ranks, so that their collectives keep their order
+            local.operands[0] = b_.scaled_by(local.operands[0], counts ? 1 : 0);
+        layout.partial = all;
+    }
+
+    /// The sums that the annotation of a result leaves open are open.
+    void require_partial(ValueId v, const Layout& layout) const
+    {
+        if (const std::string axis = lacking_partial(g_, v, layout); !axis.empty())
+            throw UserError({str(source_place(g_, g_[v].line), "%", g_[v].name),
+                             str("is annotated as partial over '", axis, "'"),
+                             str(info(g_[g_[v].producer]).name, " does not leave it partial over that axis"),
+                             str("remove the annotation, or shard over '", axis,
+                                 "' a dimension of the operands that the op reduces with this combiner")});
+    }
+
+    [[noreturn]] void refuse(const Op& op)
+    {
+        for (const ValueId v : op.results)
+            require_partial(v, {});
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            if (const ValueId into = aliased_operand(op, r))
+                throw UserError(
+                    {place_of(g_, op),
+                     str("cannot be sharded such that %", g_[op.results[r]].name, " stays in the buffer of %",
+                         g_[into].name),
+                     str("%", g_[into].name, " is sharded as ", to_text(sharding_of(of(into).layout)), ", %",
+                         g_[op.results[r]].name, " as ", to_text(g_[op.results[r]].sharding),
+                         ", and the op cannot compute the one in the other"),
+                     "shard both in the same way, along dimensions that the op can shard"});
+        throw InternalError(__FILE__, __LINE__, place_of(g_, op) + " has no sharding");
+    }
+
+    void choose(const Op& op)
+    {
+        const OpSharding sharding(g_, op, parts_, c_.stage_axis);
+        if (!op.division.empty()) {
+            Assignment decided;
+            for (const std::vector<std::string>& axes : op.division)
+                decided.push_back(parts_.parts_of(axes));
+            return emit(op, sharding, decided, {});
+        }
+        const std::vector<Assignment> assignments = sharding.assignments();
+        if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
+            return emit(op, sharding, assignments[0], {});
+        std::optional<Assignment> best;
+        double least = 0;
+        for (const Assignment& assignment : assignments)
+            if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
+                least = *price;
+                best = assignment;
+            }
+        if (!best)
+            refuse(op);
+        emit(op, sharding, *best, {});
+    }
+
+    /// What the op reads of operand i on this rank.
+    ValueId operand_for(const Op& op, const OpSharding& sharding, std::size_t i, const Assignment& assignment)
+    {
+        const ValueId v = op.operands[i];
+        if (!sharding.irregular_operand(i, assignment))
+            return sharded_as(v, sharding.operand_axes(i, assignment));
+        const Layout from = kept(v);
+        const Approach way = pricing_.approach(sharding, i, assignment, from, g_[v]);
+        const Box need = sharding.operand_box(i, assignment, c_.at);
+        // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
+        std::vector<i64> key{way.exchanges};
+        const Coordinates first(g_.mesh.axes.size(), 0);
+        for (const i64 rank : g_.mesh.group(first, names_in(sharding.operand_axes(i, assignment)))) {
+            const Box box = sharding.operand_box(i, assignment, g_.mesh.coordinates(rank));
+            key.insert(key.end(), box.offset.begin(), box.offset.end());
+            key.insert(key.end(), box.shape.begin(), box.shape.end());
+        }
+        const auto at = std::tuple(sharding.operand_axes(i, assignment), key, b_.where.region, b_.where.phase,
+                                   stage_of_block(b_.where.block));
+        if (const auto known = of(v).parts.find(at); known != of(v).parts.end())
+            return known->second;
+        const ValueId x = sharded_as(v, way.axes);
+        const auto needed = [&](const Coordinates& rank) {
+            return sharding.operand_box(i, assignment, rank);
+        };
+        const ValueId made =
+            way.exchanges
+                ? exchanged(
+                      b_, c_.at, x, way.axes,
+                      [&](const Coordinates& rank) { return shard_of(g_, g_[v], way.axes, rank); }, needed)
+                : sliced(b_, x, shard_of(g_, g_[v], way.axes, c_.at), need);
+        of(v).parts[at] = made;
+        return made;
+    }
+
+    /// Appends the local op. With `pending`, its operands are still partial over these axes.
+    void emit(const Op& op, const OpSharding& sharding, const Assignment& assignment,
+              const std::vector<Partial>& pending)
+    {
+        const FactorRule& rule = sharding.rule();
+        Op local = sharding.local_op(assignment, c_.at);
+        local.division.clear();
+        local.stays_partial = false;
+        for (std::size_t i = 0; i < rule.operands.size(); ++i)
+            local.operands[i] =
+                !pending.empty() ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);
+        if (op.accumulate)
+            local.operands.back() = of(op.operands.back()).native;
+        std::vector<Layout> layouts;
+        for (std::size_t r = 0; r < rule.results.size(); ++r) {
+            layouts.push_back(sharding.result_layout(r, assignment));
+            if (!pending.empty())
+                layouts.back().partial = pending;
+        }
+        if (op.accumulate)
+            add_once(op, local, layouts[0]);
+        if (info(op).manual)
+            return cross(op, local.operands[0], layouts[0]);
+        append(op, std::move(local), layouts);
+        for (std::size_t r = 0; r < rule.results.size(); ++r)
+            if (sharding.irregular_result(r, assignment)) {
+                Placed& p = of(op.results[r]);
+                out_[p.native].name += ".own";
+                p.native = exchanged(
+                    b_, c_.at, p.native, p.layout.axes,
+                    [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
+                    [&](const Coordinates& rank) {
+                        return shard_of(g_, g_[op.results[r]], p.layout.axes, rank);
+                    });
+                out_[p.native].sharding = sharding_of(p.layout);
+                out_[p.native].name = g_[op.results[r]].name;
+                if (p.settled)
+                    p.settled = p.native;
+            }
+    }
+
+    /// The boundary of a manual region: the rank's shard, seen as another tensor.
+    void cross(const Op& op, ValueId x, const Layout& layout)
+    {
+        Placed& p = of(op.results[0]);
+        require_partial(op.results[0], layout);
+        p.layout = layout;
+        p.native = b_.reshard_to(x, sharding_of(layout));
+        out_[p.native].name = g_[op.results[0]].name;
+        if (layout.axes == wanted(op.results[0]))
+            p.settled = p.native;
+    }
+
+    void append(const Op& op, Op local, const std::vector<Layout>& layouts)
+    {
+        local.results.clear();
+        const std::vector<TensorType> types = infer(out_, local);
+        for (std::size_t r = 0; r < types.size(); ++r) {
+            require_partial(op.results[r], layouts[r]);
+            Value v = g_[op.results[r]];
+            v.type = types[r];
+            v.sharding = sharding_of(layouts[r]);
+            v.sharding.origin = g_[op.results[r]].sharding.origin;
+            v.lifetime = result_lifetime(out_, local, r);
+            v.producer = OpId(out_.ops.size());
+            out_.values.push_back(std::move(v));
+            local.results.emplace_back(out_.values.size() - 1);
+            Placed& p = of(op.results[r]);
+            p.native = local.results.back();
+            p.layout = layouts[r];
+            if (p.layout.partial.empty() && p.layout.axes == wanted(op.results[r]))
+                p.settled = p.native;
+        }
+        out_.ops.push_back(std::move(local));
+        if (op.accumulate && g_[op.operands.back()].role ==
+                                 Role::carry) // other ops that add into it must be partial over the same axes
+            of(op.operands.back()).layout.partial = layouts[0].partial;
+    }
+
+    const Graph& g_;
+    const PartitionConfig& c_;
+    Graph out_;
+    Builder b_;
+    std::vector<Placed> values_;
+    std::vector<DimAxes> wanted_; ///< by value: its sharding
+    AxisParts parts_;
+    Pricing pricing_;
+    std::vector<bool> sums_; ///< by value (sums_that_wait)
+};
+
+} // namespace
+
+Graph partition(const Graph& graph, const PartitionConfig& config)
+{
+    return Partitioner(graph, config).run();
+}
+
+} // namespace trivium

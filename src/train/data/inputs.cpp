@@ -1,0 +1,82 @@
+#include "train/data/inputs.hpp"
+
+#include "base/check.hpp"
+#include "config/about_key.hpp"
+#include "io/files/config_file.hpp"
+
+namespace trivium {
+
+void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
+{
+    const RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    const auto theirs = values_by_key(to_toml(saved, {"model"}));
+    for (const auto& [key, ours] : values_by_key(to_toml(config, {"model"})))
+        if (kind_of_key(key) == KeyKind::forward && theirs.at(key) != ours)
+            throw UserError({checkpoint.path(),
+                             str("was trained with ", key, " = ", theirs.at(key), ", the config has ", ours),
+                             "it is a checkpoint of another model",
+                             str("set ", key, " to that value, or use another checkpoint")});
+}
+
+void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,
+                            const std::string& place)
+{
+    const std::string& theirs =
+        checkpoint.state().tokenizer; // empty: imported with a tokenizer that Trivium cannot read
+    if (!theirs.empty() && theirs != tokenizer)
+        throw UserError(
+            {place, "has a different tokenizer from the one with which " + checkpoint.path() + " was trained",
+             tokenizer + " and " + theirs, "use the model's tokenizer"});
+}
+
+std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data)
+{
+    return about_key("data.tokenizer",
+                     [&] { return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer); });
+}
+
+void require_tokenizer(const DataConfig& data, const TokenStore& store)
+{
+    if (data.tokenizer.empty()) // the store contains its tokenizer
+        return;
+    if (const std::string wanted = tokenizer_named_by(data)->fingerprint(); wanted != store.fingerprint())
+        throw UserError({store.path(), "was not written with data.tokenizer = " + data.tokenizer,
+                         str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
+                         "leave data.tokenizer out (the store contains its tokenizer), or tokenize the text "
+                         "again with that one"});
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
+{
+    if (data.train.empty())
+        return tokenizer_named_by(data);
+    const TokenStore store = about_key("data.train", [&] { return TokenStore::open(data.train); });
+    require_tokenizer(data, store);
+    return store.tokenizer();
+}
+
+void verify_at_start(const TokenStore& store, i64 part, i64 parts)
+{
+    constexpr Bytes most = Bytes{2} << 30; // takes a few seconds, even from a slow disk
+    if (store.file_bytes() <= most)
+        store.verify(part, parts);
+}
+
+CheckpointReader open_checkpoint(const std::string& path, const RunConfig& config)
+{
+    const auto open = [](const std::string& from, const char* key) {
+        return CheckpointReader::open(restore_from(
+            *make_self_comm(), from, [](const CheckpointReader&) {}, key));
+    };
+    const std::string& dir = config.checkpoint.dir;
+    if (!path.empty())
+        return open(path, "--checkpoint");
+    if (!list_checkpoints(dir).empty())
+        return open(dir, "checkpoint.dir");
+    if (!config.train.init_from.empty())
+        return open(config.train.init_from, "train.init_from");
+    throw UserError({dir, "contains no checkpoint", "no run has saved there yet",
+                     "train first, or name a checkpoint with --checkpoint"});
+}
+
+} // namespace trivium

@@ -1,0 +1,59 @@
+#pragma once
+// The log of a training run, and the metrics of each step. All public functions are collective; rank 0 logs.
+#include "io/metrics/metrics.hpp"
+#include "lifecycle/core_watch.hpp"
+#include "mpi/grid.hpp"
+#include "runtime/device.hpp"
+#include "train/collapse.hpp"
+#include "train/evaluator.hpp"
+#include "train/save/saved_tensors.hpp"
+
+namespace trivium {
+
+/// The hardware of a run.
+struct RunPlace {
+    Grid& grid;
+    const Computing& computing;
+    const Machine& machine;
+    int threads = 1;
+};
+
+class RunReport {
+public:
+    /// All arguments must outlive it.
+    RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
+
+    /// Logs model, data, grid, memory and compute, before the first step.
+    void announce(const Batches& data, i64 first_step);
+
+    /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
+    /// empty: it was not.
+    MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
+                       const std::string& skipped);
+    /// Logs an evaluation after `step` and adds it to the step's metrics.
+    void evaluation(i64 step, const Evaluation& evaluation, MetricsRecord& record);
+    /// Logs, after the last step, totals, speed and memory, and writes the trace if log.trace is set.
+    void summarise(const RunState& state, const std::string& metrics_path) const;
+
+private:
+    void note_memory(); ///< collects the largest used and planned bytes of any rank
+    void write_trace() const;
+    bool shares_cores() const; ///< ranks share cores or devices
+
+    const RunConfig& config_;
+    const Engine& engine_;
+    RunPlace place_;
+    bool first_rank_;
+    double units_;                                 ///< devices or cores that compute
+    Flops peak_;                                   ///< FLOP/s of all devices or cores
+    i64 first_step_ = 0;                           ///< of this launch
+    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as last collected
+    Bytes host_used_ = 0, host_planned_ = 0;       ///< the same for the arenas in host memory
+    Seconds step_seconds_ = 0;                     ///< smoothed
+    Seconds train_seconds_ = 0;
+    double last_loss_ = 0, last_valid_loss_ = -1;
+    CollapseWatch collapse_;
+    CoreWatch cores_;
+};
+
+} // namespace trivium

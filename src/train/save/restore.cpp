@@ -1,0 +1,67 @@
+#include "train/save/restore.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "train/data/inputs.hpp"
+#include "train/save/config_changes.hpp"
+
+namespace trivium {
+
+namespace {
+
+RunState resume(const CheckpointReader& checkpoint, const RunConfig& config, const TrainingData& data,
+                Engine& engine, std::vector<SavedTensor>& tensors)
+{
+    require_same_model(checkpoint, config);
+    restore(checkpoint, engine.program(train_program), tensors);
+    engine.initialise(static_cast<std::uint64_t>(config.train.seed), Role::constant);
+    RunState state = checkpoint.state();
+    if (const std::string& tokenizer = data.train.store().fingerprint(); state.tokenizer != tokenizer)
+        throw UserError({checkpoint.path(),
+                         "was trained with a different tokenizer from that of " + config.data.train,
+                         state.tokenizer + " and " + tokenizer, "train on data with the same tokenizer"});
+    return state;
+}
+
+} // namespace
+
+Restored restore_or_initialise(Comm& world, const RunConfig& config, const TrainingData& data, Engine& engine,
+                               std::vector<SavedTensor>& tensors)
+{
+    const Seconds begin = now();
+    Activity::of_process().enter("the read of a checkpoint");
+    Restored restored;
+    RunState& state = restored.state;
+    if (const auto path = restore_newest(world, config.checkpoint, [&](const CheckpointReader& c) {
+            state = resume(c, config, data, engine, tensors);
+        })) {
+        restored.checkpoint = *path;
+        log_info(str("resuming from ", *path, " at step ", state.step,
+                     state.grid.empty() || state.ranks <= 1 ? "" : str(", saved by ", state.grid),
+                     "; read and verified in ", format_seconds(now() - begin)));
+        std::vector<std::string> changes;
+        succeed_together(world, [&] {
+            changes = changes_since(state, config, data.train.store().content(),
+                                    data.valid ? data.valid->store().content() : "");
+        });
+        for (const std::string& change : changes)
+            log_warning(change);
+        return restored;
+    }
+    succeed_together(world, [&] { engine.initialise(static_cast<std::uint64_t>(config.train.seed)); });
+    if (!config.train.init_from.empty())
+        log_info("weights from " + restore_from(
+                                       world, config.train.init_from,
+                                       [&](const CheckpointReader& checkpoint) {
+                                           restore_parameters(checkpoint, engine.program(train_program),
+                                                              engine.arenas());
+                                           state.imported = checkpoint.state().imported;
+                                           state.imported_tokenizer = checkpoint.state().imported_tokenizer;
+                                       },
+                                       "train.init_from"));
+    return restored;
+}
+
+} // namespace trivium
