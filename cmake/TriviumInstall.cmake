@@ -67,11 +67,15 @@ foreach(room IN LISTS rooms)
   install(TARGETS trivium_${room} EXPORT Trivium_${room} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     COMPONENT Development)
   install(EXPORT Trivium_${room} NAMESPACE Trivium:: DESTINATION "${package_dir}" COMPONENT Development)
-  # Only the folder's own headers: what stands deeper is the room's private affair.
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/*.inc")
-  list(FILTER headers EXCLUDE REGEX "/kernels/(attention_tiles|math)\\.hpp$") # with the folder of a form, which stands deeper
-  string(REGEX REPLACE "^src/" "" place "${folder}")
-  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${place}" COMPONENT Development)
+  # Without the forms of a back-end, which are private: what is deeper in these rooms.
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/*.inc")
+  list(FILTER headers EXCLUDE REGEX "/src/(kernels|plan|runtime)/[^/]+/|/kernels/(attention_tiles|math)\\.hpp$")
+  foreach(header IN LISTS headers)
+    file(RELATIVE_PATH place "${PROJECT_SOURCE_DIR}" "${header}")
+    string(REGEX REPLACE "^src/" "" place "${place}")
+    get_filename_component(place "${place}" DIRECTORY)
+    install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${place}" COMPONENT Development)
+  endforeach()
 endforeach()
 
 if(TARGET trivium_program)

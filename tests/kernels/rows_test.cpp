@@ -427,7 +427,7 @@ TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dens
         const auto [turned, y, dgate, dup, sum] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<T> a = right, b(left.size()), c(left.size()), d(left.size());
             std::vector<Acc<T>> total(static_cast<std::size_t>(n));
-            rope<T>(exec, {1, rows, 3, e, 40}, lend(right), lend(pos), lend(table), false, lend(a));
+            rope<T>(exec, {1, rows, 3, e}, lend(right), lend(pos), lend(table), false, lend(a));
             const i64 size = rows * n;
             swiglu<T>(exec, 1, size, {lend(left), size}, {lend(right), size}, {lend(b), size});
             swiglu_grad<T>(exec, 1, size, {lend(dy), size}, {lend(left), size}, {lend(right), size},

@@ -107,11 +107,17 @@ private:
         return std::ranges::any_of(sharding.dims, [](const DimSharding& dim) { return dim.stated >= 0; });
     }
 
-    /// Whether the value may have these axes: what an annotation states stays, more only where it is open.
+    /// Whether the value may have these axes: what an annotation states stays, more only where it is open,
+    /// and no shard is empty.
     bool allowed(ValueId v, const DimAxes& axes) const
     {
         for (std::size_t d = 0; d < axes.size(); ++d) {
             const DimSharding& dim = g_[v].sharding.dims[d];
+            i64 parts = 1;
+            for (const std::string& axis : axes[d])
+                parts *= g_.mesh.size(axis);
+            if (parts > std::max<i64>(g_[v].type.shape[d], 1) && axes[d] != dim.axes)
+                return false;
             const std::size_t stated =
                 dim.stated < 0 ? dim.axes.size() : static_cast<std::size_t>(dim.stated);
             if (axes[d].size() < stated || (dim.stated < 0 && axes[d].size() > stated) ||

@@ -120,7 +120,7 @@ Approach Pricing::approach(const OpSharding& sharding, std::size_t i, const Assi
     Approach halo{sharded, true,
                   bytes_moved(from, sharded, value) + bytes_lacking(sharded, sharding, i, assignment, value)},
         slice{whole, false, bytes_moved(from, whole, value)};
-    return slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
+    return whole == sharded || slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
 }
 
 } // namespace trivium
