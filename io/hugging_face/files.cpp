@@ -72,15 +72,15 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
 
 /// Throws if `config`, the exported config.json, describes another model: [model] has a key without an
 /// equivalent there.
-void require_described(ModelConfig model, const std::string& config, const std::string& architecture)
+void require_described(const ModelConfig& model, const std::string& config, const std::string& architecture)
 {
-    if (model.family == Family::gpt2) // has no rotary embeddings
-        model.rope_theta = ModelConfig{}.rope_theta;
-    if (model.rope_scaling.factor == 1) // scales nothing
-        model.rope_scaling = {};
     const auto values = [](const ModelConfig& of) {
         RunConfig run;
         run.model = of;
+        if (of.family == Family::gpt2) // has no rotary embeddings
+            run.model.rope_theta = ModelConfig{}.rope_theta;
+        if (of.rope_scaling.factor == 1) // scales nothing
+            run.model.rope_scaling = {};
         return values_by_key(to_toml(run, {"model"}));
     };
     const auto theirs = values(parse_hugging_face_config(config, config_name).model);

@@ -10,6 +10,7 @@
 #include "mpi/records.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <set>
 
 namespace trivium {

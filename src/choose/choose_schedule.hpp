@@ -7,9 +7,8 @@ namespace trivium {
 /// The config with an order for its schedule and a value for parallel.update; other settings that are "auto"
 /// stay "auto".
 /// - parallel.schedule = "auto" on several pipeline ranks: of the order that the search finds and the three
-/// best
-///   named schedules, the one with the shortest simulated step within parallel.memory_limit, or without a
-///   limit within the device's memory (on hosts: that keeps no more activations than zb-h2). schedule_near
+///   best named schedules, the one with the shortest simulated step within parallel.memory_limit, or without
+///   a limit within the device's memory (on hosts: that keeps no more activations than zb-h2). schedule_near
 ///   names the schedule from which it was found.
 /// - train.micro_batch = 0, with that: also the microbatch with the shortest step, of the powers of two that
 ///   divide a data rank's sequences into at most 32 microbatches per pipeline rank; without any, all

@@ -110,6 +110,15 @@ Compiled compile_file(const ExplainArguments& a, const Machine& machine, Shardin
     return compiled;
 }
 
+/// Throws UserError unless all passes to be skipped exist.
+void require_passes(const ExplainArguments& a, const Compiled& compiled)
+{
+    for (const std::string& name : a.skip)
+        if (std::ranges::none_of(compiled.passes, [&](const PassRecord& pass) { return pass.name == name; }))
+            throw UserError({"--skip", str("there is no pass '", name, "'"), "",
+                             str("`trivium explain ", a.config.file, " --only passes` lists them")});
+}
+
 /// Costly communication of a graph of all ranks; nothing for that of one rank, or of a pipeline.
 std::vector<Advice> advice(const ExplainArguments& a, const Graph& decided, const Machine& machine)
 {
@@ -237,11 +246,13 @@ int explain_run(const ExplainArguments& a)
         throw UserError({"--run", "only a graph can be run",
                          str("'", a.config.file, "' does not end in .graph"),
                          "name a FILE.graph, or use `trivium train CONFIG.toml`"});
-    if (const char* const option = !a.only.empty()  ? "--only"
-                                   : !a.svg.empty() ? "--svg"
-                                   : !a.csv.empty() ? "--csv"
-                                   : a.rank != 0    ? "--rank"
-                                                    : nullptr)
+    if (const char* const option = !a.only.empty()   ? "--only"
+                                   : !a.svg.empty()  ? "--svg"
+                                   : !a.csv.empty()  ? "--csv"
+                                   : a.rank != 0     ? "--rank"
+                                   : !a.skip.empty() ? "--skip"
+                                   : !a.dump.empty() ? "--dump"
+                                                     : nullptr)
         throw UserError({"--run", str("does not go together with ", option), "a run prints its outputs only",
                          "remove one of the two"});
     GraphRunArguments run = a.run;
@@ -285,6 +296,7 @@ int explain(const ExplainArguments& a)
     std::vector<std::string> about{a.config.file}; // subtitles of pictures
     if (is_graph) {
         compiled = compile_file(a, machine, propagated);
+        require_passes(a, compiled);
     } else {
         const RunConfig asked = config_to_explain(a.config);
         require_rank(a.rank, rank_count(asked.parallel));
@@ -292,6 +304,7 @@ int explain(const ExplainArguments& a)
             decide(asked, machine, draws_schedule ? nullptr : only_stage_of(asked.parallel, a.rank));
         const RunConfig& config = choices.recorded;
         compiled = compile_training(choices, {machine, {a.skip, a.dump}, a.rank});
+        require_passes(a, compiled);
         about = {describe_model(config), draws_schedule
                                              ? describe_grid(config.parallel)
                                              : str("rank ", a.rank, " of ", describe_grid(config.parallel))};
@@ -305,11 +318,6 @@ int explain(const ExplainArguments& a)
         else if (selected("config"))
             out["config"] = config_json(config);
     }
-    for (const std::string& name : a.skip)
-        if (std::none_of(compiled.passes.begin(), compiled.passes.end(),
-                         [&](const PassRecord& pass) { return pass.name == name; }))
-            throw UserError({"--skip", str("there is no pass '", name, "'"), "",
-                             str("`trivium explain ", a.config.file, " --only passes` lists them")});
     const Program* program = &compiled.programs[0];
     if (!is_graph) {
         const auto at = std::ranges::find_if(compiled.programs,

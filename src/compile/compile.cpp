@@ -224,6 +224,8 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
                         : std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
       stages_(stages_of(*train_, order.shape)), flops_(model_flops(*train_, microbatch_count(config)))
 {
+    if (made.graph && options.runner.verify)
+        verify(*train_, Level::sharded);
     if (config.parallel.pipeline > 1)
         holders_ = ranks_holding(*train_, stages_);
 }

@@ -69,7 +69,7 @@ struct Choices {
 class TrainingCompiler {
 public:
     /// `config`: without "auto", except in parallel.schedule, which stands for `order`, and in
-    /// parallel.bucket. The arguments must outlive the TrainingCompiler.
+    /// parallel.bucket. These three arguments must outlive the TrainingCompiler.
     /// `made`: the graph of this config and order, without skipped passes; null: it is made here.
     TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options,
                      const ShardedTraining& made = {});

@@ -27,7 +27,7 @@ void dump(const std::string& dir, std::size_t number, const std::string& name, c
 Graph PassRunner::run(const std::string& name, Level level, Graph graph,
                       const std::function<Graph(Graph)>& pass)
 {
-    if (skips(name))
+    if (skips(name, level, graph))
         return graph;
     return checked(name, level, [&] { return pass(std::move(graph)); });
 }
@@ -35,17 +35,22 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph,
 Graph PassRunner::derive(const std::string& name, Level level, const Graph& from,
                          const std::function<Graph(const Graph&)>& pass)
 {
-    if (skips(name))
+    if (skips(name, level, from))
         return from;
     return checked(name, level, [&] { return pass(from); });
 }
 
-/// Records a pass that is to be skipped.
-bool PassRunner::skips(const std::string& name)
+/// Records a pass that is to be skipped. What it would have changed must not be missing.
+bool PassRunner::skips(const std::string& name, Level level, const Graph& graph)
 {
     if (std::find(config_.skip.begin(), config_.skip.end(), name) == config_.skip.end())
         return false;
     records_.push_back({name, 0, true});
+    try {
+        verify(graph, level);
+    } catch (const UserError& error) {
+        throw UserError({"--skip " + name, "later passes require it", error.what(), "do not skip it"});
+    }
     return true;
 }
 
@@ -63,6 +68,8 @@ Graph PassRunner::checked(const std::string& name, Level level, const std::funct
             if (before.skipped)
                 throw UserError({"--skip " + before.name, str("the pass '", name, "' requires it"),
                                  error.what(), "do not skip it"});
+        if (!graph.file.empty())
+            throw;
         throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
     }
     if (!config_.dump_dir.empty()) {

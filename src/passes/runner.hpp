@@ -32,8 +32,9 @@ public:
     }
 
     /// Returns pass(graph), or `graph` if the pass is skipped. If the result does not verify at `level`,
-    /// throws InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
-    /// skipped. Throws IoError if the dump cannot be written.
+    /// throws InternalError, because a pass that breaks a graph is a bug; or UserError if a pass was
+    /// skipped, or if the graph is from a file, whose annotations may contradict each other. Throws IoError
+    /// if the dump cannot be written.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
     /// As run(), for a pass that makes a new graph from `from`, which does not change.
     Graph derive(const std::string& name, Level level, const Graph& from,
@@ -42,7 +43,7 @@ public:
     const std::vector<PassRecord>& records() const { return records_; }
 
 private:
-    bool skips(const std::string& name);
+    bool skips(const std::string& name, Level level, const Graph& graph);
     Graph checked(const std::string& name, Level level, const std::function<Graph()>& pass);
 
     RunnerConfig config_;

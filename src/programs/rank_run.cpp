@@ -249,7 +249,7 @@ Graph unpartitioned(const Graph& partitioned)
 RankProgram program_of_rank(const Graph& sharded, i64 rank, const Graph* decided, const WorkPrices& work)
 {
     if (sharded.mesh.ranks() == 1)
-        return {sharded, unpartitioned(sharded)};
+        return {sharded, rank_graph(unpartitioned(sharded), 0, work)};
     return {sharded, decided ? rank_graph(*decided, rank, work) : local_graph(sharded, rank, work)};
 }
 

@@ -12,6 +12,7 @@ SampleArray position_array(i64 length)
 void fill_input(const Graph& graph, const Value& input, const Batch& batch, i64 microbatch, void* to)
 {
     const Shape& whole = whole_shape(input);
+    TRV_CHECK(!whole.empty(), input.name, " has no dimension for samples");
     const TensorType type{input.type.dtype, {whole.begin() + 1, whole.end()}};
     const auto array = batch.arrays.find(input.name);
     if (array == batch.arrays.end() || array->second.type != type) {
@@ -19,7 +20,8 @@ void fill_input(const Graph& graph, const Value& input, const Batch& batch, i64 
         for (const auto& [name, other] : batch.arrays)
             known += str(known.empty() ? "" : ", ", "'", name, "' (", other.type, ")");
         throw UserError({"the data", str("have no array '", input.name, "' of ", type, " per sample"),
-                         "the model reads it; the arrays are " + known, "use data that have it"});
+                         "the model reads it; the arrays are " + (known.empty() ? "none" : known),
+                         "use data that have it"});
     }
     const Box box = box_of(graph, input);
     const Box part{{box.offset.begin() + 1, box.offset.end()}, {box.shape.begin() + 1, box.shape.end()}};

@@ -142,6 +142,10 @@ TEST_CASE("the passes of a graph file are listed, skipped and dumped as those of
     const Outcome wrong = run_program({"explain", "f.graph", "--skip", "fusion"}, folder.path());
     CHECK(wrong.status == 2);
     CHECK(wrong.err.find("there is no pass 'fusion'") != std::string::npos);
+    CHECK(wrong.out.empty());
+    const Outcome needed = run_program({"explain", "f.graph", "--skip", "propagate"}, folder.path());
+    CHECK(needed.status == 2);
+    CHECK(needed.err.find("--skip propagate: later passes require it") != std::string::npos);
 }
 
 TEST_CASE("a file that is not a graph is refused with one clear error")
