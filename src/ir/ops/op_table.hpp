@@ -116,6 +116,7 @@ struct OpInfo {
     bool reshapes = false;  ///< only moves elements; propagation treats it as element-wise
     bool forward_first = false; ///< as `reshapes`, but at first from operands to results only
     bool expands = false;       ///< repeats elements: propagation from operands to results comes last
+    bool slices = false;        ///< its result is the part of its operand that its windows read
     bool manual = false;        ///< the boundary of a manual region
     bool enters = false;        ///< with `manual`: its result is inside the region
 };

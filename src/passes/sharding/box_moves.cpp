@@ -20,6 +20,17 @@ bool same_boxes(std::vector<Box> have, std::vector<Box> need)
 
 } // namespace
 
+std::vector<i64> numbers_of(const Mesh& mesh, const std::vector<std::string>& axes, const BoxOf& boxes)
+{
+    std::vector<i64> numbers;
+    for (const i64 rank : mesh.group(Coordinates(mesh.axes.size(), 0), axes)) {
+        const Box box = boxes(mesh.coordinates(rank));
+        numbers.insert(numbers.end(), box.offset.begin(), box.offset.end());
+        numbers.insert(numbers.end(), box.shape.begin(), box.shape.end());
+    }
+    return numbers;
+}
+
 ValueId sliced(Builder& builder, ValueId x, const Box& have, Box need)
 {
     for (std::size_t d = 0; d < need.offset.size(); ++d)

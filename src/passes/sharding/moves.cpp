@@ -146,6 +146,18 @@ DimAxes dim_axes(const Sharding& sharding)
     return axes;
 }
 
+bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,
+                    const std::string& stage_axis)
+{
+    for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+        const std::string& axis = mesh.axes[a].name;
+        const auto is_axis = [&](const Partial& partial) { return partial.axis == axis; };
+        if (at[a] != 0 && axis != stage_axis && std::ranges::none_of(layout.partial, is_axis))
+            return false;
+    }
+    return true;
+}
+
 Sharding sharding_of(const Layout& layout)
 {
     Sharding sharding;

@@ -1,6 +1,7 @@
 #include "passes/sharding/op_sharding.hpp"
 
 #include "passes/sharding/factor_shardings.hpp"
+#include "passes/sharding/refusals.hpp"
 
 #include <algorithm>
 
@@ -118,15 +119,6 @@ bool OpSharding::leaves_partial(const Assignment& assignment) const
             !lacking_partial(g_, op_.results[r], result_layout(r, assignment)).empty())
             return false;
     return true;
-}
-
-std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
-{
-    for (const Partial& p : graph[v].sharding.partial)
-        if (graph.mesh.ranks_along(p.axis) > 1 &&
-            std::ranges::find(layout.partial, p) == layout.partial.end())
-            return p.axis;
-    return "";
 }
 
 std::vector<Assignment> OpSharding::assignments() const { return assignments(options_); }

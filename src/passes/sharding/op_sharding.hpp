@@ -15,9 +15,6 @@ inline constexpr i64 max_box_ranks = 16'384;
 /// By factor of an op's rule: the axes that shard it, major first.
 using Assignment = std::vector<PartList>;
 
-/// An axis over which `v` is annotated as partial but `layout` is not; "" if there is no such axis.
-std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout);
-
 /// Not thread-safe, even where const: it caches.
 class OpSharding {
 public:

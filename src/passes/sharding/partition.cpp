@@ -6,11 +6,14 @@
 #include "passes/sharding/lookahead.hpp"
 #include "passes/sharding/moves.hpp"
 #include "passes/sharding/pricing.hpp"
+#include "passes/sharding/refusals.hpp"
+#include "passes/sharding/slices.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace trivium {
 
@@ -20,7 +23,8 @@ class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
         : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
-          pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph))
+          pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph)), slices_(slices_of(graph)),
+          late_(graph.values.size(), nullptr)
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -45,7 +49,7 @@ public:
                 place(op);
             else if (info(op).contributes)
                 contribute(op);
-            else if (!run_pending(op))
+            else if (!waits(op) && !run_pending(op))
                 choose(op);
         }
         for (const ValueId v : g_.outputs) {
@@ -149,10 +153,9 @@ private:
             return settled;
         const Layout from = kept(v);
         ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
-        if (!copy) {
+        if (!copy)
             copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from,
                               g_[v].type, c_.at);
-        }
         return copy;
     }
 
@@ -165,18 +168,16 @@ private:
     {
         const ValueId from = op.operands[0], to = op.results[0];
         Placed& p = of(to);
-        p.layout = {wanted(to), {}};
         const Placed& source = of(from);
-        p.layout.partial = source.layout.partial;
+        p.layout = {wanted(to), source.layout.partial};
         p.layout.partial = kept_partial(to);
         Layout rest = source.layout; // but what stays partial
-        std::erase_if(rest.partial, [&](const Partial& partial) {
-            return std::ranges::find(p.layout.partial, partial) != p.layout.partial.end();
-        });
+        std::erase_if(rest.partial,
+                      [&](const Partial& partial) { return within({partial}, p.layout.partial); });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
             p.layout.partial = put_off_sums(moves, wanted(to), g_.mesh);
-        require_partial(to, p.layout);
+        require_partial(g_, to, p.layout);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
             p.settled = p.native;
@@ -193,16 +194,7 @@ private:
         local.attrs.at->clear();
         for (std::size_t i = 0; i < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
-            bool mine = true;
-            for (std::size_t a = 0; a < g_.mesh.axes.size(); ++a) {
-                const std::string& axis = g_.mesh.axes[a].name;
-                const bool summed = axis == c_.stage_axis ||
-                                    std::ranges::any_of(p.layout.partial, [&](const Partial& partial) {
-                                        return partial.axis == axis;
-                                    });
-                mine = mine && (summed || c_.at[a] == 0);
-            }
-            if (!mine)
+            if (!is_contributor(p.layout, g_.mesh, c_.at, c_.stage_axis))
                 continue;
             local.operands.push_back(p.native);
             local.attrs.at->push_back((*op.attrs.at)[i]);
@@ -234,12 +226,12 @@ private:
                 return false;
         }
         // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
-        i64 before = 0, after = 0;
+        i64 growth = 0;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i)
-            before += g_[op.operands[i]].type.elements();
+            growth -= g_[op.operands[i]].type.elements();
         for (const ValueId v : op.results)
-            after += g_[v].type.elements();
-        if (after > before ||
+            growth += g_[v].type.elements();
+        if (growth > 0 ||
             std::ranges::any_of(first.partial, [](const Partial& p) { return p.combine != Combine::sum; }))
             return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
@@ -261,16 +253,9 @@ private:
         const FactorRule& rule = sharding.rule();
         double bytes = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
-            const Value& v = g_[op.operands[i]];
-            const DimAxes axes = sharding.operand_axes(i, assignment);
-            const Layout from = kept(op.operands[i]);
-            double moved = 0;
-            if (sharding.irregular_operand(i, assignment))
-                moved = pricing_.approach(sharding, i, assignment, from, v).bytes;
-            else
-                moved = pricing_.bytes_moved(from, axes, v);
-            bytes += moved *
-                     (op.region == Region::microbatch && outlives_microbatch(g_, op.operands[i]) ? fixed : 1);
+            const ValueId v = op.operands[i];
+            bytes += pricing_.bytes_to_read(sharding, i, assignment, kept(v), g_[v]) *
+                     (op.region == Region::microbatch && outlives_microbatch(g_, v) ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
@@ -306,91 +291,111 @@ private:
         layout.partial = all;
     }
 
-    /// The sums that the annotation of a result leaves open are open.
-    void require_partial(ValueId v, const Layout& layout) const
+    /// The assignment of op.division; otherwise the one that costs least. Throws UserError if there is none.
+    Assignment chosen_for(const Op& op, const OpSharding& sharding)
     {
-        if (const std::string axis = lacking_partial(g_, v, layout); !axis.empty())
-            throw UserError({str(source_place(g_, g_[v].line), "%", g_[v].name),
-                             str("is annotated as partial over '", axis, "'"),
-                             str(info(g_[g_[v].producer]).name, " does not leave it partial over that axis"),
-                             str("remove the annotation, or shard over '", axis,
-                                 "' a dimension of the operands that the op reduces with this combiner")});
-    }
-
-    [[noreturn]] void refuse(const Op& op)
-    {
-        for (const ValueId v : op.results)
-            require_partial(v, {});
-        for (std::size_t r = 0; r < op.results.size(); ++r)
-            if (const ValueId into = aliased_operand(op, r))
-                throw UserError(
-                    {place_of(g_, op),
-                     str("cannot be sharded such that %", g_[op.results[r]].name, " stays in the buffer of %",
-                         g_[into].name),
-                     str("%", g_[into].name, " is sharded as ", to_text(sharding_of(of(into).layout)), ", %",
-                         g_[op.results[r]].name, " as ", to_text(g_[op.results[r]].sharding),
-                         ", and the op cannot compute the one in the other"),
-                     "shard both in the same way, along dimensions that the op can shard"});
-        throw InternalError(__FILE__, __LINE__, place_of(g_, op) + " has no sharding");
+        if (!op.division.empty()) {
+            Assignment decided;
+            for (const std::vector<std::string>& axes : op.division)
+                decided.push_back(parts_.parts_of(axes));
+            return decided;
+        }
+        std::vector<Assignment> assignments = sharding.assignments();
+        if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
+            return std::move(assignments[0]);
+        const Assignment* best = nullptr;
+        double least = 0;
+        for (const Assignment& assignment : assignments)
+            if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
+                least = *price;
+                best = &assignment;
+            }
+        if (!best)
+            refuse_buffers(g_, op, [&](ValueId v) -> const Layout& { return of(v).layout; });
+        return *best;
     }
 
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
-        if (!op.division.empty()) {
-            Assignment decided;
-            for (const std::vector<std::string>& axes : op.division)
-                decided.push_back(parts_.parts_of(axes));
-            return emit(op, sharding, decided, {});
+        emit(op, sharding, chosen_for(op, sharding), {});
+    }
+
+    /// Whether the op is appended only when its reader asks for it: it may read what it needs elsewhere.
+    bool waits(const Op& op)
+    {
+        if (op.results.size() != 1 || !slices_[op.results[0].index()] ||
+            !of(op.operands[0]).layout.partial.empty())
+            return false;
+        late_[op.results[0].index()] = &op;
+        return true;
+    }
+
+    void make_late(ValueId v)
+    {
+        if (const Op* op = std::exchange(late_[v.index()], nullptr)) {
+            const Builder::Where reader = b_.where;
+            b_.where = {op->region, op->phase, op->block, op->scope};
+            choose(*op);
+            b_.where = reader;
         }
-        const std::vector<Assignment> assignments = sharding.assignments();
-        if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
-            return emit(op, sharding, assignments[0], {});
-        std::optional<Assignment> best;
-        double least = 0;
-        for (const Assignment& assignment : assignments)
-            if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
-                least = *price;
-                best = assignment;
-            }
-        if (!best)
-            refuse(op);
-        emit(op, sharding, *best, {});
+    }
+
+    /// The boxes that an op reads of v, a slice that is not made yet, from the value of which it is one; an
+    /// invalid id if that sends more than to make v and to move the boxes.
+    ValueId read_through(ValueId v, const OpSharding& reader, std::size_t i, const Assignment& assignment)
+    {
+        const SliceOf& slice = *slices_[v.index()];
+        const Value& whole = g_[slice.whole];
+        const DimAxes &axes = wanted(slice.whole), read = reader.operand_axes(i, assignment);
+        for (std::size_t d = 0; d < axes.size(); ++d) // so the boxes depend on `axes` alone
+            if (!read[d].empty() && read[d] != axes[d])
+                return {};
+        const auto needed = [&](const Coordinates& rank) {
+            return slice.in_whole(reader.operand_box(i, assignment, rank));
+        };
+        const double direct = pricing_.bytes_lacking(axes, needed, whole);
+        const OpSharding sharding(g_, *late_[v.index()], parts_, c_.stage_axis);
+        const Assignment own = chosen_for(*late_[v.index()], sharding);
+        const double moved = pricing_.bytes_to_read(sharding, 0, own, kept(slice.whole), whole) +
+                             pricing_.bytes_moved(sharding.result_layout(0, own), wanted(v), g_[v]) +
+                             pricing_.bytes_to_read(reader, i, assignment, kept(v), g_[v]);
+        return direct < moved ? boxes_of(slice.whole, axes, direct > 0, needed) : ValueId{};
     }
 
     /// What the op reads of operand i on this rank.
     ValueId operand_for(const Op& op, const OpSharding& sharding, std::size_t i, const Assignment& assignment)
     {
         const ValueId v = op.operands[i];
-        if (!sharding.irregular_operand(i, assignment))
-            return sharded_as(v, sharding.operand_axes(i, assignment));
-        const Layout from = kept(v);
-        const Approach way = pricing_.approach(sharding, i, assignment, from, g_[v]);
-        const Box need = sharding.operand_box(i, assignment, c_.at);
-        // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
-        std::vector<i64> key{way.exchanges};
-        const Coordinates first(g_.mesh.axes.size(), 0);
-        for (const i64 rank : g_.mesh.group(first, names_in(sharding.operand_axes(i, assignment)))) {
-            const Box box = sharding.operand_box(i, assignment, g_.mesh.coordinates(rank));
-            key.insert(key.end(), box.offset.begin(), box.offset.end());
-            key.insert(key.end(), box.shape.begin(), box.shape.end());
-        }
-        const auto at = std::tuple(sharding.operand_axes(i, assignment), key, b_.where.region, b_.where.phase,
-                                   stage_of_block(b_.where.block));
-        if (const auto known = of(v).parts.find(at); known != of(v).parts.end())
-            return known->second;
-        const ValueId x = sharded_as(v, way.axes);
+        const DimAxes axes = sharding.operand_axes(i, assignment);
+        const bool irregular = sharding.irregular_operand(i, assignment);
+        if (late_[v.index()] && irregular)
+            if (const ValueId direct = read_through(v, sharding, i, assignment))
+                return direct;
+        make_late(v);
+        if (!irregular)
+            return sharded_as(v, axes);
+        const Approach way = pricing_.approach(sharding, i, assignment, kept(v), g_[v]);
         const auto needed = [&](const Coordinates& rank) {
             return sharding.operand_box(i, assignment, rank);
         };
-        const ValueId made =
-            way.exchanges
-                ? exchanged(
-                      b_, c_.at, x, way.axes,
-                      [&](const Coordinates& rank) { return shard_of(g_, g_[v], way.axes, rank); }, needed)
-                : sliced(b_, x, shard_of(g_, g_[v], way.axes, c_.at), need);
-        of(v).parts[at] = made;
-        return made;
+        // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
+        std::vector<i64> key = numbers_of(g_.mesh, names_in(axes), needed);
+        key.push_back(way.exchanges);
+        ValueId& part =
+            of(v).parts[{axes, key, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
+        if (!part)
+            part = boxes_of(v, way.axes, way.exchanges, needed);
+        return part;
+    }
+
+    /// The box of the value that this rank needs, from its shard by `axes`.
+    ValueId boxes_of(ValueId v, const DimAxes& axes, bool exchanges, const BoxOf& needed)
+    {
+        const ValueId x = sharded_as(v, axes);
+        const auto shards = [&](const Coordinates& rank) { return shard_of(g_, g_[v], axes, rank); };
+        return exchanges ? exchanged(b_, c_.at, x, axes, shards, needed)
+                         : sliced(b_, x, shards(c_.at), needed(c_.at));
     }
 
     /// Appends the local op. With `pending`, its operands are still partial over these axes.
@@ -438,7 +443,7 @@ private:
     void cross(const Op& op, ValueId x, const Layout& layout)
     {
         Placed& p = of(op.results[0]);
-        require_partial(op.results[0], layout);
+        require_partial(g_, op.results[0], layout);
         p.layout = layout;
         p.native = b_.reshard_to(x, sharding_of(layout));
         out_[p.native].name = g_[op.results[0]].name;
@@ -451,7 +456,7 @@ private:
         local.results.clear();
         const std::vector<TensorType> types = infer(out_, local);
         for (std::size_t r = 0; r < types.size(); ++r) {
-            require_partial(op.results[r], layouts[r]);
+            require_partial(g_, op.results[r], layouts[r]);
             Value v = g_[op.results[r]];
             v.type = types[r];
             v.sharding = sharding_of(layouts[r]);
@@ -480,7 +485,9 @@ private:
     std::vector<DimAxes> wanted_; ///< by value: its sharding
     AxisParts parts_;
     Pricing pricing_;
-    std::vector<bool> sums_; ///< by value (sums_that_wait)
+    std::vector<bool> sums_;                     ///< by value (sums_that_wait)
+    std::vector<std::optional<SliceOf>> slices_; ///< by value (slices_of)
+    std::vector<const Op*> late_;                ///< by value: its op, if that waits for its reader
 };
 
 } // namespace

@@ -81,14 +81,14 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     return at->second * elements * static_cast<double>(size_of(value.type.dtype));
 }
 
-double Pricing::bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
-                              const Assignment& assignment, const Value& value) const
+double Pricing::bytes_lacking(const DimAxes& from, const std::function<Box(const Coordinates&)>& needed,
+                              const Value& value) const
 {
     const Coordinates first(g_.mesh.axes.size(), 0);
     double cells = 0, ranks = 0;
     for (const i64 rank : g_.mesh.group(first, names_in(from))) { // max_box_ranks at most
         const Coordinates at = g_.mesh.coordinates(rank);
-        const Box need = sharding.operand_box(operand, assignment, at);
+        const Box need = needed(at);
         const std::optional<Box> common = common_part(shard_of(g_, value, from, at), need);
         cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
         ++ranks;
@@ -112,13 +112,25 @@ double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const
     return cells / ranks * static_cast<double>(size_of(value.type.dtype));
 }
 
+double Pricing::bytes_to_read(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
+                              const Layout& from, const Value& value)
+{
+    return sharding.irregular_operand(i, assignment)
+               ? approach(sharding, i, assignment, from, value).bytes
+               : bytes_moved(from, sharding.operand_axes(i, assignment), value);
+}
+
 Approach Pricing::approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                            const Layout& from, const Value& value)
 {
     const DimAxes sharded = sharding.axes_before_exchange(i, assignment, from.axes),
                   whole = sharding.regular_axes(i, assignment);
     Approach halo{sharded, true,
-                  bytes_moved(from, sharded, value) + bytes_lacking(sharded, sharding, i, assignment, value)},
+                  bytes_moved(from, sharded, value) +
+                      bytes_lacking(
+                          sharded,
+                          [&](const Coordinates&at) { return sharding.operand_box(i, assignment, at); },
+                          value)},
         slice{whole, false, bytes_moved(from, whole, value)};
     return whole == sharded || slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
 }

@@ -3,6 +3,7 @@
 #include "passes/sharding/op_sharding.hpp"
 #include "passes/sharding/partition.hpp"
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 
@@ -48,15 +49,19 @@ public:
     /// The cheaper way to get operand i of an op, `value`, from the layout `from`.
     Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                       const Layout& from, const Value& value);
+    /// Bytes that a rank sends so that operand i, `value`, gets from the layout `from` to where the op reads
+    /// it.
+    double bytes_to_read(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
+                         const Layout& from, const Value& value);
+    /// Bytes of the box that a rank needs which its shard by `from` lacks, on average. The boxes depend on no
+    /// other axes.
+    double bytes_lacking(const DimAxes& from, const std::function<Box(const Coordinates&)>& needed,
+                         const Value& value) const;
     /// Bytes that a rank receives to move result r, `value`, from the boxes that ranks compute to its shards.
     double bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
                            const Value& value) const;
 
 private:
-    /// Bytes of a rank's box that its shard lacks, on average.
-    double bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
-                         const Assignment& assignment, const Value& value) const;
-
     const Graph& g_;
     const AxisParts& parts_;
     WorkPrices work_;
