@@ -267,7 +267,7 @@ TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint
 TEST_CASE("a full disk for the log ends no run, and what it held back is written later")
 {
     CrashFixture fixture;
-    const Variant variant{2, true};
+    const Variant variant{2, false}; // a save of another thread would sync the log at any of the calls
     const std::string folder = std::filesystem::canonical(fixture.folder()).string() + "/t/log";
     std::vector<Call> lines;
     for (const Call& call : fixture.calls(variant, 0, "/t/log"))
