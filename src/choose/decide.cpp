@@ -32,14 +32,16 @@ Choices decide(const RunConfig& given, Estimator& estimator, const std::function
     choices.recorded = chosen.config;
     chosen.config.train.micro_batch = micro_batch(chosen.config);
     chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
+    StageBuckets buckets;
     if (given.parallel.memory_limit == 0) {
-        choices.buckets = estimator.buckets(chosen, stages);
+        buckets = estimator.buckets(chosen, stages);
     } else {
         StagesNeed need = *estimator.needs(chosen, {});
         require_limit(chosen, need, estimator);
-        choices.buckets = std::move(need.buckets);
+        buckets = std::move(need.buckets);
     }
-    choices.sharded = estimator.last_graph();
+    choices.buckets = std::move(buckets.modes);
+    choices.sharded = std::move(buckets.sharded);
     choices.config = std::move(chosen.config);
     choices.order = std::move(chosen.order);
     return choices;

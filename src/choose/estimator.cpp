@@ -100,18 +100,16 @@ OrderCosts BlockCosts::of(const StageConfig& stages) const
     return made;
 }
 
-std::vector<std::string> Compiling::compile(const Candidate& candidate,
-                                            const std::function<bool(i64, Compiled&)>& visit,
-                                            const std::function<bool(i64)>& included)
+StageBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
+                                const std::function<bool(i64)>& included)
 {
     CompileConfig options;
     options.machine = machine_;
     options.runner.verify = false;
-    last_ = {};
     TrainingCompiler compiler(candidate.config, candidate.order, options);
-    last_ = compiler.sharded();
     BucketChooser chooser(compiler.bucket_plans());
-    std::vector<std::string> buckets(static_cast<std::size_t>(candidate.order.shape.ranks));
+    StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
+                         compiler.sharded()};
     const std::string& asked = candidate.config.parallel.bucket;
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank) {
         if (!is_first_of_stage(compiler.mesh(), rank))
@@ -121,7 +119,7 @@ std::vector<std::string> Compiling::compile(const Candidate& candidate,
             continue;
         if (progress_)
             progress_();
-        std::string& mode = buckets[static_cast<std::size_t>(stage)];
+        std::string& mode = buckets.modes[static_cast<std::size_t>(stage)];
         mode = asked == "auto"
                    ? chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches)
                    : asked;
@@ -155,13 +153,11 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
     return fits ? std::optional(std::move(need)) : std::nullopt;
 }
 
-std::vector<std::string> Compiling::buckets(const Candidate& candidate,
-                                            const std::function<bool(i64)>& included)
+StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<bool(i64)>& included)
 {
     const ParallelConfig& p = candidate.config.parallel;
-    last_ = {};
     if (p.bucket != "auto")
-        return std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket);
+        return {std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket), {}};
     return compile(candidate, {}, included);
 }
 

@@ -29,13 +29,19 @@ struct BlockCosts {
     OrderCosts of(const StageConfig& stages) const;
 };
 
+/// How the stages merge collectives.
+struct StageBuckets {
+    std::vector<std::string> modes; ///< Choices::buckets
+    ShardedTraining sharded;        ///< the graph of the candidate, if it was made
+};
+
 /// The memory of the first rank of each stage, which has the largest shards of its stage.
 struct StagesNeed {
-    MemoryPlan largest;               ///< the plan with the largest arena
-    i64 rank = -1;                    ///< the rank of `largest`
-    i64 stage = 0;                    ///< the pipeline stage of `rank`
-    Bytes bytes = 0;                  ///< maximum bytes_needed() of these ranks
-    std::vector<std::string> buckets; ///< Choices::buckets
+    MemoryPlan largest; ///< the plan with the largest arena
+    i64 rank = -1;      ///< the rank of `largest`
+    i64 stage = 0;      ///< the pipeline stage of `rank`
+    Bytes bytes = 0;    ///< maximum bytes_needed() of these ranks
+    StageBuckets buckets;
 };
 
 /// Limits per rank; 0: no limit.
@@ -53,15 +59,13 @@ public:
     virtual const Machine& machine() const = 0;
     /// The memory of the included stages; nullopt if one of them exceeds the limits.
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
-    /// Choices::buckets of the stages that are `included` (empty: all), without compiling.
-    virtual std::vector<std::string> buckets(const Candidate& candidate,
-                                             const std::function<bool(i64 stage)>& included) = 0;
+    /// Of the stages that are `included` (empty: all), without compiling their programs.
+    virtual StageBuckets buckets(const Candidate& candidate,
+                                 const std::function<bool(i64 stage)>& included) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
     virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
-    /// The graph that the last call made, if it made one.
-    virtual ShardedTraining last_graph() const { return {}; }
 };
 
 /// Compiles the first rank of each stage, and simulates a step.
@@ -74,21 +78,17 @@ public:
     }
     const Machine& machine() const override { return machine_; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
-    std::vector<std::string> buckets(const Candidate& candidate,
-                                     const std::function<bool(i64 stage)>& included) override;
+    StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64 stage)>& included) override;
     Score score(const Candidate& candidate, const Machine& clock) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
-    ShardedTraining last_graph() const override { return last_; }
 
 private:
-    /// Compiles the first rank of each included stage until `visit` returns false. Returns Choices::buckets.
-    std::vector<std::string> compile(const Candidate& candidate,
-                                     const std::function<bool(i64 rank, Compiled&)>& visit,
-                                     const std::function<bool(i64 stage)>& included = {});
+    /// Compiles the first rank of each included stage until `visit` returns false.
+    StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
+                         const std::function<bool(i64 stage)>& included = {});
 
     Machine machine_;
     std::function<void()> progress_;
-    ShardedTraining last_;
 };
 
 /// Memory that a plan needs: the arena and the process; on hosts, also the snapshot and the host arena.

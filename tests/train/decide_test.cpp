@@ -27,14 +27,15 @@ public:
             (limits.bytes > 0 && need.bytes > limits.bytes))
             return std::nullopt;
         need.rank = 0;
-        need.buckets.assign(static_cast<std::size_t>(candidate.config.parallel.pipeline), "greedy");
+        need.buckets.modes.assign(static_cast<std::size_t>(candidate.config.parallel.pipeline), "greedy");
         return need;
     }
-    std::vector<std::string> buckets(const Candidate& candidate, const std::function<bool(i64)>&) override
+    StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64)>&) override
     {
         const ParallelConfig& p = candidate.config.parallel;
-        return std::vector<std::string>(static_cast<std::size_t>(p.pipeline),
-                                        p.bucket == "auto" ? "greedy" : p.bucket);
+        return {std::vector<std::string>(static_cast<std::size_t>(p.pipeline),
+                                         p.bucket == "auto" ? "greedy" : p.bucket),
+                {}};
     }
     Score score(const Candidate& candidate, const Machine&) override
     {
