@@ -207,11 +207,20 @@ i64 stage_of(const Mesh& mesh, i64 rank)
     return mesh.coordinates(rank)[static_cast<std::size_t>(mesh.find(pipeline_axis))];
 }
 
-bool is_first_of_stage(const Mesh& mesh, i64 rank)
+namespace {
+
+Coordinates first_of_stage(const Mesh& mesh, i64 stage)
 {
     Coordinates first(mesh.axes.size(), 0);
-    first[static_cast<std::size_t>(mesh.find(pipeline_axis))] = stage_of(mesh, rank);
-    return mesh.rank(first) == rank;
+    first[static_cast<std::size_t>(mesh.find(pipeline_axis))] = stage;
+    return first;
+}
+
+} // namespace
+
+bool is_first_of_stage(const Mesh& mesh, i64 rank)
+{
+    return mesh.rank(first_of_stage(mesh, stage_of(mesh, rank))) == rank;
 }
 
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
@@ -230,12 +239,7 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
         holders_ = ranks_holding(*train_, stages_);
 }
 
-Graph TrainingCompiler::unbucketed(i64 stage)
-{
-    Coordinates first(mesh().axes.size(), 0);
-    first[static_cast<std::size_t>(mesh().find(pipeline_axis))] = stage;
-    return unbucketed(*train_, first);
-}
+Graph TrainingCompiler::unbucketed(i64 stage) { return unbucketed(*train_, first_of_stage(mesh(), stage)); }
 
 Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) const
 {
@@ -252,12 +256,11 @@ PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
 const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coordinates& at,
                                                  const Graph& own, const std::string& mode)
 {
-    const auto axis = static_cast<std::size_t>(mesh().find(pipeline_axis));
-    const auto [known, unknown] = made_.try_emplace({at[axis], sharded.name});
+    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
+    const auto [known, unknown] = made_.try_emplace({stage, sharded.name});
     if (!unknown)
         return known->second;
-    Coordinates first(at.size(), 0);
-    first[axis] = at[axis];
+    const Coordinates first = first_of_stage(mesh(), stage);
     known->second = buckets_.with_mode(first == at ? own : unbucketed(sharded, first), mode);
     return known->second;
 }
