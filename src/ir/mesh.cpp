@@ -74,6 +74,14 @@ void each_part(const Mesh& mesh, std::string_view joint, Visit&& visit)
 
 i64 Mesh::size(const std::string& name) const { return std::max<i64>(axis_part(*this, name).size, 1); }
 
+i64 Mesh::parts_along(const std::vector<std::string>& axes) const
+{
+    i64 parts = 1;
+    for (const std::string& axis : axes)
+        parts *= size(axis);
+    return parts;
+}
+
 std::optional<i64> Mesh::size_of(std::string_view name) const
 {
     const AxisPart part = axis_part(*this, name);

@@ -43,6 +43,8 @@ struct Mesh {
     int find(const std::string& name) const;
     /// Size of the axis or sub-axis `name` (size_of); 1 if the mesh does not have it.
     i64 size(const std::string& name) const;
+    /// The number of parts into which `axes` divide a dimension: the product of their sizes.
+    i64 parts_along(const std::vector<std::string>& axes) const;
     /// Size of the axis "x", or of the sub-axis "x:(2)4" (Shardy's: of size 4, below a major part of size 2);
     /// nothing if the mesh does not have it.
     std::optional<i64> size_of(std::string_view name) const;

@@ -32,19 +32,11 @@ Sharding closed(const Sharding& sharding)
     return made;
 }
 
-i64 parts_of(const DimSharding& dim, const Mesh& mesh)
-{
-    i64 parts = 1;
-    for (const std::string& name : dim.axes)
-        parts *= mesh.size(name);
-    return parts;
-}
-
 i64 parts_of(const Sharding& sharding, const Mesh& mesh)
 {
     i64 parts = 1;
     for (const DimSharding& dim : sharding.dims)
-        parts *= parts_of(dim, mesh);
+        parts *= mesh.parts_along(dim.axes);
     return parts;
 }
 
@@ -67,7 +59,7 @@ std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, con
         for (std::size_t d = 0; d < shape.size(); ++d) {
             Sharding one = without;
             one.dims[d].axes.insert(one.dims[d].axes.end(), some.begin(), some.end());
-            if (parts_of(one.dims[d], mesh) <= shape[d] && one.dims != sharding.dims)
+            if (mesh.parts_along(one.dims[d].axes) <= shape[d] && one.dims != sharding.dims)
                 all.push_back(std::move(one));
         }
     return all;

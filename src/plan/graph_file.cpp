@@ -156,9 +156,8 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     GraphProgram made;
     PassRunner runner(config);
     Graph graph = read_graph(text, file);
-    if (graph.at.empty())
-        require_rank(rank, graph.mesh.ranks());
     if (graph.at.empty()) {
+        require_rank(rank, graph.mesh.ranks());
         const WorkPrices work = work_prices(machine, graph.mesh.ranks());
         const Graph propagated = sharded_graph(std::move(graph), &runner);
         Graph decided = decided_graph(propagated, work, &runner);

@@ -242,9 +242,7 @@ FactorRule boundary(const Graph& graph, const Op& given, bool enters)
     FactorList whole, rest;
     i64 elements = element_count(shape);
     for (std::size_t d = 0; d < shape.size(); ++d) {
-        i64 parts = 1;
-        for (const std::string& axis : manual.dims[d].axes)
-            parts *= *graph.mesh.size_of(axis);
+        const i64 parts = graph.mesh.parts_along(manual.dims[d].axes);
         op.require(enters || elements <= max_elements / parts,
                    str("makes a tensor of more than 2^48 elements along dimension ", d), "make it smaller");
         elements *= enters ? 1 : parts;

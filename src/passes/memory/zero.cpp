@@ -20,9 +20,7 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
     for (std::size_t d = 0; d < shape.size(); ++d) {
         if (!std::exchange(sharding.dims[d].open, false))
             continue;
-        i64 parts = 1;
-        for (const std::string& a : sharding.dims[d].axes)
-            parts *= mesh.size(a);
+        const i64 parts = mesh.parts_along(sharding.dims[d].axes);
         const i64 extent = shape[d] / parts; // of the smallest shard
         if (extent % ranks == 0 && shape[d] % parts == 0) {
             best = static_cast<int>(d);

@@ -113,10 +113,7 @@ private:
     {
         for (std::size_t d = 0; d < axes.size(); ++d) {
             const DimSharding& dim = g_[v].sharding.dims[d];
-            i64 parts = 1;
-            for (const std::string& axis : axes[d])
-                parts *= g_.mesh.size(axis);
-            if (parts > std::max<i64>(g_[v].type.shape[d], 1) && axes[d] != dim.axes)
+            if (g_.mesh.parts_along(axes[d]) > std::max<i64>(g_[v].type.shape[d], 1) && axes[d] != dim.axes)
                 return false;
             const std::size_t stated =
                 dim.stated < 0 ? dim.axes.size() : static_cast<std::size_t>(dim.stated);

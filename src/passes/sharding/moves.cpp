@@ -158,6 +158,14 @@ bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& a
     return true;
 }
 
+std::vector<std::string> names_in(const DimAxes& axes)
+{
+    std::vector<std::string> all;
+    for (const auto& dim : axes)
+        all.insert(all.end(), dim.begin(), dim.end());
+    return all;
+}
+
 Sharding sharding_of(const Layout& layout)
 {
     Sharding sharding;

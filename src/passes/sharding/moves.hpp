@@ -21,6 +21,8 @@ bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh);
 /// part, the first one. Ranks of `stage_axis` have different values.
 bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,
                     const std::string& stage_axis);
+/// The names of all axes, in the order of dimensions.
+std::vector<std::string> names_in(const DimAxes& axes);
 /// The layout as a sharding whose dimensions are closed.
 Sharding sharding_of(const Layout& layout);
 

@@ -20,9 +20,7 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
             const Value& v = g_[op.operands[i]];
             const auto dim = static_cast<std::size_t>(rule_.operands[i][d]);
             const Factor& factor = rule_.factors[dim];
-            i64 ranks = 1;
-            for (const std::string& axis : v.sharding.dims[d].axes)
-                ranks *= g_.mesh.size(axis);
+            const i64 ranks = g_.mesh.parts_along(v.sharding.dims[d].axes);
             if (factor.window && ranks > 1 && ranks <= max_box_ranks)
                 read_in_part_[dim] = window_of(*factor.window, {0, rule_[factor.window->of].size},
                                                v.type.shape[d]) != IndexRange{0, v.type.shape[d]};
@@ -423,14 +421,13 @@ DimAxes OpSharding::axes_before_exchange(std::size_t i, const Assignment& assign
                                          const DimAxes& from) const
 {
     DimAxes axes = operand_axes(i, assignment);
+    const auto is_free = [&](const std::string& axis) {
+        return std::ranges::none_of(names_in(axes),
+                                    [&](const std::string& other) { return g_.mesh.overlap(axis, other); });
+    };
     for (std::size_t d = 0; d < axes.size(); ++d)
         if (axes[d].empty() && read_in_part_[static_cast<std::size_t>(rule_.operands[i][d])] &&
-            std::none_of(from[d].begin(), from[d].end(), [&](const std::string& axis) {
-                return std::any_of(axes.begin(), axes.end(), [&](const std::vector<std::string>& others) {
-                    return std::any_of(others.begin(), others.end(),
-                                       [&](const auto& other) { return g_.mesh.overlap(axis, other); });
-                });
-            }))
+            std::ranges::all_of(from[d], is_free))
             axes[d] = from[d];
     return axes;
 }

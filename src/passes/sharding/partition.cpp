@@ -1,8 +1,6 @@
 #include "passes/sharding/partition.hpp"
 
 #include "base/check.hpp"
-#include "ir/text/text.hpp"
-#include "passes/sharding/box_moves.hpp"
 #include "passes/sharding/lookahead.hpp"
 #include "passes/sharding/moves.hpp"
 #include "passes/sharding/pricing.hpp"

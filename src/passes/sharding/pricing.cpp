@@ -7,14 +7,6 @@
 
 namespace trivium {
 
-std::vector<std::string> names_in(const DimAxes& axes)
-{
-    std::vector<std::string> all;
-    for (const auto& dim : axes)
-        all.insert(all.end(), dim.begin(), dim.end());
-    return all;
-}
-
 void append_text(std::string& text, const DimAxes& axes)
 {
     for (const auto& dim : axes) {
@@ -81,35 +73,34 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     return at->second * elements * static_cast<double>(size_of(value.type.dtype));
 }
 
-double Pricing::bytes_lacking(const DimAxes& from, const std::function<Box(const Coordinates&)>& needed,
+double Pricing::bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf& needs,
                               const Value& value) const
 {
     const Coordinates first(g_.mesh.axes.size(), 0);
     double cells = 0, ranks = 0;
-    for (const i64 rank : g_.mesh.group(first, names_in(from))) { // max_box_ranks at most
+    for (const i64 rank : g_.mesh.group(first, names_in(axes))) { // max_box_ranks at most
         const Coordinates at = g_.mesh.coordinates(rank);
-        const Box need = needed(at);
-        const std::optional<Box> common = common_part(shard_of(g_, value, from, at), need);
+        const Box need = needs(at);
+        const std::optional<Box> common = common_part(has(at), need);
         cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
         ++ranks;
     }
     return cells / ranks * static_cast<double>(size_of(value.type.dtype));
 }
 
+double Pricing::bytes_lacking(const DimAxes& from, const BoxOf& needs, const Value& value) const
+{
+    return bytes_lacking(
+        from, [&](const Coordinates& at) { return shard_of(g_, value, from, at); }, needs, value);
+}
+
 double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
                                 const Value& value) const
 {
     const DimAxes to = sharding.result_layout(r, assignment).axes;
-    const Coordinates first(g_.mesh.axes.size(), 0);
-    double cells = 0, ranks = 0;
-    for (const i64 rank : g_.mesh.group(first, names_in(to))) {
-        const Coordinates at = g_.mesh.coordinates(rank);
-        const Box need = shard_of(g_, value, to, at);
-        const std::optional<Box> common = common_part(sharding.result_box(r, assignment, at), need);
-        cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
-        ++ranks;
-    }
-    return cells / ranks * static_cast<double>(size_of(value.type.dtype));
+    return bytes_lacking(
+        to, [&](const Coordinates& at) { return sharding.result_box(r, assignment, at); },
+        [&](const Coordinates& at) { return shard_of(g_, value, to, at); }, value);
 }
 
 double Pricing::bytes_to_read(const OpSharding& sharding, std::size_t i, const Assignment& assignment,

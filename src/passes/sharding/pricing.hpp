@@ -1,16 +1,14 @@
 #pragma once
 // Prices of moving a value from one sharding to another, or to the boxes that an op reads.
+#include "passes/sharding/box_moves.hpp"
 #include "passes/sharding/op_sharding.hpp"
 #include "passes/sharding/partition.hpp"
 
-#include <functional>
 #include <string>
 #include <unordered_map>
 
 namespace trivium {
 
-/// The names of all axes, in the order of dimensions.
-std::vector<std::string> names_in(const DimAxes& axes);
 /// Appends a text that differs between different layouts, for keys.
 void append_text(std::string& text, const Layout& layout);
 void append_text(std::string& text, const DimAxes& axes);
@@ -55,13 +53,15 @@ public:
                          const Layout& from, const Value& value);
     /// Bytes of the box that a rank needs which its shard by `from` lacks, on average. The boxes depend on no
     /// other axes.
-    double bytes_lacking(const DimAxes& from, const std::function<Box(const Coordinates&)>& needed,
-                         const Value& value) const;
+    double bytes_lacking(const DimAxes& from, const BoxOf& needs, const Value& value) const;
     /// Bytes that a rank receives to move result r, `value`, from the boxes that ranks compute to its shards.
     double bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
                            const Value& value) const;
 
 private:
+    /// Bytes of the box that a rank needs and does not have, on average over the ranks along `axes`.
+    double bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf& needs, const Value& value) const;
+
     const Graph& g_;
     const AxisParts& parts_;
     WorkPrices work_;
