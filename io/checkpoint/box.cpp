@@ -38,21 +38,6 @@ bool is_inside(const Box& box, const Shape& whole)
     return inside;
 }
 
-std::optional<Box> intersection(const Box& a, const Box& b)
-{
-    TRV_EXPECT(a.shape.size() == b.shape.size(), print_box(a), " and ", print_box(b));
-    Box common{Shape(a.shape.size()), Shape(a.shape.size())};
-    for (std::size_t d = 0; d < a.shape.size(); ++d) {
-        const i64 begin = std::max(a.offset[d], b.offset[d]);
-        const i64 end = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]);
-        if (end <= begin)
-            return std::nullopt;
-        common.offset[d] = begin;
-        common.shape[d] = end - begin;
-    }
-    return common;
-}
-
 std::vector<Box> boxes_of_range(const Shape& shape, i64 begin, i64 count)
 {
     std::vector<Box> boxes;
@@ -105,7 +90,7 @@ std::size_t most_divided(const std::vector<Box>& boxes)
     return best;
 }
 
-/// Whether the intersection is not empty. Much faster than intersection().
+/// Whether the intersection is not empty. Much faster than common_part().
 bool overlap(const Box& a, const Box& b)
 {
     for (std::size_t d = 0; d < a.shape.size(); ++d)

@@ -1,5 +1,5 @@
 #pragma once
-// Geometry of boxes of a tensor: intersections, and whether boxes tile it.
+// Geometry of boxes of a tensor: which elements they contain, and whether they tile it.
 #include "ir/mesh.hpp"
 
 #include <optional>
@@ -18,9 +18,6 @@ std::optional<i64> safe_count(const Shape& shape);
 
 /// Whether `box` has as many dimensions as `whole` and is inside it. Safe for any numbers.
 bool is_inside(const Box& box, const Shape& whole);
-
-/// The intersection of two boxes; nullopt if it is empty. \pre both have the same number of dimensions
-std::optional<Box> intersection(const Box& a, const Box& b);
 
 /// Elements [begin, begin + count) of a tensor of this shape, flattened row-major, as boxes in that order.
 /// Each box is contiguous in the tensor. \pre the range is inside the tensor

@@ -101,6 +101,40 @@ std::vector<std::string> list_together(Comm& world, const std::function<std::vec
     return share_record(world, names);
 }
 
+/// Removes a file, or a folder with its content; nothing if `path` does not exist. IoError.
+void remove_all(const std::string& path)
+{
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error)
+        throw IoError({path, "cannot be removed", error.message(), "remove it by hand"});
+}
+
+/// As remove_all, with a warning instead of an error.
+void remove_if_possible(const std::string& path)
+{
+    try {
+        remove_all(path);
+    } catch (const IoError& error) { // on NFS, another program may have it open; the next launch tries again
+        log_warning(error.what());
+    }
+}
+
+/// Renames a file or a folder. IoError.
+void rename_path(const std::string& from, const std::string& to)
+{
+    if (std::rename(from.c_str(), to.c_str()) != 0)
+        throw_errno(to, "make");
+}
+
+/// Removes a checkpoint that no run needs any more, now or at a later launch.
+void discard(const std::string& dir, const std::string& path, const std::string& name)
+{
+    const std::string doomed = str(dir, "/", removed, name);
+    rename_path(path, doomed);
+    remove_if_possible(doomed);
+}
+
 /// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 … if that exists: nothing is overwritten. Returns
 /// the new path.
 std::string move_aside(const std::string& dir, const std::string& name, const std::string& new_prefix)
@@ -128,41 +162,6 @@ std::string checkpoint_name(i64 step)
     std::snprintf(digits, sizeof digits, "%08lld", static_cast<long long>(step));
     return str(prefix, digits);
 }
-
-void remove_all(const std::string& path)
-{
-    std::error_code error;
-    fs::remove_all(path, error);
-    if (error)
-        throw IoError({path, "cannot be removed", error.message(), "remove it by hand"});
-}
-
-void remove_if_possible(const std::string& path)
-{
-    try {
-        remove_all(path);
-    } catch (const IoError& error) { // on NFS, another program may have it open; the next launch tries again
-        log_warning(error.what());
-    }
-}
-
-void rename_path(const std::string& from, const std::string& to)
-{
-    if (std::rename(from.c_str(), to.c_str()) != 0)
-        throw_errno(to, "make");
-}
-
-namespace {
-
-/// Removes a checkpoint that no run needs any more, now or at a later launch.
-void discard(const std::string& dir, const std::string& path, const std::string& name)
-{
-    const std::string doomed = str(dir, "/", removed, name);
-    rename_path(path, doomed);
-    remove_if_possible(doomed);
-}
-
-} // namespace
 
 void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
 {
@@ -197,18 +196,6 @@ void mark_latest(const std::string& dir, const std::string& name)
         log_warning(str(dir, "/latest is a folder, not the name of a checkpoint: renamed to ",
                         move_aside(dir, "latest", ".old-")));
     write_file(dir + "/latest", name + "\n");
-}
-
-void prune(const std::string& dir, const std::string& newest, i64 keep)
-{
-    if (keep <= 0)
-        return;
-    i64 kept = 1;
-    for (const std::string& name : list_checkpoints(dir)) {
-        if (name == newest || ++kept <= keep)
-            continue;
-        remove_checkpoint(dir, name);
-    }
 }
 
 void remove_checkpoint(const std::string& dir, const std::string& name)

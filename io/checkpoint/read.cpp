@@ -2,6 +2,7 @@
 #include "io/checkpoint/box.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
+#include "ir/exchange.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -139,7 +140,7 @@ struct CheckpointReader::Impl {
         const TensorHead head = index.head(tensor);
         i64 missing = element_count(target.shape);
         index.visit_pieces(tensor, [&](const StoredPiece& piece) {
-            if (const std::optional<Box> common = intersection(piece.box, target)) {
+            if (const std::optional<Box> common = common_part(piece.box, target)) {
                 read_common(locate(head, piece), piece.box, *common, head.type, target, type, to);
                 missing -= element_count(common->shape);
             }

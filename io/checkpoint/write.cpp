@@ -176,7 +176,16 @@ std::string CheckpointWriter::publish(const RunState& state)
     return w.dir + "/" + name;
 }
 
-void CheckpointWriter::prune(i64 keep) { trivium::prune(impl_->dir, checkpoint_name(impl_->step), keep); }
+void CheckpointWriter::prune(i64 keep)
+{
+    if (keep <= 0)
+        return;
+    const std::string newest = checkpoint_name(impl_->step);
+    i64 kept = 1;
+    for (const std::string& name : list_checkpoints(impl_->dir))
+        if (name != newest && ++kept > keep)
+            remove_checkpoint(impl_->dir, name);
+}
 
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
                             std::span<const TensorPiece> pieces, i64 keep)

@@ -74,21 +74,6 @@ TEST_CASE("tiling_fault accepts any tiling, and detects missing, extra and moved
     CHECK(tiling_fault({0, 4}, {}) == "");
 }
 
-TEST_CASE("an intersection contains the elements of both boxes")
-{
-    const Shape whole{5, 4};
-    for (i64 i = 0; i < 5; ++i)
-        for (i64 j = 1; i + j <= 5; ++j)
-            for (i64 k = 0; k < 4; ++k) {
-                const Box a{{i, 0}, {j, 3}}, b{{1, k}, {3, 4 - k}};
-                const std::optional<Box> common = intersection(a, b);
-                std::vector<int> both = paint(whole, {a, b});
-                for (int& covers : both)
-                    covers = covers == 2;
-                CHECK(both == paint(whole, common ? std::vector<Box>{*common} : std::vector<Box>{}));
-            }
-}
-
 TEST_CASE("boxes_of_range covers a range of flattened elements in order")
 {
     for (const Shape& shape : {Shape{24}, Shape{6, 4}, Shape{2, 3, 4}, Shape{2, 1, 3, 4}})
