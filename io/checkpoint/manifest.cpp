@@ -120,10 +120,10 @@ IndexPlace parse_index(const json& value, Bytes block_bytes)
     return index;
 }
 
-std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
+std::vector<Shard> parse_shards(const json& manifest, Bytes block_bytes)
 {
     std::vector<Shard> shards;
-    for (const json& entry : json_list(value, "shards")) {
+    for (const json& entry : list_at(manifest, "shards")) {
         const json& file = json_member(entry, "file");
         const i64 rank = count_at(entry, "rank");
         if (rank < static_cast<i64>(shards.size()) || rank > max_shards || file != shard_file(rank))
@@ -196,7 +196,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path)
             throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};
         m.state = parse_state(json_member(value, "state"));
         m.index = parse_index(json_member(value, "index"), m.block_bytes);
-        m.shards = parse_shards(json_member(value, "shards"), m.block_bytes);
+        m.shards = parse_shards(value, m.block_bytes);
     } catch (const JsonFault& fault) {
         throw DamagedCheckpoint(path, "its manifest " + fault.text);
     }

@@ -243,7 +243,6 @@ FileWriter::~FileWriter()
 void FileWriter::write(const void* data, Bytes bytes)
 {
     buffer_.append(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
-    bytes_ += bytes;
     if (buffer_.size() >= buffer_size)
         flush();
 }

@@ -77,12 +77,10 @@ public:
     void write(const void* data, Bytes bytes);
     /// Flushes and closes.
     void close();
-    Bytes bytes() const { return bytes_; }
 
 private:
     void flush();
     std::string path_, buffer_;
-    Bytes bytes_ = 0;
     int descriptor_ = -1;
 };
 

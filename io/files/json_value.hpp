@@ -76,14 +76,6 @@ inline const std::string& json_text(const nlohmann::json& value, const std::stri
     return value.get_ref<const std::string&>();
 }
 
-/// \throws JsonFault
-inline const nlohmann::json::array_t& json_list(const nlohmann::json& value, const std::string& key = "")
-{
-    if (!value.is_array())
-        throw_wrong_json(value, key, "a list");
-    return value.get_ref<const nlohmann::json::array_t&>();
-}
-
 /// A hash of 16 hexadecimal digits. \throws JsonFault
 inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
 {
@@ -93,7 +85,7 @@ inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
     return std::stoull(text, nullptr, 16);
 }
 
-// As json_text, json_list and json_hash, for object[key].
+// As json_text and json_hash, for object[key].
 inline const std::string& text_at(const nlohmann::json& object, const char* key)
 {
     return json_text(json_member(object, key), key);
@@ -102,9 +94,14 @@ inline u64 hash_at(const nlohmann::json& object, const char* key)
 {
     return json_hash(json_member(object, key), key);
 }
+
+/// object[key], a list. \throws JsonFault
 inline const nlohmann::json::array_t& list_at(const nlohmann::json& object, const char* key)
 {
-    return json_list(json_member(object, key), key);
+    const nlohmann::json& value = json_member(object, key);
+    if (!value.is_array())
+        throw_wrong_json(value, key, "a list");
+    return value.get_ref<const nlohmann::json::array_t&>();
 }
 
 } // namespace trivium

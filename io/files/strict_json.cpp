@@ -49,7 +49,7 @@ public:
         const auto line = 1 + std::count(before.begin(), before.end(), '\n');
         const std::size_t begin = before.rfind('\n') + 1; // npos + 1: the first line
         refuse(str("is not valid JSON at line ", line, ", column ", before.size() - begin + 1),
-               problem_of(error).reason);
+               reason_of(error));
     }
 
 private:
@@ -86,24 +86,20 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& place
     return Json::parse(text);
 }
 
-JsonProblem problem_of(const nlohmann::json::exception& error)
+std::string reason_of(const nlohmann::json::exception& error)
 {
     // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or "[…] REASON"
     constexpr std::size_t max_length = 300;
-    JsonProblem problem;
     std::string text = error.what();
     if (const std::size_t bracket = text.find("] "); text.starts_with("[") && bracket != std::string::npos)
         text.erase(0, bracket + 2);
-    constexpr std::string_view begin = "parse error at ";
-    if (const std::size_t colon = text.find(": "); text.starts_with(begin) && colon != std::string::npos) {
-        problem.at = text.substr(begin.size(), colon - begin.size());
+    if (const std::size_t colon = text.find(": ");
+        text.starts_with("parse error at ") && colon != std::string::npos)
         text.erase(0, colon + 2);
-    }
     // The message quotes the text, which may be long or not UTF-8.
     const std::string quoted =
         Json(text.substr(0, max_shown)).dump(-1, ' ', false, Json::error_handler_t::replace);
-    problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > max_length ? " …" : "");
-    return problem;
+    return Json::parse(quoted).get<std::string>() + (text.size() > max_length ? " …" : "");
 }
 
 std::string in_quotes(std::string_view text)

@@ -9,12 +9,8 @@
 
 namespace trivium {
 
-/// An error message of nlohmann::json without its prefix, divided into position and reason.
-struct JsonProblem {
-    std::string at{}; ///< "line 3, column 5"; empty if unknown
-    std::string reason{};
-};
-JsonProblem problem_of(const nlohmann::json::exception& error);
+/// An error message of nlohmann::json without its prefix and position.
+std::string reason_of(const nlohmann::json::exception& error);
 
 /// UserError about `place` if the text is not valid JSON ("at line 3, column 5"), has a key twice in an
 /// object, nests more than `depth` objects and arrays, or is a pointer of Git LFS. Needs at most about ten

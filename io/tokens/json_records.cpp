@@ -19,8 +19,7 @@ nlohmann::json parse_record(std::string_view record, const std::string& place)
         // `place` has the line on which the record begins; records over several lines are rare.
         const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error);
         throw UserError({place, "is not valid JSON",
-                         str(parse ? str("column ", parse->byte, ": ") : "", problem_of(error).reason),
-                         repair});
+                         str(parse ? str("column ", parse->byte, ": ") : "", reason_of(error)), repair});
     }
 }
 

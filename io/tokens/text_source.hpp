@@ -35,10 +35,9 @@ public:
     /// Reports a document that next() returned as a bad record.
     void skip_bad(const std::string& place);
 
-    Bytes bytes_total() const { return bytes_total_; } ///< size of all files
-    Bytes bytes_done() const { return bytes_done_; }   ///< read or skipped so far
-    i64 documents() const { return documents_; }       ///< returned so far
-    const std::vector<TextFile>& files() const { return files_; }
+    Bytes bytes_total() const { return bytes_total_; }     ///< size of all files
+    Bytes bytes_done() const { return bytes_done_; }       ///< read or skipped so far
+    i64 documents() const { return documents_; }           ///< returned so far
     const CorpusReport& report() const { return report_; } ///< so far
 
 private:

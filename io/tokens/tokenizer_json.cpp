@@ -482,7 +482,7 @@ TokenizerJson parse_tokenizer_json(const std::string& text, const std::string& p
     try {
         return Reader(file, place).read();
     } catch (const Json::exception& error) {
-        throw UserError({place, "is not laid out as a tokenizer.json", problem_of(error).reason,
+        throw UserError({place, "is not laid out as a tokenizer.json", reason_of(error),
                          "get the tokenizer.json of the model again from where it came from"});
     }
 }
