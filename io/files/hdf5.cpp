@@ -29,10 +29,14 @@ Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i
     return space;
 }
 
-Handle memory_space(const std::string& place, i64 count)
+/// The space of an array of this shape, of one value if the shape is empty.
+Handle space_of(const std::vector<i64>& shape, const std::string& place, const char* action)
 {
-    const auto extent = static_cast<hsize_t>(count);
-    return {check(H5Screate_simple(1, &extent, nullptr), place, "describe memory"), H5Sclose};
+    const std::vector<hsize_t> extents = to_hsize(shape);
+    return {check(shape.empty() ? H5Screate(H5S_SCALAR)
+                                : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                  place, action),
+            H5Sclose};
 }
 
 Handle make_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
@@ -60,15 +64,31 @@ Attribute open_attribute(Handle::Id of, const std::string& place, const std::str
     return {std::move(id), std::move(type), count};
 }
 
-} // namespace
-
-i64 Dataset::count() const
+/// Without file locks: some parallel file systems lack them, and every file has one writer and is read only
+/// when it is complete.
+Handle file_access()
 {
-    i64 elements = 1;
-    for (const i64 extent : shape_)
-        elements *= extent;
-    return elements;
+    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), H5Pclose);
+    check(H5Pset_file_locking(access.get(), false, true), "HDF5", "prepare");
+    return access;
 }
+
+/// Makes the parent groups of `name`, without time stamps: same input, same bytes.
+void make_groups(Handle::Id file, const std::string& name, const std::string& place)
+{
+    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+        const std::string group = name.substr(0, end);
+        if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0)
+            continue;
+        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), H5Pclose);
+        check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
+        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                                place, "make a group"),
+                          H5Gclose);
+    }
+}
+
+} // namespace
 
 Bytes Dataset::file_offset() const
 {
@@ -84,7 +104,8 @@ void Dataset::write(i64 begin, i64 count, DType type, const void* data)
     if (count == 0)
         return;
     const Lock lock;
-    const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
+    const Handle file = select(*this, id_.get(), place_, begin, count),
+                 memory = space_of({count}, place_, "describe memory");
     check(H5Dwrite(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_,
           "write");
 }
@@ -94,17 +115,17 @@ void Dataset::read(i64 begin, i64 count, DType type, void* data) const
     if (count == 0)
         return;
     const Lock lock;
-    const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
+    const Handle file = select(*this, id_.get(), place_, begin, count),
+                 memory = space_of({count}, place_, "describe memory");
     check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
 }
 
 void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
 {
     const Lock lock;
-    const auto count = static_cast<hsize_t>(values.size());
-    const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr),
-                             place_, "describe an attribute"),
-                       H5Sclose);
+    const Handle space = values.empty()
+                             ? Handle(check(H5Screate(H5S_NULL), place_, "describe an attribute"), H5Sclose)
+                             : space_of({static_cast<i64>(values.size())}, place_, "describe an attribute");
     const Handle id = make_attribute(id_.get(), place_, attribute, H5T_STD_I64LE, space);
     if (!values.empty())
         check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
@@ -121,19 +142,6 @@ std::vector<i64> Dataset::get_integers(const std::string& attribute) const
         check(H5Aread(found.id.get(), H5T_NATIVE_INT64, values.data()), place_, "read an attribute");
     return values;
 }
-
-namespace {
-
-/// Without file locks: some parallel file systems lack them, and every file has one writer and is read only
-/// when it is complete.
-Handle file_access()
-{
-    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), H5Pclose);
-    check(H5Pset_file_locking(access.get(), false, true), "HDF5", "prepare");
-    return access;
-}
-
-} // namespace
 
 File File::create(const std::string& path, const FileLayout& layout)
 {
@@ -197,7 +205,7 @@ void File::close()
 void File::set(const std::string& attribute, i64 value)
 {
     const Lock lock;
-    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), H5Sclose);
+    const Handle space = space_of({}, path_, "describe an attribute");
     const Handle id = make_attribute(id_.get(), path_, attribute, H5T_STD_I64LE, space);
     check(H5Awrite(id.get(), H5T_NATIVE_INT64, &value), path_, "write an attribute");
 }
@@ -205,7 +213,7 @@ void File::set(const std::string& attribute, i64 value)
 void File::set(const std::string& attribute, const std::string& value)
 {
     const Lock lock;
-    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), H5Sclose);
+    const Handle space = space_of({}, path_, "describe an attribute");
     const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), H5Tclose);
     check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
     check(H5Tset_cset(type.get(), H5T_CSET_UTF8), path_, "describe text");
@@ -240,25 +248,6 @@ std::string File::get_string(const std::string& attribute) const
     return value;
 }
 
-namespace {
-
-/// Makes the parent groups of `name`, without time stamps: same input, same bytes.
-void make_groups(Handle::Id file, const std::string& name, const std::string& place)
-{
-    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
-        const std::string group = name.substr(0, end);
-        if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0)
-            continue;
-        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), H5Pclose);
-        check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
-        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-                                place, "make a group"),
-                          H5Gclose);
-    }
-}
-
-} // namespace
-
 Dataset File::create_dataset(const std::string& name, DType type, const std::vector<i64>& shape)
 {
     const Lock lock;
@@ -266,12 +255,7 @@ Dataset File::create_dataset(const std::string& name, DType type, const std::vec
     dataset.place_ = str(path_, ", dataset ", name);
     dataset.shape_ = shape;
     dataset.type_ = type;
-    const std::vector<hsize_t> extents = to_hsize(shape);
-    const Handle space(
-        check(shape.empty() ? H5Screate(H5S_SCALAR)
-                            : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
-              dataset.place_, "describe the shape"),
-        H5Sclose);
+    const Handle space = space_of(shape, dataset.place_, "describe the shape");
     make_groups(id_.get(), name, dataset.place_);
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), H5Pclose);
     check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), dataset.place_, "prepare");
@@ -297,19 +281,14 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
               place, "make the link");
         return;
     }
-    const std::vector<hsize_t> extents = to_hsize(shape);
-    const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
-                             place, "describe the shape"),
-                       H5Sclose);
+    const Handle space = space_of(shape, place, "describe the shape");
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), H5Pclose);
     check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
     const double missing = std::numeric_limits<double>::quiet_NaN(); // the values of a missing source file
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), place, "prepare");
     for (const VirtualSource& source : sources) {
         const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
-        const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place,
-                                 "describe a piece"),
-                           H5Sclose);
+        const Handle whole = space_of(source.box.shape, place, "describe a piece");
         check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr),
               place, "select");
         check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(),

@@ -33,7 +33,7 @@ private:
 class Dataset {
 public:
     const std::vector<i64>& shape() const { return shape_; }
-    i64 count() const; ///< elements
+    i64 count() const { return element_count(shape_); } ///< elements
     DType type() const { return type_; }
     /// Offset of the data in the file, in bytes. UserError if the data are not contiguous, or empty.
     Bytes file_offset() const;
