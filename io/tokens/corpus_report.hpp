@@ -15,8 +15,8 @@ struct CorpusReport {
     struct Skipped {
         std::string what;        ///< singular: "compressed file"
         std::string what_plural; ///< plural
-        std::string remedy;      ///< may be empty
-        std::string example;     ///< path of the first file
+        std::string remedy{};    ///< may be empty
+        std::string example{};   ///< path of the first file
         i64 count = 0;
     };
     std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one

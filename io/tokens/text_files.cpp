@@ -47,9 +47,9 @@ public:
         for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
             const fs::path& path = at->path();
             if (path.filename().string().starts_with(".")) {
-                report_.skip({"hidden file or folder", "hidden files and folders",
-                              "to read it, name it as an input", "", 0},
-                             path.string());
+                report_.skip(
+                    {"hidden file or folder", "hidden files and folders", "to read it, name it as an input"},
+                    path.string());
                 at.disable_recursion_pending();
             } else
                 visit(*at, folder, found);
@@ -69,26 +69,24 @@ private:
         const fs::file_type type = entry.status(error).type();
         if (type == fs::file_type::directory) {
             if (entry.is_symlink(error))
-                report_.skip({"link to a folder", "links to folders",
-                              "to read it, name the folder as an input", "", 0},
-                             path);
+                report_.skip(
+                    {"link to a folder", "links to folders", "to read it, name the folder as an input"},
+                    path);
             return;
         }
         if (type != fs::file_type::regular) {
             const bool broken = type == fs::file_type::not_found || type == fs::file_type::none;
-            report_.skip(broken ? CorpusReport::Skipped{"broken link", "broken links", "", "", 0}
-                                : CorpusReport::Skipped{"pipe, socket or device", "pipes, sockets or devices",
-                                                        "", "", 0},
+            report_.skip(broken
+                             ? CorpusReport::Skipped{"broken link", "broken links"}
+                             : CorpusReport::Skipped{"pipe, socket or device", "pipes, sockets or devices"},
                          path);
         } else if (is_own(selection_, entry.path()))
-            report_.skip(
-                {"file that this command itself uses", "files that this command itself uses", "", "", 0},
-                path);
+            report_.skip({"file that this command itself uses", "files that this command itself uses"}, path);
         else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) ||
                  matches(selection_.exclude, entry.path(), folder))
-            report_.skip({"file excluded by --include or --exclude",
-                          "files excluded by --include or --exclude", "", "", 0},
-                         path);
+            report_.skip(
+                {"file excluded by --include or --exclude", "files excluded by --include or --exclude"},
+                path);
         else
             found.push_back({path, false, static_cast<Bytes>(entry.file_size(error))});
     }
@@ -140,18 +138,18 @@ std::optional<NotText> not_text(const std::string& path, std::string_view head)
                                "\xfd"
                                "7zXZ"sv,
                                "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
-        return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)", "", 0},
+        return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)"},
                        "is compressed",
                        "only uncompressed text is read",
                        "decompress it first (gunzip, unzstd, …)"};
     if (begins_with_any(head, {"\xff\xfe"sv, "\xfe\xff"sv}))
         return NotText{
-            {"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)", "", 0},
+            {"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)"},
             "is not UTF-8 at byte offset 0",
             "it begins with a UTF-16 byte-order mark",
             "convert it (iconv -f UTF-16 -t UTF-8 FILE)"};
     if (const std::size_t nul = head.find('\0'); nul != std::string_view::npos)
-        return NotText{{"binary file", "binary files", "", "", 0},
+        return NotText{{"binary file", "binary files"},
                        "is a binary file, not text",
                        str("it has a zero byte at offset ", nul),
                        "name files of UTF-8 text"};

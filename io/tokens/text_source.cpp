@@ -28,7 +28,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 NotText not_utf8(Bytes offset)
 {
     return {{"file that is not UTF-8", "files that are not UTF-8",
-             "convert (iconv -f LATIN1 -t UTF-8 FILE), if it is text", "", 0},
+             "convert (iconv -f LATIN1 -t UTF-8 FILE), if it is text"},
             str("is not UTF-8 at byte offset ", offset),
             "text must be UTF-8",
             "convert it (iconv -f LATIN1 -t UTF-8 FILE), or leave the file out"};
@@ -147,16 +147,18 @@ bool TextSource::next(Document& document)
     return false;
 }
 
-void TextSource::skip_bad(const std::string& place)
-{
-    report_.skip({"bad record", "bad records", "", "", 0}, place);
-}
+void TextSource::skip_bad(const std::string& place) { report_.skip({"bad record", "bad records"}, place); }
 
 TextSource::Form TextSource::skip(const TextFile& file, const NotText& why)
 {
     if (file.named && !selection_.skip_bad)
         throw_not_text(file.path, why);
-    report_.skip(why.kind, file.path);
+    return leave_out(file, why.kind);
+}
+
+TextSource::Form TextSource::leave_out(const TextFile& file, const CorpusReport::Skipped& kind)
+{
+    report_.skip(kind, file.path);
     bytes_done_ += file.bytes;
     return Form::none;
 }
@@ -180,11 +182,8 @@ TextSource::Form TextSource::open(const TextFile& file)
         return skip(file, not_utf8(invalid));
     if (content_.starts_with(byte_order_mark))
         content_.erase(0, byte_order_mark.size());
-    if (is_blank(content_)) {
-        report_.skip({"empty file", "empty files", "", "", 0}, file.path);
-        bytes_done_ += file.bytes;
-        return Form::none;
-    }
+    if (is_blank(content_))
+        return leave_out(file, {"empty file", "empty files"});
     bytes_done_ += may_have_records(file.path) ? 0 : file.bytes;
     return may_have_records(file.path) ? form_of_json(file) : Form::text;
 }
@@ -235,20 +234,12 @@ TextSource::Form TextSource::form_of_json(const TextFile& file)
             if ((file.named || is_lines(suffix_of(file.path))) && !selection_.skip_bad)
                 throw;
             std::string problem = error.what(); // "PLACE: PROBLEM\n  reason: …"
-            const bool invalid = problem.find("is not valid JSON") != std::string::npos;
-            return skip(file,
-                        invalid
-                            ? NotText{{"JSON file that is not valid", "JSON files that are not valid",
-                                       "name it to see why", "", 0},
-                                      "",
-                                      "",
-                                      ""}
-                            : NotText{{str("file of JSON records without text in the field \"", key_, "\""),
-                                       str("files of JSON records without text in the field \"", key_, "\""),
-                                       "name the field with --key, or leave them out with --exclude", "", 0},
-                                      "",
-                                      "",
-                                      ""});
+            if (problem.find("is not valid JSON") != std::string::npos)
+                return leave_out(file, {"JSON file that is not valid", "JSON files that are not valid",
+                                        "name it to see why"});
+            const std::string without = str(" of JSON records without text in the field \"", key_, "\"");
+            return leave_out(file, {"file" + without, "files" + without,
+                                    "name the field with --key, or leave them out with --exclude"});
         }
     }
     bytes_done_ += file.bytes;

@@ -53,6 +53,7 @@ private:
     bool take_record(Document& document);
     /// Skips a file and reports it. UserError if the file was named as an input, unless selection.skip_bad.
     Form skip(const TextFile& file, const NotText& why);
+    Form leave_out(const TextFile& file, const CorpusReport::Skipped& kind); ///< without an error
     /// To call after the last file. UserError if there was no document, or no record for `key`.
     void check_end() const;
     const TextFile& file() const { return files_[file_]; }
