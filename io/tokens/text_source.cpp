@@ -258,17 +258,14 @@ bool TextSource::take_text(Document& document)
 
 bool TextSource::take_record(Document& document)
 {
-    const auto next = [&]() -> std::optional<JsonRecords::Record> {
-        try {
-            return records_->next();
-        } catch (const UserError&) { // behind this, no record is found
-            if (!selection_.skip_bad)
-                throw;
-            skip_bad(file().path);
-            return {};
-        }
-    };
-    const auto record = next();
+    std::optional<JsonRecords::Record> record;
+    try {
+        record = records_->next();
+    } catch (const UserError&) { // behind this, no record is found
+        if (!selection_.skip_bad)
+            throw;
+        skip_bad(file().path);
+    }
     if (!record) {
         bytes_done_ += file().bytes;
         return false;

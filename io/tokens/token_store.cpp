@@ -28,8 +28,8 @@ constexpr i64 copied_at_once = i64{4} << 20;     ///< elements
 constexpr Bytes hashed_block = Bytes{256} << 10; ///< small, because reading a sample hashes whole blocks
 constexpr Bytes largest_block = Bytes{1} << 30;
 
-constexpr Bytes width_for(i64 vocab) { return vocab <= 65536 ? 2 : 4; }
 constexpr DType type_for(i64 vocab) { return vocab <= 65536 ? DType::u16 : DType::u32; }
+constexpr Bytes width_for(i64 vocab) { return size_of(type_for(vocab)); }
 
 } // namespace
 
@@ -55,12 +55,8 @@ struct TokenStoreWriter::Impl {
         narrow.clear();
         for (const i32 id : ids) {
             TRV_CHECK(id >= 0 && id < vocab, "token ", id, " of a vocabulary of ", vocab);
-            narrow.push_back(static_cast<char>(id & 0xff));
-            narrow.push_back(static_cast<char>(id >> 8 & 0xff));
-            if (width_for(vocab) == 4) {
-                narrow.push_back(static_cast<char>(id >> 16 & 0xff));
-                narrow.push_back(static_cast<char>(id >> 24 & 0xff));
-            }
+            for (Bytes byte = 0; byte < width_for(vocab); ++byte)
+                narrow.push_back(static_cast<char>(id >> (8 * byte) & 0xff));
         }
         token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()),
                            static_cast<Bytes>(narrow.size()));

@@ -247,10 +247,6 @@ private:
     bool exact_ = false;                 ///< the model has all bytes and no dummy prefix: decoding is exact
 };
 
-} // namespace
-
-namespace {
-
 /// The eos_token of the tokenizer_config.json in the folder of `path`, "" if there is none. It is a string or
 /// an object with its content.
 std::string configured_eos(const std::string& path)
