@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 namespace trivium {
 
@@ -44,10 +45,7 @@ double median(std::vector<double> values)
 
 double sum(const std::vector<double>& values)
 {
-    double all = 0;
-    for (const double value : values)
-        all += value;
-    return values.empty() ? unknown : all;
+    return values.empty() ? unknown : std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 double greatest(const std::vector<double>& values)
@@ -55,30 +53,19 @@ double greatest(const std::vector<double>& values)
     return values.empty() ? unknown : *std::max_element(values.begin(), values.end());
 }
 
-/// Mean of `name`, weighted by step time.
-double mean_over_time(const MetricsTable& metrics, const std::string& name)
+enum class Quantity { rate, amount };
+
+/// The mean of a rate, weighted by step time; of an amount, the sum divided by the time of its steps.
+double over_time(const MetricsTable& metrics, const std::string& name, Quantity quantity)
 {
     const MetricsValues values = metrics.values(name), seconds = metrics.values("step_seconds");
-    double all = 0, weight = 0;
+    double all = 0, time = 0;
     for (std::size_t i = 0; i < metrics.size(); ++i)
         if (std::isfinite(values[i]) && seconds[i] > 0) {
-            all += values[i] * seconds[i];
-            weight += seconds[i];
+            all += values[i] * (quantity == Quantity::rate ? seconds[i] : 1);
+            time += seconds[i];
         }
-    return weight > 0 ? all / weight : unknown;
-}
-
-double exposed_share(const MetricsTable& metrics)
-{
-    const MetricsValues exposed = metrics.values("exposed_comm_seconds"),
-                        seconds = metrics.values("step_seconds");
-    double waited = 0, all = 0;
-    for (std::size_t i = 0; i < metrics.size(); ++i)
-        if (std::isfinite(exposed[i]) && seconds[i] > 0) {
-            waited += exposed[i];
-            all += seconds[i];
-        }
-    return all > 0 ? waited / all : unknown;
+    return time > 0 ? all / time : unknown;
 }
 
 Seconds elapsed(const RunFiles& run)
@@ -93,8 +80,6 @@ Seconds elapsed(const RunFiles& run)
                                                                    : run.launches.back().begin));
     return end - begin;
 }
-
-std::string steps_text(std::size_t count) { return str(count, count == 1 ? " step" : " steps"); }
 
 void warn_of_order(const RunFiles& run, std::vector<std::string>& warnings)
 {
@@ -127,7 +112,7 @@ void warn_of_slow_steps(const RunFiles& run, Seconds median_step, std::vector<st
         ++count;
     }
     if (count > 0)
-        warnings.push_back(str(steps_text(count), " took more than ", slow, " times the median of ",
+        warnings.push_back(str(counted(count, "step"), " took more than ", slow, " times the median of ",
                                format_seconds(median_step), "; the slowest is step ",
                                run.metrics.steps[worst], " with ", format_seconds(seconds[worst]), "."));
 }
@@ -136,16 +121,15 @@ std::vector<std::string> warnings_of(const RunFiles& run, const RunSummary& s)
 {
     std::vector<std::string> warnings;
     if (!s.skipped.empty())
-        warnings.push_back(str(steps_text(s.skipped.size()), " were skipped (see the table below)."));
+        warnings.push_back(str(counted(s.skipped.size(), "step"), " were skipped (see the table below)."));
     std::size_t killed = 0;
     for (std::size_t i = 0; run.launches_known && i + 1 < run.launches.size(); ++i)
         killed += run.launches[i].ended() ? 0 : 1;
     if (killed > 0)
-        warnings.push_back(str(killed, killed == 1 ? " launch" : " launches",
+        warnings.push_back(str(counted(killed, "launch", "launches"),
                                " ended without a record: killed, or the node failed."));
     if (s.steps_lost > 0)
-        warnings.push_back(str(steps_text(static_cast<std::size_t>(s.steps_lost)), ", ",
-                               format_seconds(s.time_lost),
+        warnings.push_back(str(counted(s.steps_lost, "step"), ", ", format_seconds(s.time_lost),
                                " of training, were lost: they came after the checkpoint from which a later "
                                "launch resumed (metrics.superseded.jsonl)."));
     if (s.memory_used > s.memory_planned)
@@ -216,12 +200,12 @@ RunSummary summarise(const RunFiles& run)
             s.best_valid_loss = valid[i];
             s.best_valid_step = m.steps[i];
         }
-    s.tokens_per_second = mean_over_time(m, "tokens_per_second");
-    s.mfu = mean_over_time(m, "mfu");
+    s.tokens_per_second = over_time(m, "tokens_per_second", Quantity::rate);
+    s.mfu = over_time(m, "mfu", Quantity::rate);
     s.median_step = median(finite(m, "step_seconds"));
     s.training = sum(finite(m, "step_seconds"));
     s.elapsed = elapsed(run);
-    s.exposed_share = exposed_share(m);
+    s.exposed_share = over_time(m, "exposed_comm_seconds", Quantity::amount);
     s.memory_used = greatest(finite(m, "memory_bytes"));
     s.memory_planned = greatest(finite(m, "planned_bytes"));
     const std::vector<double> saves = finite(m, "checkpoint_seconds");
