@@ -269,18 +269,15 @@ std::map<std::string, std::string> values_by_key(const std::string& toml)
 
 KeyKind kind_of_key(const std::string& name)
 {
-    static const auto kinds = [] {
-        std::map<std::string, KeyKind> all;
-        const RunConfig config;
-        RunConfig::tables(config, [&](const char* table, const auto& keys) {
-            keys.keys(keys, [&](const char* key, const auto&, KeyKind kind, const char*) {
-                all[str(table, ".", key)] = kind;
-            });
+    KeyKind found = KeyKind::free;
+    const RunConfig config;
+    RunConfig::tables(config, [&](const char* table, const auto& keys) {
+        keys.keys(keys, [&](const char* key, const auto&, KeyKind kind, const char*) {
+            if (name == str(table, ".", key))
+                found = kind;
         });
-        return all;
-    }();
-    const auto at = kinds.find(name);
-    return at == kinds.end() ? KeyKind::free : at->second;
+    });
+    return found;
 }
 
 std::string config_reference()

@@ -5,6 +5,7 @@
 #include "io/files/files.hpp"
 #include "io/files/lines.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -84,28 +85,21 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
 
 bool MetricsRecord::has(const std::string& name) const
 {
-    for (const auto& [key, number] : values)
-        if (key == name)
-            return true;
-    return false;
+    return std::ranges::find(values, name, &Number::first) != values.end();
 }
 
 double MetricsRecord::value(const std::string& name) const
 {
-    for (const auto& [key, number] : values)
-        if (key == name)
-            return number;
-    return std::numeric_limits<double>::quiet_NaN();
+    const auto found = std::ranges::find(values, name, &Number::first);
+    return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
 void MetricsRecord::set(const std::string& name, double value)
 {
-    for (auto& [key, number] : values)
-        if (key == name) {
-            number = value;
-            return;
-        }
-    values.emplace_back(name, value);
+    if (const auto found = std::ranges::find(values, name, &Number::first); found != values.end())
+        found->second = value;
+    else
+        values.emplace_back(name, value);
 }
 
 MetricsWriter::MetricsWriter(const std::string& dir, i64 resume_step) : restarted_at_(resume_step)

@@ -14,7 +14,8 @@ namespace trivium {
 /// The numbers of one step by name, in file order.
 struct MetricsRecord {
     i64 step = 0;
-    std::vector<std::pair<std::string, double>> values;
+    using Number = std::pair<std::string, double>;
+    std::vector<Number> values;
 
     bool has(const std::string& name) const;
     /// NaN if the name is absent, or if its value in the file is null.
