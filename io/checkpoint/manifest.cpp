@@ -18,6 +18,10 @@ constexpr std::size_t digits = 16;
 constexpr Bytes min_block_bytes = Bytes{4} << 10, max_block_bytes = Bytes{64} << 20;
 constexpr i64 max_shards = i64{1} << 20;
 
+/// Texts of the state; the manifest has those that are not empty.
+constexpr std::pair<const char*, std::string RunState::*> optional_texts[] = {
+    {"data", &RunState::data}, {"valid", &RunState::valid}, {"job", &RunState::job}};
+
 Json to_json(const RunState& s)
 {
     Json state{{"step", s.step},           {"updates", s.updates},
@@ -26,12 +30,9 @@ Json to_json(const RunState& s)
                {"ranks", s.ranks},         {"build", s.build},
                {"machine", s.machine},     {"cost_table", s.cost_table},
                {"tokenizer", s.tokenizer}, {"config", s.config}};
-    if (!s.data.empty())
-        state["data"] = s.data;
-    if (!s.valid.empty())
-        state["valid"] = s.valid;
-    if (!s.job.empty())
-        state["job"] = s.job;
+    for (const auto& [key, text] : optional_texts)
+        if (!(s.*text).empty())
+            state[key] = s.*text;
     if (!s.recent_losses.empty())
         state["recent_losses"] = s.recent_losses;
     if (s.skipped_in_row > 0)
@@ -58,12 +59,9 @@ RunState parse_state(const json& value)
     s.config = text_at(value, "config");
     if (static_cast<Bytes>(s.config.size()) > max_settings_bytes)
         throw JsonFault{str("has a config of ", format_bytes(static_cast<Bytes>(s.config.size())))};
-    if (value.contains("data"))
-        s.data = text_at(value, "data");
-    if (value.contains("valid"))
-        s.valid = text_at(value, "valid");
-    if (value.contains("job"))
-        s.job = text_at(value, "job");
+    for (const auto& [key, text] : optional_texts)
+        if (value.contains(key))
+            s.*text = text_at(value, key);
     if (value.contains("recent_losses"))
         for (const json& loss : list_at(value, "recent_losses")) {
             if (!loss.is_number())

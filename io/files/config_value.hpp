@@ -21,10 +21,6 @@ toml::table parse_toml(const std::string& text, const std::string& name);
 /// "run.toml:3:1"
 std::string toml_place(const std::string& file, const toml::source_region& source);
 
-/// Throws UserError: the value must be `expected` ("a whole number"), but has another type.
-[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected,
-                                   const std::string& remedy = "");
-
 /// The index of the value in `names`, the names of an enum's values. UserError if it is not among them.
 std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names);
 
