@@ -196,7 +196,7 @@ void write_file(const std::string& path, std::string_view content)
 {
     replace_file(path, [&](const std::string& temporary) {
         FileWriter file(temporary);
-        file.write(content.data(), static_cast<Bytes>(content.size()));
+        file.write(content);
         file.close();
     });
 }

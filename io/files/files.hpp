@@ -75,6 +75,7 @@ public:
     ~FileWriter(); ///< closes without flushing: call close() first
 
     void write(const void* data, Bytes bytes);
+    void write(std::string_view text) { write(text.data(), static_cast<Bytes>(text.size())); }
     /// Flushes and closes.
     void close();
 

@@ -48,9 +48,7 @@ void SafetensorsWriter::open_next()
             return;
         Shard& shard = shards_[next_shard_++];
         file_ = std::make_unique<FileWriter>(folder_ + "/" + shard.name);
-        const std::string header =
-            print_safetensors_header(shard.tensors, {{"format", "pt"}}); // required by transformers
-        file_->write(header.data(), static_cast<Bytes>(header.size()));
+        file_->write(print_safetensors_header(shard.tensors, {{"format", "pt"}})); // required by transformers
         tensor_ = 0;
         left_ = element_count(shard.tensors[0].shape);
     }

@@ -40,13 +40,10 @@ void write_csv(const std::string& path, std::span<const NamedMetrics> runs)
                 names.push_back(column.name);
     replace_file(path, [&](const std::string& temporary) {
         FileWriter file(temporary);
-        const auto put = [&](const std::string& text) {
-            file.write(text.data(), static_cast<Bytes>(text.size()));
-        };
         std::string header = runs.size() > 1 ? "run,step" : "step";
         for (const std::string& name : names)
             header += "," + quoted_if_needed(name);
-        put(header + "\n");
+        file.write(header + "\n");
         for (const NamedMetrics& run : runs) {
             std::vector<const MetricsColumn*> columns;
             for (const std::string& name : names)
@@ -56,7 +53,7 @@ void write_csv(const std::string& path, std::span<const NamedMetrics> runs)
                 std::string line = begin + std::to_string(run.metrics.steps[i]);
                 for (const MetricsColumn* column : columns)
                     line += column && column->present[i] ? "," + shortest(column->values[i]) : ",";
-                put(line + "\n");
+                file.write(line + "\n");
             }
         }
         file.close();

@@ -91,13 +91,9 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
     const std::vector<Seconds> times = wall_times(metrics);
     replace_file(path, [&](const std::string& temporary) {
         FileWriter file(temporary);
-        const auto put = [&](const std::string& message) {
-            const std::string frame = framed(message);
-            file.write(frame.data(), static_cast<Bytes>(frame.size()));
-        };
         std::string first = event(times.empty() ? 0 : times.front());
         put_bytes(first, 3, "brain.Event:2");
-        put(first);
+        file.write(framed(first));
         for (std::size_t i = 0; i < metrics.size(); ++i) {
             std::string summary;
             for (const MetricsColumn& column : metrics.columns)
@@ -107,7 +103,7 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
             put_key(message, 2, Wire::varint);
             put_varint(message, static_cast<u64>(metrics.steps[i]));
             put_bytes(message, 5, summary);
-            put(message);
+            file.write(framed(message));
         }
         file.close();
     });
