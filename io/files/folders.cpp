@@ -77,7 +77,7 @@ void make_whole_folder(const std::string& path, const std::function<void(const s
         fs::remove_all(temporary, ignored);
         throw;
     }
-    sync_path(name.has_parent_path() ? name.parent_path().string() : ".");
+    sync_path(folder_of(name.string()));
 }
 
 } // namespace trivium

@@ -15,11 +15,9 @@ namespace trivium {
 namespace {
 
 /// Forward blue, backward and its first half warm, weights green: as in the papers on zero-bubble schedules.
-constexpr const char* mark_colours[schedule_marks] = {"#1f6fb4", "#d9622b", "#c98a12", "#2f9e6e",
-                                                      "#7d8794", "#8a6fc9", ""};
-constexpr const char* mark_names[schedule_marks] = {
-    "F: forward",       "B: backward", "I: input gradient",       "W: weight gradient",
-    "rest of the step", "collective",  "blank or pale grey: idle"};
+constexpr const char* mark_colours[] = {"#1f6fb4", "#d9622b", "#c98a12", "#2f9e6e", "#7d8794", "#8a6fc9"};
+constexpr const char* mark_names[] = {"F: forward",         "B: backward",      "I: input gradient",
+                                      "W: weight gradient", "rest of the step", "collective"};
 
 /// A shade of "#rrggbb": towards black for negative amounts, towards white for positive ones, at most 1.
 std::string shade(const std::string& colour, double amount)

@@ -7,7 +7,6 @@
 namespace trivium {
 
 enum class ScheduleMark { forward, backward, input_gradient, weight_gradient, step, collective, wait };
-inline constexpr int schedule_marks = 7;
 /// The letter of a task in upper case, as in "F0"; '=' for a collective, '.' for a wait.
 char letter_of(ScheduleMark mark);
 
