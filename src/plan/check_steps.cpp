@@ -92,10 +92,8 @@ private:
         std::vector<std::size_t> head;                ///< of these, the first that has not started
         std::map<std::string, std::size_t> started;   ///< transfers by group or tag
     };
-    /// One transfer, as far as it has started.
-    struct Transfer {
-        std::vector<std::pair<std::size_t, std::size_t>> parts; ///< rank and Step
-    };
+    /// One transfer, as far as it has started: the ranks and their Steps.
+    using Transfer = std::vector<std::pair<std::size_t, std::size_t>>;
 
     const Op* op_of(std::size_t rank, std::size_t step) const
     {
@@ -176,11 +174,7 @@ private:
                 std::swap(members[0], members[1]);
             name += str(" #", *op.attrs.tag);
         } else {
-            std::vector<std::string> along{axis};
-            if (axis == world_axis)
-                for (along = {}; const MeshAxis& each : g.mesh.axes)
-                    along.push_back(each.name);
-            members = g.mesh.group(g.at, along);
+            members = g.mesh.group(g.at, axes_of_group(g.mesh, axis));
         }
         std::vector<std::size_t> present;
         for (const i64 member : members) {
@@ -196,8 +190,8 @@ private:
         const Op& op = *op_of(rank, step);
         const auto [members, name] = group_of(rank, op);
         Transfer& transfer = transfers_[{name, states_[rank].started[name]++}];
-        if (!transfer.parts.empty()) {
-            const auto [other, others] = transfer.parts.front();
+        if (!transfer.empty()) {
+            const auto [other, others] = transfer.front();
             const Op& theirs = *op_of(other, others);
             const i64 mine = ranks_[rank].schedule->steps[step].microbatch,
                       other_microbatch = ranks_[other].schedule->steps[others].microbatch;
@@ -212,9 +206,9 @@ private:
                 return;
             }
         }
-        transfer.parts.emplace_back(rank, step);
-        if (transfer.parts.size() == members.size())
-            for (const auto& [r, s] : transfer.parts)
+        transfer.emplace_back(rank, step);
+        if (transfer.size() == members.size())
+            for (const auto& [r, s] : transfer)
                 states_[r].over[s] = true;
     }
 
