@@ -50,7 +50,7 @@ public:
         HostWindow window = window_of(at, numbers.size());
         T* to = reinterpret_cast<T*>(window.data());
         for (std::size_t i = 0; i < numbers.size(); ++i) {
-            to[i] = narrow<T>(numbers[i]);
+            to[i] = T(static_cast<kernels::Acc<T>>(numbers[i]));
             numbers[i] = static_cast<double>(to[i]);
         }
         window.push();
@@ -69,14 +69,6 @@ public:
     kernels::Scratch scratch(Bytes bytes) { return {room<std::byte>(bytes), bytes}; }
 
 private:
-    template <class T>
-    static T narrow(double value)
-    {
-        if constexpr (std::is_same_v<T, bf16>)
-            return bf16(static_cast<float>(value));
-        else
-            return static_cast<T>(value);
-    }
     template <class T>
     HostWindow window_of(T* at, std::size_t count) const
     {
