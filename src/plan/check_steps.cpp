@@ -12,47 +12,6 @@ namespace {
 
 constexpr std::size_t none = ~std::size_t{0};
 
-/// The Steps of one rank that use the same buffer in turn must wait for each other.
-std::optional<StepFault> find_race(std::size_t rank, const StageProgram& program,
-                                   const std::function<std::string(std::size_t, std::size_t)>& name)
-{
-    const Schedule& schedule = *program.schedule;
-    const HappensBefore order(schedule);
-    struct Uses {
-        StepId writer;
-        std::vector<StepId> readers;
-    };
-    std::vector<Uses> uses(schedule.buffers.size());
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-        const StepId id(i);
-        const Step& step = schedule.steps[i];
-        const auto require = [&](StepId other, BufferId buffer, const char* does,
-                                 const char* did) -> std::optional<StepFault> {
-            if (!other || other == id || order.before(other, id))
-                return {};
-            return StepFault{rank, id,
-                             str(name(rank, i), " ", does, " ", schedule[buffer].name,
-                                 " and does not wait for ", name(rank, other.index()), ", which ", did,
-                                 " it")};
-        };
-        for (const BufferId buffer : step.operands)
-            if (auto fault = require(uses[buffer.index()].writer, buffer, "reads", "writes"))
-                return fault;
-        for (const BufferId buffer : step.results) {
-            if (auto fault = require(uses[buffer.index()].writer, buffer, "writes", "writes"))
-                return fault;
-            for (const StepId reader : uses[buffer.index()].readers)
-                if (auto fault = require(reader, buffer, "writes", "reads"))
-                    return fault;
-        }
-        for (const BufferId buffer : step.operands)
-            uses[buffer.index()].readers.push_back(id);
-        for (const BufferId buffer : step.results)
-            uses[buffer.index()] = {id, {}};
-    }
-    return {};
-}
-
 class StepCheck {
 public:
     StepCheck(const std::vector<StageProgram>& ranks, bool overlap) : ranks_(ranks), overlap_(overlap)
@@ -68,9 +27,8 @@ public:
 
     std::optional<StepFault> run()
     {
-        const auto name = [&](std::size_t rank, std::size_t step) { return text_of(rank, step); };
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-            if (auto fault = find_race(rank, ranks_[rank], name))
+            if (auto fault = find_race(rank))
                 return fault;
         for (bool moved = true; moved && !fault_;) {
             moved = false;
@@ -121,6 +79,46 @@ private:
         if (s.microbatch >= 0)
             what += str(" of microbatch ", s.microbatch);
         return str("Step ", step, " of rank ", g.at.empty() ? 0 : g.mesh.rank(g.at), " (", what, ")");
+    }
+
+    /// The Steps of one rank that use the same buffer in turn must wait for each other.
+    std::optional<StepFault> find_race(std::size_t rank) const
+    {
+        const Schedule& schedule = *ranks_[rank].schedule;
+        const HappensBefore order(schedule);
+        struct Uses {
+            StepId writer;
+            std::vector<StepId> readers;
+        };
+        std::vector<Uses> uses(schedule.buffers.size());
+        for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+            const StepId id(i);
+            const Step& step = schedule.steps[i];
+            const auto require = [&](StepId other, BufferId buffer, const char* does,
+                                     const char* did) -> std::optional<StepFault> {
+                if (!other || other == id || order.before(other, id))
+                    return {};
+                return StepFault{rank, id,
+                                 str(text_of(rank, i), " ", does, " ", schedule[buffer].name,
+                                     " and does not wait for ", text_of(rank, other.index()), ", which ", did,
+                                     " it")};
+            };
+            for (const BufferId buffer : step.operands)
+                if (auto fault = require(uses[buffer.index()].writer, buffer, "reads", "writes"))
+                    return fault;
+            for (const BufferId buffer : step.results) {
+                if (auto fault = require(uses[buffer.index()].writer, buffer, "writes", "writes"))
+                    return fault;
+                for (const StepId reader : uses[buffer.index()].readers)
+                    if (auto fault = require(reader, buffer, "writes", "reads"))
+                        return fault;
+            }
+            for (const BufferId buffer : step.operands)
+                uses[buffer.index()].readers.push_back(id);
+            for (const BufferId buffer : step.results)
+                uses[buffer.index()] = {id, {}};
+        }
+        return {};
     }
 
     /// Begins the next Step of the list.
