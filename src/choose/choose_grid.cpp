@@ -123,8 +123,7 @@ std::vector<GridCandidate> candidates_for(const RunConfig& config, const std::ve
     std::vector<GridCandidate> candidates;
     for (const i64 most_micro : micros)
         add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
-    std::sort(candidates.begin(), candidates.end(),
-              [](const GridCandidate& a, const GridCandidate& b) { return a.order() < b.order(); });
+    std::ranges::sort(candidates, {}, &GridCandidate::order);
     return candidates;
 }
 
