@@ -18,10 +18,10 @@ public:
     {
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
             number_[ranks[rank].graph->mesh.rank(ranks[rank].graph->at)] = rank;
-            states_.emplace_back();
-            states_.back().over.resize(ranks[rank].schedule->steps.size(), false);
-            states_.back().queued.resize(ranks[rank].schedule->queues.size());
-            states_.back().head.resize(ranks[rank].schedule->queues.size(), 0);
+            State& state = states_.emplace_back();
+            state.over.resize(ranks[rank].schedule->steps.size(), false);
+            state.queued.resize(ranks[rank].schedule->queues.size());
+            state.head.resize(ranks[rank].schedule->queues.size(), 0);
         }
     }
 
