@@ -33,9 +33,7 @@ std::vector<ParallelConfig> checked_grids(i64 ranks)
         const std::vector<i64> degrees = degrees_without_data(grid);
         return *std::max_element(degrees.begin(), degrees.end()) > largest_degree;
     });
-    std::sort(all.begin(), all.end(), [](const ParallelConfig& a, const ParallelConfig& b) {
-        return degrees_without_data(a) < degrees_without_data(b);
-    });
+    std::ranges::sort(all, {}, degrees_without_data);
     return all;
 }
 
@@ -57,26 +55,32 @@ struct Choice {
     }
 };
 
-/// The default setting comes first.
-template <class Enum>
-Choice enum_choice(const std::string& key, Enum usual, const std::function<void(RunConfig&, Enum)>& set)
+/// The default setting of a key of `table` comes first.
+template <class Table, class Enum>
+Choice enum_choice(const std::string& key, Enum usual, Table RunConfig::*table, Enum Table::*member)
 {
     Choice choice{key, {}};
     for (std::size_t i = 0; i < names_of_enum<Enum>.size(); ++i)
-        choice.levels.push_back(
-            {std::string(names_of_enum<Enum>[i]), [=](RunConfig& c) { set(c, static_cast<Enum>(i)); }});
+        choice.levels.push_back({std::string(names_of_enum<Enum>[i]),
+                                 [=](RunConfig& c) { c.*table.*member = static_cast<Enum>(i); }});
     std::swap(choice.levels.front(), choice.levels[static_cast<std::size_t>(usual)]);
     return choice;
 }
 
-template <class T>
-Choice list_choice(const std::string& key, const std::vector<T>& values,
-                   const std::function<void(RunConfig&, const T&)>& set)
+template <class T, class Set>
+Choice list_choice(const std::string& key, const std::vector<T>& values, Set set)
 {
     Choice choice{key, {}};
     for (const T& value : values)
         choice.levels.push_back({str(std::boolalpha, value), [=](RunConfig& c) { set(c, value); }});
     return choice;
+}
+
+/// Sets a key of [parallel].
+template <class T>
+auto setting(T ParallelConfig::*member)
+{
+    return [=](RunConfig& c, const auto& value) { c.parallel.*member = value; };
 }
 
 /// Splits a data rank's share into one, a few or many microbatches. After parallel and global_batch.
@@ -117,70 +121,56 @@ std::vector<Choice> choices()
     std::vector<Choice> all;
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
 
-    Choice& precision = add(enum_choice<Precision>(
-        "train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
-    precision.always_all = true;
-    Choice& reduce = add(enum_choice<GradientType>(
-        "parallel.reduce", usual.reduce, [](RunConfig& c, GradientType type) { c.parallel.reduce = type; }));
-    reduce.matters = reduces_gradients;
-    add(enum_choice<GradientType>("parallel.accumulate", usual.accumulate,
-                                  [](RunConfig& c, GradientType type) { c.parallel.accumulate = type; }));
+    constexpr auto parallel = &RunConfig::parallel;
+    add(enum_choice("train.precision", Precision::f32, &RunConfig::train, &TrainConfig::precision))
+        .always_all = true;
+    add(enum_choice("parallel.reduce", usual.reduce, parallel, &ParallelConfig::reduce)).matters =
+        reduces_gradients;
+    add(enum_choice("parallel.accumulate", usual.accumulate, parallel, &ParallelConfig::accumulate));
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
-    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
-                                        [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
+    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always_all = true;
-    Choice& schedule = add(list_choice<std::string_view>(
-        "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"},
-        [](RunConfig& c, const std::string_view& name) { c.parallel.schedule = name; }));
+    Choice& schedule = add(list_choice<std::string>(
+        "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"}, setting(&ParallelConfig::schedule)));
     schedule.matters = has_stages;
     schedule.always_all = true;
-    add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) {
-        c.model.family = family;
-    })).always_all = true;
+    add(enum_choice("model.family", Family::llama, &RunConfig::model, &ModelConfig::family)).always_all =
+        true;
     const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
         return choice;
     };
     add(without_automatic(
-        enum_choice<Recompute>("parallel.recompute", usual.recompute,
-                               [](RunConfig& c, Recompute what) { c.parallel.recompute = what; })));
-    add(without_automatic(enum_choice<GatherEvery>(
-            "parallel.gather_every", GatherEvery::pass,
-            [](RunConfig& c, GatherEvery every) { c.parallel.gather_every = every; })))
+        enum_choice("parallel.recompute", usual.recompute, parallel, &ParallelConfig::recompute)));
+    add(without_automatic(
+            enum_choice("parallel.gather_every", GatherEvery::pass, parallel, &ParallelConfig::gather_every)))
         .matters = has_data_ranks;
-    add(without_automatic(enum_choice<ReduceEvery>(
-            "parallel.reduce_every", ReduceEvery::microbatch,
-            [](RunConfig& c, ReduceEvery every) { c.parallel.reduce_every = every; })))
+    add(without_automatic(enum_choice("parallel.reduce_every", ReduceEvery::microbatch, parallel,
+                                      &ParallelConfig::reduce_every)))
         .matters = has_data_ranks;
     add(list_choice<i64>("parallel.shard", {0, 2}, [](RunConfig& c, const i64& group) {
         c.parallel.shard = c.parallel.data % 2 == 0 ? group : 0;
     })).matters = [](const ParallelConfig& g) { return g.data > 2 && g.data % 2 == 0; };
-    add(list_choice<i64>("parallel.tile", {0, 300}, [](RunConfig& c, const i64& bytes) {
-        c.parallel.tile = bytes;
-    })).matters = has_data_ranks;
+    add(list_choice<i64>("parallel.tile", {0, 300}, setting(&ParallelConfig::tile))).matters = has_data_ranks;
     Choice optimizer =
-        enum_choice<OptimizerKind>("train.optimizer", OptimizerKind::adamw,
-                                   [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; });
+        enum_choice("train.optimizer", OptimizerKind::adamw, &RunConfig::train, &TrainConfig::optimizer);
     std::erase_if(optimizer.levels, [](const Choice::Level& level) { // whose grids would not agree
         return std::any_of(optimizers.begin(), optimizers.end(),
                            [&](const Optimizer& o) { return o.name == level.name && !o.continuous; });
     });
     add(std::move(optimizer));
     if (!computes_on_device()) // where training refuses it
-        add(enum_choice<Offload>("parallel.offload", usual.offload,
-                                 [](RunConfig& c, Offload what) { c.parallel.offload = what; }));
-    add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
-        c.parallel.sequence = on;
-    })).matters = [](const ParallelConfig& g) { return g.tensor > 1; };
-    add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) {
-        c.parallel.overlap = on;
-    })).matters = [](const ParallelConfig& g) { return rank_count(g) > 1; };
+        add(enum_choice("parallel.offload", usual.offload, parallel, &ParallelConfig::offload));
+    add(list_choice<bool>("parallel.sequence", {true, false}, setting(&ParallelConfig::sequence))).matters =
+        [](const ParallelConfig& g) { return g.tensor > 1; };
+    add(list_choice<bool>("parallel.overlap", {true, false}, setting(&ParallelConfig::overlap))).matters =
+        [](const ParallelConfig& g) { return rank_count(g) > 1; };
     add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"},
-                                 [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }))
+                                 setting(&ParallelConfig::bucket)))
         .matters = reduces_gradients;
     add(list_choice<int>("microbatches", {1, 2, 0},
                          [](RunConfig& c, const int& level) { set_microbatches(c, level); }));

@@ -84,10 +84,8 @@ std::string joined(const std::vector<std::string>& lines)
 /// Libraries of compiler and system, which may differ between nodes after updates.
 bool is_of_system(const std::string& library)
 {
-    for (const char* name : {"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++"})
-        if (library.rfind(name, 0) == 0)
-            return true;
-    return false;
+    constexpr const char* names[] = {"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++"};
+    return std::ranges::any_of(names, [&](const char* name) { return library.starts_with(name); });
 }
 
 /// Cores that ranks of a node share, and the threads on them.

@@ -111,18 +111,14 @@ void judge(CheckReport& report, double slow)
         for (const FolderRate& each : report.folder)
             all.push_back(each.*rate.member);
         for (std::size_t node = 0; node < all.size(); ++node)
-            if (all[node] < slow * median(all)) {
-                std::vector<int> ranks;
-                for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
-                    if (report.node_of_rank[rank] == static_cast<int>(node))
-                        ranks.push_back(static_cast<int>(rank));
+            if (all[node] < slow * median(all))
                 report.findings.push_back(
-                    {CheckPart::folder, Severity::warning, ranks, str(rate.what, " in the folder"),
+                    {CheckPart::folder, Severity::warning, report.ranks_on(static_cast<int>(node)),
+                     str(rate.what, " in the folder"),
                      fmt::format("{:.3f} GB/s (median node)", median(all) / 1e9),
                      fmt::format("{:.3f} GB/s", all[node] / 1e9),
                      "check the node's mounts and its storage network; run the check again, "
                      "because others may have used the file system"});
-            }
     }
 }
 

@@ -9,11 +9,9 @@
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "runtime/arena.hpp"
-#include "runtime/device.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace trivium {
 
@@ -24,13 +22,8 @@ using Numbers = std::vector<double>;
 /// Memory where the build computes (host or device), and the kernels' execution space.
 class Bench {
 public:
-    explicit Bench(int threads) : threads_(threads), arena_(Bytes{64} << 20)
-    {
-        exec_.threads = threads;
-        if (computes_on_device())
-            exec_ = stream_.emplace(current_device()).exec();
-    }
-    const kernels::Exec& exec() const { return exec_; }
+    explicit Bench(int threads) : threads_(threads), arena_(Bytes{64} << 20), stream_(threads) {}
+    const kernels::Exec& exec() const { return stream_.exec(); }
     int threads() const { return threads_; }
     void clear() { used_ = 0; }
 
@@ -50,7 +43,7 @@ public:
         HostWindow window = window_of(at, numbers.size());
         T* to = reinterpret_cast<T*>(window.data());
         for (std::size_t i = 0; i < numbers.size(); ++i) {
-            to[i] = narrow<T>(numbers[i]);
+            to[i] = T(static_cast<kernels::Acc<T>>(numbers[i]));
             numbers[i] = static_cast<double>(to[i]);
         }
         window.push();
@@ -59,8 +52,7 @@ public:
     template <class T>
     Numbers get(T* at, i64 count)
     {
-        if (stream_)
-            stream_->wait();
+        stream_.wait();
         HostWindow window = window_of(at, static_cast<std::size_t>(count));
         window.pull();
         const T* from = reinterpret_cast<const T*>(window.data());
@@ -70,14 +62,6 @@ public:
 
 private:
     template <class T>
-    static T narrow(double value)
-    {
-        if constexpr (std::is_same_v<T, bf16>)
-            return bf16(static_cast<float>(value));
-        else
-            return static_cast<T>(value);
-    }
-    template <class T>
     HostWindow window_of(T* at, std::size_t count) const
     {
         return {arena_, reinterpret_cast<std::byte*>(at) - arena_.at(0),
@@ -86,8 +70,7 @@ private:
 
     int threads_;
     Arena arena_;
-    std::optional<Stream> stream_;
-    kernels::Exec exec_;
+    CheckStream stream_;
     Bytes used_ = 0;
 };
 

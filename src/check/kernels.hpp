@@ -1,12 +1,35 @@
 #pragma once
 // Internal: kernels on seeded numbers, compared with simple loops in f64.
 #include "kernels/exec.hpp"
+#include "runtime/device.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace trivium {
+
+/// Where the kernels of a check run: on threads of the host, or on a stream of the device.
+class CheckStream {
+public:
+    explicit CheckStream(int threads)
+    {
+        exec_.threads = threads;
+        if (computes_on_device())
+            exec_ = stream_.emplace(current_device()).exec();
+    }
+    const kernels::Exec& exec() const { return exec_; }
+    void wait() const
+    {
+        if (stream_)
+            stream_->wait();
+    }
+
+private:
+    std::optional<Stream> stream_;
+    kernels::Exec exec_;
+};
 
 /// Result of a kernel, and the expected result.
 struct KernelResult {

@@ -5,6 +5,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
+#include "check/kernels.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
 #include "mpi/records.hpp"
@@ -15,7 +16,6 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
 #include <tuple>
 
 namespace trivium {
@@ -57,28 +57,8 @@ Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const
             computes_on_device() ? 1 : (cpu_time(threads) - cpu) / (spent * threads)};
 }
 
-class RateBench {
-public:
-    explicit RateBench(int threads)
-    {
-        exec.threads = threads;
-        if (computes_on_device())
-            exec = stream_.emplace(current_device()).exec();
-    }
-    void wait() const
-    {
-        if (stream_)
-            stream_->wait();
-    }
-
-    kernels::Exec exec;
-
-private:
-    std::optional<Stream> stream_;
-};
-
 /// Square products of a typical size in a transformer.
-Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type, i64 side, Seconds seconds)
+Pace product_pace(const CheckGround& ground, const CheckStream& stream, DType type, i64 side, Seconds seconds)
 {
     kernels::ProductShape shape;
     shape.m = shape.n = shape.k = side;
@@ -89,12 +69,13 @@ Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type,
     const Arena arena(3 * bytes + product.scratch_bytes());
     const i64 count = side * side;
     for (const Bytes at : {Bytes{0}, bytes}) // not zeros: some processors multiply those faster
-        type == DType::bf16 ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
-                            : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
+        type == DType::bf16
+            ? kernels::fill(stream.exec(), count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
+            : kernels::fill(stream.exec(), count, 0.73, reinterpret_cast<float*>(arena.at(at)));
     return pace_of(ground, type == DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
-        product.run(bench.exec, arena.at(0), arena.at(bytes), arena.at(2 * bytes), true,
+        product.run(stream.exec(), arena.at(0), arena.at(bytes), arena.at(2 * bytes), true,
                     {arena.at(3 * bytes), product.scratch_bytes()});
-        bench.wait();
+        stream.wait();
     });
 }
 
@@ -145,7 +126,7 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
 
 RankRates measure_rank(const CheckGround& ground, Seconds seconds)
 {
-    const RateBench bench(ground.facts.threads);
+    const CheckStream stream(ground.facts.threads);
     const bool device = computes_on_device();
     // On the host, enough work per thread that scheduling takes little time.
     const i64 side = device         ? 8192
@@ -154,9 +135,9 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     const double work =
         2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
     RankRates rates;
-    const Pace f32 = product_pace(ground, bench, DType::f32, side, seconds);
+    const Pace f32 = product_pace(ground, stream, DType::f32, side, seconds);
     rates.flops_f32 = rate(work, f32);
-    const Pace bf16 = product_pace(ground, bench, DType::bf16, side, seconds);
+    const Pace bf16 = product_pace(ground, stream, DType::bf16, side, seconds);
     rates.flops_bf16 = rate(work, bf16);
     // z = x + y over more memory than the caches: a thread's share is a few MiB.
     const i64 count = device ? i64{1} << 28 : i64{1} << (contracts_on ? 18 : 22);
@@ -166,10 +147,10 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     auto *x = reinterpret_cast<float*>(arena.at(0)), *y = reinterpret_cast<float*>(arena.at(bytes)),
          *z = reinterpret_cast<float*>(arena.at(2 * bytes));
     for (float* array : {x, y, z})
-        kernels::fill(bench.exec, all, 1.0, array); // first touch by the threads that will use it
+        kernels::fill(stream.exec(), all, 1.0, array); // first touch by the threads that will use it
     const Pace memory = pace_of(ground, "memory", seconds, [&] {
-        kernels::add<float>(bench.exec, all, x, y, z);
-        bench.wait();
+        kernels::add<float>(stream.exec(), all, x, y, z);
+        stream.wait();
     });
     rates.bytes_per_second = rate(3 * static_cast<double>(bytes), memory);
     rates.cpu_share = std::min({f32.cpu_share, bf16.cpu_share, memory.cpu_share});

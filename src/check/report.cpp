@@ -27,13 +27,11 @@ NodeRow row_of(const CheckReport& report, int node)
 {
     NodeRow row;
     std::vector<double> f32, bf16, memory, rate, latency;
-    const auto on = [&](int rank) { return report.node_of_rank[static_cast<std::size_t>(rank)] == node; };
-    for (int rank = 0; rank < static_cast<int>(report.node_of_rank.size()); ++rank) {
-        if (!on(rank))
-            continue;
-        row.ranks.push_back(rank);
+    const auto on = [&](int rank) { return report.node_of(rank) == node; };
+    row.ranks = report.ranks_on(node);
+    for (const int rank : row.ranks) {
         if (report.rates.empty())
-            continue;
+            break;
         const RankRates& rates = report.rates[static_cast<std::size_t>(rank)];
         f32.push_back(rates.flops_f32);
         bf16.push_back(rates.flops_bf16);
@@ -93,8 +91,7 @@ nlohmann::ordered_json findings_json(const CheckReport& report)
     for (const Finding& f : report.findings) {
         std::set<std::string> nodes;
         for (const int rank : f.ranks)
-            nodes.insert(
-                report.nodes[static_cast<std::size_t>(report.node_of_rank[static_cast<std::size_t>(rank)])]);
+            nodes.insert(report.nodes[static_cast<std::size_t>(report.node_of(rank))]);
         all.push_back({{"part", name_of(f.part)},
                        {"severity", f.severity == Severity::fault ? "fault" : "warning"},
                        {"ranks", f.ranks},
@@ -119,7 +116,7 @@ std::string describe_ranks(const CheckReport& report, const std::vector<int>& ra
     for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
         std::vector<int> here;
         std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(here),
-                     [&](int rank) { return report.node_of_rank[static_cast<std::size_t>(rank)] == node; });
+                     [&](int rank) { return report.node_of(rank) == node; });
         if (!here.empty())
             text += str(text.empty() ? "" : ", ", print_ranks(here), " (",
                         report.nodes[static_cast<std::size_t>(node)], ")");

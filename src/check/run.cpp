@@ -11,6 +11,15 @@ namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, node, processor, build, libraries, cores, threads, memory)
 
+std::vector<int> CheckReport::ranks_on(int node) const
+{
+    std::vector<int> ranks;
+    for (int rank = 0; rank < static_cast<int>(node_of_rank.size()); ++rank)
+        if (node_of(rank) == node)
+            ranks.push_back(rank);
+    return ranks;
+}
+
 int CheckReport::count(Severity severity) const
 {
     return static_cast<int>(std::count_if(findings.begin(), findings.end(),
@@ -34,23 +43,19 @@ CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& f
     report.nodes.resize(static_cast<std::size_t>(grid.nodes()));
     for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
         report.nodes[static_cast<std::size_t>(report.node_of_rank[rank])] = report.facts[rank].node;
-    struct Part {
-        CheckPart part;
-        void (*run)(const CheckGround&, CheckReport&);
-    };
-    for (const Part& part :
-         {Part{CheckPart::environment, check_environment}, Part{CheckPart::folder, check_folder},
-          Part{CheckPart::arithmetic, check_arithmetic}, Part{CheckPart::composition, check_composition},
-          Part{CheckPart::rates, check_rates}}) {
-        if (std::find(config.parts.begin(), config.parts.end(), part.part) == config.parts.end())
+    constexpr std::array runs{check_environment, check_folder, check_arithmetic, check_composition,
+                              check_rates}; // by CheckPart
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const auto part = static_cast<CheckPart>(i);
+        if (!config.has(part))
             continue;
         if (ground.first())
-            log_progress(std::string(name_of(part.part)));
-        Activity::of_process().enter(str("part '", name_of(part.part), "' of the check"));
+            log_progress(std::string(name_of(part)));
+        Activity::of_process().enter(str("part '", name_of(part), "' of the check"));
         const std::size_t done = report.parts.size();
-        part.run(ground, report);
-        for (std::size_t i = done; i < report.parts.size(); ++i)
-            log_info(report.parts[i]);
+        runs[i](ground, report);
+        for (std::size_t line = done; line < report.parts.size(); ++line)
+            log_info(report.parts[line]);
     }
     report.seconds = now() - begin;
     return report;

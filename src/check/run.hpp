@@ -4,6 +4,7 @@
 #include "compile/compile.hpp"
 #include "mpi/grid.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
@@ -50,6 +51,8 @@ struct CheckConfig {
     double slow_link = 0.5;  ///< a link below this fraction of the median is slow
     Seconds clock = 1;       ///< maximum difference between clocks
     CheckHooks hooks;
+
+    bool has(CheckPart part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
 };
 
 enum class Severity { warning, fault };
@@ -91,6 +94,8 @@ struct CheckReport {
     bool strict = false;
     Seconds seconds = 0;
 
+    int node_of(int rank) const { return node_of_rank[static_cast<std::size_t>(rank)]; }
+    std::vector<int> ranks_on(int node) const;
     int count(Severity severity) const;
     /// Exit status: 0 passed, 1 failed.
     int status() const;

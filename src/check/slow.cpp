@@ -37,14 +37,13 @@ std::string percent_below(double share, double limit)
 struct Judge {
     CheckReport& report;
 
-    int node(int rank) const { return report.node_of_rank[static_cast<std::size_t>(rank)]; }
     /// Why the measurements of these ranks are not reliable; "" if they are. `share`: the smallest fraction
     /// of CPU time that one of them got.
     std::string why_uncertain(const std::vector<int>& ranks, double share) const
     {
         const std::vector<int> crowded = crowded_nodes(report);
         for (const int rank : ranks)
-            if (std::find(crowded.begin(), crowded.end(), node(rank)) != crowded.end())
+            if (std::find(crowded.begin(), crowded.end(), report.node_of(rank)) != crowded.end())
                 return "not reliable: ranks share cores";
         return share < least_share ? fmt::format("not reliable: a rank got only {} of its cores' time",
                                                  percent_below(share, least_share))
@@ -74,7 +73,7 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
     std::map<int, std::vector<int>> by_node, slow_by_node;
     std::map<int, double> least;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-        const int node = judge.node(ranks[i]);
+        const int node = judge.report.node_of(ranks[i]);
         by_node[node].push_back(ranks[i]);
         if (all[i] < slow * middle) {
             slow_by_node[node].push_back(ranks[i]);
@@ -139,9 +138,8 @@ void report_bad(const Judge& judge, const Standard& usual, const std::vector<int
 
 const LinkRate& worst_of(const std::vector<LinkRate>& all)
 {
-    return *std::min_element(all.begin(), all.end(), [](const LinkRate& x, const LinkRate& y) {
-        return x.bytes_per_second / x.latency < y.bytes_per_second / y.latency;
-    });
+    return *std::ranges::min_element(
+        all, {}, [](const LinkRate& link) { return link.bytes_per_second / link.latency; });
 }
 
 /// Reports paths between two nodes, measured at the same time, that are far below the others. The paths share
@@ -257,7 +255,7 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
     std::map<std::pair<int, int>, std::vector<LinkRate>> between_nodes;
     std::vector<LinkRate> within, between;
     for (const LinkRate& link : report.links) {
-        const int a = judge.node(link.a), b = judge.node(link.b);
+        const int a = report.node_of(link.a), b = report.node_of(link.b);
         (a == b ? within : between_nodes[{std::min(a, b), std::max(a, b)}]).push_back(link);
     }
     std::vector<std::vector<LinkRate>> paths;
@@ -274,13 +272,8 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
     }
     judge_links(judge, within, {"within the node", slow_link},
                 [](int rank) { return std::vector<int>{rank}; });
-    judge_links(judge, between, {"to other nodes", slow_link}, [&](int node) {
-        std::vector<int> all;
-        for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
-            if (report.node_of_rank[rank] == node)
-                all.push_back(static_cast<int>(rank));
-        return all;
-    });
+    judge_links(judge, between, {"to other nodes", slow_link},
+                [&](int node) { return report.ranks_on(node); });
     judge_paths(judge, paths, slow_link);
 }
 
@@ -298,11 +291,10 @@ Machine machine_measured(const CheckReport& report, Machine like)
     like.flops_bf16 = middle([&](const RankRates& r) { return r.flops_bf16 / workers; }, like.flops_bf16);
     like.bytes_per_second =
         middle([](const RankRates& r) { return r.bytes_per_second; }, like.bytes_per_second);
-    const auto on = [&](int rank) { return report.node_of_rank[static_cast<std::size_t>(rank)]; };
     const auto measured = [&](bool between, double& bytes_per_second, Seconds& latency) {
         std::vector<double> rates, latencies;
         for (const LinkRate& link : report.links)
-            if ((on(link.a) != on(link.b)) == between) {
+            if ((report.node_of(link.a) != report.node_of(link.b)) == between) {
                 rates.push_back(link.bytes_per_second);
                 latencies.push_back(link.latency);
             }

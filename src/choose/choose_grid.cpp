@@ -123,8 +123,7 @@ std::vector<GridCandidate> candidates_for(const RunConfig& config, const std::ve
     std::vector<GridCandidate> candidates;
     for (const i64 most_micro : micros)
         add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
-    std::sort(candidates.begin(), candidates.end(),
-              [](const GridCandidate& a, const GridCandidate& b) { return a.order() < b.order(); });
+    std::ranges::sort(candidates, {}, &GridCandidate::order);
     return candidates;
 }
 
@@ -231,9 +230,8 @@ bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
 {
     if (excess(config, machine, most, LeastBytes(config).balanced()) > 1)
         return false;
-    const std::vector<Bytes> least = LeastBytes(config).of_stages();
-    return excess(config, machine, most,
-                  static_cast<double>(*std::max_element(least.begin(), least.end()))) <= 1;
+    const auto largest = static_cast<double>(std::ranges::max(LeastBytes(config).of_stages()));
+    return excess(config, machine, most, largest) <= 1;
 }
 
 } // namespace
@@ -248,7 +246,7 @@ std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimat
         Candidate candidate = given.order.ranks.empty() ? choose_schedule(given.config, estimator) : given;
         candidate.config = with_memory_policy(candidate.config, candidate.order, estimator);
         const std::vector<Bytes> least = LeastBytes(given.config).of_stages();
-        const Bytes bound = *std::max_element(least.begin(), least.end());
+        const Bytes bound = std::ranges::max(least);
         const auto may_be_largest = [&](i64 stage) {
             return stage < 2 || stage + 1 == candidate.order.shape.ranks ||
                    least[static_cast<std::size_t>(stage)] > bound * 4 / 5;

@@ -69,9 +69,7 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
         combine("train.micro_batch=1");
         last.train.micro_batch = 1;
     }
-    const auto is_new = [&](const std::string& overrides) {
-        return overrides.find(' ') != std::string::npos;
-    };
+    const auto is_new = [](const std::string& text) { return text.find(' ') != std::string::npos; };
     if (is_new(without_micro) && without_micro != together)
         add(without_micro, less);
     if (is_new(together))

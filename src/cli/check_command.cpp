@@ -34,32 +34,24 @@ struct CheckArguments {
     bool json = false;
 };
 
-std::vector<std::string> part_names()
-{
-    return {names_of_enum<CheckPart>.begin(), names_of_enum<CheckPart>.end()};
-}
-
 CheckConfig config_of(const CheckArguments& arguments)
 {
     CheckConfig config = arguments.config;
     if (!arguments.only.empty()) {
         config.parts.clear();
-        const std::vector<std::string> names = part_names();
+        const auto& names = names_of_enum<CheckPart>;
         for (std::size_t i = 0; i < names.size(); ++i)
             if (std::find(arguments.only.begin(), arguments.only.end(), names[i]) != arguments.only.end())
                 config.parts.push_back(static_cast<CheckPart>(i));
     }
-    const auto has = [&](CheckPart part) {
-        return std::find(config.parts.begin(), config.parts.end(), part) != config.parts.end();
-    };
-    if (!arguments.output.empty() && !has(CheckPart::rates))
+    if (!arguments.output.empty() && !config.has(CheckPart::rates))
         throw UserError({"--output", "would have nothing to write",
                          "a machine file needs the part rates, and --only excludes it",
                          "add rates to --only"});
-    if (!config.dir.empty() && !has(CheckPart::folder))
+    if (!config.dir.empty() && !config.has(CheckPart::folder))
         throw UserError({"--dir", "the folder would not be tested", "--only excludes the part folder",
                          "add folder to --only"});
-    if (config.dir.empty() && !arguments.only.empty() && has(CheckPart::folder))
+    if (config.dir.empty() && !arguments.only.empty() && config.has(CheckPart::folder))
         throw UserError({"--only folder", "no folder is named", "", "add --dir DIR"});
     return config;
 }
@@ -151,7 +143,7 @@ void add_check_command(Command& program, const std::string& version)
                 {.type = "FILE.toml"})
         .option("--only", arguments->only,
                 "parts to run: environment, folder, arithmetic, composition, rates (default: all)",
-                {.list = true, .words = part_names()})
+                {.list = true, .words = {names_of_enum<CheckPart>.begin(), names_of_enum<CheckPart>.end()}})
         .flag("--long", config.longer, "test every combination, and measure longer")
         .flag("--strict", config.strict, "count warnings as faults")
         .option("--slow-rank", config.slow_rank, "a rank below this fraction of the median speed is slow",

@@ -92,10 +92,8 @@ nlohmann::ordered_json totals_json(const std::vector<CommunicationTotal>& totals
 
 std::string suffix_of(const std::string& path)
 {
-    const auto slash = path.rfind('/');
-    const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
-    const auto dot = name.rfind('.');
-    return dot == std::string::npos ? "" : name.substr(dot);
+    const std::size_t dot = path.find_last_of("./");
+    return dot == std::string::npos || path[dot] == '/' ? "" : path.substr(dot);
 }
 
 Compiled compile_file(const ExplainArguments& a, const Machine& machine, Shardings& propagated)
@@ -318,12 +316,9 @@ int explain(const ExplainArguments& a)
         else if (selected("config"))
             out["config"] = config_json(config);
     }
-    const Program* program = &compiled.programs[0];
-    if (!is_graph) {
-        const auto at = std::ranges::find_if(compiled.programs,
-                                             [&](const Program& p) { return p.graph.name == a.program; });
-        program = &*at; // the command line accepts no other name
-    }
+    const Program* program = &*std::ranges::find_if(compiled.programs, [&](const Program& p) {
+        return is_graph || p.graph.name == a.program; // the command line accepts no other name
+    });
     if (!a.csv.empty())
         write_output(a.csv, to_csv(compiled.order));
     if (!a.svg.empty()) {

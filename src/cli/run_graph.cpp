@@ -47,23 +47,21 @@ Graph graph_to_run(const std::string& file)
 
 void require_ranks(int started, i64 ranks, const std::string& file)
 {
+    const std::string start = str("start it with mpirun -n ", ranks, " (or srun -n ", ranks, ")");
     if (started > 1 && started != ranks)
         throw UserError({file,
                          str("has a mesh of ", counted(static_cast<std::size_t>(ranks), "rank"), ", but ",
                              started, " ranks were started"),
-                         "",
-                         str("start it with mpirun -n ", ranks, " (or srun -n ", ranks, ")",
-                             ranks == 1 ? ", or without a launcher" : "")});
+                         "", start + (ranks == 1 ? ", or without a launcher" : "")});
     if (started > 1 || ranks == 1)
         return;
-    if (computes_on_device())
+    const bool on_device = computes_on_device();
+    if (on_device || ranks > max_threads_as_ranks)
         throw UserError({file, str("has a mesh of ", ranks, " ranks, but one was started"),
-                         "in a build for devices, ranks cannot be threads of one process",
-                         str("start it with mpirun -n ", ranks, " (or srun -n ", ranks, ")")});
-    if (ranks > max_threads_as_ranks)
-        throw UserError({file, str("has a mesh of ", ranks, " ranks, but one was started"),
-                         str("at most ", max_threads_as_ranks, " ranks can be threads of one process"),
-                         str("start it with mpirun -n ", ranks, " (or srun -n ", ranks, ")")});
+                         on_device
+                             ? "in a build for devices, ranks cannot be threads of one process"
+                             : str("at most ", max_threads_as_ranks, " ranks can be threads of one process"),
+                         start});
 }
 
 std::string sharding_text(const Sharding& sharding)

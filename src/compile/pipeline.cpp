@@ -62,17 +62,11 @@ PipelineOrder evaluation_order(PipelineShape shape)
     return order;
 }
 
-std::vector<int> rank_of_stage(const PipelineShape& shape)
-{
-    std::vector<int> ranks;
-    for (i64 stage = 0; stage < shape.stages(); ++stage)
-        ranks.push_back(static_cast<int>(shape.rank_of(stage)));
-    return ranks;
-}
-
 StageConfig stages_of(const Graph& graph, const PipelineShape& shape)
 {
-    const std::vector<int> ranks = rank_of_stage(shape);
+    std::vector<int> ranks; // by stage
+    for (i64 stage = 0; stage < shape.stages(); ++stage)
+        ranks.push_back(static_cast<int>(shape.rank_of(stage)));
     return {balance_stages(graph, ranks), ranks};
 }
 

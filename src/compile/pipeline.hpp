@@ -13,9 +13,6 @@ PipelineOrder training_order(const RunConfig& config);
 /// The forward passes of one microbatch on the stages of `shape`.
 PipelineOrder evaluation_order(PipelineShape shape);
 
-/// The pipeline rank of each stage.
-std::vector<int> rank_of_stage(const PipelineShape& shape);
-
 /// Assigns the blocks of the model to stages. Throws UserError if there are more stages than blocks.
 StageConfig stages_of(const Graph& graph, const PipelineShape& shape);
 

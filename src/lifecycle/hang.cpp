@@ -48,13 +48,9 @@ std::string line_of(const std::string& ranks, const std::string& what, Seconds t
 std::vector<std::string> describe(const std::vector<RankReport>& reports, Seconds limit)
 {
     std::map<std::string, std::vector<int>> groups;
-    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-        const RankReport& n = reports[rank];
-        if (n.left)
-            continue;
-        const std::string what = state_of(n, limit);
-        groups[what].push_back(static_cast<int>(rank));
-    }
+    for (std::size_t rank = 0; rank < reports.size(); ++rank)
+        if (!reports[rank].left)
+            groups[state_of(reports[rank], limit)].push_back(static_cast<int>(rank));
     std::vector<std::pair<int, std::string>> lines;
     for (const auto& [what, ranks] : groups) {
         Seconds silent = 1e30, stalled = 1e30;
@@ -67,13 +63,10 @@ std::vector<std::string> describe(const std::vector<RankReport>& reports, Second
     }
     std::ranges::stable_sort(lines, [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (texts.size() == max_lines) {
-            texts.push_back(str("… and ", lines.size() - i, " more"));
-            break;
-        }
+    for (std::size_t i = 0; i < std::min(lines.size(), max_lines); ++i)
         texts.push_back(lines[i].second);
-    }
+    if (lines.size() > max_lines)
+        texts.push_back(str("… and ", lines.size() - max_lines, " more"));
     return texts;
 }
 

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <string>
@@ -95,16 +96,26 @@ void separate_passes(const BucketProfile& p, Begins& cuts)
             cuts[i] = true;
 }
 
-/// Buckets of at most `bytes`.
-Begins cuts_by_bytes(const std::vector<ProfiledTransfer>& transfers, Bytes bytes)
+/// Buckets of at most `bytes`; with `by_block`, each within one block.
+Begins cuts_by_bytes(const std::vector<ProfiledTransfer>& transfers, Bytes bytes, bool by_block)
 {
     Begins cuts;
     Bytes held = 0;
-    for (const ProfiledTransfer& t : transfers) {
-        cuts.push_back(cuts.empty() || held + t.whole > bytes);
-        held = cuts.back() ? t.whole : held + t.whole;
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+        const Bytes whole = transfers[i].whole;
+        cuts.push_back(i == 0 || (by_block && transfers[i].block != transfers[i - 1].block) ||
+                       held + whole > bytes);
+        held = cuts.back() ? whole : held + whole;
     }
     return cuts;
+}
+
+/// Such buckets of a profile's gathers, by pass, and of its reductions.
+BucketPlan plan_by_bytes(const BucketProfile& p, Bytes gathers, Bytes reductions, bool by_block)
+{
+    Cuts cuts{cuts_by_bytes(p.gathers, gathers, by_block), cuts_by_bytes(p.reductions, reductions, by_block)};
+    separate_passes(p, cuts.gathers);
+    return plan_of(cuts);
 }
 
 Bytes whole_of(const std::vector<ProfiledTransfer>& transfers)
@@ -176,34 +187,33 @@ private:
         return true;
     }
 
-    /// Keeps the change that `change` makes to `cuts` if it is better.
+    /// Keeps the change that `change` makes to the boundaries if it is better.
     template <class Change>
-    bool attempt(Begins& cuts, Change change)
+    bool attempt(Change change)
     {
-        const Begins before = cuts;
+        const Cuts before = cuts_;
         change();
         if (is_better())
             return true;
-        cuts = before;
+        cuts_ = before;
         return false;
     }
 
     bool improve(Begins& cuts)
     {
         bool improved = false;
-        const auto merge_or_split = [&](std::size_t i) { cuts[i] = !cuts[i]; };
         const auto move = [&](std::size_t from, std::size_t to) {
             cuts[from] = false;
             cuts[to] = true;
         };
         for (std::size_t i = 1; i < cuts.size(); ++i) {
             const bool movable = cuts[i] && i + 1 < cuts.size() && !cuts[i + 1];
-            improved = attempt(cuts, [&] { merge_or_split(i); }) ||
-                       (movable && attempt(cuts, [&] { move(i, i + 1); })) || improved;
+            improved = attempt([&] { cuts[i] = !cuts[i]; }) ||
+                       (movable && attempt([&] { move(i, i + 1); })) || improved;
         }
         for (std::size_t i = cuts.size(); i-- > 2;)
             if (cuts[i] && !cuts[i - 1])
-                improved = attempt(cuts, [&] { move(i, i - 1); }) || improved;
+                improved = attempt([&] { move(i, i - 1); }) || improved;
         return improved;
     }
 
@@ -216,20 +226,12 @@ private:
         bool improved = false;
         const auto flip = [&](std::size_t i) {
             const bool gather = i < cuts_.gathers.size();
-            Begins& cuts = gather ? cuts_.gathers : cuts_.reductions;
-            const std::size_t at = gather ? i : i - cuts_.gathers.size();
-            cuts[at] = !cuts[at];
+            char& begins = gather ? cuts_.gathers[i] : cuts_.reductions[i - cuts_.gathers.size()];
+            begins = !begins;
         };
         for (std::size_t i = 0; i < items; ++i)
-            for (std::size_t j = i + 1; j < items; ++j) {
-                const Cuts before = cuts_;
-                flip(i);
-                flip(j);
-                if (is_better())
-                    improved = true;
-                else
-                    cuts_ = before;
-            }
+            for (std::size_t j = i + 1; j < items; ++j)
+                improved = attempt([&] { flip(i), flip(j); }) || improved;
         return improved;
     }
 
@@ -371,20 +373,8 @@ BucketPlan no_buckets(const BucketProfile& p)
 
 BucketPlan block_buckets(const BucketProfile& p)
 {
-    const auto by_block = [&](const std::vector<ProfiledTransfer>& transfers) {
-        Begins cuts;
-        Bytes held = 0;
-        for (std::size_t i = 0; i < transfers.size(); ++i) {
-            const Bytes whole = transfers[i].whole;
-            cuts.push_back(i == 0 || transfers[i].block != transfers[i - 1].block ||
-                           (p.most > 0 && held + whole > p.most));
-            held = cuts.back() ? whole : held + whole;
-        }
-        return cuts;
-    };
-    Cuts cuts{by_block(p.gathers), by_block(p.reductions)};
-    separate_passes(p, cuts.gathers);
-    return plan_of(cuts);
+    const Bytes most = p.most > 0 ? p.most : std::numeric_limits<Bytes>::max();
+    return plan_by_bytes(p, most, most, true);
 }
 
 BucketPlan greedy_buckets(const BucketProfile& p)
@@ -403,12 +393,8 @@ BucketPlan global_buckets(const BucketProfile& p)
 {
     std::vector<BucketPlan> ways{no_buckets(p), block_buckets(p), greedy_buckets(p)}, starts;
     const Bytes all_gathers = whole_of(p.gathers), all_reductions = whole_of(p.reductions);
-    for (Bytes parts = 1; parts <= 256; parts *= 2) {
-        Cuts cuts{cuts_by_bytes(p.gathers, all_gathers / parts),
-                  cuts_by_bytes(p.reductions, all_reductions / parts)};
-        separate_passes(p, cuts.gathers);
-        ways.push_back(plan_of(cuts));
-    }
+    for (Bytes parts = 1; parts <= 256; parts *= 2)
+        ways.push_back(plan_by_bytes(p, all_gathers / parts, all_reductions / parts, false));
     for (const BucketPlan& gathers : ways)
         for (const BucketPlan& reductions : ways)
             starts.push_back({gathers.gathers, reductions.reductions});

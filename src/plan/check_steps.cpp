@@ -12,65 +12,23 @@ namespace {
 
 constexpr std::size_t none = ~std::size_t{0};
 
-/// The Steps of one rank that use the same buffer in turn must wait for each other.
-std::optional<StepFault> find_race(std::size_t rank, const StageProgram& program,
-                                   const std::function<std::string(std::size_t, std::size_t)>& name)
-{
-    const Schedule& schedule = *program.schedule;
-    const HappensBefore order(schedule);
-    struct Uses {
-        StepId writer;
-        std::vector<StepId> readers;
-    };
-    std::vector<Uses> uses(schedule.buffers.size());
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-        const StepId id(i);
-        const Step& step = schedule.steps[i];
-        const auto require = [&](StepId other, BufferId buffer, const char* does,
-                                 const char* did) -> std::optional<StepFault> {
-            if (!other || other == id || order.before(other, id))
-                return {};
-            return StepFault{rank, id,
-                             str(name(rank, i), " ", does, " ", schedule[buffer].name,
-                                 " and does not wait for ", name(rank, other.index()), ", which ", did,
-                                 " it")};
-        };
-        for (const BufferId buffer : step.operands)
-            if (auto fault = require(uses[buffer.index()].writer, buffer, "reads", "writes"))
-                return fault;
-        for (const BufferId buffer : step.results) {
-            if (auto fault = require(uses[buffer.index()].writer, buffer, "writes", "writes"))
-                return fault;
-            for (const StepId reader : uses[buffer.index()].readers)
-                if (auto fault = require(reader, buffer, "writes", "reads"))
-                    return fault;
-        }
-        for (const BufferId buffer : step.operands)
-            uses[buffer.index()].readers.push_back(id);
-        for (const BufferId buffer : step.results)
-            uses[buffer.index()] = {id, {}};
-    }
-    return {};
-}
-
 class StepCheck {
 public:
     StepCheck(const std::vector<StageProgram>& ranks, bool overlap) : ranks_(ranks), overlap_(overlap)
     {
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
             number_[ranks[rank].graph->mesh.rank(ranks[rank].graph->at)] = rank;
-            states_.emplace_back();
-            states_.back().over.resize(ranks[rank].schedule->steps.size(), false);
-            states_.back().queued.resize(ranks[rank].schedule->queues.size());
-            states_.back().head.resize(ranks[rank].schedule->queues.size(), 0);
+            State& state = states_.emplace_back();
+            state.over.resize(ranks[rank].schedule->steps.size(), false);
+            state.queued.resize(ranks[rank].schedule->queues.size());
+            state.head.resize(ranks[rank].schedule->queues.size(), 0);
         }
     }
 
     std::optional<StepFault> run()
     {
-        const auto name = [&](std::size_t rank, std::size_t step) { return text_of(rank, step); };
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-            if (auto fault = find_race(rank, ranks_[rank], name))
+            if (auto fault = find_race(rank))
                 return fault;
         for (bool moved = true; moved && !fault_;) {
             moved = false;
@@ -92,10 +50,8 @@ private:
         std::vector<std::size_t> head;                ///< of these, the first that has not started
         std::map<std::string, std::size_t> started;   ///< transfers by group or tag
     };
-    /// One transfer, as far as it has started.
-    struct Transfer {
-        std::vector<std::pair<std::size_t, std::size_t>> parts; ///< rank and Step
-    };
+    /// One transfer, as far as it has started: the ranks and their Steps.
+    using Transfer = std::vector<std::pair<std::size_t, std::size_t>>;
 
     const Op* op_of(std::size_t rank, std::size_t step) const
     {
@@ -123,6 +79,46 @@ private:
         if (s.microbatch >= 0)
             what += str(" of microbatch ", s.microbatch);
         return str("Step ", step, " of rank ", g.at.empty() ? 0 : g.mesh.rank(g.at), " (", what, ")");
+    }
+
+    /// The Steps of one rank that use the same buffer in turn must wait for each other.
+    std::optional<StepFault> find_race(std::size_t rank) const
+    {
+        const Schedule& schedule = *ranks_[rank].schedule;
+        const HappensBefore order(schedule);
+        struct Uses {
+            StepId writer;
+            std::vector<StepId> readers;
+        };
+        std::vector<Uses> uses(schedule.buffers.size());
+        for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+            const StepId id(i);
+            const Step& step = schedule.steps[i];
+            const auto require = [&](StepId other, BufferId buffer, const char* does,
+                                     const char* did) -> std::optional<StepFault> {
+                if (!other || other == id || order.before(other, id))
+                    return {};
+                return StepFault{rank, id,
+                                 str(text_of(rank, i), " ", does, " ", schedule[buffer].name,
+                                     " and does not wait for ", text_of(rank, other.index()), ", which ", did,
+                                     " it")};
+            };
+            for (const BufferId buffer : step.operands)
+                if (auto fault = require(uses[buffer.index()].writer, buffer, "reads", "writes"))
+                    return fault;
+            for (const BufferId buffer : step.results) {
+                if (auto fault = require(uses[buffer.index()].writer, buffer, "writes", "writes"))
+                    return fault;
+                for (const StepId reader : uses[buffer.index()].readers)
+                    if (auto fault = require(reader, buffer, "writes", "reads"))
+                        return fault;
+            }
+            for (const BufferId buffer : step.operands)
+                uses[buffer.index()].readers.push_back(id);
+            for (const BufferId buffer : step.results)
+                uses[buffer.index()] = {id, {}};
+        }
+        return {};
     }
 
     /// Begins the next Step of the list.
@@ -176,11 +172,7 @@ private:
                 std::swap(members[0], members[1]);
             name += str(" #", *op.attrs.tag);
         } else {
-            std::vector<std::string> along{axis};
-            if (axis == world_axis)
-                for (along = {}; const MeshAxis& each : g.mesh.axes)
-                    along.push_back(each.name);
-            members = g.mesh.group(g.at, along);
+            members = g.mesh.group(g.at, axes_of_group(g.mesh, axis));
         }
         std::vector<std::size_t> present;
         for (const i64 member : members) {
@@ -196,8 +188,8 @@ private:
         const Op& op = *op_of(rank, step);
         const auto [members, name] = group_of(rank, op);
         Transfer& transfer = transfers_[{name, states_[rank].started[name]++}];
-        if (!transfer.parts.empty()) {
-            const auto [other, others] = transfer.parts.front();
+        if (!transfer.empty()) {
+            const auto [other, others] = transfer.front();
             const Op& theirs = *op_of(other, others);
             const i64 mine = ranks_[rank].schedule->steps[step].microbatch,
                       other_microbatch = ranks_[other].schedule->steps[others].microbatch;
@@ -212,9 +204,9 @@ private:
                 return;
             }
         }
-        transfer.parts.emplace_back(rank, step);
-        if (transfer.parts.size() == members.size())
-            for (const auto& [r, s] : transfer.parts)
+        transfer.emplace_back(rank, step);
+        if (transfer.size() == members.size())
+            for (const auto& [r, s] : transfer)
                 states_[r].over[s] = true;
     }
 

@@ -116,11 +116,7 @@ std::vector<i64> group_of(const Graph& graph, const std::string& axis)
 {
     if (graph.at.empty())
         return {0};
-    std::vector<std::string> along{axis};
-    if (axis == world_axis)
-        for (along = {}; const MeshAxis& each : graph.mesh.axes)
-            along.push_back(each.name);
-    return graph.mesh.group(graph.at, along);
+    return graph.mesh.group(graph.at, axes_of_group(graph.mesh, axis));
 }
 
 /// Of `bytes` to or from ranks of the same node, of a transfer of `all` bytes.

@@ -11,6 +11,26 @@
 
 namespace trivium {
 
+namespace {
+
+std::string_view part_of_step(const Op& op)
+{
+    return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region);
+}
+
+/// Saturating sum.
+Bytes plus(Bytes a, Bytes b)
+{
+    return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b;
+}
+Bytes times(Bytes bytes, i64 n)
+{
+    return n > 0 && bytes > std::numeric_limits<Bytes>::max() / n ? std::numeric_limits<Bytes>::max()
+                                                                  : bytes * n;
+}
+
+} // namespace
+
 std::string communication_table(const Graph& graph)
 {
     std::ostringstream out;
@@ -26,12 +46,10 @@ std::string communication_table(const Graph& graph)
             continue;
         std::ostringstream row;
         const std::size_t tensors = std::max(op.operands.size(), op.results.size());
-        row << "  " << std::left << std::setw(12)
-            << (op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region)) << "block "
-            << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10) << *op.attrs.axis
-            << std::setw(28) << op.scope << std::right << std::setw(4) << tensors
-            << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
-            << format_bytes(bytes_sent(graph, op));
+        row << "  " << std::left << std::setw(12) << part_of_step(op) << "block " << std::setw(5) << op.block
+            << std::setw(16) << info(op).name << std::setw(10) << *op.attrs.axis << std::setw(28) << op.scope
+            << std::right << std::setw(4) << tensors << (tensors == 1 ? " tensor " : " tensors")
+            << std::setw(14) << format_bytes(bytes_sent(graph, op));
         if (row.str() != last)
             close();
         last = row.str();
@@ -41,50 +59,14 @@ std::string communication_table(const Graph& graph)
     return out.str();
 }
 
-namespace {
-
-/// Saturating sum.
-Bytes plus(Bytes a, Bytes b)
-{
-    return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b;
-}
-Bytes times(Bytes bytes, i64 n)
-{
-    return n > 0 && bytes > std::numeric_limits<Bytes>::max() / n ? std::numeric_limits<Bytes>::max()
-                                                                  : bytes * n;
-}
-
-std::string_view part_of_step(const Op& op)
-{
-    return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region);
-}
-
-} // namespace
-
 std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 microbatches)
 {
-    std::vector<CommunicationTotal> totals;
-    const auto of = [&](const std::string& axis, std::string_view part) -> CommunicationTotal& {
-        const auto at = std::find_if(totals.begin(), totals.end(),
-                                     [&](const auto& t) { return t.axis == axis && t.part == part; });
-        return at != totals.end() ? *at : totals.emplace_back(CommunicationTotal{axis, std::string(part)});
-    };
     std::vector<std::string> axes;
     for (const MeshAxis& axis : graph.mesh.axes)
         axes.push_back(axis.name);
     for (const std::string& axis : joint_axes(graph))
         axes.push_back(axis);
     axes.push_back(world_axis);
-    for (const std::string& axis : axes)
-        for (const std::string_view part : {"prologue", "forward", "backward", "weights", "epilogue"})
-            for (const Op& op : graph.ops) {
-                if (!info(op).communicates || *op.attrs.axis != axis || part_of_step(op) != part)
-                    continue;
-                CommunicationTotal& total = of(axis, part);
-                total.times = op.region == Region::microbatch ? microbatches : 1;
-                ++(op.attrs.to ? total.sent : op.attrs.from ? total.received : total.collectives);
-                total.bytes = plus(total.bytes, bytes_sent(graph, op));
-            }
     std::vector<CommunicationTotal> rows;
     const auto add = [](CommunicationTotal& sum, const CommunicationTotal& t) {
         sum.collectives += t.times * t.collectives;
@@ -94,18 +76,28 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
     };
     CommunicationTotal all{"all", "step"};
     int steps = 0;
-    for (std::size_t i = 0; i < totals.size(); ++i) {
-        if (i == 0 || totals[i].axis != totals[i - 1].axis) {
-            CommunicationTotal step{totals[i].axis, "step"};
-            std::size_t end = i;
-            for (; end < totals.size() && totals[end].axis == totals[i].axis; ++end) {
-                rows.push_back(totals[end]);
-                add(step, totals[end]);
+    for (const std::string& axis : axes) {
+        CommunicationTotal step{axis, "step"};
+        const std::size_t before = rows.size();
+        for (const std::string_view part : {"prologue", "forward", "backward", "weights", "epilogue"}) {
+            CommunicationTotal total{axis, std::string(part)};
+            for (const Op& op : graph.ops) {
+                if (!info(op).communicates || *op.attrs.axis != axis || part_of_step(op) != part)
+                    continue;
+                total.times = op.region == Region::microbatch ? microbatches : 1;
+                ++(op.attrs.to ? total.sent : op.attrs.from ? total.received : total.collectives);
+                total.bytes = plus(total.bytes, bytes_sent(graph, op));
             }
-            rows.push_back(step);
-            add(all, step);
-            ++steps;
+            if (total.collectives + total.sent + total.received == 0)
+                continue;
+            rows.push_back(total);
+            add(step, total);
         }
+        if (rows.size() == before)
+            continue;
+        rows.push_back(step);
+        add(all, step);
+        ++steps;
     }
     if (steps > 1)
         rows.push_back(all);

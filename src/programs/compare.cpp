@@ -12,27 +12,17 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <class T>
-double number(const std::byte* data, i64 index)
-{
-    const T value = reinterpret_cast<const T*>(data)[index];
-    if constexpr (std::is_same_v<T, bf16>)
-        return static_cast<double>(static_cast<float>(value));
-    else
-        return static_cast<double>(value);
-}
-
-template <class T>
-double difference_of(const TensorType& whole, const std::byte* expected, const Box& box, const std::byte* got)
+double difference_of(const TensorType& whole, const T* expected, const Box& box, const T* got)
 {
     double least = 0; // of denominators
     if (is_floating(whole.dtype))
         for (i64 i = 0; i < whole.elements(); ++i)
-            if (const double x = std::abs(number<T>(expected, i)); std::isfinite(x))
+            if (const double x = std::abs(static_cast<double>(expected[i])); std::isfinite(x))
                 least = std::max(least, x / 100);
     double largest = 0;
     for_each_run(whole.shape, box, [&](i64 global, i64 local, i64 count) {
         for (i64 i = 0; i < count; ++i) {
-            const double a = number<T>(got, local + i), b = number<T>(expected, global + i);
+            const auto a = static_cast<double>(got[local + i]), b = static_cast<double>(expected[global + i]);
             if (a == b || (std::isnan(a) && std::isnan(b)))
                 continue;
             double here = infinity;
@@ -91,10 +81,11 @@ void each_shard(Comm& comm, TensorShard& own, Visit&& visit)
 
 double difference(const TensorType& whole, const std::byte* expected, const Box& box, const std::byte* got)
 {
-    if (whole.dtype == DType::i32)
-        return difference_of<std::int32_t>(whole, expected, box, got);
-    return with_type(whole.dtype,
-                     [&](auto t) { return difference_of<decltype(t)>(whole, expected, box, got); });
+    return with_tensor_type(whole.dtype, [&](auto t) {
+        using T = decltype(t);
+        return difference_of(whole, reinterpret_cast<const T*>(expected), box,
+                             reinterpret_cast<const T*>(got));
+    });
 }
 
 Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorSource& source,

@@ -1,6 +1,7 @@
 #include "programs/tensor_file.hpp"
 
 #include "base/check.hpp"
+#include "io/checkpoint/box.hpp"
 #include "io/hugging_face/safetensors.hpp"
 
 #include <algorithm>
@@ -26,13 +27,7 @@ const char* stored_name(DType type)
 constexpr const char* half = "F16";
 
 /// "F32 [8, 16]"
-std::string text_of(const std::string& type, const Shape& shape)
-{
-    std::string text = type + " [";
-    for (std::size_t d = 0; d < shape.size(); ++d)
-        text += str(d ? ", " : "", shape[d]);
-    return text + "]";
-}
+std::string text_of(const std::string& type, const Shape& shape) { return type + " " + print_shape(shape); }
 
 void require_tensor(const SafetensorsReader& reader, const Graph& graph, const Value& value,
                     const std::string& path)

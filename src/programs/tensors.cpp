@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "ir/ops/op_table.hpp"
+#include "kernels/exec.hpp"
 #include "kernels/rope_table.hpp"
 
 #include <algorithm>
@@ -19,10 +20,7 @@ namespace {
 template <class T>
 T stored(double value)
 {
-    if constexpr (std::is_same_v<T, bf16>)
-        return T(static_cast<float>(value));
-    else
-        return static_cast<T>(value);
+    return T(static_cast<kernels::Acc<T>>(value));
 }
 
 /// By value: below which extent its integers must be because an op indexes with them.

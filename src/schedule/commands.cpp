@@ -165,13 +165,6 @@ private:
 
 } // namespace
 
-std::string_view name_of(CommandKind kind)
-{
-    static constexpr std::string_view names[] = {"launch", "copy_in", "copy_out",
-                                                 "record", "wait",    "synchronise"};
-    return names[static_cast<std::size_t>(kind)];
-}
-
 DeviceProgram lower(const Schedule& schedule, const Joins& joins) { return Lowering(schedule, joins).run(); }
 
 std::string to_text(const DeviceProgram& program, const Schedule& schedule, const Graph& graph)

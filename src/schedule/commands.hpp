@@ -18,7 +18,9 @@ enum class CommandKind {
     wait,        ///< later work of `queue` begins when `event` is reached
     synchronise, ///< the host waits for `event`
 };
-std::string_view name_of(CommandKind kind);
+template <>
+inline constexpr std::array<std::string_view, 6> names_of_enum<CommandKind>{
+    "launch", "copy_in", "copy_out", "record", "wait", "synchronise"};
 
 struct DeviceCommand {
     CommandKind kind = CommandKind::launch;

@@ -1,7 +1,6 @@
 #include "schedule/liveness.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace trivium {
@@ -69,6 +68,7 @@ Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
         int phase;
         std::size_t step;
         bool ends;
+        auto operator<=>(const Event&) const = default;
     };
     const std::size_t count = schedule.steps.size();
     std::vector<Event> events;
@@ -98,12 +98,7 @@ Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
         events.push_back({begin, phase, i, false});
         events.push_back({end[i], 1, i, true});
     }
-    std::ranges::sort(events, [](const Event& a, const Event& b) {
-        return std::array{a.position, static_cast<std::size_t>(a.phase), a.step,
-                          static_cast<std::size_t>(a.ends)} <
-               std::array{b.position, static_cast<std::size_t>(b.phase), b.step,
-                          static_cast<std::size_t>(b.ends)};
-    });
+    std::ranges::sort(events);
     Execution made;
     made.steps.resize(count);
     std::size_t begun = 0;
@@ -129,9 +124,8 @@ Occupancy occupancy(const Schedule& schedule, const std::vector<Intervals>& uses
             continue;
         for (const Interval& interval : uses[b]) {
             const std::vector<Execution::Span>& steps = execution.steps;
-            const StepId last = *std::ranges::max_element(interval.last, [&](StepId x, StepId y) {
-                return steps[x.index()].end < steps[y.index()].end;
-            });
+            const StepId last = *std::ranges::max_element(
+                interval.last, {}, [&](StepId step) { return steps[step.index()].end; });
             const Alive alive{BufferId(b), steps[interval.first.index()].begin, steps[last.index()].end,
                               interval.first, last};
             change[alive.begin] += schedule.buffers[b].bytes;

@@ -177,13 +177,12 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
             TRV_CHECK(at->second.space == buffer.space, "'", buffer.name, "' is in two spaces");
             if (buffer.space != config.space)
                 continue;
-            if (added)
-                at->second.offset = end;
-            buffer.offset = at->second.offset;
             if (added) {
+                at->second.offset = end;
                 highest = end + buffer.bytes;
                 end += round_up(buffer.bytes + config.red_zone, config.alignment);
             }
+            buffer.offset = at->second.offset;
         }
     plan.kept = highest;
     plan.arena = highest;

@@ -1,5 +1,6 @@
 #include "schedule/named_order.hpp"
 
+#include "base/check.hpp"
 #include "schedule/play.hpp"
 
 #include <algorithm>
@@ -188,8 +189,10 @@ PipelineOrder named_order(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbat
             all.push_back(order_of(shape, rank));
         return all;
     };
-    const auto filled = [&](std::vector<RankOrder> base, i64 most) {
-        return PipelineOrder{shape, fill_gaps(shape, base, unit_costs(shape), static_cast<double>(most))};
+    const auto filled = [&](const std::vector<RankOrder>& base, i64 most) {
+        auto made = fill_gaps(shape, base, unit_costs(shape), static_cast<double>(most));
+        TRV_CHECK(made, "the tasks of a schedule wait for each other forever");
+        return PipelineOrder{shape, std::move(*made)};
     };
     const i64 groups = std::max<i64>(1, microbatches / ranks), group = ceil_div(microbatches, groups);
     const auto simple = turns_of(shape, 1);

@@ -1,7 +1,5 @@
 #include "schedule/play.hpp"
 
-#include "base/check.hpp"
-
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -147,20 +145,14 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
 
 namespace {
 
-/// What a rank may run next, other than weight gradients.
-class Choice {
-public:
-    virtual ~Choice() = default;
-    /// The task that rank `r` shall run at `time`, if it can run one. `fits`: whether a forward pass may run.
-    virtual std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
-                                     const std::function<bool(const Task&)>& fits) = 0;
-    virtual void has_begun(std::size_t r, const Task& task) = 0;
-    virtual bool is_done() const = 0;
-};
+/// Whether a forward pass may run.
+using Fits = std::function<bool(const Task&)>;
 
-/// Runs ranks on a clock. Nothing if they wait forever.
+/// Runs ranks on a clock. Nothing if they wait forever. `choice.next(r, time, arrivals, fits)` is the task
+/// that rank `r` shall run at `time`, other than weight gradients, if it can run one.
+template <class Choice>
 std::optional<std::vector<RankOrder>> run_list(const PipelineShape& shape, const OrderCosts& costs,
-                                               double most, Choice& choice)
+                                               double most, Choice choice)
 {
     struct Rank {
         RankOrder made{};
@@ -220,11 +212,10 @@ std::optional<std::vector<RankOrder>> run_list(const PipelineShape& shape, const
 }
 
 /// Tasks in given orders.
-class GivenOrder final : public Choice {
+class GivenOrder {
 public:
     explicit GivenOrder(const std::vector<RankOrder>& base) : base_(base), next_(base.size(), 0) {}
-    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
-                             const std::function<bool(const Task&)>& fits) override
+    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals, const Fits& fits) const
     {
         if (next_[r] == base_[r].size())
             return {};
@@ -234,8 +225,8 @@ public:
             return {};
         return task;
     }
-    void has_begun(std::size_t r, const Task&) override { ++next_[r]; }
-    bool is_done() const override
+    void has_begun(std::size_t r, const Task&) { ++next_[r]; }
+    bool is_done() const
     {
         for (std::size_t r = 0; r < base_.size(); ++r)
             if (next_[r] < base_[r].size())
@@ -249,7 +240,7 @@ private:
 };
 
 /// Microbatches in turn; of the stages and passes of a rank, the best that can run.
-class ByPriority final : public Choice {
+class ByPriority {
 public:
     ByPriority(const PipelineShape& shape, const std::function<bool(const Task&, const Task&)>& better)
         : shape_(shape), better_(better)
@@ -258,8 +249,7 @@ public:
             for (const Work work : {Work::forward, Work::input_gradient})
                 next_.push_back({work, stage, 0});
     }
-    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
-                             const std::function<bool(const Task&)>& fits) override
+    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals, const Fits& fits) const
     {
         std::optional<Task> best;
         for (const Task& task : next_) {
@@ -272,8 +262,8 @@ public:
         }
         return best;
     }
-    void has_begun(std::size_t, const Task& task) override { ++std::ranges::find(next_, task)->microbatch; }
-    bool is_done() const override
+    void has_begun(std::size_t, const Task& task) { ++std::ranges::find(next_, task)->microbatch; }
+    bool is_done() const
     {
         return std::ranges::all_of(next_,
                                    [&](const Task& task) { return task.microbatch == shape_.microbatches; });
@@ -287,28 +277,18 @@ private:
 
 } // namespace
 
-std::optional<std::vector<RankOrder>> try_fill_gaps(const PipelineShape& shape,
-                                                    const std::vector<RankOrder>& base,
-                                                    const OrderCosts& costs, double most)
+std::optional<std::vector<RankOrder>> fill_gaps(const PipelineShape& shape,
+                                                const std::vector<RankOrder>& base, const OrderCosts& costs,
+                                                double most)
 {
-    GivenOrder given(base);
-    return run_list(shape, costs, most, given);
-}
-
-std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
-                                 const OrderCosts& costs, double most)
-{
-    std::optional<std::vector<RankOrder>> made = try_fill_gaps(shape, base, costs, most);
-    TRV_CHECK(made, "the tasks of a schedule wait for each other forever");
-    return std::move(*made);
+    return run_list(shape, costs, most, GivenOrder(base));
 }
 
 std::optional<std::vector<RankOrder>>
 list_by_priority(const PipelineShape& shape, const OrderCosts& costs, double most,
                  const std::function<bool(const Task&, const Task&)>& better)
 {
-    ByPriority priority(shape, better);
-    return run_list(shape, costs, most, priority);
+    return run_list(shape, costs, most, ByPriority(shape, better));
 }
 
 } // namespace trivium

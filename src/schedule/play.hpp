@@ -37,14 +37,11 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
 /// Adds weight gradients to `base`, the forward passes and input gradients of each rank. A rank runs its next
 /// task of `base` as soon as it can, and weight gradients in the gaps. A forward pass waits while it would
 /// raise the activations that the rank keeps above `most`. Nothing if the ranks wait for each other forever.
-std::optional<std::vector<RankOrder>> try_fill_gaps(const PipelineShape& shape,
-                                                    const std::vector<RankOrder>& base,
-                                                    const OrderCosts& costs, double most);
-/// Like try_fill_gaps(), but throws InternalError if the ranks wait forever.
-std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
-                                 const OrderCosts& costs, double most);
+std::optional<std::vector<RankOrder>> fill_gaps(const PipelineShape& shape,
+                                                const std::vector<RankOrder>& base, const OrderCosts& costs,
+                                                double most);
 
-/// Like try_fill_gaps(), without given orders: of the forward passes and input gradients that can run, each
+/// Like fill_gaps(), without given orders: of the forward passes and input gradients that can run, each
 /// rank takes the best by `better(task, other)`.
 std::optional<std::vector<RankOrder>>
 list_by_priority(const PipelineShape& shape, const OrderCosts& costs, double most,

@@ -5,15 +5,6 @@
 
 namespace trivium {
 
-std::string_view name_of(MemoryKind kind)
-{
-    static constexpr std::string_view names[memory_kind_count] = {
-        "parameters",       "optimizer states",    "constants",  "KV cache",
-        "parameter copies", "gradients",           "inputs",     "activations",
-        "backward",         "norm and statistics", "validation", "scratch"};
-    return names[static_cast<int>(kind)];
-}
-
 Bytes ScratchBudget::of(ScratchKind kind) const
 {
     switch (kind) {

@@ -35,7 +35,11 @@ enum class MemoryKind {
     scratch
 };
 inline constexpr int memory_kind_count = 12;
-std::string_view name_of(MemoryKind kind);
+template <>
+inline constexpr std::array<std::string_view, memory_kind_count> names_of_enum<MemoryKind>{
+    "parameters",       "optimizer states",    "constants",  "KV cache",
+    "parameter copies", "gradients",           "inputs",     "activations",
+    "backward",         "norm and statistics", "validation", "scratch"};
 
 /// A range of the arena of its space. A microbatch value has one buffer per slot, which the microbatches of
 /// that slot share.

@@ -40,7 +40,7 @@ public:
                     if (task.work == Work::backward)
                         task.work = Work::input_gradient;
             }
-            if (auto filled = try_fill_gaps(order.shape, base, costs, limit()))
+            if (auto filled = fill_gaps(order.shape, base, costs, limit()))
                 look_at({order.shape, std::move(*filled)}, kind);
             if (listed.insert({chunks, order.shape.v_shaped}).second)
                 for (const bool backward_first : {true, false})
@@ -53,8 +53,7 @@ public:
     /// The best orders so far, best first.
     std::vector<FoundOrder> shortest(std::size_t count)
     {
-        std::ranges::stable_sort(
-            found_, [](const FoundOrder& a, const FoundOrder& b) { return a.length < b.length; });
+        std::ranges::stable_sort(found_, {}, &FoundOrder::length);
         return {found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(std::min(count, found_.size()))};
     }
 

@@ -29,7 +29,7 @@ std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks);
 
 /// Orders within OrderSearch::most: the one found, whose step is never longer than that of another, then up
 /// to three named schedules, best first. The search takes the three best of the named schedules, the same
-/// with weight gradients in the gaps (try_fill_gaps()), and lists by priority; then it moves and splits tasks
+/// with weight gradients in the gaps (fill_gaps()), and lists by priority; then it moves and splits tasks
 /// of a rank as long as no step gets longer. Deterministic.
 std::vector<FoundOrder> candidate_orders(const OrderSearch& search);
 

@@ -62,18 +62,15 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
         std::vector<RankSizes> mine;
         std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine),
                      [&](const RankSizes& f) { return f.stage == s; });
-        const auto [fewest, most] =
-            std::minmax_element(mine.begin(), mine.end(),
-                                [](const auto& a, const auto& b) { return a.parameters < b.parameters; });
-        const auto [small, large] = std::minmax_element(
-            mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.arena < b.arena; });
+        const auto [fewest, most] = std::ranges::minmax(mine, {}, &RankSizes::parameters);
+        const auto [small, large] = std::ranges::minmax(mine, {}, &RankSizes::arena);
         lines.push_back(fmt::format(
             "{} {:<30} {} parameters and an arena of {} per rank",
             g.mesh.size(pipeline_axis) > 1 ? fmt::format("stage {:<2}", s) : "        ",
             g.mesh.size(pipeline_axis) > 1 ? blocks_of_rank(compiled.rank_of_block, s) : "all layers",
-            range(fewest->parameters, most->parameters,
+            range(fewest.parameters, most.parameters,
                   [](i64 n) { return format_si(static_cast<double>(n)); }),
-            range(small->arena, large->arena,
+            range(small.arena, large.arena,
                   [](i64 n) { return fmt::format("{} ({} bytes)", format_bytes(n), n); })));
     }
     return lines;
@@ -105,18 +102,16 @@ void RunReport::announce(const Batches& data, i64 first_step)
                          counted(config_.train.steps, "step")));
     for (const std::string& line : grid_lines)
         log_info(line);
-    log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step{}",
-                         format_bytes(compiled.memory.arena), compiled.memory.arena,
-                         ranks > 1 ? " of rank 0" : "", format_bytes(compiled.memory.kept),
-                         format_bytes(compiled.memory.transient),
-                         compiled.memory.snapshot == 0 ? ""
-                                                       : str("; ", format_bytes(compiled.memory.snapshot),
-                                                             " more for the snapshot of a save")));
-    if (const MemoryPlan& host = compiled.host; host.arena > 0)
-        log_info(
-            fmt::format("         arena of the host {} ({} bytes){}: {} kept over the run, {} within a step",
-                        format_bytes(host.arena), host.arena, ranks > 1 ? " of rank 0" : "",
-                        format_bytes(host.kept), format_bytes(host.transient)));
+    const auto arena_text = [&](const char* label, const MemoryPlan& plan) {
+        return fmt::format("{} {} ({} bytes){}: {} kept over the run, {} within a step", label,
+                           format_bytes(plan.arena), plan.arena, ranks > 1 ? " of rank 0" : "",
+                           format_bytes(plan.kept), format_bytes(plan.transient));
+    };
+    const Bytes snapshot = compiled.memory.snapshot;
+    log_info(arena_text("memory   arena", compiled.memory) +
+             (snapshot == 0 ? "" : str("; ", format_bytes(snapshot), " more for the snapshot of a save")));
+    if (compiled.host.arena > 0)
+        log_info(arena_text("         arena of the host", compiled.host));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
     log_info(fmt::format(

@@ -57,11 +57,6 @@ TensorPiece piece_of(const Value& value, const std::string& name, Box box)
             {}};
 }
 
-HostWindow window_of(const Program& program, const Value& value, const Arenas& arenas)
-{
-    return kept_window(program.schedule, value.name, arenas);
-}
-
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
     TensorPiece piece = tensor.piece;
@@ -101,8 +96,8 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
     std::vector<SavedTensor> tensors;
     for (const SavedValue& saved : saved_values(train, compiled.at, compiled.holders)) {
         const Value& value = train.graph[saved.value];
-        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arenas),
-                           saved.rows, saved.row_bytes});
+        tensors.push_back({piece_of(value, saved.name, saved.box),
+                           kept_window(train.schedule, value.name, arenas), saved.rows, saved.row_bytes});
     }
     return tensors;
 }
@@ -128,7 +123,7 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
         SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, value)),
-                           window_of(program, value, arenas),
+                           kept_window(program.schedule, value.name, arenas),
                            {},
                            0};
         if (value.type.dtype != DType::bf16) {
