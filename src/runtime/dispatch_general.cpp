@@ -138,7 +138,7 @@ Call bind_reduce(const Args& a)
     put(s.extents, a.in_shape(0));
     for (const i64 d : a.list(Attr::dims))
         s.reduced[d] = true;
-    return call_of(k::reduce<T, T>, s, combine_of(a), a.in<T>(0), a.out<T>(0));
+    return call_of(k::reduce<T>, s, combine_of(a), a.in<T>(0), a.out<T>(0));
 }
 
 /// The order first, in the scratch; then every operand in this order.

@@ -50,8 +50,7 @@ Call bind_pool_grad(const Args& a)
     const k::Combine how = combine_of(a);
     TRV_CHECK(how == k::Combine::max || how == k::Combine::min,
               "the gradient of a sum or product over windows");
-    return call_of(k::pool_extremum_grad<T>, s, how == k::Combine::max ? k::Extremum::max : k::Extremum::min,
-                   a.in<T>(0), a.in<T>(1), a.out<T>(0));
+    return call_of(k::pool_extremum_grad<T>, s, how, a.in<T>(0), a.in<T>(1), a.out<T>(0));
 }
 
 /// Where a rank's parts of the tensor and of the slice lie in the whole ones.

@@ -174,11 +174,11 @@ void pool(const Exec& exec, const PoolShape& shape, Combine how, const T* x, T* 
 }
 
 template <class T>
-void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Extremum extremum, const T* dy,
-                        const T* x, T* dx)
+void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Combine how, const T* dy, const T* x,
+                        T* dx)
 {
     TRV_CHECK(shape.windows.rank <= most_dims, "pool: ", shape.windows.rank, " dimensions");
-    if (extremum == Extremum::max)
+    if (how == Combine::max)
         extremum_grad<true>(exec, shape, dy, x, dx);
     else
         extremum_grad<false>(exec, shape, dy, x, dx);
