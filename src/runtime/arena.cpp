@@ -66,12 +66,6 @@ Bytes Arena::high_water() const
     return end;
 }
 
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
-    : in_arena_(arena.at(offset)), bytes_(bytes)
-{
-    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
-}
-
 bool HostWindow::in_place() { return true; }
 std::byte* HostWindow::data() { return in_arena_; }
 void HostWindow::pull() {}

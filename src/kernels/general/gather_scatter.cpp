@@ -54,18 +54,13 @@ WindowPlan plan_of(const GatherShape& shape, bool clamps)
     TRV_CHECK(shape.rank <= most_dims && shape.index_rank <= most_dims && plan.rank <= most_dims,
               "gather: operand of ", shape.rank, " dimensions, indices of ", shape.index_rank, ", result of ",
               plan.rank, "; at most ", most_dims);
-    i64 stride = 1, index_stride[most_dims];
-    for (int d = shape.index_rank - 1; d >= 0; --d) {
-        index_stride[d] = stride;
-        stride *= shape.indices[d];
-    }
+    i64 index_stride[most_dims];
+    put_strides(shape.indices, shape.index_rank, index_stride);
     const i64 vector_stride = shape.index_dim < shape.index_rank ? index_stride[shape.index_dim] : 0;
 
-    stride = 1;
-    for (int d = shape.rank - 1; d >= 0; --d) {
+    put_strides(shape.extent, shape.rank, plan.stride);
+    for (int d = 0; d < shape.rank; ++d) {
         plan.extent[d] = shape.extent[d];
-        plan.stride[d] = stride;
-        stride *= shape.extent[d];
         plan.out_dim[d] = -1;
         plan.index_place[d] = -1;
         plan.most[d] = shape.whole[d] - shape.sizes[d];
@@ -93,11 +88,7 @@ WindowPlan plan_of(const GatherShape& shape, bool clamps)
             ++index_dim;
         }
     }
-    stride = 1;
-    for (int d = plan.rank - 1; d >= 0; --d) {
-        plan.out_stride[d] = stride;
-        stride *= plan.out[d];
-    }
+    put_strides(plan.out, plan.rank, plan.out_stride);
     return plan;
 }
 

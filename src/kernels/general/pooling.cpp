@@ -16,14 +16,7 @@ struct WindowDims {
 struct PoolStrides {
     i64 of[most_dims] = {};
 
-    PoolStrides(const i64* extents, int rank)
-    {
-        i64 stride = 1;
-        for (int d = rank - 1; d >= 0; --d) {
-            of[d] = stride;
-            stride *= extents[d];
-        }
-    }
+    PoolStrides(const i64* extents, int rank) { put_strides(extents, rank, of); }
 };
 
 namespace {

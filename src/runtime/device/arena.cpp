@@ -62,12 +62,6 @@ Bytes Arena::high_water() const
     return 0;
 }
 
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
-    : in_arena_(arena.at(offset)), bytes_(bytes)
-{
-    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
-}
-
 bool HostWindow::in_place() { return false; }
 
 std::byte* HostWindow::data()
