@@ -14,9 +14,6 @@ Bytes available_memory() { return available_host_memory(); }
 
 namespace {
 
-constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
-
 /// The system grants more memory than it has and kills a process that uses it, so refuse in advance.
 void require_memory(Bytes bytes)
 {

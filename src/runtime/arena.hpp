@@ -35,6 +35,8 @@ public:
     Bytes high_water() const;
 
 private:
+    static constexpr int untouched = 0xA5; ///< the pattern
+    static constexpr Bytes slack = 4096;   ///< after the arena, so that an overrun shows in high_water()
     std::byte* data_ = nullptr;
     Bytes size_ = 0;
     Bytes mapped_ = 0;

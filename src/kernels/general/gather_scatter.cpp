@@ -39,11 +39,6 @@ struct UpdateDims {
 
 namespace {
 
-bool contains(const DimList& list, int dim)
-{
-    return std::find(list.of, list.of + list.count, dim) != list.of + list.count;
-}
-
 WindowPlan plan_of(const GatherShape& shape, bool clamps)
 {
     WindowPlan plan;
@@ -64,15 +59,15 @@ WindowPlan plan_of(const GatherShape& shape, bool clamps)
         plan.out_dim[d] = -1;
         plan.index_place[d] = -1;
         plan.most[d] = shape.whole[d] - shape.sizes[d];
-        plan.shift[d] = contains(shape.batch_dims, d) ? 0 : shape.slice_begin[d] - shape.begin[d];
+        plan.shift[d] = shape.batch_dims.contains(d) ? 0 : shape.slice_begin[d] - shape.begin[d];
     }
     for (int k = 0; k < shape.index_map.count; ++k)
         plan.index_place[shape.index_map.of[k]] = k * vector_stride;
 
     int index_dim = 0, window_dim = 0; // the next ones
     for (int d = 0; d < plan.rank; ++d) {
-        if (contains(shape.offset_dims, d)) {
-            while (contains(shape.collapsed_dims, window_dim) || contains(shape.batch_dims, window_dim))
+        if (shape.offset_dims.contains(d)) {
+            while (shape.collapsed_dims.contains(window_dim) || shape.batch_dims.contains(window_dim))
                 ++window_dim;
             TRV_CHECK(window_dim < shape.rank, "gather: more offset dimensions than the window has");
             plan.out[d] = shape.slice_extent[window_dim];

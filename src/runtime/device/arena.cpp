@@ -11,13 +11,6 @@
 
 namespace trivium {
 
-namespace {
-
-constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
-
-} // namespace
-
 Bytes available_memory() { return kernels::memory_state().free; }
 
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
