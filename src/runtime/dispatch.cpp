@@ -244,12 +244,9 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::pack_columns: return bind_pack(b);
     default: break;
     }
-    if (Call call = bind_optimizer(b))
-        return call;
-    if (Call call = bind_general(b))
-        return call;
-    if (Call call = bind_integers(b))
-        return call;
+    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
+        if (Call call = bind_kind(b))
+            return call;
     const DType type = a.in_type(0).dtype;
     if (type == DType::f64 || type == DType::f32)
         if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))
