@@ -37,34 +37,30 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FailureReport, kind, status, text)
 
 FailureReport run_and_report(const std::function<void()>& work)
 {
-    const auto report = [](char kind, int status, const char* what) {
-        return FailureReport{kind, status, what};
-    };
     try {
         work();
         return {};
     } catch (const ThreadsFailed&) { // another rank has the cause
         throw;
     } catch (const UserError& error) {
-        return report('u', error.exit_status(), error.what());
+        return {'u', error.exit_status(), error.what()};
     } catch (const IoError& error) {
-        return report('i', error.exit_status(), error.what());
+        return {'i', error.exit_status(), error.what()};
     } catch (const InternalError& error) {
-        return report('b', error.exit_status(), error.what());
+        return {'b', error.exit_status(), error.what()};
     } catch (const Error& error) {
-        return report('e', error.exit_status(), error.what());
+        return {'e', error.exit_status(), error.what()};
     } catch (const std::bad_alloc&) {
-        return report('i', 1, "out of memory\n  remedy: `trivium plan` shows what a run needs");
+        return {'i', 1, "out of memory\n  remedy: `trivium plan` shows what a run needs"};
     } catch (const std::exception& error) {
-        return report('b', 1, describe_exception(error).c_str());
+        return {'b', 1, describe_exception(error)};
     }
 }
 
-} // namespace
-
-namespace {
-
-std::byte* number_bytes(u64& number) { return reinterpret_cast<std::byte*>(&number); }
+Piece piece_of_text(std::string& text)
+{
+    return {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())};
+}
 
 /// Texts in one: the size of each in 8 bytes, then the text.
 void append(std::string& bundle, const std::string& text)
@@ -88,21 +84,17 @@ std::vector<std::string> texts_in(const std::string& bundle)
 void send_text(Comm& comm, int to, std::string& text)
 {
     u64 size = text.size();
-    const auto first = comm.send(to, Comm::control_tag, {number_bytes(size), sizeof size});
-    comm.send(to, Comm::control_tag,
-              {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())})
-        ->wait();
+    const auto first = comm.send(to, Comm::control_tag, as_piece(size));
+    comm.send(to, Comm::control_tag, piece_of_text(text))->wait();
     first->wait();
 }
 
 std::string receive_text(Comm& comm, int from)
 {
     u64 size = 0;
-    comm.receive(from, Comm::control_tag, {number_bytes(size), sizeof size})->wait();
+    comm.receive(from, Comm::control_tag, as_piece(size))->wait();
     std::string text(size, '\0');
-    comm.receive(from, Comm::control_tag,
-                 {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())})
-        ->wait();
+    comm.receive(from, Comm::control_tag, piece_of_text(text))->wait();
     return text;
 }
 
@@ -128,9 +120,9 @@ std::string gather_bundle(Comm& comm, const std::string& text)
 std::string share_text(Comm& comm, const std::string& text)
 {
     u64 size = text.size();
-    comm.broadcast({number_bytes(size), sizeof size})->wait();
+    comm.broadcast(as_piece(size))->wait();
     std::string shared = comm.rank() == 0 ? text : std::string(size, '\0');
-    comm.broadcast({reinterpret_cast<std::byte*>(shared.data()), static_cast<Bytes>(size)})->wait();
+    comm.broadcast(piece_of_text(shared))->wait();
     return shared;
 }
 
@@ -144,14 +136,7 @@ std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
     return texts_in(share_text(comm, gather_bundle(comm, text)));
 }
 
-std::vector<u64> gather_numbers(Comm& comm, u64 number)
-{
-    std::vector<u64> numbers;
-    for (const std::string& text :
-         gather_texts(comm, {reinterpret_cast<const char*>(&number), sizeof number}))
-        std::memcpy(&numbers.emplace_back(), text.data(), sizeof number);
-    return numbers;
-}
+std::vector<u64> gather_numbers(Comm& comm, u64 number) { return gather_records(comm, number); }
 
 u64 agree(Comm& comm, u64 flags) { return Agreement(comm, flags).wait(); }
 

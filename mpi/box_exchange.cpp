@@ -111,9 +111,8 @@ void add_copy(std::vector<CopyBlock>& copies, const Box& part, std::byte* to, co
     }
 }
 
-} // namespace
-
-Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch)
+/// The exchange of one rank, without a combination; `keep` copies the intersection of the rank's own boxes.
+Round round_of(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch)
 {
     check_shape(shape);
     const Bytes least = box_exchange_scratch(shape, rank);
@@ -163,12 +162,14 @@ Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in
     return round;
 }
 
+} // namespace
+
 BoxExchange::BoxExchange(Comm& comm, const BoxExchangeShape& shape, const void* in, void* out, Piece scratch)
     : comm_(&comm)
 {
     TRV_CHECK(shape.owned.size() == static_cast<std::size_t>(comm.size()), shape.owned.size(),
               " owned boxes for ", comm.size(), " ranks");
-    round_ = box_exchange_round(shape, comm.rank(), in, out, scratch);
+    round_ = round_of(shape, comm.rank(), in, out, scratch);
 }
 
 void BoxExchange::start()

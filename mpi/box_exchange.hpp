@@ -10,10 +10,6 @@
 
 namespace trivium {
 
-/// The exchange as the Round of one rank, without a combination; `keep` copies the intersection of the rank's
-/// own two boxes. \pre and errors as for BoxExchange
-Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch);
-
 /// An exchange of boxes bound to its buffers. It may run many times.
 class BoxExchange {
 public:

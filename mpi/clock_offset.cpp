@@ -1,10 +1,9 @@
 #include "mpi/clock_offset.hpp"
 
 #include "base/check.hpp"
-#include "mpi/comm.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace trivium {
 
@@ -20,12 +19,8 @@ std::vector<ClockOffset> clock_offsets(Comm& comm, const std::function<Seconds()
 {
     constexpr int count = 16, tag = 0; // on a loaded machine most trips are slow
     std::vector<ClockOffset> offsets(static_cast<std::size_t>(comm.size()));
-    const auto send = [&](int to, auto& number) {
-        comm.send(to, tag, {reinterpret_cast<const std::byte*>(&number), sizeof number})->wait();
-    };
-    const auto receive = [&](int from, auto& number) {
-        comm.receive(from, tag, {reinterpret_cast<std::byte*>(&number), sizeof number})->wait();
-    };
+    const auto send = [&](int to, auto& number) { comm.send(to, tag, as_piece(number))->wait(); };
+    const auto receive = [&](int from, auto& number) { comm.receive(from, tag, as_piece(number))->wait(); };
     for (int rank = 1; rank < comm.size(); ++rank) {
         ClockOffset& offset = offsets[static_cast<std::size_t>(rank)];
         if (comm.rank() == rank) {
@@ -53,11 +48,7 @@ std::vector<ClockOffset> clock_offsets(Comm& comm, const std::function<Seconds()
 
 Seconds earliest_moment(Comm& comm, Seconds mine, const ClockOffset& own)
 {
-    const Seconds by_first = mine - own.offset;
-    Seconds earliest = by_first;
-    for (const u64 bits : gather_numbers(comm, std::bit_cast<u64>(by_first)))
-        earliest = std::min(earliest, std::bit_cast<Seconds>(bits));
-    return earliest + own.offset;
+    return std::ranges::min(gather_records(comm, mine - own.offset)) + own.offset;
 }
 
 } // namespace trivium

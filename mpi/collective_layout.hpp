@@ -33,7 +33,6 @@ public:
         return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1);
     }
     int ranks() const { return ranks_; }
-    const std::vector<Operand>& operands() const { return operands_; }
 
     /// Visits the blocks of the window [begin, end) of a rank's packed shard, in order.
     template <class Visit>

@@ -14,18 +14,17 @@ namespace {
 template <class T, class Op>
 void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 count)
 {
-    using Accumulator = typename combiners::AccumulatorOf<T>::type;
     constexpr i64 tile = 1024;
-    alignas(64) Accumulator sums[tile];
+    alignas(64) Acc<T> sums[tile];
     for (i64 at = 0; at < count; at += tile) {
         const i64 n = std::min(tile, count - at);
         const T* first = reinterpret_cast<const T*>(parts[0]) + at;
         for (i64 i = 0; i < n; ++i)
-            sums[i] = static_cast<Accumulator>(first[i]);
+            sums[i] = static_cast<Acc<T>>(first[i]);
         for (const std::byte* part : parts.subspan(1)) {
             const T* next = reinterpret_cast<const T*>(part) + at;
             for (i64 i = 0; i < n; ++i)
-                sums[i] = Op::of(sums[i], static_cast<Accumulator>(next[i]));
+                sums[i] = Op::of(sums[i], static_cast<Acc<T>>(next[i]));
         }
         T* result = reinterpret_cast<T*>(out) + at;
         for (i64 i = 0; i < n; ++i)

@@ -1,6 +1,6 @@
 #pragma once
 // Internal: combines two contributions, on the host (mpi/combine.cpp) and on a device (mpi/nccl/tiles.hpp).
-// Elements are combined as f64 for f64, as i32 for i32, otherwise as f32.
+// Elements of T are combined as Acc<T>.
 #include "base/bf16.hpp"
 #include "ir/mesh.hpp"
 
@@ -8,19 +8,6 @@
 #include <type_traits>
 
 namespace trivium::combiners {
-
-template <class T>
-struct AccumulatorOf {
-    using type = float;
-};
-template <>
-struct AccumulatorOf<double> {
-    using type = double;
-};
-template <>
-struct AccumulatorOf<std::int32_t> {
-    using type = std::int32_t;
-};
 
 /// i32 wraps, in a sum and in a product.
 struct Sum {

@@ -13,11 +13,10 @@ public:
     AnyByExchange(Comm& comm, u64& flags)
         : flags_(flags), own_(flags), all_(static_cast<std::size_t>(comm.size()))
     {
-        const std::vector<ConstPiece> sends(all_.size(),
-                                            {reinterpret_cast<const std::byte*>(&own_), sizeof own_});
+        const std::vector<ConstPiece> sends(all_.size(), as_piece(own_));
         std::vector<Piece> receives;
         for (u64& each : all_)
-            receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
+            receives.push_back(as_piece(each));
         exchange_ = comm.exchange(sends, receives);
     }
     bool test() override
@@ -56,7 +55,7 @@ std::unique_ptr<Request> Comm::broadcast(Piece piece)
     std::vector<ConstPiece> sends(static_cast<std::size_t>(size()));
     std::vector<Piece> receives(sends.size());
     if (rank() == 0)
-        sends.assign(sends.size(), {piece.data, piece.bytes});
+        sends.assign(sends.size(), piece);
     receives[0] = piece;
     return exchange(sends, receives);
 }

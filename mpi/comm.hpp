@@ -25,7 +25,14 @@ struct ConstPiece {
 struct Piece {
     std::byte* data = nullptr;
     Bytes bytes = 0;
+    operator ConstPiece() const { return {data, bytes}; }
 };
+/// The bytes of an object without pointers.
+template <class T>
+Piece as_piece(T& object)
+{
+    return {reinterpret_cast<std::byte*>(&object), sizeof object};
+}
 
 /// A transfer in progress. Destroying it before it is done abandons it; only a failing rank may do that.
 class Request {

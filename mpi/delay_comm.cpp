@@ -25,7 +25,7 @@ public:
     }
 
     /// The members' begins travel with the data.
-    const Seconds& begun() const { return begun_; }
+    Seconds& begun() { return begun_; }
     Seconds& begun(std::size_t peer) { return others_begun_[peer]; }
     void add(std::unique_ptr<Request> part) { parts_.push_back(std::move(part)); }
 
@@ -127,12 +127,6 @@ public:
     }
 
 private:
-    static ConstPiece as_piece(const Seconds& begun)
-    {
-        return {reinterpret_cast<const std::byte*>(&begun), sizeof begun};
-    }
-    static Piece as_piece(Seconds& begun) { return {reinterpret_cast<std::byte*>(&begun), sizeof begun}; }
-
     std::unique_ptr<Comm> data_, clocks_;
     std::shared_ptr<SlowLink> link_;
 };

@@ -73,9 +73,9 @@ void DeviceCollective::plan_gather(Piece scratch)
     way_ = Way::gather;
     std::byte* own = scratch.data + all.slot * comm_.rank();
     for (const CombineBlock& block : all.blocks)
-        gather_.pack.push_back({own + block.at * element, block.own, block.row * element});
-    gather_.combination = std::move(all);
-    moves_ = {{own, scratch.data, gather_.combination.slot / element}};
+        round_.pack.push_back({own + block.at * element, block.own, block.row * element});
+    round_.combination = std::move(all);
+    moves_ = {{own, scratch.data, round_.combination.slot / element}};
 }
 
 void DeviceCollective::enqueue(void* stream)
@@ -88,9 +88,9 @@ void DeviceCollective::enqueue(void* stream)
     switch (way_) {
     case Way::native: comm_.collective(shape.kind, shape.type, moves_, stream); return;
     case Way::gather:
-        comm_.copy(gather_.pack, stream);
+        comm_.copy(round_.pack, stream);
         comm_.collective(CollectiveKind::all_gather, shape.type, moves_, stream);
-        comm_.combine(gather_.combination, stream);
+        comm_.combine(round_.combination, stream);
         return;
     case Way::rounds:
         rounds_.rewind();

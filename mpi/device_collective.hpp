@@ -30,10 +30,9 @@ private:
 
     DeviceComm& comm_;
     CollectiveRounds rounds_;
-    Round round_;
+    Round round_; ///< of a gather: pack and combination
     Way way_ = Way::rounds;
     std::vector<DenseMove> moves_; ///< for native and gather
-    Round gather_;                 ///< pack and combination of a gather
 };
 
 } // namespace trivium

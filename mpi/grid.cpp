@@ -2,6 +2,7 @@
 
 #include "base/words.hpp"
 #include "mpi/device_grid.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -35,15 +36,9 @@ void Grid::add(const std::string& axis)
 
 void Grid::open(const std::vector<std::string>& joint)
 {
-    std::string own;
-    for (const std::string& axis : joint)
-        own += axis + "\n";
-    for (const std::string& lists : gather_texts(world_, own))
-        for (std::size_t begin = 0; begin < lists.size();) {
-            const std::size_t end = lists.find('\n', begin);
-            add(lists.substr(begin, end - begin));
-            begin = end + 1;
-        }
+    for (const std::vector<std::string>& axes : gather_records(world_, joint))
+        for (const std::string& axis : axes)
+            add(axis);
     if (devices_)
         devices_->open_groups();
 }

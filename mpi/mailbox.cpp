@@ -8,21 +8,22 @@ namespace trivium {
 
 ThreadsFailed::ThreadsFailed() : Error("another rank has failed", 1) {}
 
-void Mailbox::post(const Address& address, Move& move, Side own, Side other)
+void Mailbox::post(const Address& address, Move& move)
 {
     std::unique_lock lock(mutex_);
     if (failure_)
         throw ThreadsFailed();
     Line& line = lines_[address];
     move.line = &line;
-    if ((line.*other).empty()) {
-        (line.*own).push_back(&move);
+    auto &own = move.source ? line.sends : line.receives, &other = move.source ? line.receives : line.sends;
+    if (other.empty()) {
+        own.push_back(&move);
         return;
     }
-    Move& partner = *(line.*other).front();
+    Move& partner = *other.front();
     TRV_CHECK(partner.bytes == move.bytes, "ranks ", address[1], " and ", address[2], " transfer ",
               move.bytes, " and ", partner.bytes, " bytes");
-    (line.*other).pop_front();
+    other.pop_front();
     move.state = partner.state = State::copying;
     const Move &send = move.source ? move : partner, &receive = move.source ? partner : move;
     lock.unlock();

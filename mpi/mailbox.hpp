@@ -37,11 +37,7 @@ public:
 
     explicit Mailbox(int threads) : threads_(static_cast<std::size_t>(threads)) {}
 
-    void post_send(const Address& address, Move& move) { post(address, move, &Line::sends, &Line::receives); }
-    void post_receive(const Address& address, Move& move)
-    {
-        post(address, move, &Line::receives, &Line::sends);
-    }
+    void post(const Address& address, Move& move); ///< a send if the move has a source
     /// Whether the copy is over. While the move is unmatched, test() and wait() throw ThreadsFailed after
     /// fail(), and InternalError if the peer has ended.
     bool test(const Move& move);
@@ -68,9 +64,6 @@ private:
                (failure_ || threads_[static_cast<std::size_t>(move.peer)].has_ended);
     }
     [[noreturn]] void give_up(const Move& move) const;
-
-    using Side = std::deque<Move*> Line::*;
-    void post(const Address& address, Move& move, Side own, Side other);
 
     struct Thread {
         std::condition_variable wake;

@@ -95,21 +95,23 @@ private:
     void post_send(ThreadRequest& request, int to, int line, ConstPiece piece)
     {
         static const std::byte nothing{};
-        Mailbox::Move& move = request.next();
+        Mailbox::Move& move = next_move(request, to, piece.bytes);
         move.source = piece.data ? piece.data : &nothing;
-        move.bytes = piece.bytes;
-        move.owner = threads_[static_cast<std::size_t>(rank())];
-        move.peer = threads_[static_cast<std::size_t>(to)];
-        mailbox_->post_send({group_, rank(), to, line}, move);
+        mailbox_->post({group_, rank(), to, line}, move);
     }
     void post_receive(ThreadRequest& request, int from, int line, Piece piece)
     {
-        Mailbox::Move& move = request.next();
+        Mailbox::Move& move = next_move(request, from, piece.bytes);
         move.target = piece.data;
-        move.bytes = piece.bytes;
+        mailbox_->post({group_, from, rank(), line}, move);
+    }
+    Mailbox::Move& next_move(ThreadRequest& request, int peer, Bytes bytes) const
+    {
+        Mailbox::Move& move = request.next();
+        move.bytes = bytes;
         move.owner = threads_[static_cast<std::size_t>(rank())];
-        move.peer = threads_[static_cast<std::size_t>(from)];
-        mailbox_->post_receive({group_, from, rank(), line}, move);
+        move.peer = threads_[static_cast<std::size_t>(peer)];
+        return move;
     }
 
     std::shared_ptr<Mailbox> mailbox_;

@@ -18,7 +18,6 @@ namespace trivium {
 namespace {
 
 constexpr Seconds turn = 1;           ///< between two checks
-constexpr Seconds gap = 3;            ///< a longer pause means that this process was stopped too
 constexpr Seconds stopped_limit = 30; ///< how long a rank may be stopped
 constexpr Seconds asked_limit = 10;   ///< from a signal to the end of a start that does not finish
 constexpr Seconds writing = 5;        ///< for writing the record of a hang
@@ -71,7 +70,7 @@ void LaunchWatch::run()
     std::unique_lock lock(mutex_);
     while (!over_.wait_for(lock, std::chrono::duration<double>(turn), [this] { return is_over_; })) {
         const Seconds time = now();
-        if (time - before > gap)
+        if (time - before > suspension_gap) // this process was stopped too
             begin = free = time;
         before = time;
         if (asked < 0 && config_.asked && config_.asked())
@@ -150,7 +149,7 @@ void wait_for_ranks(LaunchId launch)
         std::vector<Sibling> ranks = siblings_of(launch);
         std::erase_if(ranks, [](const Sibling& each) { return each.rank < 0; });
         const Seconds time = now();
-        if (time - before > gap)
+        if (time - before > suspension_gap) // this process was stopped too
             begin = free = time;
         before = time;
         const bool any = std::any_of(ranks.begin(), ranks.end(), is_stopped);

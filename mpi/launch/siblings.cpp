@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/helper_process.hpp"
-#include "mpi/patient_wait.hpp"
 
 #include <algorithm>
 #include <charconv>

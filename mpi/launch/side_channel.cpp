@@ -119,9 +119,7 @@ struct SideChannel::Impl {
     void open()
     {
         socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        sockaddr_in own{};
-        own.sin_family = AF_INET;
-        own.sin_addr.s_addr = htonl(INADDR_ANY);
+        sockaddr_in own = address_of("0.0.0.0", 0); // any
         socklen_t size = sizeof own;
         if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 ||
             ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
@@ -147,10 +145,9 @@ SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
     impl_->rank = world.rank();
     impl_->sealed.emplace(key, world.rank(), world.size());
     filter_datagrams(impl_->socket, impl_->sealed->tag_of(world.rank()));
-    const std::string machine = machine_id();
     for (const auto& [theirs, port, ips] : gather_records(world, own)) {
         std::vector<sockaddr_in>& addresses = impl_->peers.emplace_back();
-        if (theirs == machine)
+        if (theirs == std::get<0>(own))
             addresses.push_back(address_of("127.0.0.1", port));
         for (const std::string& ip : ips) // also for the same machine: containers do not share the loopback
             addresses.push_back(address_of(ip, port));

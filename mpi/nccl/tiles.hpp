@@ -133,7 +133,7 @@ struct Slots {
 template <class T, class Op, int width>
 TRV_HOST_DEVICE void combine_tile(const DeviceCombine& block, const Slots& slots, i64 begin, int thread)
 {
-    using A = typename combiners::AccumulatorOf<T>::type;
+    using A = Acc<T>;
     using V = Vector<T, width>;
     const i64 end = block.rows * block.row;
     for (int u = 0; u < unroll; ++u) {

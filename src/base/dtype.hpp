@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 namespace trivium {
 
@@ -56,6 +57,10 @@ template <>
 inline constexpr DType dtype_of<bf16> = DType::bf16;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+
+/// accumulator_of() for C++ types: the type of arithmetic on T.
+template <class T>
+using Acc = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
 /// Calls `f` with a value of the C++ type that stands for `type`: f(double{}), f(float{}) or f(bf16{}).
 /// Throws InternalError for a type that is not floating-point.

@@ -111,15 +111,6 @@ void bias_add(const Exec& exec, i64 rows, i64 columns, const T* x_rn, const T* b
 }
 
 template <class T>
-void scale(const Exec& exec, i64 n, double factor, const T* x, T* y)
-{
-    using A = Acc<T>;
-    const A f = static_cast<A>(factor);
-    map(
-        exec, "scale", n, KOKKOS_LAMBDA(A v) { return f * v; }, y, x);
-}
-
-template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y)
 {
     const auto v = static_cast<Acc<T>>(value);
@@ -197,7 +188,6 @@ TRV_FOR_STORAGE(gelu_grad)
 TRV_FOR_STORAGE(add)
 TRV_FOR_STORAGE(bias_add)
 TRV_FOR_TENSOR(copy_rows)
-TRV_FOR_STORAGE(scale)
 TRV_FOR_STORAGE(fill)
 TRV_FOR_STORAGE(cast, double)
 TRV_FOR_STORAGE(cast, float)

@@ -32,9 +32,6 @@ void add(const Exec& exec, i64 n, const T* x, const T* y, T* z);
 /// y[r, :] = x[r, :] + b.
 template <class T>
 void bias_add(const Exec& exec, i64 rows, i64 columns, const T* x_rn, const T* b_n, T* y_rn);
-/// y = factor * x.
-template <class T>
-void scale(const Exec& exec, i64 n, double factor, const T* x, T* y);
 /// y = value everywhere.
 template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y);

@@ -29,23 +29,6 @@ struct Scratch {
     Bytes size = 0;
 };
 
-namespace detail {
-template <class T>
-struct AccOf {
-    using type = float;
-};
-template <>
-struct AccOf<double> {
-    using type = double;
-};
-template <>
-struct AccOf<std::int32_t> {
-    using type = std::int32_t;
-};
-} // namespace detail
-
-/// The type of arithmetic on T.
-template <class T>
-using Acc = typename detail::AccOf<T>::type;
+using trivium::Acc;
 
 } // namespace trivium::kernels

@@ -76,7 +76,6 @@ public:
     /// oneDNN 2.6 needs at most 1.64 MiB per thread (m, n, k up to 128256). double, and all types on
     /// processors without AVX-512, need at most 248 KiB per thread.
     Bytes scratch_bytes() const;
-    const ProductShape& shape() const;
 
 private:
     struct Impl;

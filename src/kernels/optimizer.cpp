@@ -157,7 +157,7 @@ void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, co
             const auto mean = static_cast<Real>(*factor);
             row.map(
                 size,
-                [=](Real last, Loaded<Gradient> gradient) {
+                [=](Real last, Acc<Gradient> gradient) {
                     const Real mine = mean * static_cast<Real>(gradient), now = keep * last + mine;
                     return Values<Real, 2>{{now, mine + keep * now}};
                 },

@@ -1,14 +1,8 @@
 #pragma once
-// Arguments and results of element-wise functions; see row_parallel.hpp in host/ and device/.
+// Results of element-wise functions; see row_parallel.hpp in host/ and device/.
 #include "kernels/exec.hpp"
 
-#include <type_traits>
-
 namespace trivium::kernels {
-
-/// Type in which a kernel gets an element of an array of T.
-template <class T>
-using Loaded = std::conditional_t<std::is_integral_v<T>, T, Acc<T>>;
 
 /// Several results for one element.
 template <class A, int n>

@@ -58,9 +58,8 @@ void each_shard(Comm& comm, TensorShard& own, Visit&& visit)
     constexpr int box_tag = 0, data_tag = 1;
     if (comm.rank() > 0) {
         std::vector<i64> numbers = numbers_of(own.box);
-        const Piece box = piece_of(numbers), data = piece_of(own.data);
-        const auto sent = comm.send(0, box_tag, {box.data, box.bytes});
-        comm.send(0, data_tag, {data.data, data.bytes})->wait();
+        const auto sent = comm.send(0, box_tag, piece_of(numbers));
+        comm.send(0, data_tag, piece_of(own.data))->wait();
         sent->wait();
         return;
     }

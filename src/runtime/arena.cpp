@@ -14,9 +14,6 @@ Bytes available_memory() { return available_host_memory(); }
 
 namespace {
 
-constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
-
 /// The system grants more memory than it has and kills a process that uses it, so refuse in advance.
 void require_memory(Bytes bytes)
 {
@@ -64,12 +61,6 @@ Bytes Arena::high_water() const
     while (end > 0 && data_[end - 1] == std::byte{untouched})
         --end;
     return end;
-}
-
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
-    : in_arena_(arena.at(offset)), bytes_(bytes)
-{
-    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }
 
 bool HostWindow::in_place() { return true; }

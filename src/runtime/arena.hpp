@@ -1,5 +1,6 @@
 #pragma once
 // The arenas: a single allocation per space for all tensors of a run.
+#include "base/check.hpp"
 #include "ir/type.hpp"
 
 #include <cstddef>
@@ -34,6 +35,8 @@ public:
     Bytes high_water() const;
 
 private:
+    static constexpr int untouched = 0xA5; ///< the pattern
+    static constexpr Bytes slack = 4096;   ///< after the arena, so that an overrun shows in high_water()
     std::byte* data_ = nullptr;
     Bytes size_ = 0;
     Bytes mapped_ = 0;
@@ -63,7 +66,10 @@ private:
 class HostWindow {
 public:
     /// \pre the range is within the arena, which outlives the window
-    HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
+    HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena_(arena.at(offset)), bytes_(bytes)
+    {
+        TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
+    }
 
     /// Whether windows are the arena's own bytes. Then any thread may read a window while nothing writes it.
     static bool in_place();

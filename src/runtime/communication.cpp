@@ -54,18 +54,15 @@ bool is_collective(const Op& op) { return info(op).bucket; }
 Message message_of(const Binding& b)
 {
     const Op& op = *b.op;
+    const bool sends = op.kind == OpKind::send;
+    if (!sends && op.kind != OpKind::recv)
+        throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
     const auto number = [](const std::optional<i64>& value) { return static_cast<int>(value.value()); };
-    if (op.kind == OpKind::send)
-        return {true,
-                number(op.attrs.to),
-                number(op.attrs.tag),
-                {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
-    if (op.kind == OpKind::recv)
-        return {false,
-                number(op.attrs.from),
-                number(op.attrs.tag),
-                {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
-    throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
+    const ValueId value = sends ? op.operands[0] : op.results[0];
+    return {sends,
+            number(sends ? op.attrs.to : op.attrs.from),
+            number(op.attrs.tag),
+            {static_cast<std::byte*>(sends ? b.operands[0] : b.results[0]), (*b.graph)[value].type.bytes()}};
 }
 
 } // namespace trivium

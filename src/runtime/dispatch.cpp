@@ -127,18 +127,14 @@ Call bind_typed(const Binding& b)
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), 1, a.dim(0, 2)};
         return call_of(k::select_row<T>, s, a.in<T>(0), a.ids(1), a.out<T>(0));
     }
-    case OpKind::swiglu: {
-        const i64 n = width_of(a, 0);
-        return [rows = a.n(0) / std::max<i64>(n, 1), n, g = rows_of(a.in<T>(0), a.in_row(0), n),
-                u = rows_of(a.in<T>(1), a.in_row(1), n), y = rows_of(a.out<T>(0), a.out_row(0), n)](
-                   const k::Exec& e) { k::swiglu<T>(e, rows, n, g, u, y); };
-    }
+    case OpKind::swiglu:
     case OpKind::swiglu_grad: {
-        const i64 n = width_of(a, 0);
-        return [rows = a.n(0) / std::max<i64>(n, 1), n, dy = rows_of(a.in<T>(0), a.in_row(0), n),
-                g = rows_of(a.in<T>(1), a.in_row(1), n), u = rows_of(a.in<T>(2), a.in_row(2), n),
-                dg = rows_of(a.out<T>(0), a.out_row(0), n), du = rows_of(a.out<T>(1), a.out_row(1), n)](
-                   const k::Exec& e) { k::swiglu_grad<T>(e, rows, n, dy, g, u, dg, du); };
+        const i64 n = width_of(a, 0), rows = a.n(0) / std::max<i64>(n, 1);
+        const auto in = [&](int i) { return rows_of(a.in<T>(i), a.in_row(i), n); };
+        const auto out = [&](int i) { return rows_of(a.out<T>(i), a.out_row(i), n); };
+        return b.op->kind == OpKind::swiglu
+                   ? call_of(k::swiglu<T>, rows, n, in(0), in(1), out(0))
+                   : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1));
     }
     case OpKind::gelu: return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0));
     case OpKind::gelu_grad: return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
@@ -248,12 +244,9 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::pack_columns: return bind_pack(b);
     default: break;
     }
-    if (Call call = bind_optimizer(b))
-        return call;
-    if (Call call = bind_general(b))
-        return call;
-    if (Call call = bind_integers(b))
-        return call;
+    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
+        if (Call call = bind_kind(b))
+            return call;
     const DType type = a.in_type(0).dtype;
     if (type == DType::f64 || type == DType::f32)
         if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))

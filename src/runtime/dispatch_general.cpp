@@ -90,6 +90,16 @@ Call copies(const Args& a, const k::IndexMap& map, double value = 0)
     return call_of(k::index_copy<T>, map, value, a.in<T>(0), a.out<T>(0));
 }
 
+/// Result 0 = operand i, bit for bit.
+template <class T>
+Call bind_copy(const Args& a, int i)
+{
+    return [n = a.n(i), x = a.in<T>(i), y = a.out<T>(0)](const k::Exec& e) {
+        if (x != y)
+            k::copy_rows(e, 1, n, x, n, y, n);
+    };
+}
+
 template <class T>
 Call bind_pointwise(const Args& a)
 {
@@ -110,7 +120,7 @@ Call bind_concatenate(const Args& a)
     const i64 dim = a.list(Attr::dims)[0];
     const auto at = static_cast<std::size_t>(dim);
     const Shape& out = a.out_shape(0);
-    const i64 inner = element_count(Shape(out.begin() + dim + 1, out.end()));
+    const i64 inner = lines_along(out, dim).inner;
     struct Part {
         k::IndexMap map;
         const T* x;
@@ -138,7 +148,7 @@ Call bind_reduce(const Args& a)
     put(s.extents, a.in_shape(0));
     for (const i64 d : a.list(Attr::dims))
         s.reduced[d] = true;
-    return call_of(k::reduce<T, T>, s, combine_of(a), a.in<T>(0), a.out<T>(0));
+    return call_of(k::reduce<T>, s, combine_of(a), a.in<T>(0), a.out<T>(0));
 }
 
 /// The order first, in the scratch; then every operand in this order.
@@ -170,12 +180,11 @@ struct RowCopy {
     /// The rows of a tensor of `shape` of which dimension `dim` is cut at `begin` for `extent`.
     RowCopy(const Shape& shape, std::size_t dim, i64 begin, i64 extent)
     {
-        i64 inner = 1;
-        for (std::size_t d = 0; d < shape.size(); ++d)
-            (d < dim ? rows : inner) *= d == dim ? 1 : shape[d];
-        part = extent * inner;
-        whole = shape[dim] * inner;
-        offset = begin * inner;
+        const k::Lines lines = lines_along(shape, static_cast<i64>(dim));
+        rows = lines.outer;
+        part = extent * lines.inner;
+        whole = lines.n * lines.inner;
+        offset = begin * lines.inner;
     }
 };
 
@@ -220,11 +229,7 @@ Call bind_general_op(const Args& a)
     case OpKind::transpose: return copies<T>(a, k::transpose_map(a.in_shape(0), a.list(Attr::dims)));
     case OpKind::reshape:
     case OpKind::local: // only in a graph that was never partitioned
-    case OpKind::global:
-        return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-            if (x != y)
-                k::copy_rows(e, 1, n, x, n, y, n);
-        };
+    case OpKind::global: return bind_copy<T>(a, 0);
     case OpKind::slice: return bind_slice<T>(a);
     case OpKind::pad: {
         const auto interior = a.list_or(Attr::interior, a.in_shape(0).size(), 0);
@@ -268,12 +273,7 @@ Call bind_integers(const Binding& binding)
     const DType in = a.in_type(0).dtype, out = a.out_type(0).dtype;
     if (in != DType::i32 && out != DType::i32)
         return {};
-    const auto copy = [&](int i) -> Call {
-        return [n = a.n(i), x = a.ids(i), y = a.out<std::int32_t>(0)](const k::Exec& e) {
-            if (x != y)
-                k::copy_rows(e, 1, n, x, n, y, n);
-        };
-    };
+    const auto copy = [&](int i) { return bind_copy<std::int32_t>(a, i); };
     const auto sum = [&](const std::int32_t* z) {
         return call_of(k::binary<std::int32_t>, k::Binary::add, a.n(0), a.ids(0), z, a.out<std::int32_t>(0));
     };

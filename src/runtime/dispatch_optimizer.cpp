@@ -106,24 +106,20 @@ Call bind_matrix_update(const Binding& b)
     const Args a{b};
     switch (b.op->kind) {
     case OpKind::nesterov: {
-        const auto from = [&](auto gradient) -> Call {
-            return [n = a.n(0), mu = *a.attrs().momentum, g = a.in<decltype(gradient)>(1),
-                    factor = a.in<double>(2) + 1, m = a.out<R>(0),
-                    u = a.out<R>(1)](const k::Exec& e) { k::nesterov(e, n, mu, factor, g, m, u); };
+        const auto from = [&](auto gradient) {
+            using G = decltype(gradient);
+            return call_of(k::nesterov<R, G>, a.n(0), *a.attrs().momentum, a.in<double>(2) + 1, a.in<G>(1),
+                           a.out<R>(0), a.out<R>(1));
         };
         return a.in_type(1).dtype == DType::bf16 ? from(bf16{}) : from(R{});
     }
-    case OpKind::unit_norm:
-        return [n = a.n(0), x = a.in<R>(0), squares = a.in<double>(1), y = a.out<R>(0)](const k::Exec& e) {
-            k::unit_norm(e, n, squares, x, y);
-        };
+    case OpKind::unit_norm: return call_of(k::unit_norm<R>, a.n(0), a.in<double>(1), a.in<R>(0), a.out<R>(0));
     case OpKind::weighted_sum:
-        return [n = a.n(0), alpha = *a.attrs().alpha, x = a.in<R>(0), beta = *a.attrs().beta, y = a.in<R>(1),
-                z = a.out<R>(0)](const k::Exec& e) { k::weighted_sum(e, n, alpha, x, beta, y, z); };
+        return call_of(k::weighted_sum<R>, a.n(0), *a.attrs().alpha, a.in<R>(0), *a.attrs().beta, a.in<R>(1),
+                       a.out<R>(0));
     case OpKind::descent:
-        return [n = a.n(0), decay = *a.attrs().weight_decay, scale = *a.attrs().scale, x = a.in<R>(1),
-                hyper = a.in<double>(2),
-                p = a.out<R>(0)](const k::Exec& e) { k::descent(e, n, hyper, decay, scale, x, p); };
+        return call_of(k::descent<R>, a.n(0), a.in<double>(2), *a.attrs().weight_decay, *a.attrs().scale,
+                       a.in<R>(1), a.out<R>(0));
     default: return {};
     }
 }
@@ -167,9 +163,7 @@ Call bind_optimizer(const Binding& b)
     switch (b.op->kind) {
     case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
         const double* totals = a.in<double>(0);
-        return [totals, count = a.n(0) - 2, clip = *a.attrs().clip, y = a.out<double>(0)](const k::Exec& e) {
-            k::global_norm(e, count, totals + 2, totals + 1, clip, y);
-        };
+        return call_of(k::global_norm, a.n(0) - 2, totals + 2, totals + 1, *a.attrs().clip, a.out<double>(0));
     }
     case OpKind::stack: return bind_stack(b);
     case OpKind::nesterov:

@@ -50,8 +50,7 @@ Call bind_pool_grad(const Args& a)
     const k::Combine how = combine_of(a);
     TRV_CHECK(how == k::Combine::max || how == k::Combine::min,
               "the gradient of a sum or product over windows");
-    return call_of(k::pool_extremum_grad<T>, s, how == k::Combine::max ? k::Extremum::max : k::Extremum::min,
-                   a.in<T>(0), a.in<T>(1), a.out<T>(0));
+    return call_of(k::pool_extremum_grad<T>, s, how, a.in<T>(0), a.in<T>(1), a.out<T>(0));
 }
 
 /// Where a rank's parts of the tensor and of the slice lie in the whole ones.
@@ -114,14 +113,11 @@ k::GatherShape gather_shape(const Args& a, const Shape& slices)
     s.index_batch_dims = dim_list(a, Attr::index_batch_dims);
     s.index_map = dim_list(a, Attr::index_map);
     // The slices' extent along each dimension of the operand.
-    const auto lists = [](const k::DimList& dims, std::size_t d) {
-        return std::find(dims.of, dims.of + dims.count, static_cast<int>(d)) != dims.of + dims.count;
-    };
     Shape local(n, 1);
     int next = 0;
-    for (std::size_t d = 0; d < n; ++d)
-        if (!lists(s.collapsed_dims, d) && !lists(s.batch_dims, d))
-            local[d] = slices[static_cast<std::size_t>(s.offset_dims.of[next++])];
+    for (int d = 0; d < s.rank; ++d)
+        if (!s.collapsed_dims.contains(d) && !s.batch_dims.contains(d))
+            local[static_cast<std::size_t>(d)] = slices[static_cast<std::size_t>(s.offset_dims.of[next++])];
     const auto sizes = a.find(Attr::slice_sizes) ? a.list(Attr::slice_sizes) : local;
     put(s.sizes, sizes);
     put(s.slice_extent, local);

@@ -106,9 +106,8 @@ std::vector<std::size_t> find_outstanding(const Graph& graph, const Schedule& sc
     std::vector<std::unique_ptr<Request>> requests;
     for (auto& [queue, m] : by_queue) {
         Comm& comm = grid.along(m.axis);
-        std::byte* data = reinterpret_cast<std::byte*>(m.sends ? &m.early : &m.sent);
-        requests.push_back(m.sends ? comm.send(m.peer, m.tag, {data, sizeof(u64)})
-                                   : comm.receive(m.peer, m.tag, {data, sizeof(u64)}));
+        requests.push_back(m.sends ? comm.send(m.peer, m.tag, as_piece(m.early))
+                                   : comm.receive(m.peer, m.tag, as_piece(m.sent)));
     }
     for (const std::unique_ptr<Request>& request : requests)
         request->wait();

@@ -108,9 +108,14 @@ HostWindow kept_window(const Schedule& schedule, std::string_view name, const Ar
 }
 
 void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
-                int threads, Role role)
+                int threads, std::optional<Role> role)
 {
-    for (const ValueId id : graph.with_role(role)) {
+    if (!role) {
+        for (const Role each : {Role::parameter, Role::state, Role::constant})
+            initialise(graph, schedule, arenas, seed, threads, each);
+        return;
+    }
+    for (const ValueId id : graph.with_role(*role)) {
         const Value& value = graph[id];
         const Buffer& buffer = kept_buffer(schedule, value.name);
         const Box box = box_of(graph, value);
@@ -119,13 +124,6 @@ void initialise(const Graph& graph, const Schedule& schedule, const Arenas& aren
             std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, value.init);
         });
     }
-}
-
-void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
-                int threads)
-{
-    for (const Role role : {Role::parameter, Role::state, Role::constant})
-        initialise(graph, schedule, arenas, seed, threads, role);
 }
 
 } // namespace trivium

@@ -5,14 +5,11 @@
 
 namespace trivium {
 
-/// Fills the parameters, states and constants of the graph according to their Init; random numbers depend on
-/// (seed, name, global index), so they are the same on every grid. \pre the schedule's memory is planned
+/// Fills the parameters, states and constants of the graph, or only the values of `role`, according to their
+/// Init; random numbers depend on (seed, name, global index), so they are the same on every grid. \pre the
+/// schedule's memory is planned
 void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
-                int threads);
-
-/// Fills only the values of that role.
-void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
-                int threads, Role role);
+                int threads, std::optional<Role> role = {});
 
 /// The buffer of the run-lifetime value called `name`. Throws InternalError if there is none.
 const Buffer& kept_buffer(const Schedule& schedule, std::string_view name);

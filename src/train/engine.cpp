@@ -69,10 +69,7 @@ Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const
 void Engine::initialise(std::uint64_t seed, std::optional<Role> role)
 {
     const Program& first = compiled_.programs.front();
-    if (role)
-        trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_, *role);
-    else
-        trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_);
+    trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_, role);
 }
 
 void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,

@@ -63,8 +63,6 @@ bool Product::take(int algorithm) { return algorithm == 0; }
 
 Bytes Product::scratch_bytes() const { return impl_->operands() + impl_->workspace; }
 
-const ProductShape& Product::shape() const { return impl_->shape; }
-
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
                   const EpilogueOperands& operands) const
 {

@@ -33,11 +33,11 @@ struct Input {
     {
         words[slot] = load_words<static_cast<int>(sizeof(Words))>(from + i);
     }
-    KOKKOS_FUNCTION Loaded<T> get(int slot, int j) const
+    KOKKOS_FUNCTION Acc<T> get(int slot, int j) const
     {
-        return static_cast<Loaded<T>>(Pack<T, width>::of(words[slot]).at[j]);
+        return static_cast<Acc<T>>(Pack<T, width>::of(words[slot]).at[j]);
     }
-    KOKKOS_FUNCTION Loaded<T> one(i64 i) const { return static_cast<Loaded<T>>(from[i]); }
+    KOKKOS_FUNCTION Acc<T> one(i64 i) const { return static_cast<Acc<T>>(from[i]); }
 };
 
 /// Packs of each array that a thread loads before it uses the first.

@@ -60,6 +60,16 @@ TRV_HOST_DEVICE inline i64 take_last(i64& index, i64 extent)
 /// a restricted to [low, high].
 TRV_HOST_DEVICE inline i64 clamped(i64 a, i64 low, i64 high) { return a < low ? low : a > high ? high : a; }
 
+/// The strides of a contiguous tensor.
+inline void put_strides(const i64* extents, int rank, i64* strides)
+{
+    i64 stride = 1;
+    for (int d = rank - 1; d >= 0; --d) {
+        strides[d] = stride;
+        stride *= extents[d];
+    }
+}
+
 inline i64 product_of(const i64* extents, int count)
 {
     i64 product = 1;

@@ -181,13 +181,7 @@ void run_plain(const Exec& exec, ConvKind kind, const ConvShape& shape, const vo
 void plain_convolution(const Exec& exec, ConvKind kind, const ConvShape& shape, DType type, const void* first,
                        const void* second, void* result)
 {
-    switch (type) {
-    case DType::f64: return run_plain<double>(exec, kind, shape, first, second, result);
-    case DType::f32: return run_plain<float>(exec, kind, shape, first, second, result);
-    case DType::bf16: return run_plain<bf16>(exec, kind, shape, first, second, result);
-    case DType::i32: return run_plain<std::int32_t>(exec, kind, shape, first, second, result);
-    default: TRV_CHECK(false, "no convolution of ", name_of(type));
-    }
+    with_tensor_type(type, [&](auto t) { run_plain<decltype(t)>(exec, kind, shape, first, second, result); });
 }
 
 TRV_FOR_TENSOR(convolution)

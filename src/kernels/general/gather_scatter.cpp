@@ -39,11 +39,6 @@ struct UpdateDims {
 
 namespace {
 
-bool contains(const DimList& list, int dim)
-{
-    return std::find(list.of, list.of + list.count, dim) != list.of + list.count;
-}
-
 WindowPlan plan_of(const GatherShape& shape, bool clamps)
 {
     WindowPlan plan;
@@ -54,30 +49,25 @@ WindowPlan plan_of(const GatherShape& shape, bool clamps)
     TRV_CHECK(shape.rank <= most_dims && shape.index_rank <= most_dims && plan.rank <= most_dims,
               "gather: operand of ", shape.rank, " dimensions, indices of ", shape.index_rank, ", result of ",
               plan.rank, "; at most ", most_dims);
-    i64 stride = 1, index_stride[most_dims];
-    for (int d = shape.index_rank - 1; d >= 0; --d) {
-        index_stride[d] = stride;
-        stride *= shape.indices[d];
-    }
+    i64 index_stride[most_dims];
+    put_strides(shape.indices, shape.index_rank, index_stride);
     const i64 vector_stride = shape.index_dim < shape.index_rank ? index_stride[shape.index_dim] : 0;
 
-    stride = 1;
-    for (int d = shape.rank - 1; d >= 0; --d) {
+    put_strides(shape.extent, shape.rank, plan.stride);
+    for (int d = 0; d < shape.rank; ++d) {
         plan.extent[d] = shape.extent[d];
-        plan.stride[d] = stride;
-        stride *= shape.extent[d];
         plan.out_dim[d] = -1;
         plan.index_place[d] = -1;
         plan.most[d] = shape.whole[d] - shape.sizes[d];
-        plan.shift[d] = contains(shape.batch_dims, d) ? 0 : shape.slice_begin[d] - shape.begin[d];
+        plan.shift[d] = shape.batch_dims.contains(d) ? 0 : shape.slice_begin[d] - shape.begin[d];
     }
     for (int k = 0; k < shape.index_map.count; ++k)
         plan.index_place[shape.index_map.of[k]] = k * vector_stride;
 
     int index_dim = 0, window_dim = 0; // the next ones
     for (int d = 0; d < plan.rank; ++d) {
-        if (contains(shape.offset_dims, d)) {
-            while (contains(shape.collapsed_dims, window_dim) || contains(shape.batch_dims, window_dim))
+        if (shape.offset_dims.contains(d)) {
+            while (shape.collapsed_dims.contains(window_dim) || shape.batch_dims.contains(window_dim))
                 ++window_dim;
             TRV_CHECK(window_dim < shape.rank, "gather: more offset dimensions than the window has");
             plan.out[d] = shape.slice_extent[window_dim];
@@ -93,11 +83,7 @@ WindowPlan plan_of(const GatherShape& shape, bool clamps)
             ++index_dim;
         }
     }
-    stride = 1;
-    for (int d = plan.rank - 1; d >= 0; --d) {
-        plan.out_stride[d] = stride;
-        stride *= plan.out[d];
-    }
+    put_strides(plan.out, plan.rank, plan.out_stride);
     return plan;
 }
 

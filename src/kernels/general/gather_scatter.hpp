@@ -2,6 +2,7 @@
 // Gather and scatter with the dimension numbers of StableHLO.
 #include "kernels/general/combine.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace trivium::kernels {
@@ -10,6 +11,8 @@ namespace trivium::kernels {
 struct DimList {
     int count = 0;
     int of[16] = {};
+
+    bool contains(int dim) const { return std::find(of, of + count, dim) != of + count; }
 };
 
 /// The operand (for scatter also the result) has `rank` dimensions, the indices `index_rank`. The result of a

@@ -16,14 +16,7 @@ struct WindowDims {
 struct PoolStrides {
     i64 of[most_dims] = {};
 
-    PoolStrides(const i64* extents, int rank)
-    {
-        i64 stride = 1;
-        for (int d = rank - 1; d >= 0; --d) {
-            of[d] = stride;
-            stride *= extents[d];
-        }
-    }
+    PoolStrides(const i64* extents, int rank) { put_strides(extents, rank, of); }
 };
 
 namespace {
@@ -174,11 +167,11 @@ void pool(const Exec& exec, const PoolShape& shape, Combine how, const T* x, T* 
 }
 
 template <class T>
-void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Extremum extremum, const T* dy,
-                        const T* x, T* dx)
+void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Combine how, const T* dy, const T* x,
+                        T* dx)
 {
     TRV_CHECK(shape.windows.rank <= most_dims, "pool: ", shape.windows.rank, " dimensions");
-    if (extremum == Extremum::max)
+    if (how == Combine::max)
         extremum_grad<true>(exec, shape, dy, x, dx);
     else
         extremum_grad<false>(exec, shape, dy, x, dx);

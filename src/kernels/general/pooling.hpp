@@ -26,12 +26,10 @@ struct PoolGradShape {
     i64 dx_begin[16] = {}, dx_extent[16] = {};
 };
 
-enum class Extremum { max, min };
-
 /// dx[i] = sum of dy[o] over the windows o of dy whose first maximum (or minimum), in row-major order, is at
 /// i: the gradient of pool with max or min. The first NaN counts as the maximum and as the minimum.
 template <class T>
-void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Extremum extremum, const T* dy,
-                        const T* x, T* dx);
+void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Combine how, const T* dy, const T* x,
+                        T* dx);
 
 } // namespace trivium::kernels

@@ -62,8 +62,8 @@ ReduceGroups groups_of(const ReduceShape& shape)
 }
 
 /// The combinations of `width` <= W neighbouring columns: parts of up to 64 elements each, then of those.
-template <int W, class T, class To, class Join>
-TRV_HOST_DEVICE void combine_columns(const ReduceExtents& over, int width, Join join, const T* x, To* y)
+template <int W, class T, class Join>
+TRV_HOST_DEVICE void combine_columns(const ReduceExtents& over, int width, Join join, const T* x, T* y)
 {
     using A = Acc<T>;
     constexpr i64 depth = 64;
@@ -94,12 +94,12 @@ TRV_HOST_DEVICE void combine_columns(const ReduceExtents& over, int width, Join 
         }
     }
     for (int j = 0; j < width; ++j)
-        y[j] = static_cast<To>(all[j]);
+        y[j] = static_cast<T>(all[j]);
 }
 
 /// The reduced dimension that is contiguous is long: a row for each result.
-template <class T, class To, class Join>
-void reduce_runs(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, To* y)
+template <class T, class Join>
+void reduce_runs(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, T* y)
 {
     using A = Acc<T>;
     const ReduceExtents kept = groups.kept, over = groups.reduced;
@@ -114,13 +114,13 @@ void reduce_runs(const Exec& exec, const ReduceGroups& groups, i64 results, Join
                 all = join(all, row.fold(
                                     run, none, [=](i64 i) { return static_cast<A>(in[i]); }, join));
             }
-            row.single([=] { y[r] = static_cast<To>(all); });
+            row.single([=] { y[r] = static_cast<T>(all); });
         });
 }
 
 /// A loop for each result, or for W neighbouring ones.
-template <int W, class T, class To, class Join>
-void reduce_columns(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, To* y)
+template <int W, class T, class Join>
+void reduce_columns(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, T* y)
 {
     const ReduceExtents kept = groups.kept, over = groups.reduced;
     const i64 columns = W == 1 ? 1 : kept.extent[kept.count - 1], tiles = ceil_div(columns, W);
@@ -135,8 +135,8 @@ void reduce_columns(const Exec& exec, const ReduceGroups& groups, i64 results, J
 
 } // namespace
 
-template <class T, class To>
-void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x, To* y)
+template <class T>
+void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x, T* y)
 {
     TRV_CHECK(how != Combine::set, "reduce: `set` is only for scatter");
     const ReduceGroups groups = groups_of(shape);
@@ -154,10 +154,6 @@ void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x,
     });
 }
 
-TRV_KERNEL(reduce<double, double>)
-TRV_KERNEL(reduce<float, float>)
-TRV_KERNEL(reduce<bf16, bf16>)
-TRV_KERNEL(reduce<std::int32_t, std::int32_t>)
-TRV_KERNEL(reduce<bf16, float>)
+TRV_FOR_TENSOR(reduce)
 
 } // namespace trivium::kernels

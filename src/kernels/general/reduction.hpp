@@ -13,8 +13,8 @@ struct ReduceShape {
 
 /// y = the combination (any but `set`) of x over the reduced dimensions, computed in Acc<T> in an order that
 /// depends only on the shape. If a reduced extent is 0, y is the identity of `how` (0, -inf, inf, 1; INT_MIN
-/// and INT_MAX for int32). max and min of NaN are NaN. To is T or Acc<T>.
-template <class T, class To>
-void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x, To* y);
+/// and INT_MAX for int32). max and min of NaN are NaN.
+template <class T>
+void reduce(const Exec& exec, const ReduceShape& shape, Combine how, const T* x, T* y);
 
 } // namespace trivium::kernels

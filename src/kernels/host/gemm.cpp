@@ -62,7 +62,7 @@ ProductShape folded(ProductShape shape)
 } // namespace
 
 struct Product::Impl {
-    ProductShape asked, shape;
+    ProductShape shape;
     int threads = 1;
     bool tiled = false; ///< by tiled_product
     Bytes scratch = 0;
@@ -134,7 +134,6 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
     check_product(shape, threads);
     for (bool fits = false; !fits && threads >= 1; threads /= 2) {
         impl_ = std::make_unique<Impl>();
-        impl_->asked = shape;
         impl_->shape = folded(shape);
         impl_->threads = threads;
         if (impl_->shape.empty() || impl_->shape.k == 0)
@@ -158,8 +157,6 @@ Product::~Product() = default;
 bool Product::take(int algorithm) { return algorithm == 0; }
 
 Bytes Product::scratch_bytes() const { return impl_->scratch; }
-
-const ProductShape& Product::shape() const { return impl_->asked; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
                   const EpilogueOperands& operands) const

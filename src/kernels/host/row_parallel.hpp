@@ -40,7 +40,7 @@ public:
             f(i);
     }
 
-    /// to[i] = f(in[i]...) for i in [0, n); f takes Loaded<In>... and returns a number, or Values if `to` is
+    /// to[i] = f(in[i]...) for i in [0, n); f takes Acc<In>... and returns a number, or Values if `to` is
     /// Targets. Each target may be one of the inputs.
     template <class F, class To, class... In>
     void map(i64 n, F f, To to, const In*... in) const
@@ -91,9 +91,8 @@ public:
     template <class A, class F, class First, class... In>
     A sum(i64 n, F f, const First* first, const In*... in) const
     {
-        return sum<A>(n, [=](i64 i) {
-            return f(static_cast<Loaded<First>>(first[i]), static_cast<Loaded<In>>(in[i])...);
-        });
+        return sum<A>(
+            n, [=](i64 i) { return f(static_cast<Acc<First>>(first[i]), static_cast<Acc<In>>(in[i])...); });
     }
 
     /// Sum of a few f(i), sequentially.
@@ -160,7 +159,7 @@ private:
     {
         TRV_INDEPENDENT
         for (i64 i = 0; i < n; ++i) {
-            const auto values = f(static_cast<Loaded<In>>(in[i])...);
+            const auto values = f(static_cast<Acc<In>>(in[i])...);
             for (int k = 0; k < outputs; ++k)
                 to.of[k][i] = static_cast<T>(value_of(values, k));
         }
@@ -273,7 +272,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64
             std::fill_n(part, width, A(0));
             for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
                 for (i64 c = 0; c < n; ++c)
-                    part[c] += f(r, static_cast<Loaded<In>>(in[r * apart + c0 + c])...);
+                    part[c] += f(r, static_cast<Acc<In>>(in[r * apart + c0 + c])...);
             for (i64 c = 0; c < n; ++c)
                 total[c] += part[c];
         }

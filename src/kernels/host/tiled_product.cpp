@@ -182,31 +182,24 @@ void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In
 
 Bytes tiled_product_scratch(const ProductShape& shape, int threads)
 {
-    const auto of = [&](auto in) {
+    return with_type(shape.in, [&](auto in) {
         using In = decltype(in);
         return task_workers(threads, tiles_of<In>(shape)) * worker_bytes<In>;
-    };
-    return shape.in == DType::f64 ? of(double{}) : shape.in == DType::f32 ? of(float{}) : of(bf16{});
+    });
 }
 
 void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
                    bool overwrite, Scratch scratch)
 {
     TRV_EXPECT(scratch.size >= tiled_product_scratch(shape, exec.threads), scratch.size, " B of scratch");
-    const auto as = [&](auto in, auto out) {
+    with_type(shape.in, [&](auto in) {
         using In = decltype(in);
-        using Out = decltype(out);
-        multiply(exec, shape, static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c),
-                 overwrite, scratch);
-    };
-    if (shape.in == DType::f64)
-        as(double{}, double{});
-    else if (shape.in == DType::f32)
-        as(float{}, float{});
-    else if (shape.out == DType::f32)
-        as(bf16{}, float{});
-    else
-        as(bf16{}, bf16{});
+        const auto into = [&](auto* to) {
+            multiply(exec, shape, static_cast<const In*>(a), static_cast<const In*>(b), to, overwrite,
+                     scratch);
+        };
+        shape.out == shape.in ? into(static_cast<In*>(c)) : into(static_cast<Acc<In>*>(c));
+    });
 }
 
 } // namespace trivium::kernels

@@ -11,13 +11,6 @@
 
 namespace trivium {
 
-namespace {
-
-constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
-
-} // namespace
-
 Bytes available_memory() { return kernels::memory_state().free; }
 
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
@@ -60,12 +53,6 @@ Bytes Arena::high_water() const
                 return end;
     }
     return 0;
-}
-
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
-    : in_arena_(arena.at(offset)), bytes_(bytes)
-{
-    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }
 
 bool HostWindow::in_place() { return false; }

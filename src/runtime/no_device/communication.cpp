@@ -64,8 +64,7 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
     if (info(*b.op).exchanges)
         return std::make_unique<GroupMove<BoxExchange>>(box_exchange(b, comm));
     return std::make_unique<MessageMove>([&comm, m = message_of(b)] {
-        return m.sends ? comm.send(m.peer, m.tag, {m.piece.data, m.piece.bytes})
-                       : comm.receive(m.peer, m.tag, m.piece);
+        return m.sends ? comm.send(m.peer, m.tag, m.piece) : comm.receive(m.peer, m.tag, m.piece);
     });
 }
 

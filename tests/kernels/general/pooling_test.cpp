@@ -133,7 +133,7 @@ TEMPLATE_TEST_CASE("the gradient of a pool with max or min, for boxes", "", TRV_
                 from[d] += shape.x_begin[d];
             x.push_back(whole[at(drawn.in, from)]);
         });
-        for (const Extremum extremum : {Extremum::max, Extremum::min}) {
+        for (const Combine extremum : {Combine::max, Combine::min}) {
             Doubles want(static_cast<std::size_t>(volume(dx_extent)), 0);
             each_index(dy_extent, [&](const Index& local) {
                 Index o = local, best;
@@ -146,7 +146,7 @@ TEMPLATE_TEST_CASE("the gradient of a pool with max or min, for boxes", "", TRV_
                     }
                     const double value = number(whole[at(drawn.in, from)]),
                                  top = number(whole[at(drawn.in, best)]);
-                    if (extremum == Extremum::max ? value > top : value < top)
+                    if (extremum == Combine::max ? value > top : value < top)
                         best = from;
                 });
                 if (best.empty())

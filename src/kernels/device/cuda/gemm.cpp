@@ -335,8 +335,6 @@ bool Product::take(int algorithm) { return impl_->take(algorithm); }
 
 Bytes Product::scratch_bytes() const { return impl_->scratch; }
 
-const ProductShape& Product::shape() const { return impl_->shape; }
-
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
                   const EpilogueOperands& operands) const
 {
