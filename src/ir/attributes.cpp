@@ -173,18 +173,14 @@ private:
     /// Whether it joins axes of the mesh, or parts of them, each once.
     bool joins_axes(std::string_view joint) const
     {
+        bool once = true;
         std::vector<std::string_view> seen;
-        for (;;) {
-            const std::size_t end = joint.find(axis_joint);
-            seen.push_back(joint.substr(0, end));
-            if (!g_.mesh.size_of(seen.back()) ||
-                std::any_of(seen.begin(), seen.end() - 1,
-                            [&](std::string_view other) { return g_.mesh.overlap(other, seen.back()); }))
-                return false;
-            if (end == std::string_view::npos)
-                return true;
-            joint.remove_prefix(end + 1);
-        }
+        each_name(joint, [&](std::string_view name) {
+            const auto overlaps = [&](std::string_view other) { return g_.mesh.overlap(other, name); };
+            once = once && g_.mesh.size_of(name) && std::ranges::none_of(seen, overlaps);
+            seen.push_back(name);
+        });
+        return once;
     }
 
     void check_axis() const

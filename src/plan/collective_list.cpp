@@ -12,17 +12,6 @@ namespace trivium {
 
 namespace {
 
-std::vector<std::string> names_of(const std::string& joint)
-{
-    std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= joint.size();) {
-        const std::size_t end = std::min(joint.find(axis_joint, begin), joint.size());
-        names.push_back(joint.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return names;
-}
-
 /// The first op that reads v, or what other moves make of it; null: none.
 const Op* final_reader(const Graph& local, ValueId v, const std::vector<const Op*>& reader)
 {
@@ -91,7 +80,8 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         if (!more || dim != last_dim || kind != "all_gather")
             begin = entry.axes.size();
         last_dim = dim;
-        const std::vector<std::string> axes = names_of(*op.attrs.axis);
+        std::vector<std::string> axes;
+        each_name(*op.attrs.axis, [&](std::string_view name) { axes.emplace_back(name); });
         entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
         entry.bytes += info(op).exchanges
                            ? static_cast<Bytes>(std::ceil(mean_box_exchange_sent(exchange_of(local, op))))
