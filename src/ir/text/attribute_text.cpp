@@ -150,12 +150,6 @@ std::string print_real(double value)
 
 namespace {
 
-const ListName& name_of(Attr attr)
-{
-    return *std::find_if(std::begin(list_names), std::end(list_names),
-                         [&](const ListName& list) { return list.attr == attr; });
-}
-
 /// One integer may stand without quotes.
 std::vector<i64> list_of(const AttrText& field, bool single)
 {
@@ -193,7 +187,7 @@ std::string to_text(const Attributes& attributes)
         }
     });
     for (const NumberLists::Entry& list : attributes.lists.entries()) {
-        const ListName& name = name_of(list.attr);
+        const ListName& name = list_name(list.attr);
         append(name.single ? print_field(name.name, list.numbers.at(0))
                            : print_field(name.name, list.numbers));
     }
