@@ -32,16 +32,7 @@ ValueId Builder::value(const std::string& name, TensorType type, Role role, Init
     v.type = std::move(type);
     v.role = role;
     v.init = std::move(init);
-    switch (role) {
-    case Role::parameter:
-    case Role::state:
-    case Role::constant:
-    case Role::kept: v.lifetime = Lifetime::run; break;
-    case Role::carry:
-    case Role::hyper: v.lifetime = Lifetime::step; break;
-    case Role::input:
-    case Role::computed: v.lifetime = Lifetime::microbatch; break;
-    }
+    v.lifetime = lifetime_of(role);
     graph_.values.push_back(std::move(v));
     return ValueId(graph_.values.size() - 1);
 }

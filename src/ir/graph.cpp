@@ -26,6 +26,13 @@ std::string_view name_of(Phase phase)
     return names[static_cast<int>(phase)];
 }
 
+Lifetime lifetime_of(Role role)
+{
+    if (role == Role::input || role == Role::computed)
+        return Lifetime::microbatch;
+    return role == Role::carry || role == Role::hyper ? Lifetime::step : Lifetime::run;
+}
+
 int stage_of(const Graph& graph, const Op& op)
 {
     return graph.stage_of_block.empty() ? 0 : graph.stage_of_block[static_cast<std::size_t>(op.block)];

@@ -42,6 +42,8 @@ enum class Role {
 std::string_view name_of(Region region);
 std::string_view name_of(Role role);
 std::string_view name_of(Phase phase);
+/// How long a value of this role is kept; of a computed one, in a microbatch.
+Lifetime lifetime_of(Role role);
 
 /// What an op computes; the op table (op_table.hpp) has one row per kind.
 enum class OpKind : std::uint8_t {
