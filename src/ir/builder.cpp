@@ -251,9 +251,12 @@ ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
     return collective(OpKind::all_reduce, x, no_dim, 0, {.axis = axis, .combine = combine}, ".reduced");
 }
 
-ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                          const std::vector<Box>& needed, const Shape& shape, const char* suffix)
+ValueId Builder::exchange(Exchange kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                          const std::vector<Box>& needed, const Shape& shape)
 {
+    static constexpr std::pair<OpKind, const char*> kinds[] = {
+        {OpKind::all_to_all, ".exchanged"}, {OpKind::permute, ".permuted"}, {OpKind::halo, ".halo"}};
+    const auto& [op_kind, suffix] = kinds[static_cast<int>(kind)];
     const auto numbers = [](const std::vector<Box>& boxes) {
         std::vector<i64> list;
         for (const Box& box : boxes) {
@@ -263,28 +266,10 @@ ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const
         return list;
     };
     return op1(
-        kind, {x},
+        op_kind, {x},
         {.axis = axis,
          .lists = {{Attr::shape, shape}, {Attr::owned, numbers(owned)}, {Attr::needed, numbers(needed)}}},
         graph_[x].name + suffix);
-}
-
-ValueId Builder::all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                            const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::all_to_all, x, axis, owned, needed, shape, ".exchanged");
-}
-
-ValueId Builder::permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                         const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::permute, x, axis, owned, needed, shape, ".permuted");
-}
-
-ValueId Builder::halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                      const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::halo, x, axis, owned, needed, shape, ".halo");
 }
 
 ValueId Builder::part_at(ValueId x, const Box& part)

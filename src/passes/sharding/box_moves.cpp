@@ -60,9 +60,8 @@ ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimA
         have.push_back(owned(mesh.coordinates(member)));
         need.push_back(needed(mesh.coordinates(member)));
     }
-    const Shape shape = needed(at).shape;
-    return same_boxes(have, need) ? builder.permute(x, joint, have, need, shape)
-                                  : builder.halo(x, joint, have, need, shape);
+    const auto kind = same_boxes(have, need) ? Builder::Exchange::permute : Builder::Exchange::halo;
+    return builder.exchange(kind, x, joint, have, need, needed(at).shape);
 }
 
 } // namespace trivium

@@ -335,8 +335,9 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const 
                 owned.push_back(box_of_axes(whole.shape, before, mesh, mesh.coordinates(member)));
                 needed.push_back(box_of_axes(whole.shape, now.axes, mesh, mesh.coordinates(member)));
             }
-            x = move.kind == MoveKind::permute ? b.permute(x, move.axis, owned, needed, type.shape)
-                                               : b.all_to_all(x, move.axis, owned, needed, type.shape);
+            const bool permutes = move.kind == MoveKind::permute;
+            x = b.exchange(permutes ? Builder::Exchange::permute : Builder::Exchange::all_to_all, x,
+                           move.axis, owned, needed, type.shape);
             break;
         }
         }
