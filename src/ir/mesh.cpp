@@ -215,14 +215,8 @@ void check_mesh(const Mesh& mesh, const std::string& place)
 
 std::string_view name_of(Combine combine)
 {
-    switch (combine) {
-    case Combine::sum: return "sum";
-    case Combine::lse: return "lse";
-    case Combine::max: return "max";
-    case Combine::min: return "min";
-    case Combine::product: break;
-    }
-    return "product";
+    static constexpr std::string_view names[] = {"sum", "lse", "max", "min", "product"};
+    return names[static_cast<int>(combine)];
 }
 
 std::optional<Combine> combine_named(std::string_view name)
