@@ -85,25 +85,21 @@ private:
     void check_names() const
     {
         const OpInfo& row = info(op_);
-        for (const ListName& list : list_names) {
-            const bool given = a_.lists.find(list.attr) != nullptr;
-            if (given && !row.needs.has(list.attr) && !row.may_have.has(list.attr))
-                refuse_name(list.name);
+        const auto check = [&](Attr attr, const char* name, bool given) {
+            if (given && !row.needs.has(attr) && !row.may_have.has(attr))
+                refuse_name(name);
             if (given)
-                check_part(list.attr, list.name);
-            if (!given && row.needs.has(list.attr))
-                refuse_lack(list.name);
-        }
+                check_part(attr, name);
+            if (!given && row.needs.has(attr))
+                refuse_lack(name);
+        };
+        for (const ListName& list : list_names)
+            check(list.attr, list.name, a_.lists.find(list.attr) != nullptr);
         each_attribute([&](Attr attr, const char* name, auto member) {
             using Member = std::decay_t<decltype(a_.*member)>;
             if constexpr (!std::is_same_v<Member, FactorSizes>) {
                 const Member& value = a_.*member;
-                if (value && !row.needs.has(attr) && !row.may_have.has(attr))
-                    refuse_name(name);
-                if (value)
-                    check_part(attr, name);
-                if (!value && row.needs.has(attr))
-                    refuse_lack(name);
+                check(attr, name, value.has_value());
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
                     if (value && !std::isfinite(*value))
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
@@ -226,10 +222,8 @@ private:
             fits = numbers[i] >= 0 && numbers[i] < limits[i];
         if (fits)
             return;
-        std::string text;
-        for (const i64 number : numbers)
-            text += str(text.empty() ? "" : " ", number);
-        fail(name, text, str(counted(limits.size(), "integer"), ", one per operand, each within its tensor"),
+        fail(name, print_numbers(numbers),
+             str(counted(limits.size(), "integer"), ", one per operand, each within its tensor"),
              "write, for example, \"0 1 0\"");
     }
 

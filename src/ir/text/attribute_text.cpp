@@ -26,13 +26,7 @@ std::string print(const Fp8Formats& value)
 {
     return str(formats[static_cast<int>(value[0])], " ", formats[static_cast<int>(value[1])]);
 }
-std::string print(const std::vector<i64>& value)
-{
-    std::string text;
-    for (const i64 number : value)
-        text += (text.empty() ? "" : " ") + std::to_string(number);
-    return text;
-}
+std::string print(const std::vector<i64>& value) { return print_numbers(value); }
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T>;
@@ -146,6 +140,14 @@ std::string print_real(double value)
     const auto end = std::to_chars(text, text + sizeof text, value).ptr;
     std::string out(text, end);
     return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
+}
+
+std::string print_numbers(const std::vector<i64>& numbers)
+{
+    std::string text;
+    for (const i64 number : numbers)
+        text += (text.empty() ? "" : " ") + std::to_string(number);
+    return text;
 }
 
 namespace {
