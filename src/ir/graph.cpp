@@ -70,9 +70,13 @@ Box box_of(const Graph& graph, const Value& v)
 
 namespace {
 
-/// Puts the ops into this order: of each, its old index.
-void reorder(Graph& graph, const std::vector<std::size_t>& order)
+/// Sorts the ops by a key of their indices.
+template <class Key>
+void sort_ops(Graph& graph, const Key& key)
 {
+    std::vector<std::size_t> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, key);
     std::vector<Op> ops;
     ops.reserve(order.size());
     for (const std::size_t from : order) {
@@ -87,23 +91,15 @@ void reorder(Graph& graph, const std::vector<std::size_t>& order)
 
 void sort_regions(Graph& graph)
 {
-    std::vector<std::size_t> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(
-        order, [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
-    reorder(graph, order);
+    sort_ops(graph, [&](std::size_t i) { return graph.ops[i].region; });
 }
 
 void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>& before)
 {
     TRV_CHECK(first + before.size() == graph.ops.size(), "a place for each moved op");
-    std::vector<std::size_t> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto place = [&](std::size_t i) { // moved ops first among those of one place
+    sort_ops(graph, [&](std::size_t i) { // moved ops first among those of one place
         return i < first ? std::pair(i, 1) : std::pair(before[i - first], 0);
-    };
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
-    reorder(graph, order);
+    });
 }
 
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values)
