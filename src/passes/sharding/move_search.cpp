@@ -108,16 +108,13 @@ private:
     {
         i64 count = 1;
         for (const PartList& dim : state.dims)
-            for (const PartId part : dim)
-                count *= parts_[part].size;
+            count *= parts_.ranks_along(dim);
         return count;
     }
 
     bool fits(const PartList& dim, std::size_t d) const
     {
-        i64 count = 1;
-        for (const PartId part : dim)
-            count *= parts_[part].size;
+        const i64 count = parts_.ranks_along(dim);
         // Parts of axes nest only in dimensions that divide evenly.
         return divides_ ? whole_[d] % count == 0 : count <= whole_[d];
     }
@@ -320,9 +317,8 @@ private:
         const i64 now = shards(state), end = shards(last_);
         Cost least;
         if (!state.partial.empty()) {
-            double summands = 1, local = all / static_cast<double>(now);
-            for (const PartId part : state.partial)
-                summands *= static_cast<double>(parts_[part].size);
+            const auto summands = static_cast<double>(parts_.ranks_along(state.partial));
+            double local = all / static_cast<double>(now);
             for (const PartList& dim : last_.dims)
                 for (const PartId part : dim)
                     local /= state.uses(part) ? 1.0 : static_cast<double>(parts_[part].size);

@@ -232,12 +232,7 @@ void OpSharding::order(Assignment& assignment) const
 /// Every rank has a part of each factor, and of each dimension one range.
 bool OpSharding::possible(const Assignment& assignment) const
 {
-    const auto count = [&](int f) {
-        i64 parts = 1;
-        for (const PartId part : assignment[static_cast<std::size_t>(f)])
-            parts *= parts_[part].size;
-        return parts;
-    };
+    const auto count = [&](int f) { return parts_.ranks_along(assignment[static_cast<std::size_t>(f)]); };
     for (std::size_t f = 0; f < assignment.size(); ++f)
         if (count(static_cast<int>(f)) > rule_.factors[f].size)
             return false;

@@ -38,8 +38,7 @@ double Pricing::work(const Op& op, const OpSharding& sharding, const Assignment&
         for (const ValueId v : values)
             touched += static_cast<double>(g_[v].type.bytes());
     for (const PartList& axes : assignment)
-        for (const PartId part : axes)
-            parts *= static_cast<double>(parts_[part].size);
+        parts *= static_cast<double>(parts_.ranks_along(axes));
     const double flops = info(op).flops ? info(op).flops(op, sharding.rule()) : 0;
     const DType type = op.operands.empty() ? DType::f32 : g_[op.operands[0]].type.dtype;
     return (touching * touched + work_.flop(type) * flops) / parts;
