@@ -1,6 +1,7 @@
 #include "ir/factors.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/limits.hpp"
 
 #include <algorithm>
@@ -104,8 +105,7 @@ std::string print_tensors(const std::vector<Rule::Tensor>& tensors)
     std::string text;
     for (const Rule::Tensor& tensor : tensors) {
         text += text.empty() ? "" : ", ";
-        for (std::size_t d = 0; d < tensor.dims.size(); ++d)
-            text += (d ? " " : "") + tensor.dims[d];
+        text += joined_words(tensor.dims, " ");
         text += tensor.dims.empty() ? "." : "";
         if (tensor.combine != Combine::sum)
             text += str(":", name_of(tensor.combine));

@@ -174,15 +174,11 @@ UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name)
                 str("write ", axis,
                     ":(M)S for the part of S ranks below a major part of M, where M times S divides ", size)};
     }
-    std::vector<std::string> names;
-    std::string list;
-    for (const MeshAxis& known : mesh.axes) {
-        names.push_back(known.name);
-        list += (list.empty() ? "" : ", ") + known.name;
-    }
+    const std::vector<std::string> names = axes_of_group(mesh, world_axis);
     return {str("'", name, "', which is not an axis of the mesh"),
-            names.empty() ? str("add a line `mesh ", axis, "=2`, with the number of ranks")
-                          : did_you_mean(name, names, "name an axis of the line `mesh`: " + list)};
+            names.empty()
+                ? str("add a line `mesh ", axis, "=2`, with the number of ranks")
+                : did_you_mean(name, names, "name an axis of the line `mesh`: " + joined_words(names, ", "))};
 }
 
 void check_mesh(const Mesh& mesh, const std::string& place)

@@ -1,6 +1,7 @@
 #include "passes/sharding/propagate.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/ops/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/factor_shardings.hpp"
@@ -142,10 +143,7 @@ private:
                 std::equal(given.begin(), given.end(), made[d].axes.begin()) &&
                 (dim.open || made[d].axes.size() == given.size()))
                 continue;
-            const std::vector<std::string> names = parts_.names_of(made[d].axes);
-            std::string list;
-            for (const std::string& name : names)
-                list += (list.empty() ? "" : "+") + name;
+            const std::string list = joined_words(parts_.names_of(made[d].axes), "+");
             refuse(str("dimension ", d, " of the buffer of %", buffer, " is sharded over ",
                        list.empty() ? "nothing" : list));
         }
