@@ -68,6 +68,19 @@ Box box_of(const Graph& graph, const Value& v)
                             : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
 }
 
+std::vector<int> uses_of(const Graph& graph)
+{
+    std::vector<int> uses(graph.values.size(), 0);
+    for (const Op& op : graph.ops)
+        for (const ValueId v : op.operands)
+            ++uses[v.index()];
+    for (const ValueId v : graph.outputs)
+        ++uses[v.index()];
+    for (const Carry& carry : graph.carries)
+        ++uses[carry.out.index()];
+    return uses;
+}
+
 namespace {
 
 /// Sorts the ops by a key of their indices.

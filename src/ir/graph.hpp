@@ -134,6 +134,8 @@ int stage_of(const Graph& graph, const Op& op);
 Box box_of(const Graph& graph, const Value& value);
 /// The shape of the tensor over all ranks of which `value` holds a box.
 const Shape& whole_shape(const Value& value);
+/// By value: how many operands, outputs and next contents of carries it is.
+std::vector<int> uses_of(const Graph& graph);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
 /// Moves the ops from `first` on: op `first + i` goes before op `before[i]`, which is earlier than `first`.
