@@ -16,6 +16,9 @@ namespace trivium {
 namespace {
 
 static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 64, "AttrSet has 64 bits");
+static_assert(std::ranges::all_of(
+                  list_names, [](Attr attr) { return list_name(attr).attr == attr; }, &ListName::attr),
+              "list_names has another order than Attr");
 
 /// Those that the row requires or allows.
 std::vector<std::string> attribute_names(const OpInfo& row)
