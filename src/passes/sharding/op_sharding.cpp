@@ -259,8 +259,6 @@ bool OpSharding::possible(const Assignment& assignment) const
 
 PartList OpSharding::parts_for(int dim, const Assignment& assignment) const
 {
-    if (!rule_[dim].composed())
-        return assignment[static_cast<std::size_t>(dim)];
     PartList list;
     for (const int f : rule_.parts_of(dim))
         list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
@@ -272,7 +270,10 @@ DimAxes OpSharding::axes_for(const FactorList& dims, const Assignment& assignmen
 {
     DimAxes axes;
     for (const int dim : dims)
-        axes.push_back(parts_.names_of(parts_for(dim, assignment)));
+        if (rule_[dim].composed())
+            axes.push_back(parts_.names_of(parts_for(dim, assignment)));
+        else // the usual case: without a copy
+            axes.push_back(parts_.names_of(assignment[static_cast<std::size_t>(dim)]));
     return axes;
 }
 
