@@ -57,6 +57,14 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
     return near.empty() ? otherwise : "did you mean '" + near + "'?";
 }
 
+std::string joined_words(const std::vector<std::string>& words, std::string_view separator)
+{
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i)
+        text.append(i ? separator : "").append(words[i]);
+    return text;
+}
+
 std::vector<int> numbers_of(const std::vector<std::string>& words)
 {
     std::map<std::string, int> seen;

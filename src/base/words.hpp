@@ -1,5 +1,5 @@
 #pragma once
-// Suggestions for names that a user misspelt.
+// Lists of words, and suggestions for names that a user misspelt.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +12,9 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
 /// A remedy: "did you mean 'x'?", or `otherwise` if no known word is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          const std::string& otherwise);
+
+/// The words with `separator` between them: "data+tensor".
+std::string joined_words(const std::vector<std::string>& words, std::string_view separator);
 
 /// Numbers words in order of appearance: the same word, the same number.
 std::vector<int> numbers_of(const std::vector<std::string>& words);

@@ -16,6 +16,9 @@ namespace trivium {
 namespace {
 
 static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 64, "AttrSet has 64 bits");
+static_assert(std::ranges::all_of(
+                  list_names, [](Attr attr) { return list_name(attr).attr == attr; }, &ListName::attr),
+              "list_names has another order than Attr");
 
 /// Those that the row requires or allows.
 std::vector<std::string> attribute_names(const OpInfo& row)
@@ -85,25 +88,21 @@ private:
     void check_names() const
     {
         const OpInfo& row = info(op_);
-        for (const ListName& list : list_names) {
-            const bool given = a_.lists.find(list.attr) != nullptr;
-            if (given && !row.needs.has(list.attr) && !row.may_have.has(list.attr))
-                refuse_name(list.name);
+        const auto check = [&](Attr attr, const char* name, bool given) {
+            if (given && !row.needs.has(attr) && !row.may_have.has(attr))
+                refuse_name(name);
             if (given)
-                check_part(list.attr, list.name);
-            if (!given && row.needs.has(list.attr))
-                refuse_lack(list.name);
-        }
+                check_part(attr, name);
+            if (!given && row.needs.has(attr))
+                refuse_lack(name);
+        };
+        for (const ListName& list : list_names)
+            check(list.attr, list.name, a_.lists.find(list.attr) != nullptr);
         each_attribute([&](Attr attr, const char* name, auto member) {
             using Member = std::decay_t<decltype(a_.*member)>;
             if constexpr (!std::is_same_v<Member, FactorSizes>) {
                 const Member& value = a_.*member;
-                if (value && !row.needs.has(attr) && !row.may_have.has(attr))
-                    refuse_name(name);
-                if (value)
-                    check_part(attr, name);
-                if (!value && row.needs.has(attr))
-                    refuse_lack(name);
+                check(attr, name, value.has_value());
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
                     if (value && !std::isfinite(*value))
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
@@ -173,18 +172,14 @@ private:
     /// Whether it joins axes of the mesh, or parts of them, each once.
     bool joins_axes(std::string_view joint) const
     {
+        bool once = true;
         std::vector<std::string_view> seen;
-        for (;;) {
-            const std::size_t end = joint.find(axis_joint);
-            seen.push_back(joint.substr(0, end));
-            if (!g_.mesh.size_of(seen.back()) ||
-                std::any_of(seen.begin(), seen.end() - 1,
-                            [&](std::string_view other) { return g_.mesh.overlap(other, seen.back()); }))
-                return false;
-            if (end == std::string_view::npos)
-                return true;
-            joint.remove_prefix(end + 1);
-        }
+        each_name(joint, [&](std::string_view name) {
+            const auto overlaps = [&](std::string_view other) { return g_.mesh.overlap(other, name); };
+            once = once && g_.mesh.size_of(name) && std::ranges::none_of(seen, overlaps);
+            seen.push_back(name);
+        });
+        return once;
     }
 
     void check_axis() const
@@ -230,10 +225,8 @@ private:
             fits = numbers[i] >= 0 && numbers[i] < limits[i];
         if (fits)
             return;
-        std::string text;
-        for (const i64 number : numbers)
-            text += str(text.empty() ? "" : " ", number);
-        fail(name, text, str(counted(limits.size(), "integer"), ", one per operand, each within its tensor"),
+        fail(name, print_numbers(numbers),
+             str(counted(limits.size(), "integer"), ", one per operand, each within its tensor"),
              "write, for example, \"0 1 0\"");
     }
 

@@ -77,7 +77,7 @@ enum class Attr : std::uint8_t {
     needed
 };
 
-/// A list attribute's name in text. With `single`, it is one integer.
+/// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
 struct ListName {
     Attr attr;
     const char* name;
@@ -112,6 +112,11 @@ inline constexpr ListName list_names[] = {
     {Attr::owned, "owned"},
     {Attr::needed, "needed"},
 };
+/// The row of a list attribute.
+constexpr const ListName& list_name(Attr attr)
+{
+    return list_names[static_cast<std::size_t>(attr) - static_cast<std::size_t>(Attr::dims)];
+}
 
 /// The integer lists of an op, in the order of Attr. Most ops have none.
 class NumberLists {

@@ -32,16 +32,7 @@ ValueId Builder::value(const std::string& name, TensorType type, Role role, Init
     v.type = std::move(type);
     v.role = role;
     v.init = std::move(init);
-    switch (role) {
-    case Role::parameter:
-    case Role::state:
-    case Role::constant:
-    case Role::kept: v.lifetime = Lifetime::run; break;
-    case Role::carry:
-    case Role::hyper: v.lifetime = Lifetime::step; break;
-    case Role::input:
-    case Role::computed: v.lifetime = Lifetime::microbatch; break;
-    }
+    v.lifetime = lifetime_of(role);
     graph_.values.push_back(std::move(v));
     return ValueId(graph_.values.size() - 1);
 }
@@ -260,9 +251,12 @@ ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
     return collective(OpKind::all_reduce, x, no_dim, 0, {.axis = axis, .combine = combine}, ".reduced");
 }
 
-ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                          const std::vector<Box>& needed, const Shape& shape, const char* suffix)
+ValueId Builder::exchange(Exchange kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                          const std::vector<Box>& needed, const Shape& shape)
 {
+    static constexpr std::pair<OpKind, const char*> kinds[] = {
+        {OpKind::all_to_all, ".exchanged"}, {OpKind::permute, ".permuted"}, {OpKind::halo, ".halo"}};
+    const auto& [op_kind, suffix] = kinds[static_cast<int>(kind)];
     const auto numbers = [](const std::vector<Box>& boxes) {
         std::vector<i64> list;
         for (const Box& box : boxes) {
@@ -272,28 +266,10 @@ ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const
         return list;
     };
     return op1(
-        kind, {x},
+        op_kind, {x},
         {.axis = axis,
          .lists = {{Attr::shape, shape}, {Attr::owned, numbers(owned)}, {Attr::needed, numbers(needed)}}},
         graph_[x].name + suffix);
-}
-
-ValueId Builder::all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                            const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::all_to_all, x, axis, owned, needed, shape, ".exchanged");
-}
-
-ValueId Builder::permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                         const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::permute, x, axis, owned, needed, shape, ".permuted");
-}
-
-ValueId Builder::halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                      const std::vector<Box>& needed, const Shape& shape)
-{
-    return exchange(OpKind::halo, x, axis, owned, needed, shape, ".halo");
 }
 
 ValueId Builder::part_at(ValueId x, const Box& part)

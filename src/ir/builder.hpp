@@ -95,15 +95,13 @@ public:
     ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent,
                            Combine combine = Combine::sum);
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
-    /// Exchanges of boxes (exchange.hpp) along `axis`: x is the box that this rank owns, the result the box,
-    /// of `shape`, that it needs. The kinds differ in reports only: permute if the needed boxes are the owned
-    /// ones in another order, halo if ranks need elements of neighbours.
-    ValueId all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                       const std::vector<Box>& needed, const Shape& shape);
-    ValueId permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                    const std::vector<Box>& needed, const Shape& shape);
-    ValueId halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                 const std::vector<Box>& needed, const Shape& shape);
+    /// They differ in reports only. permute: the needed boxes are the owned ones in another order. halo:
+    /// ranks need elements of neighbours.
+    enum class Exchange { all_to_all, permute, halo };
+    /// Exchanges boxes (exchange.hpp) along `axis`: x is the box that this rank owns, the result the box, of
+    /// `shape`, that it needs.
+    ValueId exchange(Exchange kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                     const std::vector<Box>& needed, const Shape& shape);
     /// The slice of `x` that the box `part` covers.
     ValueId part_at(ValueId x, const Box& part);
     /// The slice [part.begin, part.begin + part.size) of dimension `dim`.
@@ -119,8 +117,6 @@ public:
 private:
     ValueId collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,
                        const char* suffix);
-    ValueId exchange(OpKind kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
-                     const std::vector<Box>& needed, const Shape& shape, const char* suffix);
     std::string unique(const std::string& hint);
 
     Graph& graph_;

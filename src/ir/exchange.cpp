@@ -38,6 +38,15 @@ std::optional<Box> common_part(const Box& a, const Box& b)
     return both;
 }
 
+i64 elements_lacking(const Box& have, const Box& need)
+{
+    i64 common = 1;
+    for (std::size_t d = 0; d < need.shape.size(); ++d)
+        common *= std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
+                                       std::max(have.offset[d], need.offset[d]));
+    return element_count(need.shape) - common;
+}
+
 bool is_contiguous(const Box& part, const Box& box)
 {
     bool whole = true; // in the dimensions so far, from the last one

@@ -16,6 +16,8 @@ struct BoxExchangeShape {
 
 /// The intersection of two boxes of one tensor; nothing if it is empty.
 std::optional<Box> common_part(const Box& a, const Box& b);
+/// Elements of the box `need` that are not in the box `have` of the same tensor.
+i64 elements_lacking(const Box& have, const Box& need);
 /// Whether the elements of `part` are contiguous in `box`, which is row-major and dense. \pre `part` is in
 /// `box`
 bool is_contiguous(const Box& part, const Box& box);

@@ -1,9 +1,11 @@
 #include "ir/factors.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/limits.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -24,12 +26,9 @@ std::vector<std::string> split(std::string_view text, char separator)
 
 std::vector<std::string> words(std::string_view text)
 {
-    std::vector<std::string> out;
-    std::string word;
+    using Words = std::istream_iterator<std::string>;
     std::istringstream in{std::string(text)};
-    while (in >> word)
-        out.push_back(word);
-    return out;
+    return std::vector<std::string>(Words(in), Words());
 }
 
 [[noreturn]] void fail(const std::string& place, const std::string& problem, std::string_view rule)
@@ -106,8 +105,7 @@ std::string print_tensors(const std::vector<Rule::Tensor>& tensors)
     std::string text;
     for (const Rule::Tensor& tensor : tensors) {
         text += text.empty() ? "" : ", ";
-        for (std::size_t d = 0; d < tensor.dims.size(); ++d)
-            text += (d ? " " : "") + tensor.dims[d];
+        text += joined_words(tensor.dims, " ");
         text += tensor.dims.empty() ? "." : "";
         if (tensor.combine != Combine::sum)
             text += str(":", name_of(tensor.combine));
@@ -381,16 +379,6 @@ FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, 
     Rule::Parts without_last = *of.operator->();
     without_last.operands.pop_back();
     return Matcher(Rule::Form(std::move(without_last)), of, place).match(operands, sizes);
-}
-
-FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,
-                     const std::string& place, bool variadic)
-{
-    std::vector<const Shape*> shapes;
-    for (const Shape& shape : operands)
-        shapes.push_back(&shape);
-    return make_rule(
-        of, shapes, sizes, [&] { return place; }, variadic);
 }
 
 Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)

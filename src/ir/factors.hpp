@@ -150,12 +150,9 @@ struct FactorSize {
 using FactorSizes = std::vector<FactorSize>;
 
 /// `rule` applied to operands of these shapes; `sizes` lists the factors that no operand has. With
-/// `variadic`, the last operand's pattern stands for zero or more operands. Throws UserError at `place` if
-/// the number of operands or of an operand's dimensions does not fit, a factor has two sizes, or a
-/// result-only factor has none.
-FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
-                     const std::string& place, bool variadic = false);
-/// As above, without copies; `place` is called only for an error.
+/// `variadic`, the last operand's pattern stands for zero or more operands. Throws UserError at `place`,
+/// which is called only then, if the number of operands or of an operand's dimensions does not fit, a factor
+/// has two sizes, or a result-only factor has none.
 FactorRule make_rule(const Rule& rule, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
                      const std::function<std::string()>& place, bool variadic = false);
 

@@ -26,6 +26,13 @@ std::string_view name_of(Phase phase)
     return names[static_cast<int>(phase)];
 }
 
+Lifetime lifetime_of(Role role)
+{
+    if (role == Role::input || role == Role::computed)
+        return Lifetime::microbatch;
+    return role == Role::carry || role == Role::hyper ? Lifetime::step : Lifetime::run;
+}
+
 int stage_of(const Graph& graph, const Op& op)
 {
     return graph.stage_of_block.empty() ? 0 : graph.stage_of_block[static_cast<std::size_t>(op.block)];
@@ -61,11 +68,28 @@ Box box_of(const Graph& graph, const Value& v)
                             : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
 }
 
+std::vector<int> uses_of(const Graph& graph)
+{
+    std::vector<int> uses(graph.values.size(), 0);
+    for (const Op& op : graph.ops)
+        for (const ValueId v : op.operands)
+            ++uses[v.index()];
+    for (const ValueId v : graph.outputs)
+        ++uses[v.index()];
+    for (const Carry& carry : graph.carries)
+        ++uses[carry.out.index()];
+    return uses;
+}
+
 namespace {
 
-/// Puts the ops into this order: of each, its old index.
-void reorder(Graph& graph, const std::vector<std::size_t>& order)
+/// Sorts the ops by a key of their indices.
+template <class Key>
+void sort_ops(Graph& graph, const Key& key)
 {
+    std::vector<std::size_t> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, key);
     std::vector<Op> ops;
     ops.reserve(order.size());
     for (const std::size_t from : order) {
@@ -80,23 +104,15 @@ void reorder(Graph& graph, const std::vector<std::size_t>& order)
 
 void sort_regions(Graph& graph)
 {
-    std::vector<std::size_t> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(
-        order, [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
-    reorder(graph, order);
+    sort_ops(graph, [&](std::size_t i) { return graph.ops[i].region; });
 }
 
 void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>& before)
 {
     TRV_CHECK(first + before.size() == graph.ops.size(), "a place for each moved op");
-    std::vector<std::size_t> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto place = [&](std::size_t i) { // moved ops first among those of one place
+    sort_ops(graph, [&](std::size_t i) { // moved ops first among those of one place
         return i < first ? std::pair(i, 1) : std::pair(before[i - first], 0);
-    };
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
-    reorder(graph, order);
+    });
 }
 
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values)

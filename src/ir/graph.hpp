@@ -42,6 +42,8 @@ enum class Role {
 std::string_view name_of(Region region);
 std::string_view name_of(Role role);
 std::string_view name_of(Phase phase);
+/// How long a value of this role is kept; of a computed one, in a microbatch.
+Lifetime lifetime_of(Role role);
 
 /// What an op computes; the op table (op_table.hpp) has one row per kind.
 enum class OpKind : std::uint8_t {
@@ -132,6 +134,8 @@ int stage_of(const Graph& graph, const Op& op);
 Box box_of(const Graph& graph, const Value& value);
 /// The shape of the tensor over all ranks of which `value` holds a box.
 const Shape& whole_shape(const Value& value);
+/// By value: how many operands, outputs and next contents of carries it is.
+std::vector<int> uses_of(const Graph& graph);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
 /// Moves the ops from `first` on: op `first + i` goes before op `before[i]`, which is earlier than `first`.

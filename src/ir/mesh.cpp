@@ -11,14 +11,9 @@ namespace trivium {
 
 bool joins(std::string_view joint, std::string_view axis)
 {
-    while (true) {
-        const std::size_t end = joint.find(axis_joint);
-        if (joint.substr(0, end) == axis)
-            return true;
-        if (end == std::string_view::npos)
-            return false;
-        joint.remove_prefix(end + 1);
-    }
+    bool found = false;
+    each_name(joint, [&](std::string_view name) { found = found || name == axis; });
+    return found;
 }
 
 i64 Mesh::ranks() const
@@ -57,21 +52,6 @@ AxisPart axis_part(const Mesh& mesh, std::string_view name)
     return part;
 }
 
-namespace {
-
-/// Calls visit(part) for each axis, or part of one, of a joint axis "x+y:(1)2".
-template <class Visit>
-void each_part(const Mesh& mesh, std::string_view joint, Visit&& visit)
-{
-    while (!joint.empty()) {
-        const std::size_t end = std::min(joint.find(axis_joint), joint.size());
-        visit(axis_part(mesh, joint.substr(0, end)));
-        joint.remove_prefix(std::min(end + 1, joint.size()));
-    }
-}
-
-} // namespace
-
 i64 Mesh::size(const std::string& name) const { return std::max<i64>(axis_part(*this, name).size, 1); }
 
 i64 Mesh::parts_along(const std::vector<std::string>& axes) const
@@ -103,9 +83,9 @@ bool Mesh::overlap(std::string_view a, std::string_view b) const
 
 bool Mesh::has_group(std::string_view axis) const
 {
-    bool known = !axis.empty();
+    bool known = true;
     if (axis != world_axis)
-        each_part(*this, axis, [&](const AxisPart& part) { known = known && part.size > 0; });
+        each_name(axis, [&](std::string_view name) { known = known && size_of(name).has_value(); });
     return known;
 }
 
@@ -115,7 +95,8 @@ i64 Mesh::ranks_along(const std::string& axis) const
         return ranks();
     i64 count = 1;
     std::vector<std::pair<int, i64>> seen; // an axis that is named twice counts once
-    each_part(*this, axis, [&](const AxisPart& part) {
+    each_name(axis, [&](std::string_view name) {
+        const AxisPart part = axis_part(*this, name);
         if (part.size > 0 && std::ranges::find(seen, std::pair(part.axis, part.major)) == seen.end()) {
             seen.emplace_back(part.axis, part.major);
             count *= part.size;
@@ -147,8 +128,8 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
 {
     std::vector<std::vector<AxisPart>> free(axes.size());
     for (const std::string& axis : along)
-        each_part(*this, axis, [&](const AxisPart& part) {
-            if (part.size > 0)
+        each_name(axis, [&](std::string_view name) {
+            if (const AxisPart part = axis_part(*this, name); part.size > 0)
                 free[static_cast<std::size_t>(part.axis)].push_back(part);
         });
     std::vector<i64> members{0}; // over the axes so far
@@ -176,18 +157,12 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
 std::vector<std::string> axes_of_group(const Mesh& mesh, std::string_view group)
 {
     std::vector<std::string> names;
-    if (group == world_axis) {
+    if (group == world_axis)
         for (const MeshAxis& axis : mesh.axes)
             names.push_back(axis.name);
-        return names;
-    }
-    for (;;) {
-        const std::size_t end = group.find(axis_joint);
-        names.emplace_back(group.substr(0, end));
-        if (end == std::string_view::npos)
-            return names;
-        group.remove_prefix(end + 1);
-    }
+    else
+        each_name(group, [&](std::string_view name) { names.emplace_back(name); });
+    return names;
 }
 
 UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name)
@@ -199,15 +174,11 @@ UnknownAxis unknown_axis(const Mesh& mesh, std::string_view name)
                 str("write ", axis,
                     ":(M)S for the part of S ranks below a major part of M, where M times S divides ", size)};
     }
-    std::vector<std::string> names;
-    std::string list;
-    for (const MeshAxis& known : mesh.axes) {
-        names.push_back(known.name);
-        list += (list.empty() ? "" : ", ") + known.name;
-    }
+    const std::vector<std::string> names = axes_of_group(mesh, world_axis);
     return {str("'", name, "', which is not an axis of the mesh"),
-            names.empty() ? str("add a line `mesh ", axis, "=2`, with the number of ranks")
-                          : did_you_mean(name, names, "name an axis of the line `mesh`: " + list)};
+            names.empty()
+                ? str("add a line `mesh ", axis, "=2`, with the number of ranks")
+                : did_you_mean(name, names, "name an axis of the line `mesh`: " + joined_words(names, ", "))};
 }
 
 void check_mesh(const Mesh& mesh, const std::string& place)
@@ -240,14 +211,8 @@ void check_mesh(const Mesh& mesh, const std::string& place)
 
 std::string_view name_of(Combine combine)
 {
-    switch (combine) {
-    case Combine::sum: return "sum";
-    case Combine::lse: return "lse";
-    case Combine::max: return "max";
-    case Combine::min: return "min";
-    case Combine::product: break;
-    }
-    return "product";
+    static constexpr std::string_view names[] = {"sum", "lse", "max", "min", "product"};
+    return names[static_cast<int>(combine)];
 }
 
 std::optional<Combine> combine_named(std::string_view name)

@@ -7,6 +7,7 @@
 // shards of the previous one. Extents need not divide evenly: the first ranks of an axis then have one more.
 #include "ir/type.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,17 @@ inline constexpr const char *replica_axis = "replica", *data_axis = "data", *pip
 /// Joins the names of axes: all ranks along the axes of the joint axis "x+y" form one group, in rank order.
 /// The order of the names does not matter. Mesh axes do not have it in their names.
 inline constexpr char axis_joint = '+';
-/// Whether `axis` is one of the names that `joint` joins; `joint` may be a single name.
+/// Calls visit(name) for each name that `joint` joins; `joint` may be a single name.
+template <class Visit>
+void each_name(std::string_view joint, Visit&& visit)
+{
+    for (std::size_t begin = 0; begin <= joint.size();) {
+        const std::size_t end = std::min(joint.find(axis_joint, begin), joint.size());
+        visit(joint.substr(begin, end - begin));
+        begin = end + 1;
+    }
+}
+/// Whether `axis` is one of the names that `joint` joins.
 bool joins(std::string_view joint, std::string_view axis);
 
 struct MeshAxis {

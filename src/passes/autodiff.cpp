@@ -5,6 +5,7 @@
 #include "ir/names.hpp"
 #include "passes/memory/zero.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace trivium {
@@ -18,7 +19,6 @@ public:
         : graph_(graph), config_(config), builder_(graph), forward_ops_(graph.ops.size())
     {
         find_leaves();
-        needs_ = leaf_ok_;
         for (std::size_t i = 0; i < forward_ops_; ++i) {
             const Op& op = graph_.ops[i];
             if (op.region != Region::microbatch)
@@ -66,10 +66,10 @@ private:
 
     void find_leaves()
     {
-        leaf_ok_.assign(graph_.values.size(), false);
+        needs_.assign(graph_.values.size(), false);
         leaves_.assign(graph_.values.size(), Leaf{});
         for (const ValueId p : graph_.with_role(Role::parameter)) {
-            leaf_ok_[p.index()] = true;
+            needs_[p.index()] = true;
             leaves_[p.index()].parameter = p;
         }
         for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -80,7 +80,7 @@ private:
             for (std::size_t r = 0; r < op.results.size(); ++r) {
                 Leaf& leaf = leaves_[op.results[r].index()];
                 leaf = leaves_[op.operands[0].index()];
-                leaf_ok_[op.results[r].index()] = true;
+                needs_[op.results[r].index()] = true;
                 if (info(op).parts) {
                     TRV_CHECK(!leaf.division, "%", graph_[op.results[r]].name, " is a part of a part");
                     leaf.division = OpId(i);
@@ -94,13 +94,9 @@ private:
     void differentiate(Op op)
     {
         first_own_ = graph_.values.size();
-        bool reached = false;
-        for (const ValueId r : op.results)
-            reached = reached || gradients_[r.index()];
-        bool needed = false;
-        for (const ValueId v : op.operands)
-            needed = needed || needs_[v.index()];
-        if (!reached || !needed)
+        const auto reached = [&](ValueId v) { return gradients_[v.index()].valid(); };
+        const auto needed = [&](ValueId v) -> bool { return needs_[v.index()]; };
+        if (std::ranges::none_of(op.results, reached) || std::ranges::none_of(op.operands, needed))
             return;
         if (!info(op).gradient)
             throw UserError({str("graph '", graph_.name, "', ", op.scope),
@@ -218,8 +214,8 @@ private:
     Builder builder_;
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from this one on were created for the gradient of the current op
-    std::vector<bool> leaf_ok_, needs_;
-    std::vector<Leaf> leaves_;       ///< by value
+    std::vector<bool> needs_;   ///< by value: whether its gradient is needed
+    std::vector<Leaf> leaves_;  ///< by value
     std::vector<ValueId> gradients_; ///< by value
     /// By parameter and block, one per part: a parameter that several blocks read (a tied one) has
     /// accumulators in each. They are added once per step, lowest block first, so that the sums do not depend

@@ -11,16 +11,7 @@ namespace {
 
 class Fuser {
 public:
-    explicit Fuser(Graph graph) : g_(std::move(graph)), needed_(g_.values.size(), 0)
-    {
-        for (const Op& op : g_.ops)
-            for (const ValueId v : op.operands)
-                ++needed_[v.index()];
-        for (const ValueId v : g_.outputs)
-            ++needed_[v.index()];
-        for (const Carry& carry : g_.carries)
-            ++needed_[carry.out.index()];
-    }
+    explicit Fuser(Graph graph) : g_(std::move(graph)), uses_(uses_of(g_)) {}
 
     Graph run()
     {
@@ -58,7 +49,7 @@ private:
         const Fusion* fusion = find_fusion(g_, first, second);
         if (!fusion)
             return nullptr;
-        const bool read_by_others = needed_[first.results[0].index()] > 1;
+        const bool read_by_others = uses_[first.results[0].index()] > 1;
         if (keeps_middle(*fusion) ? !read_by_others && !in_place(fusion->fused) : read_by_others)
             return nullptr;
         return fusion;
@@ -74,7 +65,7 @@ private:
     }
 
     Graph g_;
-    std::vector<int> needed_; ///< number of reads, by value
+    const std::vector<int> uses_;
 };
 
 } // namespace

@@ -80,9 +80,8 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         if (!more || dim != last_dim || kind != "all_gather")
             begin = entry.axes.size();
         last_dim = dim;
-        const std::string& group = *op.attrs.axis;
-        const std::vector<std::string> axes =
-            group == world_axis ? std::vector{group} : axes_of_group(local.mesh, group);
+        std::vector<std::string> axes;
+        each_name(*op.attrs.axis, [&](std::string_view name) { axes.emplace_back(name); });
         entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
         entry.bytes += info(op).exchanges
                            ? static_cast<Bytes>(std::ceil(mean_box_exchange_sent(exchange_of(local, op))))

@@ -18,6 +18,16 @@ FactorKind kind_of(const FactorRule& rule, std::string_view name)
     return rule.factors[static_cast<std::size_t>(at)].kind;
 }
 
+FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
+                     const std::string& place, bool variadic = false)
+{
+    std::vector<const Shape*> shapes;
+    for (const Shape& shape : operands)
+        shapes.push_back(&shape);
+    return trivium::make_rule(
+        rule, shapes, sizes, [&] { return place; }, variadic);
+}
+
 FactorRule product(const std::string& rule, Shape a, Shape b)
 {
     return make_rule(rule, {std::move(a), std::move(b)}, {}, "test");

@@ -139,11 +139,15 @@ GatherFactors gather_factors(RuleMaker& maker, const OpView& op, const GatherDim
     return made;
 }
 
-/// Where a rank's part of the operand lies, and the operand's extents over all ranks.
-void set_place(Attributes& attrs, const LocalPart& part)
+/// Of a dynamic slice: where a rank's parts of the operand and of the slice begin, the operand's extents over
+/// all ranks, and those of the slice, for which the starts are clamped.
+void set_places(Attributes& attrs, const LocalPart& part, const Box& slice, const Shape& sizes)
 {
-    attrs.lists.set(Attr::begin, part.operands[0].offset);
+    std::vector<i64> begin = part.operands[0].offset;
+    begin.insert(begin.end(), slice.offset.begin(), slice.offset.end());
+    attrs.lists.set(Attr::begin, std::move(begin));
     attrs.lists.set(Attr::whole, part.graph[part.op.operands[0]].type.shape);
+    attrs.lists.set(Attr::slice_sizes, sizes);
 }
 
 } // namespace
@@ -159,8 +163,7 @@ FactorRule dynamic_slice(const Graph& graph, const Op& given)
                "write one extent per dimension");
     RuleMaker maker(op);
     FactorList result;
-    // Of a rank's part, only `whole` says which dimensions are sliced.
-    const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, shape.size()) : shape;
+    const Shape whole = whole_shape(op); // of a rank's part, only this says which dimensions are sliced
     for (std::size_t d = 0; d < shape.size(); ++d) {
         op.require(sizes[d] <= whole[d],
                    str("takes ", sizes[d], " of dimension ", d, ", which has ", whole[d]),
@@ -176,13 +179,7 @@ FactorRule dynamic_slice(const Graph& graph, const Op& given)
 
 void local_dynamic_slice(Attributes& attrs, const LocalPart& part)
 {
-    const OpView op(part.graph, part.op);
-    // Starts are clamped for the slice over all ranks; this rank's part of it begins further on.
-    std::vector<i64> begin = part.operands[0].offset;
-    begin.insert(begin.end(), part.results[0].offset.begin(), part.results[0].offset.end());
-    attrs.lists.set(Attr::begin, std::move(begin));
-    attrs.lists.set(Attr::whole, part.graph[part.op.operands[0]].type.shape);
-    attrs.lists.set(Attr::slice_sizes, op.list(Attr::shape));
+    set_places(attrs, part, part.results[0], OpView(part.graph, part.op).list(Attr::shape));
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 
@@ -195,7 +192,7 @@ FactorRule dynamic_update_slice(const Graph& graph, const Op& given)
     op.require(update.size() == shape.size(), "has an update with another number of dimensions",
                "use an update of the tensor's rank");
     RuleMaker maker(op);
-    const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, shape.size()) : shape;
+    const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < shape.size(); ++d) {
         op.require(update[d] <= whole[d],
                    str("writes ", update[d], " of dimension ", d, ", which has ", whole[d]),
@@ -210,11 +207,7 @@ FactorRule dynamic_update_slice(const Graph& graph, const Op& given)
 
 void local_dynamic_update_slice(Attributes& attrs, const LocalPart& part)
 {
-    std::vector<i64> begin = part.operands[0].offset;
-    begin.insert(begin.end(), part.operands[1].offset.begin(), part.operands[1].offset.end());
-    attrs.lists.set(Attr::begin, std::move(begin));
-    attrs.lists.set(Attr::whole, part.graph[part.op.operands[0]].type.shape);
-    attrs.lists.set(Attr::slice_sizes, part.graph[part.op.operands[1]].type.shape);
+    set_places(attrs, part, part.operands[1], part.graph[part.op.operands[1]].type.shape);
 }
 
 FactorRule gather(const Graph& graph, const Op& given)
@@ -241,7 +234,11 @@ FactorRule gather(const Graph& graph, const Op& given)
     return maker.with_result(factors.slices);
 }
 
-void local_gather(Attributes& attrs, const LocalPart& part) { set_place(attrs, part); }
+void local_gather(Attributes& attrs, const LocalPart& part)
+{
+    attrs.lists.set(Attr::begin, part.operands[0].offset);
+    attrs.lists.set(Attr::whole, part.graph[part.op.operands[0]].type.shape);
+}
 
 FactorRule scatter(const Graph& graph, const Op& given)
 {
@@ -277,7 +274,7 @@ void local_scatter(Attributes& attrs, const LocalPart& part)
 {
     const OpView op(part.graph, part.op);
     const Shape &operand = op.shape(0), &updates = op.shape(2);
-    set_place(attrs, part);
+    local_gather(attrs, part);
     attrs.lists.set(Attr::slice_sizes,
                     window_sizes(GatherDims(op, operand, op.shape(1), updates.size()), operand, updates));
     // The operand's content counts once among the ranks that share the updates.

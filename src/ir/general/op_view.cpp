@@ -4,17 +4,6 @@
 
 namespace trivium {
 
-namespace {
-
-const char* text_of(Attr attr)
-{
-    return std::find_if(std::begin(list_names), std::end(list_names),
-                        [&](const ListName& list) { return list.attr == attr; })
-        ->name;
-}
-
-} // namespace
-
 void OpView::require_operands(std::size_t count) const
 {
     require(operands() == count, str("has ", operands(), " operands, takes ", count),
@@ -24,13 +13,13 @@ void OpView::require_operands(std::size_t count) const
 const std::vector<i64>& OpView::list(Attr attr, std::optional<std::size_t> length) const
 {
     const std::vector<i64>* numbers = op_.attrs.lists.find(attr);
-    require(numbers != nullptr, str("has no attribute '", text_of(attr), "'"),
-            str("write {", text_of(attr), "=…} after its operands"));
+    require(numbers != nullptr, str("has no attribute '", list_name(attr).name, "'"),
+            str("write {", list_name(attr).name, "=…} after its operands"));
     if (length)
-        require(
-            numbers->size() == *length,
-            str("its attribute '", text_of(attr), "' has ", numbers->size(), " numbers, must have ", *length),
-            "write one per dimension");
+        require(numbers->size() == *length,
+                str("its attribute '", list_name(attr).name, "' has ", numbers->size(),
+                    " numbers, must have ", *length),
+                "write one per dimension");
     return *numbers;
 }
 
@@ -54,11 +43,13 @@ std::vector<std::size_t> OpView::dims(Attr attr, std::size_t rank) const
     std::vector<std::size_t> dims;
     for (const i64 dim : list_or_empty(attr)) {
         require(dim >= 0 && static_cast<std::size_t>(dim) < rank,
-                str("its attribute '", text_of(attr), "' names dimension ", dim, " of a tensor with ", rank),
+                str("its attribute '", list_name(attr).name, "' names dimension ", dim, " of a tensor with ",
+                    rank),
                 rank > 0 ? str("name dimensions from 0 to ", rank - 1) : "remove it");
         dims.push_back(static_cast<std::size_t>(dim));
         require(std::count(dims.begin(), dims.end(), dims.back()) == 1,
-                str("its attribute '", text_of(attr), "' names dimension ", dim, " twice"), "name it once");
+                str("its attribute '", list_name(attr).name, "' names dimension ", dim, " twice"),
+                "name it once");
     }
     return dims;
 }
@@ -67,12 +58,12 @@ Shape OpView::extents(Attr attr) const
 {
     const Shape& shape = list(attr);
     require(shape.size() <= max_dims,
-            str("its attribute '", text_of(attr), "' has more than ", max_dims, " dimensions"),
+            str("its attribute '", list_name(attr).name, "' has more than ", max_dims, " dimensions"),
             "join dimensions");
     i64 elements = 1;
     for (const i64 extent : shape) {
         require(extent >= (graph_.at.empty() ? 1 : 0) && (extent == 0 || elements <= max_elements / extent),
-                str("its attribute '", text_of(attr), "' has the extent ", extent),
+                str("its attribute '", list_name(attr).name, "' has the extent ", extent),
                 "make every extent positive, and the tensor at most 2^48 elements");
         elements *= std::max<i64>(extent, 1);
     }

@@ -40,12 +40,7 @@ std::optional<ProductForm> find_product_form(const FactorRule& rule)
     if (batch.size() + m.size() + k.size() != a.size() || batch.size() + n.size() + k.size() != b.size() ||
         batch.size() + m.size() + n.size() != c.size())
         return {}; // a factor occurs in only one operand
-    const auto extent = [&](const FactorList& group) {
-        i64 product = 1;
-        for (const int f : group)
-            product *= rule.factors[static_cast<std::size_t>(f)].size;
-        return product;
-    };
+    const auto extent = [&](const FactorList& group) { return element_count(rule.shape_of(group)); };
     ProductForm form{extent(batch), extent(m), extent(n), extent(k)};
     // A group of extent 1 or no factors makes both orders equal; prefer the plain one.
     const auto lies = [&](const FactorList& dims, const FactorList& x, const FactorList& y) {

@@ -26,13 +26,7 @@ std::string print(const Fp8Formats& value)
 {
     return str(formats[static_cast<int>(value[0])], " ", formats[static_cast<int>(value[1])]);
 }
-std::string print(const std::vector<i64>& value)
-{
-    std::string text;
-    for (const i64 number : value)
-        text += (text.empty() ? "" : " ") + std::to_string(number);
-    return text;
-}
+std::string print(const std::vector<i64>& value) { return print_numbers(value); }
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T>;
@@ -148,13 +142,15 @@ std::string print_real(double value)
     return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
 }
 
-namespace {
-
-const ListName& name_of(Attr attr)
+std::string print_numbers(const std::vector<i64>& numbers)
 {
-    return *std::find_if(std::begin(list_names), std::end(list_names),
-                         [&](const ListName& list) { return list.attr == attr; });
+    std::string text;
+    for (const i64 number : numbers)
+        text += (text.empty() ? "" : " ") + std::to_string(number);
+    return text;
 }
+
+namespace {
 
 /// One integer may stand without quotes.
 std::vector<i64> list_of(const AttrText& field, bool single)
@@ -193,7 +189,7 @@ std::string to_text(const Attributes& attributes)
         }
     });
     for (const NumberLists::Entry& list : attributes.lists.entries()) {
-        const ListName& name = name_of(list.attr);
+        const ListName& name = list_name(list.attr);
         append(name.single ? print_field(name.name, list.numbers.at(0))
                            : print_field(name.name, list.numbers));
     }

@@ -11,6 +11,8 @@ std::string to_text(const Init& init);
 
 /// A real number, printed so that it does not parse as an integer: "1.0".
 std::string print_real(double value);
+/// "0 1 0"
+std::string print_numbers(const std::vector<i64>& numbers);
 
 /// `name=text`, or `name="text"` (quoted), in the text of a graph; errors about it begin with `place`.
 struct AttrText {

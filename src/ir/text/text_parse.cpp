@@ -190,16 +190,12 @@ private:
 
     void given(Cursor& c, const std::string& key)
     {
-        static constexpr std::pair<Role, Lifetime> roles[] = {
-            {Role::input, Lifetime::microbatch}, {Role::hyper, Lifetime::step},
-            {Role::parameter, Lifetime::run},    {Role::state, Lifetime::run},
-            {Role::constant, Lifetime::run},     {Role::carry, Lifetime::step},
-            {Role::kept, Lifetime::run}};
-        for (const auto& [role, lifetime] : roles)
+        for (const Role role : {Role::input, Role::hyper, Role::parameter, Role::state, Role::constant,
+                                Role::carry, Role::kept})
             if (key == name_of(role)) {
                 Value v;
                 v.role = role;
-                v.lifetime = lifetime;
+                v.lifetime = lifetime_of(role);
                 v.name = c.name();
                 c.want(":");
                 v.type = c.type();

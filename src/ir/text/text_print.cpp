@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/text/attribute_text.hpp"
 #include "ir/text/text.hpp"
@@ -28,8 +29,7 @@ std::string to_text(const Sharding& sharding)
     std::string text = "<";
     for (std::size_t d = 0; d < sharding.dims.size(); ++d) {
         text += d ? "," : "";
-        for (std::size_t a = 0; a < sharding.dims[d].axes.size(); ++a)
-            text += (a ? "+" : "") + sharding.dims[d].axes[a];
+        text += joined_words(sharding.dims[d].axes, "+");
         text += sharding.dims[d].axes.empty() ? "-" : "";
         text += sharding.dims[d].open ? "?" : "";
         if (sharding.dims[d].priority > 0)

@@ -65,10 +65,14 @@ std::vector<std::size_t> due_of(const Graph& graph)
 }
 
 /// The members of a class, by the number of collectives of their class for which they wait, in the order of
-/// buckets.
-std::map<int, std::vector<BucketMember>> members_of(const Graph& graph, const std::vector<bool>& belongs)
+/// buckets. `classes`: classes_of(graph).
+std::map<BucketClass, std::vector<BucketMember>>
+members_of(const Graph& graph, BucketClass one, const std::vector<std::optional<BucketClass>>& classes)
 {
-    std::map<int, std::vector<BucketMember>> members;
+    std::vector<bool> belongs(classes.size());
+    for (std::size_t i = 0; i < classes.size(); ++i)
+        belongs[i] = classes[i] == one;
+    std::map<BucketClass, std::vector<BucketMember>> members;
     std::vector<int> waits(graph.ops.size(), 0);
     const std::vector<std::size_t> due = due_of(graph);
     int deepest = 0;
@@ -79,23 +83,17 @@ std::map<int, std::vector<BucketMember>> members_of(const Graph& graph, const st
         for (const ValueId v : graph.ops[i].operands)
             if (const OpId producer = graph[v].producer)
                 waits[i] = std::max(waits[i], waits[producer.index()] + (belongs[producer.index()] ? 1 : 0));
-        if (belongs[i])
-            members[waits[i]].push_back({OpId(i), due[i]});
+        if (belongs[i]) {
+            one.waits = waits[i];
+            members[one].push_back({OpId(i), due[i]});
+        }
         deepest = std::max(deepest, waits[i] + (belongs[i] ? 1 : 0));
     }
-    for (auto& [depth, list] : members)
+    for (auto& [each, list] : members)
         if (graph[list.front().op].region != Region::microbatch) // there they are in their order
             std::stable_sort(list.begin(), list.end(),
                              [](const BucketMember& a, const BucketMember& b) { return a.due < b.due; });
     return members;
-}
-
-std::vector<bool> belonging_to(const BucketClass& to, const std::vector<std::optional<BucketClass>>& classes)
-{
-    std::vector<bool> belongs(classes.size());
-    for (std::size_t i = 0; i < classes.size(); ++i)
-        belongs[i] = classes[i] == to;
-    return belongs;
 }
 
 /// Bytes of a collective's larger side on the first rank, which has the largest shards. All ranks must make
@@ -125,14 +123,11 @@ public:
 
     void run()
     {
-        for (const auto& [waits, list] : members_of(g_, belonging_to(class_, classes_of(g_)))) {
-            BucketClass one = class_;
-            one.waits = waits;
+        for (const auto& [one, list] : members_of(g_, class_, classes_of(g_)))
             if (const auto planned = c_.sizes.find(one); planned != c_.sizes.end())
                 fill_planned(list, planned->second);
             else
                 fill(list);
-        }
         if (!merged_.empty())
             rebuild();
     }
@@ -256,14 +251,9 @@ std::map<BucketClass, std::vector<BucketMember>> bucket_members(const Graph& gra
 {
     std::map<BucketClass, std::vector<BucketMember>> all;
     const std::vector<std::optional<BucketClass>> classes = classes_of(graph);
-    const std::set<std::optional<BucketClass>> distinct(classes.begin(), classes.end());
-    for (const std::optional<BucketClass>& each : distinct)
+    for (const std::optional<BucketClass>& each : std::set(classes.begin(), classes.end()))
         if (each)
-            for (auto& [waits, list] : members_of(graph, belonging_to(*each, classes))) {
-                BucketClass one = *each;
-                one.waits = waits;
-                all.emplace(std::move(one), std::move(list));
-            }
+            all.merge(members_of(graph, *each, classes));
     return all;
 }
 
@@ -271,14 +261,12 @@ Graph bucket(Graph graph, const BucketConfig& config)
 {
     if (config.bytes == 0 && !config.by_block && config.sizes.empty())
         return graph;
-    std::set<BucketClass> classes;
-    for (const std::optional<BucketClass>& each : classes_of(graph))
-        if (each)
-            classes.insert(*each);
+    const std::vector<std::optional<BucketClass>> classes = classes_of(graph);
     // One class after another, so that each class sees for what the buckets of the previous one wait. If all
     // were merged at once, two buckets could each wait for a member of the other.
-    for (const BucketClass& each : classes)
-        Buckets(graph, config, each).run();
+    for (const std::optional<BucketClass>& each : std::set(classes.begin(), classes.end()))
+        if (each)
+            Buckets(graph, config, *each).run();
     return graph;
 }
 

@@ -25,14 +25,7 @@ std::string joint_of(const Mesh& mesh, const std::string& a, const std::string& 
 
 Graph join_reductions(Graph graph)
 {
-    std::vector<int> uses(graph.values.size(), 0);
-    for (const Op& op : graph.ops)
-        for (const ValueId v : op.operands)
-            ++uses[v.index()];
-    for (const ValueId v : graph.outputs)
-        ++uses[v.index()];
-    for (const Carry& carry : graph.carries)
-        ++uses[carry.out.index()];
+    const std::vector<int> uses = uses_of(graph);
     std::vector<bool> ops(graph.ops.size(), true), values(graph.values.size(), true);
     for (Op& op : graph.ops) {
         if (!reduces_to_all(op) || op.operands.size() != 1 || uses[op.operands[0].index()] != 1)

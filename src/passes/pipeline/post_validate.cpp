@@ -35,7 +35,7 @@ public:
         Value made = like;
         made.name = name;
         made.role = role;
-        made.lifetime = role == Role::hyper ? Lifetime::step : Lifetime::run;
+        made.lifetime = lifetime_of(role);
         made.producer = {};
         made.sharding = {}; // a matter of this rank alone
         made.whole = {};
@@ -51,11 +51,12 @@ public:
         std::vector<ValueId> results;
         for (const ValueId v : made.results) {
             results.push_back(add(from_[v]));
+            to_[results.back()].producer = OpId(to_.ops.size());
             replace(v, results.back());
         }
         made.results = std::move(results);
         made.region = region;
-        push(std::move(made));
+        to_.ops.push_back(std::move(made));
     }
 
     /// Copies a value of the new graph over another one, as a part of `where`.
@@ -80,12 +81,6 @@ private:
     {
         to_.values.push_back(std::move(value));
         return ValueId(to_.values.size() - 1);
-    }
-    void push(Op made)
-    {
-        for (const ValueId v : made.results)
-            to_[v].producer = OpId(to_.ops.size());
-        to_.ops.push_back(std::move(made));
     }
 
     const Graph& from_;

@@ -54,8 +54,7 @@ public:
                          str("pipeline rank ", me, " needs %", g_[v].name, " and does not receive it"),
                          "no op on this rank computes it, and no message carries it",
                          "move the op that reads it to the stage that computes it"});
-                Value copy = g_[v];
-                out.values.push_back(std::move(copy));
+                out.values.push_back(g_[v]);
                 local[v.index()] = ValueId(out.values.size() - 1);
             }
             return local[v.index()];

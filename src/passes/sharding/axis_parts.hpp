@@ -36,6 +36,14 @@ public:
 
     const Part& operator[](PartId part) const { return parts_[static_cast<std::size_t>(part)]; }
     std::size_t count() const { return parts_.size(); }
+    /// The product of the sizes of these parts.
+    i64 ranks_along(const PartList& parts) const
+    {
+        i64 ranks = 1;
+        for (const PartId part : parts)
+            ranks *= (*this)[part].size;
+        return ranks;
+    }
     /// The parts of the axis or sub-axis `name`, major first; empty for an axis with one rank.
     PartList parts_of(const std::string& name) const;
     PartList parts_of(const std::vector<std::string>& names) const;

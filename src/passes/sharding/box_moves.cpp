@@ -1,5 +1,7 @@
 #include "passes/sharding/box_moves.hpp"
 
+#include "base/words.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -43,7 +45,7 @@ ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimA
 {
     const Mesh mesh = builder.graph().mesh;
     const Coordinates first(mesh.axes.size(), 0);
-    std::string joint;
+    std::vector<std::string> along;
     for (std::size_t d = 0; d < axes.size(); ++d) {
         const std::vector<i64> ranks = mesh.group(first, axes[d]);
         if (std::all_of(ranks.begin(), ranks.end(), [&](i64 rank) {
@@ -51,18 +53,17 @@ ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimA
                 return have.offset[d] == need.offset[d] && have.shape[d] == need.shape[d];
             }))
             continue;
-        for (const std::string& name : axes[d])
-            joint += (joint.empty() ? "" : "+") + name;
+        along.insert(along.end(), axes[d].begin(), axes[d].end());
     }
+    const std::string joint = joined_words(along, "+");
     require_few(builder.graph(), x, mesh.ranks_along(joint));
     std::vector<Box> have, need;
     for (const i64 member : mesh.group(at, {joint})) {
         have.push_back(owned(mesh.coordinates(member)));
         need.push_back(needed(mesh.coordinates(member)));
     }
-    const Shape shape = needed(at).shape;
-    return same_boxes(have, need) ? builder.permute(x, joint, have, need, shape)
-                                  : builder.halo(x, joint, have, need, shape);
+    const auto kind = same_boxes(have, need) ? Builder::Exchange::permute : Builder::Exchange::halo;
+    return builder.exchange(kind, x, joint, have, need, needed(at).shape);
 }
 
 } // namespace trivium

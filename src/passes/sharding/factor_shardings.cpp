@@ -150,12 +150,9 @@ bool FactorShardings::write(ValueSharding& sharding, int by) const
                 continue;
             axes.insert(axes.end(), entry.axes.begin(), entry.axes.end());
             axes.insert(axes.end(), entry.overflow.begin(), entry.overflow.end());
-            i64 parts = 1;
-            for (const PartId part : entry.axes)
-                parts *= parts_[part].size;
             // The next factor would be sharded in steps: a rank would hold several ranges of the
             // dimension.
-            more = entry.overflow.empty() && parts >= entry.size;
+            more = entry.overflow.empty() && parts_.ranks_along(entry.axes) >= entry.size;
         }
         ValueSharding::Dim& dim = sharding.dims[d];
         if (axes != dim.axes) {
@@ -203,10 +200,8 @@ std::vector<int> factor_order(const FactorRule& rule, bool elementwise, const st
                 }
                 ++index;
             }
-        i64 sharded = 1;
-        for (const PartId part : axes[f])
-            sharded *= parts[part].size;
-        keys.emplace_back(-largest, elementwise ? -sharded : 0, source, static_cast<int>(f));
+        keys.emplace_back(-largest, elementwise ? -parts.ranks_along(axes[f]) : 0, source,
+                          static_cast<int>(f));
     }
     std::ranges::sort(keys);
     std::vector<int> order;

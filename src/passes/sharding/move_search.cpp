@@ -1,5 +1,6 @@
 #include "passes/sharding/move_search.hpp"
 
+#include "base/words.hpp"
 #include "passes/sharding/axis_parts.hpp"
 
 #include <algorithm>
@@ -108,16 +109,13 @@ private:
     {
         i64 count = 1;
         for (const PartList& dim : state.dims)
-            for (const PartId part : dim)
-                count *= parts_[part].size;
+            count *= parts_.ranks_along(dim);
         return count;
     }
 
     bool fits(const PartList& dim, std::size_t d) const
     {
-        i64 count = 1;
-        for (const PartId part : dim)
-            count *= parts_[part].size;
+        const i64 count = parts_.ranks_along(dim);
         // Parts of axes nest only in dimensions that divide evenly.
         return divides_ ? whole_[d] % count == 0 : count <= whole_[d];
     }
@@ -304,8 +302,7 @@ private:
     {
         std::size_t count = state.partial.size();
         for (std::size_t d = 0; d < state.dims.size(); ++d) {
-            const auto [mine, other] = std::mismatch(state.dims[d].begin(), state.dims[d].end(),
-                                                     last_.dims[d].begin(), last_.dims[d].end());
+            const auto [mine, other] = std::ranges::mismatch(state.dims[d], last_.dims[d]);
             count += static_cast<std::size_t>((state.dims[d].end() - mine) + (last_.dims[d].end() - other));
         }
         return count;
@@ -320,9 +317,8 @@ private:
         const i64 now = shards(state), end = shards(last_);
         Cost least;
         if (!state.partial.empty()) {
-            double summands = 1, local = all / static_cast<double>(now);
-            for (const PartId part : state.partial)
-                summands *= static_cast<double>(parts_[part].size);
+            const auto summands = static_cast<double>(parts_.ranks_along(state.partial));
+            double local = all / static_cast<double>(now);
             for (const PartList& dim : last_.dims)
                 for (const PartId part : dim)
                     local /= state.uses(part) ? 1.0 : static_cast<double>(parts_[part].size);
@@ -388,16 +384,11 @@ private:
     {
         PartList list;
         for (std::size_t d = 0; d < from.dims.size(); ++d) {
-            const auto [mine, other] =
-                std::mismatch(from.dims[d].begin(), from.dims[d].end(), to.dims[d].begin(), to.dims[d].end());
-            (void)other;
+            const auto mine = std::ranges::mismatch(from.dims[d], to.dims[d]).in1;
             list.insert(list.end(), mine, from.dims[d].end());
         }
         std::ranges::sort(list);
-        std::string joint;
-        for (const std::string& name : parts_.names_of(list))
-            joint += (joint.empty() ? "" : "+") + name;
-        return joint;
+        return joined_words(parts_.names_of(list), "+");
     }
 
     const Shape& whole_;
@@ -445,14 +436,10 @@ std::vector<Move> direct_moves(const Layout& from, const DimAxes& to)
     std::vector<Move> moves;
     for (const Partial& p : from.partial)
         moves.push_back({MoveKind::all_reduce, p.axis, 0, p.combine, from.axes});
-    std::string joint;
-    for (std::size_t d = 0; d < to.size(); ++d) {
-        const auto parted =
-            std::mismatch(from.axes[d].begin(), from.axes[d].end(), to[d].begin(), to[d].end());
-        for (auto axis = parted.first; axis != from.axes[d].end(); ++axis)
-            joint += (joint.empty() ? "" : "+") + *axis;
-    }
-    moves.push_back({MoveKind::permute, joint, 0, Combine::sum, to});
+    std::vector<std::string> left;
+    for (std::size_t d = 0; d < to.size(); ++d)
+        left.insert(left.end(), std::ranges::mismatch(from.axes[d], to[d]).in1, from.axes[d].end());
+    moves.push_back({MoveKind::permute, joined_words(left, "+"), 0, Combine::sum, to});
     return moves;
 }
 

@@ -1,6 +1,7 @@
 #include "passes/sharding/moves.hpp"
 
 #include "base/check.hpp"
+#include "ir/exchange.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/move_search.hpp"
 
@@ -68,12 +69,7 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     for (const i64 rank : ranks) {
         const Coordinates at = mesh.coordinates(rank);
         const Box have = box_of_axes(whole, from, mesh, at), need = box_of_axes(whole, to, mesh, at);
-        i64 common = 1;
-        for (std::size_t d = 0; d < whole.size(); ++d)
-            common *=
-                std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
-                                     std::max(have.offset[d], need.offset[d]));
-        moved += static_cast<double>(element_count(need.shape) - common);
+        moved += static_cast<double>(elements_lacking(have, need));
     }
     return moved;
 }
@@ -86,13 +82,9 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
 {
     constexpr i64 few = 64;
     const Coordinates first(mesh.axes.size(), 0);
-    std::vector<std::string> along;
-    for (const auto* dims : {&from, &to})
-        for (const auto& axes : *dims)
-            along.insert(along.end(), axes.begin(), axes.end());
-    std::vector<std::string> all;
-    for (const MeshAxis& axis : mesh.axes)
-        all.push_back(axis.name);
+    std::vector<std::string> along = names_in(from);
+    for (const std::string& name : names_in(to))
+        along.push_back(name);
     i64 most = 1; // that differ along these axes
     for (const MeshAxis& axis : mesh.axes)
         if (std::any_of(along.begin(), along.end(),
@@ -100,7 +92,7 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
             most *= axis.size;
     std::vector<i64> ranks;
     if (most <= max_priced_ranks)
-        ranks = mesh.group(first, mesh.ranks() <= few ? all : along);
+        ranks = mesh.group(first, mesh.ranks() <= few ? axes_of_group(mesh, world_axis) : along);
     else // a sample: the same numbers on all ranks
         for (i64 i = 0; i < max_priced_ranks; ++i)
             ranks.push_back(
@@ -122,13 +114,9 @@ void require_few(const Graph& graph, ValueId x, i64 ranks)
 
 bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh)
 {
-    for (std::size_t d = 0; d < axes.size(); ++d) {
-        i64 count = 1;
-        for (const std::string& axis : axes[d])
-            count *= mesh.size(axis);
-        if (whole[d] % count != 0)
+    for (std::size_t d = 0; d < axes.size(); ++d)
+        if (whole[d] % mesh.parts_along(axes[d]) != 0)
             return false;
-    }
     return true;
 }
 
@@ -335,8 +323,9 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const 
                 owned.push_back(box_of_axes(whole.shape, before, mesh, mesh.coordinates(member)));
                 needed.push_back(box_of_axes(whole.shape, now.axes, mesh, mesh.coordinates(member)));
             }
-            x = move.kind == MoveKind::permute ? b.permute(x, move.axis, owned, needed, type.shape)
-                                               : b.all_to_all(x, move.axis, owned, needed, type.shape);
+            const bool permutes = move.kind == MoveKind::permute;
+            x = b.exchange(permutes ? Builder::Exchange::permute : Builder::Exchange::all_to_all, x,
+                           move.axis, owned, needed, type.shape);
             break;
         }
         }

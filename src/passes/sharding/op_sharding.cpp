@@ -91,11 +91,6 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
     }
 }
 
-std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors) const
-{
-    return assignment(options_, factors);
-}
-
 std::optional<Assignment> OpSharding::assignment(const Options& options,
                                                  const std::vector<int>& factors) const
 {
@@ -118,8 +113,6 @@ bool OpSharding::leaves_partial(const Assignment& assignment) const
             return false;
     return true;
 }
-
-std::vector<Assignment> OpSharding::assignments() const { return assignments(options_); }
 
 std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
 {
@@ -239,12 +232,7 @@ void OpSharding::order(Assignment& assignment) const
 /// Every rank has a part of each factor, and of each dimension one range.
 bool OpSharding::possible(const Assignment& assignment) const
 {
-    const auto count = [&](int f) {
-        i64 parts = 1;
-        for (const PartId part : assignment[static_cast<std::size_t>(f)])
-            parts *= parts_[part].size;
-        return parts;
-    };
+    const auto count = [&](int f) { return parts_.ranks_along(assignment[static_cast<std::size_t>(f)]); };
     for (std::size_t f = 0; f < assignment.size(); ++f)
         if (count(static_cast<int>(f)) > rule_.factors[f].size)
             return false;
@@ -269,20 +257,23 @@ bool OpSharding::possible(const Assignment& assignment) const
     return std::ranges::all_of(rule_.operands, contiguous) && std::ranges::all_of(rule_.results, contiguous);
 }
 
+PartList OpSharding::parts_for(int dim, const Assignment& assignment) const
+{
+    PartList list;
+    for (const int f : rule_.parts_of(dim))
+        list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
+                    assignment[static_cast<std::size_t>(f)].end());
+    return list;
+}
+
 DimAxes OpSharding::axes_for(const FactorList& dims, const Assignment& assignment) const
 {
     DimAxes axes;
-    for (const int dim : dims) {
-        if (!rule_[dim].composed()) {
+    for (const int dim : dims)
+        if (rule_[dim].composed())
+            axes.push_back(parts_.names_of(parts_for(dim, assignment)));
+        else // the usual case: without a copy
             axes.push_back(parts_.names_of(assignment[static_cast<std::size_t>(dim)]));
-            continue;
-        }
-        PartList list;
-        for (const int f : rule_.parts_of(dim))
-            list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
-                        assignment[static_cast<std::size_t>(f)].end());
-        axes.push_back(parts_.names_of(list));
-    }
     return axes;
 }
 
@@ -311,9 +302,8 @@ Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) co
 
 IndexRange OpSharding::range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const
 {
-    Sharding one;
-    one.dims = {{parts_.names_of(assignment[factor]), false}};
-    const Box part = box_of({rule_.factors[factor].size}, one, g_.mesh, at);
+    const DimAxes axes{parts_.names_of(assignment[factor])};
+    const Box part = box_of_axes({rule_.factors[factor].size}, axes, g_.mesh, at);
     return {part.offset[0], part.shape[0]};
 }
 
@@ -365,10 +355,7 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
 {
     if (!rule_[dim].composed())
         return false;
-    PartList list;
-    for (const int f : rule_.parts_of(dim))
-        list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
-                    assignment[static_cast<std::size_t>(f)].end());
+    const PartList list = parts_for(dim, assignment);
     if (list.empty())
         return read_in_part_[static_cast<std::size_t>(dim)];
     Assignment mine;
@@ -377,12 +364,11 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
     const auto [known, added] = irregular_.try_emplace({dim, extent, std::move(mine)}, false);
     if (!added)
         return known->second;
-    Sharding regular;
-    regular.dims = {{parts_.names_of(list), false}};
+    const DimAxes regular{parts_.names_of(list)};
     const Coordinates first(g_.mesh.axes.size(), 0);
-    for (const i64 rank : g_.mesh.group(first, regular.dims[0].axes)) {
+    for (const i64 rank : g_.mesh.group(first, regular[0])) {
         const Coordinates at = g_.mesh.coordinates(rank);
-        const Box shard = box_of({extent}, regular, g_.mesh, at);
+        const Box shard = box_of_axes({extent}, regular, g_.mesh, at);
         if (dim_range(dim, extent, assignment, at) != IndexRange{shard.offset[0], shard.shape[0]})
             return known->second = true;
     }

@@ -23,16 +23,11 @@ public:
 
     const FactorRule& rule() const { return rule_; }
 
-    /// For each axis part, the factors that it could shard: -1 (none), those that it shards in some operand
-    /// or result and, if it shards a replicated factor there, others.
-    const std::vector<std::pair<PartId, std::vector<int>>>& options() const { return options_; }
-    /// The assignment that follows from a factor (or -1) for each of options(), with the axes of a factor in
-    /// the order of some operand or result, otherwise fastest first. Nothing if the op cannot run with it.
-    std::optional<Assignment> assignment(const std::vector<int>& factors) const;
-    /// The assignments for all ways to choose from options(): at least one, unless a result is annotated as
+    /// The assignments in which each axis shards no factor, one that it shards in some operand or result, or,
+    /// if it shards a replicated factor there, another one: at least one, unless a result is annotated as
     /// partial. If they are very many, those in which most axes shard a factor that they shard in some
     /// tensor, and the one without axes.
-    std::vector<Assignment> assignments() const;
+    std::vector<Assignment> assignments() const { return assignments(options_); }
     /// As assignments(), but each axis may shard any factor that may be sharded. assignments() if these ways
     /// would be more than `most`.
     std::vector<Assignment> all_assignments(std::size_t most) const;
@@ -60,9 +55,14 @@ public:
     Op local_op(const Assignment& assignment, const Coordinates& at) const;
 
 private:
+    /// For each axis part, the factors that it could shard: -1 (none), and others.
     using Options = std::vector<std::pair<PartId, std::vector<int>>>;
+    /// The assignment that follows from a factor (or -1) for each option, with the axes of a factor in the
+    /// order of some operand or result, otherwise fastest first. Nothing if the op cannot run with it.
     std::optional<Assignment> assignment(const Options& options, const std::vector<int>& factors) const;
     std::vector<Assignment> assignments(Options options) const;
+    /// The axes that shard an entry of a FactorList: of its factors, one after another.
+    PartList parts_for(int dim, const Assignment& assignment) const;
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
     IndexRange dim_range(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
     Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment,

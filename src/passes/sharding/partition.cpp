@@ -216,17 +216,16 @@ private:
         const Layout first = of(op.operands[0]).layout;
         if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
             return false;
+        i64 growth = 0;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
+            growth -= g_[op.operands[i]].type.elements();
             const bool stays =
                 op.stays_partial || (p.settled == p.native && !g_[op.results[0]].sharding.partial.empty());
             if (p.layout.partial.empty() || p.layout != first || (p.settled && !stays))
                 return false;
         }
         // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
-        i64 growth = 0;
-        for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i)
-            growth -= g_[op.operands[i]].type.elements();
         for (const ValueId v : op.results)
             growth += g_[v].type.elements();
         if (growth > 0 ||
@@ -391,7 +390,9 @@ private:
     ValueId boxes_of(ValueId v, const DimAxes& axes, bool exchanges, const BoxOf& needed)
     {
         const ValueId x = sharded_as(v, axes);
-        const auto shards = [&](const Coordinates& rank) { return shard_of(g_, g_[v], axes, rank); };
+        const auto shards = [&](const Coordinates& rank) {
+            return box_of_axes(g_[v].type.shape, axes, g_.mesh, rank);
+        };
         return exchanges ? exchanged(b_, c_.at, x, axes, shards, needed)
                          : sliced(b_, x, shards(c_.at), needed(c_.at));
     }
@@ -428,7 +429,7 @@ private:
                     b_, c_.at, p.native, p.layout.axes,
                     [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
                     [&](const Coordinates& rank) {
-                        return shard_of(g_, g_[op.results[r]], p.layout.axes, rank);
+                        return box_of_axes(g_[op.results[r]].type.shape, p.layout.axes, g_.mesh, rank);
                     });
                 out_[p.native].sharding = sharding_of(p.layout);
                 out_[p.native].name = g_[op.results[r]].name;

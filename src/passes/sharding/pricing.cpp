@@ -24,11 +24,6 @@ void append_text(std::string& text, const Layout& layout)
     text += '\n';
 }
 
-Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at)
-{
-    return box_of_axes(value.type.shape, axes, graph.mesh, at);
-}
-
 bool outlives_microbatch(const Graph& graph, ValueId v)
 {
     while (graph[v].producer && info(graph[graph[v].producer]).placement)
@@ -43,8 +38,7 @@ double Pricing::work(const Op& op, const OpSharding& sharding, const Assignment&
         for (const ValueId v : values)
             touched += static_cast<double>(g_[v].type.bytes());
     for (const PartList& axes : assignment)
-        for (const PartId part : axes)
-            parts *= static_cast<double>(parts_[part].size);
+        parts *= static_cast<double>(parts_.ranks_along(axes));
     const double flops = info(op).flops ? info(op).flops(op, sharding.rule()) : 0;
     const DType type = op.operands.empty() ? DType::f32 : g_[op.operands[0]].type.dtype;
     return (touching * touched + work_.flop(type) * flops) / parts;
@@ -80,9 +74,7 @@ double Pricing::bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf
     double cells = 0, ranks = 0;
     for (const i64 rank : g_.mesh.group(first, names_in(axes))) { // max_box_ranks at most
         const Coordinates at = g_.mesh.coordinates(rank);
-        const Box need = needs(at);
-        const std::optional<Box> common = common_part(has(at), need);
-        cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
+        cells += static_cast<double>(elements_lacking(has(at), needs(at)));
         ++ranks;
     }
     return cells / ranks * static_cast<double>(size_of(value.type.dtype));
@@ -91,7 +83,8 @@ double Pricing::bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf
 double Pricing::bytes_lacking(const DimAxes& from, const BoxOf& needs, const Value& value) const
 {
     return bytes_lacking(
-        from, [&](const Coordinates& at) { return shard_of(g_, value, from, at); }, needs, value);
+        from, [&](const Coordinates& at) { return box_of_axes(value.type.shape, from, g_.mesh, at); }, needs,
+        value);
 }
 
 double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
@@ -100,7 +93,7 @@ double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const
     const DimAxes to = sharding.result_layout(r, assignment).axes;
     return bytes_lacking(
         to, [&](const Coordinates& at) { return sharding.result_box(r, assignment, at); },
-        [&](const Coordinates& at) { return shard_of(g_, value, to, at); }, value);
+        [&](const Coordinates& at) { return box_of_axes(value.type.shape, to, g_.mesh, at); }, value);
 }
 
 double Pricing::bytes_to_read(const OpSharding& sharding, std::size_t i, const Assignment& assignment,

@@ -12,8 +12,6 @@ namespace trivium {
 /// Appends a text that differs between different layouts, for keys.
 void append_text(std::string& text, const Layout& layout);
 void append_text(std::string& text, const DimAxes& axes);
-/// The box of a value, sharded by `axes`, on the rank at `at`.
-Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at);
 
 /// Whether v, or the value of which v is a resharded copy (a gathered parameter), is kept longer than a
 /// microbatch.

@@ -1,6 +1,7 @@
 #include "passes/sharding/propagate.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/ops/op_table.hpp"
 #include "passes/sharding/axis_parts.hpp"
 #include "passes/sharding/factor_shardings.hpp"
@@ -122,17 +123,19 @@ private:
     /// Values that share a buffer have one sharding.
     void require_kept(ValueId v) const
     {
+        const auto refuse = [&](const std::string& reason) {
+            throw UserError(
+                {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
+                 "has a sharding that contradicts that of the buffer in which it is", reason,
+                 "annotate an accumulator and what is added into it in the same way, or one of them"});
+        };
+        const std::string& buffer = graph_[buffers_[v.index()]].name;
         const std::vector<ValueSharding::Dim>& made = values_[v.index()].dims;
         for (const PartId part : parts_.parts_of(graph_[v].sharding.replicated))
             for (const ValueSharding::Dim& dim : made)
                 if (holds(dim.axes, part))
-                    throw UserError(
-                        {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
-                         "has a sharding that contradicts that of the buffer in which it is",
-                         str("it is replicated over '", parts_.names_of({part})[0], "', the buffer of %",
-                             graph_[buffers_[v.index()]].name, " is sharded over it"),
-                         "annotate an accumulator and what is added into it in the same way, or "
-                         "one of them"});
+                    refuse(str("it is replicated over '", parts_.names_of({part})[0], "', the buffer of %",
+                               buffer, " is sharded over it"));
         for (std::size_t d = 0; d < graph_[v].sharding.dims.size(); ++d) {
             const DimSharding& dim = graph_[v].sharding.dims[d];
             const PartList given = parts_.parts_of(dim.axes);
@@ -140,16 +143,9 @@ private:
                 std::equal(given.begin(), given.end(), made[d].axes.begin()) &&
                 (dim.open || made[d].axes.size() == given.size()))
                 continue;
-            const std::vector<std::string> names = parts_.names_of(made[d].axes);
-            std::string list;
-            for (const std::string& name : names)
-                list += (list.empty() ? "" : "+") + name;
-            throw UserError(
-                {str(source_place(graph_, graph_[v].line), "%", graph_[v].name),
-                 str("has a sharding that contradicts that of the buffer in which it is"),
-                 str("dimension ", d, " of the buffer of %", graph_[buffers_[v.index()]].name,
-                     " is sharded over ", list.empty() ? "nothing" : list),
-                 "annotate an accumulator and what is added into it in the same way, or one of them"});
+            const std::string list = joined_words(parts_.names_of(made[d].axes), "+");
+            refuse(str("dimension ", d, " of the buffer of %", buffer, " is sharded over ",
+                       list.empty() ? "nothing" : list));
         }
     }
 
@@ -160,8 +156,7 @@ private:
         if (given.axes.size() >= state.dims[given.dim].axes.size())
             state.dims[given.dim].axes = given.axes;
         state.dims[given.dim].open = given.open;
-        std::erase_if(state.blocked,
-                      [&](PartId part) { return std::ranges::find(given.axes, part) != given.axes.end(); });
+        std::erase_if(state.blocked, [&](PartId part) { return holds(given.axes, part); });
     }
 
     void add(int index)

@@ -44,27 +44,22 @@ Box SliceOf::in_whole(Box box) const
 std::vector<std::optional<SliceOf>> slices_of(const Graph& graph)
 {
     struct Reader {
-        int count = 0;
         const Op* op = nullptr;
         std::size_t operand = 0;
     };
     std::vector<Reader> readers(graph.values.size());
     for (const Op& op : graph.ops)
-        for (std::size_t i = 0; i < op.operands.size(); ++i) {
-            Reader& reader = readers[op.operands[i].index()];
-            reader = {reader.count + 1, &op, i};
-        }
-    for (const ValueId v : graph.outputs)
-        ++readers[v.index()].count;
-    for (const Carry& carry : graph.carries)
-        ++readers[carry.out.index()].count;
+        for (std::size_t i = 0; i < op.operands.size(); ++i)
+            readers[op.operands[i].index()] = {&op, i};
+    const std::vector<int> uses = uses_of(graph);
     std::vector<std::optional<SliceOf>> slices(graph.values.size());
     for (const Op& op : graph.ops) {
         if (!info(op).slices || op.stays_partial)
             continue;
-        const auto& [count, reader, operand] = readers[op.results[0].index()];
-        if (count == 1 && reader && reader->region == op.region && reader->phase == op.phase &&
-            reader->block == op.block && reads_by_window(graph, *reader, operand))
+        const auto& [reader, operand] = readers[op.results[0].index()];
+        if (uses[op.results[0].index()] == 1 && reader && reader->region == op.region &&
+            reader->phase == op.phase && reader->block == op.block &&
+            reads_by_window(graph, *reader, operand))
             if (auto begin = begin_of(graph, op))
                 slices[op.results[0].index()] = {op.operands[0], *std::move(begin)};
     }
