@@ -258,14 +258,18 @@ bool TextSource::take_text(Document& document)
 
 bool TextSource::take_record(Document& document)
 {
-    std::optional<JsonRecords::Record> record;
-    try {
-        record = records_->next();
-    } catch (const UserError&) { // behind this, no record is found
-        if (!selection_.skip_bad)
-            throw;
-        skip_bad(file().path);
-    }
+    const auto next = [&]() -> std::optional<JsonRecords::Record> {
+        try {
+            return records_->next();
+        } catch (const UserError&) { // behind this, no record is found
+            if (!selection_.skip_bad)
+                throw;
+            skip_bad(file().path);
+            return {};
+        }
+    };
+    // Not assigned in the `try`: GCC 12 lets next() write to the variable before it throws.
+    const auto record = next();
     if (!record) {
         bytes_done_ += file().bytes;
         return false;

@@ -243,5 +243,13 @@ std::vector<int> processes_below(int process, const std::string& name)
         if (file >> word && word == name)
             found.push_back(each);
     }
+    // A child between fork() and its own name is called like its parent.
+    const std::vector<int> all = found;
+    for (const int parent : all) {
+        const std::vector<int> family = family_of(parent);
+        std::erase_if(found, [&](int each) {
+            return each != parent && std::find(family.begin(), family.end(), each) != family.end();
+        });
+    }
     return found;
 }
