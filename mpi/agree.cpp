@@ -136,8 +136,6 @@ std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
     return texts_in(share_text(comm, gather_bundle(comm, text)));
 }
 
-std::vector<u64> gather_numbers(Comm& comm, u64 number) { return gather_records(comm, number); }
-
 u64 agree(Comm& comm, u64 flags) { return Agreement(comm, flags).wait(); }
 
 void succeed_together(Comm& comm, const std::function<void()>& work)

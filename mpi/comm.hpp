@@ -131,8 +131,6 @@ std::string share_text(Comm& comm, const std::string& text);
 std::vector<std::string> gather_to_first(Comm& comm, const std::string& text);
 /// Each member's text, by rank, on all members.
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
-/// Each member's number, by rank, on all members.
-std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// Bitwise or of all members' `flags`: events to which all must react (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 

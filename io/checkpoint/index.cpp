@@ -56,8 +56,8 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
     for (const TensorRecord& record : own)
         own_pieces +=
             std::max<i64>(1, static_cast<i64>(record.pieces.size())); // a record without pieces counts
-    for (const u64 each : gather_numbers(world, static_cast<u64>(own_pieces)))
-        all_pieces += static_cast<i64>(each);
+    for (const i64 each : gather_records(world, own_pieces))
+        all_pieces += each;
     const i64 rounds = 1 + all_pieces / pieces_in_round;
     PieceList list;
     succeed_together(world, [&] {

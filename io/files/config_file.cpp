@@ -269,12 +269,15 @@ std::map<std::string, std::string> values_by_key(const std::string& toml)
 
 KeyKind kind_of_key(const std::string& name)
 {
+    const std::string_view table_name = std::string_view(name).substr(0, name.find('.')),
+                           key_name = std::string_view(name).substr(name.find('.') + 1);
     KeyKind found = KeyKind::free;
     const RunConfig config;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
+        if (table != table_name)
+            return;
         keys.keys(keys, [&](const char* key, const auto&, KeyKind kind, const char*) {
-            if (name == str(table, ".", key))
-                found = kind;
+            found = key == key_name ? kind : found;
         });
     });
     return found;

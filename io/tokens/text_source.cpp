@@ -268,7 +268,7 @@ bool TextSource::take_record(Document& document)
             return {};
         }
     };
-    // Not assigned in the `try`: GCC 12 lets next() write to the variable before it throws.
+    // Not `record = …` in a `try`: if the call throws, GCC 12 leaves the variable without its first value.
     const auto record = next();
     if (!record) {
         bytes_done_ += file().bytes;

@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
 #include "ir/names.hpp"
+#include "mpi/records.hpp"
 #include "mpi/session.hpp"
 #include "peak.hpp"
 #include "plan/cost.hpp"
@@ -294,10 +295,9 @@ int run(int argc, char* argv[], Session& session)
     const Computing computing(*std::max_element(options.threads.begin(), options.threads.end()), &grid);
     const Machine machine = with_delay(machine_of(computing), p.delay_latency, p.delay_bandwidth);
     if (options.fit_layers && machine.is_device)
-        for (const u64 layers :
-             gather_numbers(session.world(),
-                            static_cast<u64>(layers_that_fit(config, machine, computing.memory().free))))
-            config.model.layers = std::min(config.model.layers, static_cast<i64>(layers));
+        for (const i64 layers :
+             gather_records(session.world(), layers_that_fit(config, machine, computing.memory().free)))
+            config.model.layers = std::min(config.model.layers, layers);
     if (session.rank() == 0 && !options.json)
         describe(config);
     for (const int threads : machine.is_device

@@ -1,7 +1,8 @@
 #include "programs/compare.hpp"
 
+#include "mpi/records.hpp"
+
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -111,7 +112,7 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
             if (config.gather)
                 place_box(output.type, data.data(), box, output.whole.data());
         });
-        output.difference = std::bit_cast<double>(gather_numbers(comm, std::bit_cast<u64>(largest))[0]);
+        output.difference = share_record(comm, largest);
         result.difference = std::max(result.difference, output.difference);
         result.outputs.push_back(std::move(output));
         shards[i].data = {};

@@ -11,7 +11,6 @@
 #include "runtime/device.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <numeric>
 
@@ -94,9 +93,7 @@ Bytes share_of_memory(Comm& world)
     });
     const std::vector<std::string> places = gather_texts(world, place);
     const auto sharers = std::ranges::count(places, place);
-    const std::vector<u64> shares =
-        gather_numbers(world, available < 0 ? 0 : static_cast<u64>(available / sharers));
-    return static_cast<Bytes>(*std::ranges::min_element(shares));
+    return std::ranges::min(gather_records(world, std::max<Bytes>(available, 0) / sharers));
 }
 
 namespace {
@@ -123,8 +120,8 @@ double computing_units(const Grid& grid, const std::string& device, int threads)
     const int most = !device.empty() ? 1 : cores > 0 ? cores : sharers * threads;
     const double own = std::min<double>(device.empty() ? threads : 1, static_cast<double>(most) / sharers);
     double sum = 0;
-    for (const u64 share : gather_numbers(grid.world(), std::bit_cast<u64>(own)))
-        sum += std::bit_cast<double>(share);
+    for (const double share : gather_records(grid.world(), own))
+        sum += share;
     return sum;
 }
 

@@ -1,5 +1,6 @@
 #include "comm_suite.hpp"
 #include "mpi/grid.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <new>
@@ -174,7 +175,7 @@ void agreement(Comm& comm)
     TRV_CHECK(gather_to_first(comm, std::to_string(comm.rank())).size() ==
                   (comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0),
               "texts on rank 0 alone");
-    TRV_CHECK(gather_numbers(comm, ~static_cast<u64>(comm.rank())).back() ==
+    TRV_CHECK(gather_records(comm, ~static_cast<u64>(comm.rank())).back() ==
                   ~static_cast<u64>(comm.size() - 1),
               "number of the last rank");
     for (const std::size_t length : {0, 1, 100'000})

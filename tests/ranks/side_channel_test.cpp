@@ -1,6 +1,7 @@
 #include "catch.hpp"
 #include "mpi/launch/side_channel.hpp"
 #include "mpi/patient_wait.hpp"
+#include "mpi/records.hpp"
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -117,7 +118,7 @@ TEST_CASE("a process that takes over a closed port can read datagrams, but not f
 {
     run_on_threads(3, [&](Comm& world) {
         std::optional<SideChannel> channel(std::in_place, world);
-        const auto ports = gather_numbers(world, static_cast<u64>(channel->place().port));
+        const auto ports = gather_records(world, static_cast<u64>(channel->place().port));
         if (world.rank() == 1)
             channel.reset();
         agree(world, 0);

@@ -212,7 +212,10 @@ std::string some_text(int words)
     return text;
 }
 
-std::vector<int> family_of(int process)
+namespace {
+
+/// All processes, by their parent.
+std::multimap<int, int> children_by_parent()
 {
     std::multimap<int, int> children;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -224,6 +227,14 @@ std::vector<int> family_of(int process)
             if (line.rfind("PPid:", 0) == 0)
                 children.emplace(std::stoi(line.substr(5)), std::stoi(name));
     }
+    return children;
+}
+
+} // namespace
+
+std::vector<int> family_of(int process)
+{
+    const std::multimap<int, int> children = children_by_parent();
     std::vector<int> all;
     const std::function<void(int)> visit = [&](int parent) {
         for (auto [at, end] = children.equal_range(parent); at != end; ++at)
@@ -236,20 +247,16 @@ std::vector<int> family_of(int process)
 
 std::vector<int> processes_below(int process, const std::string& name)
 {
+    const std::multimap<int, int> children = children_by_parent();
     std::vector<int> found;
-    for (const int each : family_of(process)) {
+    const std::function<void(int)> visit = [&](int each) {
         std::ifstream file("/proc/" + std::to_string(each) + "/comm");
         std::string word;
         if (file >> word && word == name)
-            found.push_back(each);
-    }
-    // A child between fork() and its own name is called like its parent.
-    const std::vector<int> all = found;
-    for (const int parent : all) {
-        const std::vector<int> family = family_of(parent);
-        std::erase_if(found, [&](int each) {
-            return each != parent && std::find(family.begin(), family.end(), each) != family.end();
-        });
-    }
+            return found.push_back(each);
+        for (auto [at, end] = children.equal_range(each); at != end; ++at)
+            visit(at->second);
+    };
+    visit(process);
     return found;
 }

@@ -32,7 +32,8 @@ Outcome run_and_signal(const std::vector<std::string>& arguments, const std::str
 
 /// A process and its descendants, itself last.
 std::vector<int> family_of(int process);
-/// Those of them that run a program of this name.
+/// Those of them that run a program of this name, without what such a process has started: a child between
+/// fork() and its own name is called like its parent.
 std::vector<int> processes_below(int process, const std::string& name);
 /// Whether a process exists and has not ended.
 bool is_left(int process);

@@ -204,8 +204,7 @@ void RunReport::evaluation(i64 step, const Evaluation& e, MetricsRecord& record)
 void RunReport::note_memory()
 {
     const auto note = [&](Bytes& largest, Bytes mine) {
-        for (const u64 bytes : gather_numbers(place_.grid.world(), static_cast<u64>(mine)))
-            largest = std::max(largest, static_cast<Bytes>(bytes));
+        largest = std::max(largest, std::ranges::max(gather_records(place_.grid.world(), mine)));
     };
     note(largest_used_, engine_.used());
     note(largest_planned_, engine_.planned());

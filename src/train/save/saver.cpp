@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "lifecycle/disk_space.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -27,8 +28,8 @@ Bytes bytes_to_write(const std::vector<SavedTensor>& tensors)
 void require_space(Comm& world, const RunConfig& config, i64 step, const std::vector<SavedTensor>& tensors)
 {
     SavesToCome saves;
-    for (const u64 bytes : gather_numbers(world, static_cast<u64>(bytes_to_write(tensors))))
-        saves.bytes += static_cast<Bytes>(bytes);
+    for (const Bytes bytes : gather_records(world, bytes_to_write(tensors)))
+        saves.bytes += bytes;
     const CheckpointConfig& c = config.checkpoint;
     const i64 steps = config.train.steps - step;
     saves.count = steps <= 0 ? 0 : c.every > 0 ? ceil_div(steps, c.every) : 1;
