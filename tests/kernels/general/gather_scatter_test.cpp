@@ -244,12 +244,13 @@ TEMPLATE_TEST_CASE("dynamic slices of shards, and updates", "", TRV_TENSOR_TYPES
         });
         const auto [slice, result, in_place] = stable([&](const Exec& exec) {
             std::vector<T> y(want.size()), z(x.size()), same = x;
-            DynamicStarts lent;
+            const auto lent = lend(starts); // its copy on a device lives as long
+            DynamicStarts begins;
             for (int d = 0; d < s.rank; ++d)
-                lent.of[d] = lend(starts) + d;
-            dynamic_slice<T>(exec, s, lend(x), lent, lend(y));
-            dynamic_update_slice<T>(exec, s, lend(x), lend(update), lent, lend(z));
-            dynamic_update_slice<T>(exec, s, lend(same), lend(update), lent, lend(same));
+                begins.of[d] = lent + d;
+            dynamic_slice<T>(exec, s, lend(x), begins, lend(y));
+            dynamic_update_slice<T>(exec, s, lend(x), lend(update), begins, lend(z));
+            dynamic_update_slice<T>(exec, s, lend(same), lend(update), begins, lend(same));
             return std::tuple(y, z, same);
         });
         INFO("round " << round);

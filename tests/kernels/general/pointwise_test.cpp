@@ -2,6 +2,7 @@
 
 #include "support.hpp"
 
+#include <cmath>
 #include <limits>
 
 using namespace trivium;
@@ -203,8 +204,11 @@ TEMPLATE_TEST_CASE("compare and select", "", TRV_TENSOR_TYPES)
         });
         for (std::size_t i = 0; i < 3000; ++i) {
             const bool holds = relations[direction](number(a[i]), number(b[i]));
-            if (mask[i] != (holds ? 1 : 0) ||
-                std::memcmp(&chosen[i], holds ? &a[i] : &b[i], sizeof(T)) != 0) {
+            const T& want = holds ? a[i] : b[i];
+            const bool same =
+                std::memcmp(&chosen[i], &want, sizeof(T)) == 0 || // a device has one NaN of bf16
+                (std::isnan(number(want)) && std::isnan(number(chosen[i])));
+            if (mask[i] != (holds ? 1 : 0) || !same) {
                 INFO("direction " << direction << ", element " << i);
                 REQUIRE(false);
             }
