@@ -135,7 +135,9 @@ def pack(made, to, limit, level):
         with open(archive, "wb") as file:
             tar = ["tar", "-C", folder.at, "--owner=0", "--group=0", "--sort=name", "-cf", "-", "."]
             with subprocess.Popen(tar, stdout=subprocess.PIPE) as packing:
-                subprocess.run(["xz", "-T0", f"-{level}", "--block-size=8MiB"], stdin=packing.stdout, stdout=file, check=True)
+                # One block with a large dictionary: the programs share most of their code.
+                form = f"--lzma2=preset={level},dict=256MiB"
+                subprocess.run(["xz", "-T1", form], stdin=packing.stdout, stdout=file, check=True)
         size = os.path.getsize(archive)
         print("\n".join(f"{os.path.getsize(folder.path('programs', os.path.basename(p))) / 2**20:6.1f} MiB  {os.path.basename(p)}" for p in programs))
         print(f"{to}/programs.tar.xz: {size / 2**20:.1f} MiB, of at most {limit}")

@@ -1,9 +1,9 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns: 32 or 64 bytes of a row, which are whole memory sectors. Its lanes form
-// g groups; each group adds every g-th row, and a tree adds the groups. Teams do not share columns, so no
-// scratch is needed and the order is fixed. Narrow tiles give many teams.
+// A team owns a tile of few columns: 32, 64 or 128 bytes of a row, which are whole memory sectors. Its lanes
+// form g groups; each group adds every g-th row, and a tree adds the groups. Teams do not share columns, so
+// no scratch is needed and the order is fixed. Narrow tiles give many teams.
 #include "kernels/device/row_parallel.hpp"
 
 namespace trivium::kernels {
@@ -99,7 +99,9 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, i64
     };
     if (columns % width == 0 && apart % width == 0 &&
         ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...))
-        launch(std::integral_constant<int, width>(), columns / width / 4 >= enough ? 4 : 2);
+        launch(std::integral_constant<int, width>(), columns / width / 8 >= enough   ? 8
+                                                     : columns / width / 4 >= enough ? 4
+                                                                                     : 2);
     else
         launch(std::integral_constant<int, 1>(), columns / 32 >= enough ? 32 : 16);
 }
