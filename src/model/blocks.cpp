@@ -19,6 +19,7 @@ constexpr double init_std = 0.02;
 ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config)
     : b_(graph), m_(model), c_(config)
 {
+    resolve(m_);
 }
 
 void ModelBuilder::enter(int block, const std::string& scope)
@@ -102,7 +103,7 @@ ValueId ModelBuilder::embed()
     ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
         b_.graph()[x].sharding.dims[1].priority = 1;
-    if (m_.family == Family::gpt2) {
+    if (m_.positions == Positions::learned) {
         enter(0, "positions");
         const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std);
         x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
@@ -117,7 +118,7 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
     const ValueId w = vector("weight", {m_.dim}, 1);
     const Attributes eps{.eps = m_.norm_eps};
     ValueId y;
-    if (m_.family == Family::llama)
+    if (m_.norm == NormKind::rms)
         y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
     else
         y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {m_.dim}, 0)}, eps,
@@ -140,7 +141,7 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
     });
     ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", std::move(shape), std, static_cast<int>(rows))},
                        attrs, b_.where.scope + ".out");
-    if (m_.family == Family::gpt2) {
+    if (name == "o" ? m_.o_bias : outer.ends_with("ffn") ? m_.ffn_bias : m_.qkv_bias) {
         const Shape& y_shape = b_.graph()[y].type.shape;
         const Dims bias_dims(out.begin() + 2, out.end()); // all but b and s
         const ValueId bias = vector("bias", Shape(y_shape.begin() + 2, y_shape.end()), 0);
@@ -157,7 +158,7 @@ ValueId ModelBuilder::rope_table()
         const RopeScaling& s = m_.rope_scaling;
         const i64 length = std::max(m_.seq, cache_capacity);
         rope_table_ = b_.value(
-            "rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
+            "rope_table", {accumulator_of(c_.compute), {length, m_.head_dim / 2, 2}}, Role::constant,
             RopeTableInit{m_.rope_theta, s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq});
     }
     return rope_table_;
@@ -165,12 +166,12 @@ ValueId ModelBuilder::rope_table()
 
 ValueId ModelBuilder::attention(i64 layer, ValueId x)
 {
-    const i64 d = m_.dim, g = m_.kv_heads, r = m_.heads / m_.kv_heads, e = m_.head_dim();
+    const i64 d = m_.dim, g = m_.kv_heads, r = m_.heads / m_.kv_heads, e = m_.head_dim;
     const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
     ValueId q = linear("q", x, "b s d, d g r e -> b s g r e", {d, g, r, e}, init_std);
     ValueId k = linear("k", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
     ValueId v = linear("v", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
-    if (m_.family == Family::llama) {
+    if (m_.positions == Positions::rotary) {
         q = b_.op1(OpKind::rope, {q, positions_, rope_table()});
         k = b_.op1(OpKind::rope, {k, positions_, rope_table()});
     }
@@ -200,7 +201,7 @@ ValueId ModelBuilder::feed_forward(ValueId x)
     const i64 d = m_.dim, f = m_.ffn_dim;
     const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
     ValueId h;
-    if (m_.family == Family::llama) {
+    if (m_.gated) {
         const ValueId gate = linear("gate", x, "b s d, d f -> b s f", {d, f}, init_std);
         const ValueId up = linear("up", x, "b s d, d f -> b s f", {d, f}, init_std);
         h = b_.op1(OpKind::swiglu, {gate, up});

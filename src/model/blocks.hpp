@@ -4,7 +4,7 @@
 
 namespace trivium {
 
-/// Builds one forward graph. The graph and the ModelConfig must outlive the builder.
+/// Builds one forward graph. The graph must outlive the builder.
 class ModelBuilder {
 public:
     ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config);
@@ -48,7 +48,7 @@ private:
     ValueId rope_table();
 
     Builder b_;
-    const ModelConfig& m_;
+    ModelConfig m_; // resolved
     GraphConfig c_;
     ValueId tokens_, positions_, rope_table_, embed_;
     i64 batch_ = 0, seq_ = 0;
