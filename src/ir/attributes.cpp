@@ -68,6 +68,10 @@ public:
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
             if (value && *value < 0)
                 fail(name, print_real(*value), "a real number that is not negative", "make it positive");
+        if (a_.cap && *a_.cap <= 0)
+            fail("cap", print_real(*a_.cap), "a real number above 0", "remove it, or make it positive");
+        if (info(op_).scratch == ScratchKind::attention)
+            check_keys();
     }
 
 private:
@@ -208,6 +212,15 @@ private:
         constexpr std::string_view known[] = {"eq", "ne", "lt", "le", "gt", "ge"};
         if (std::find(std::begin(known), std::end(known), *a_.direction) == std::end(known))
             fail("direction", *a_.direction, "one of eq, ne, lt, le, gt, ge", "write one of these");
+    }
+
+    /// Of attention: the numbers of keys that a query may see.
+    void check_keys() const
+    {
+        for (const Attr attr : {Attr::window, Attr::chunk})
+            if (const auto* keys = a_.lists.find(attr); keys && (keys->size() != 1 || keys->front() < 1))
+                fail(list_name(attr).name, print_numbers(*keys), "one integer above 0",
+                     "remove it, or write the number of keys");
     }
 
     void check_shapes_stay() const

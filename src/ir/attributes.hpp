@@ -47,6 +47,7 @@ enum class Attr : std::uint8_t {
     space,
     direction,
     sharding,
+    cap,
     // Lists of integers.
     dims,
     shape,
@@ -74,7 +75,8 @@ enum class Attr : std::uint8_t {
     begin,
     whole,
     owned,
-    needed
+    needed,
+    chunk
 };
 
 /// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
@@ -111,6 +113,7 @@ inline constexpr ListName list_names[] = {
     {Attr::whole, "whole"},
     {Attr::owned, "owned"},
     {Attr::needed, "needed"},
+    {Attr::chunk, "chunk", true},
 };
 /// The row of a list attribute.
 constexpr const ListName& list_name(Attr attr)
@@ -167,6 +170,7 @@ struct Attributes {
     std::optional<double> alpha{}, beta{};  ///< coefficients of a weighted sum
     std::optional<std::string> direction{}; ///< of a comparison
     std::optional<std::string> sharding{};  ///< over the manual axes, of `local` and `global`
+    std::optional<double> cap{};            ///< of attention scores x: cap tanh(x / cap)
     NumberLists lists{};
 
     /// The first index of `factor` on this rank; 0 if it is not sharded.
@@ -202,6 +206,7 @@ void each_attribute(Visit&& visit)
     visit(Attr::beta, "beta", &Attributes::beta);
     visit(Attr::direction, "direction", &Attributes::direction);
     visit(Attr::sharding, "sharding", &Attributes::sharding);
+    visit(Attr::cap, "cap", &Attributes::cap);
 }
 
 /// A set of members.

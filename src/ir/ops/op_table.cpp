@@ -31,14 +31,30 @@ Flops all_factors(const Op&,
     return product;
 }
 
-/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half of them
-/// plus the diagonal.
-Flops causal_attention(const Op&, const FactorRule& rule)
+/// Keys that the queries 0 to n - 1 see together: a query sees those up to itself, of its chunk and within
+/// the window.
+Flops seen_keys(const Op& op, i64 n)
+{
+    const auto limit = [&](Attr attr) {
+        const auto* list = op.attrs.lists.find(attr);
+        return list ? std::min(list->front(), n) : n;
+    };
+    const i64 chunk = std::max<i64>(limit(Attr::chunk), 1), window = limit(Attr::window);
+    const auto of_chunk = [&](i64 queries) {
+        const auto all = static_cast<Flops>(queries), wide = static_cast<Flops>(std::min(queries, window));
+        return wide * (wide + 1) / 2 + (all - wide) * wide;
+    };
+    return static_cast<Flops>(n / chunk) * of_chunk(chunk) + of_chunk(n % chunk);
+}
+
+/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, and neither
+/// window nor chunks, half of them plus the diagonal. Documents may hide more of them.
+Flops causal_attention(const Op& op, const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
-    const Flops s = size("s"), t = size("t");
-    const Flops pairs = s * (t - s) + s * (s + 1) / 2;
-    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, s);
+    const i64 s = size_of(rule, "s"), t = size_of(rule, "t");
+    const Flops pairs = seen_keys(op, t) - seen_keys(op, std::max<i64>(t - s, 0));
+    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, size("s"));
 }
 
 /// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
@@ -102,10 +118,29 @@ std::vector<OpInfo> all_rows()
     };
 }
 
+/// The rules of an op that has some of its row's optional operands.
+std::vector<Rule> partial_rules(const OpInfo& row)
+{
+    std::vector<Rule> rules;
+    for (unsigned given = 0; row.optional > 0 && given < 1u << row.optional; ++given) {
+        Rule::Parts parts = *row.rule->operator->();
+        for (int i = row.optional; i-- > 0;)
+            if ((given >> i & 1u) == 0)
+                parts.operands.erase(parts.operands.end() - (row.optional - i));
+        rules.emplace_back(std::move(parts));
+    }
+    return rules;
+}
+
 /// Apart from all_rows(), whose frame is so large that a sanitizer takes its time to enter it.
 const std::vector<OpInfo>& table()
 {
-    static const std::vector<OpInfo> rows = all_rows();
+    static const std::vector<OpInfo> rows = [] {
+        std::vector<OpInfo> made = all_rows();
+        for (OpInfo& row : made)
+            row.partial_rules = partial_rules(row);
+        return made;
+    }();
     return rows;
 }
 
