@@ -158,7 +158,7 @@ ValueId ModelBuilder::rope_table()
         const i64 length = std::max(m_.seq, cache_capacity);
         rope_table_ = b_.value(
             "rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
-            RopeTableInit{m_.rope_theta, s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq});
+            RopeTableInit{{m_.rope_theta, s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq}});
     }
     return rope_table_;
 }
