@@ -141,7 +141,7 @@ std::string place_of(const Graph& graph, const Op& op)
 bool is_linear(const Graph& graph, const Op& op)
 {
     if (op.kind != OpKind::cast)
-        return info(op).linear;
+        return info(op).linear && !op.attrs.beta; // each partial sum would get the constant
     const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;
     return from == to ||
            (is_floating(from) && is_floating(to) && (op.stays_partial || size_of(to) > size_of(from)));

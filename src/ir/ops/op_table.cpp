@@ -22,6 +22,20 @@ bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
            std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
 }
 
+/// Whether the dimensions of `all` are `rows`, then `last`.
+bool divides(const Rule::Tensor& all, const Rule::Tensor& rows, const Rule::Tensor& last)
+{
+    return ends_with(all, last) && all.dims.size() == rows.dims.size() + last.dims.size() &&
+           std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
+}
+
+/// Whether the first dimensions of `all` are `rows`.
+bool begins_with(const Rule::Tensor& all, const Rule::Tensor& rows)
+{
+    return all.dims.size() >= rows.dims.size() &&
+           std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
+}
+
 Flops all_factors(const Op&,
                   const FactorRule& rule) // a product: one multiply-add per combination of factor indices
 {
@@ -102,6 +116,30 @@ void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
     for (std::size_t i = 0; i < gradients.size(); ++i)
         if (t.requires_grad(static_cast<int>(i)))
             t.accumulate_grad(static_cast<int>(i), gradients[i]);
+}
+
+/// The op's attributes that the row of `kind` takes, without its rule.
+Attributes attributes_for(Tape& t, OpKind kind)
+{
+    const OpInfo& row = info(kind);
+    const auto has = [&](Attr attr) { return row.needs.has(attr) || row.may_have.has(attr); };
+    Attributes taken;
+    each_attribute([&](Attr attr, const char*, auto member) {
+        if (attr != Attr::rule && has(attr))
+            taken.*member = t.op().attrs.*member;
+    });
+    for (const NumberLists::Entry& list : t.op().attrs.lists.entries())
+        if (has(list.attr))
+            taken.lists.set(list.attr, list.numbers);
+    return taken;
+}
+
+/// As above, with a rule.
+Attributes attributes_for(Tape& t, OpKind kind, Rule::Parts rule)
+{
+    Attributes taken = attributes_for(t, kind);
+    taken.rule = Rule(std::move(rule));
+    return taken;
 }
 
 using A = Attr;
