@@ -79,6 +79,33 @@ std::vector<Case> model_cases()
                            parameter(b, "v", {2, 4, 2, 2})},
                           {.scale = 1.7})[0]};
          }},
+        {"attention with a window, chunks and a cap",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 7, 2, 1, 2}), parameter(b, "k", {2, 7, 2, 2}),
+                           parameter(b, "v", {2, 7, 2, 2})},
+                          {.cap = 0.9, .lists = {{Attr::window, {3}}, {Attr::chunk, {4}}}})[0]};
+         }},
+        {"attention with documents",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 5, 1, 2, 3}), parameter(b, "k", {2, 5, 1, 3}),
+                           parameter(b, "v", {2, 5, 1, 3}), ids(b, "documents<2", {2, 5})})[0]};
+         }},
+        {"attention with sinks",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
+                           parameter(b, "v", {2, 4, 2, 2}), parameter(b, "sinks", {2, 3})})[0]};
+         }},
+        {"attention with everything, and sinks that are computed",
+         [](Builder& b) -> V {
+             const ValueId sinks = b.op1(OpKind::gelu, {parameter(b, "sinks", {1, 2})});
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 6, 1, 2, 3}), parameter(b, "k", {2, 6, 1, 3}),
+                           parameter(b, "v", {2, 6, 1, 3}), ids(b, "documents<2", {2, 6}), sinks},
+                          {.cap = 1.5, .lists = {{Attr::window, {4}}, {Attr::chunk, {3}}}})[0]};
+         }},
         {"swiglu",
          [](Builder& b) -> V {
              return {b.op1(OpKind::swiglu, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})};
