@@ -162,8 +162,9 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
     gpt_oss.beta_fast = 1e9;  // below pair 0
     gpt_oss.beta_slow = 1e-9; // beyond the last element
     check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, 0, 63);
-    gpt_oss.beta_slow = 1e9; // both bounds are 0
-    check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, 0, 0.001);
+    gpt_oss.truncate = false;
+    gpt_oss.beta_fast = gpt_oss.beta_slow = 32; // a blend of no width
+    check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, at(32), at(32) + 0.001);
 
     RopeAngles factors{.factor = 8, .kind = RopeKind::yarn};
     CHECK(rope_frequencies(factors, 32, 1).attention_factor == Approx(1.2079).epsilon(1e-4)); // OLMo 3
