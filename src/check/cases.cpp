@@ -105,6 +105,7 @@ void set_model(RunConfig& c)
     c.model.kv_heads = !llama ? (small ? 5 : 9) : small ? 2 : 1;
     c.model.heads = llama && small ? 10 : c.model.kv_heads * (llama ? 9 : 1);
     c.model.dim = 4 * c.model.heads;
+    c.model.head_dim = 0;
     c.model.ffn_dim = 13;
     c.model.vocab = llama ? 17 : 19;
     c.model.seq = small ? 6 : 9;
@@ -138,8 +139,11 @@ std::vector<Choice> choices()
         "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"}, setting(&ParallelConfig::schedule)));
     schedule.matters = has_stages;
     schedule.always_all = true;
-    add(enum_choice("model.family", Family::llama, &RunConfig::model, &ModelConfig::family)).always_all =
-        true;
+    add(list_choice<std::string>("model.family", {"llama", "gpt2"},
+                                 [](RunConfig& c, const std::string& name) {
+                                     set_family(c.model, name == "llama" ? Family::llama : Family::gpt2);
+                                 }))
+        .always_all = true;
     const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
         return choice;

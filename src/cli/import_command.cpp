@@ -70,7 +70,7 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     config = parse_config(to_toml(config), a.folder, a.overrides);
     resolve_and_validate(config);
     ModelConfig with_seq = config.model;
-    if (model.family == Family::llama) // rotary positions have no fixed length; learned ones do
+    if (model.positions == Positions::rotary) // rotary positions have no fixed length; learned ones do
         with_seq.seq = model.seq;
     RunConfig changed, original;
     changed.model = with_seq;
@@ -78,7 +78,7 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     if (to_toml(changed) != to_toml(original))
         throw UserError({"overrides", "would change the model",
                          str("the weights and config.json determine all of [model]",
-                             model.family == Family::llama ? " except seq" : ""),
+                             model.positions == Positions::rotary ? " except seq" : ""),
                          "remove them"});
     return config;
 }
@@ -93,16 +93,6 @@ std::string model_toml(RunConfig config, const std::string& folder)
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
     return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),
                "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");
-}
-
-/// Attention here covers all previous tokens; it equals windowed attention up to the window's length.
-void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArguments& a)
-{
-    if (source.window > 0 && seq > source.window)
-        throw UserError({a.folder + "/config.json",
-                         str("has sliding_window = ", source.window, ", and model.seq is ", seq),
-                         "Trivium has no attention window; the result is the same up to the window's length",
-                         str("add model.seq=", source.window, " or less")});
 }
 
 void require_finite(std::span<const float> values, i64 first, const std::string& tensor,
@@ -147,7 +137,6 @@ int import_model(const ImportArguments& a)
     const std::string home = (fs::absolute(a.output) / ".").lexically_normal().parent_path().string();
     const std::string own = tokenizer.file.empty() ? tokenizer.path : home + "/" + tokenizer.file;
     const RunConfig config = config_of(source.model, own, a);
-    require_no_window(source, config.model.seq, a);
 
     RunState state;
     state.seed = config.train.seed;
@@ -172,7 +161,7 @@ int import_model(const ImportArguments& a)
     fmt::print("{}: {} parameters, {} of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
                "trivium train {} data.train=…\n",
                a.output, format_count(parameter_count(source.model)),
-               counted(source.tensors.size(), "tensor"), name_of(source.model.family),
+               counted(source.tensors.size(), "tensor"), source.architecture->name,
                format_bytes(source.files.bytes()),
                named         ? config.data.tokenizer
                : own.empty() ? "none usable: " + tokenizer.problem

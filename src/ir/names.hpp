@@ -4,7 +4,8 @@
 namespace trivium::value_name {
 
 // Fed by the host for each microbatch.
-inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions";
+inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions",
+                            *starts = "starts";
 // Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
 // the cache and the row whose logits are requested.
 inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";

@@ -39,6 +39,9 @@ k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
                         a.b.cudnn,
                         a.b.deterministic};
     s.rows = {a.in_row(q), a.in_row(q + 1), a.in_row(q + 2)};
+    s.window = a.number_or(Attr::window, 0);
+    s.chunk = a.number_or(Attr::chunk, 0);
+    s.cap = a.attrs().cap.value_or(0);
     if (gradient)
         std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
     return s;
@@ -111,13 +114,21 @@ Call bind_typed(const Binding& b)
     case OpKind::attention:
     case OpKind::attention_cached: {
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
+        const k::AttentionExtras<T> extras{a.optional<std::int32_t>(0), a.optional<A>(1)};
         return call_of(k::attention<T>, attention_shape(a, 0, false), a.in<T>(0), a.in<T>(1), a.in<T>(2),
-                       start, a.out<T>(0), a.out<A>(1), a.scratch());
+                       start, a.out<T>(0), a.out<A>(1), a.scratch(), extras);
     }
     case OpKind::attention_grad: {
-        const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3), a.in<T>(4),
-                                    a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
+        const k::AttentionGrad<T> g{
+            a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3),  a.in<T>(4),
+            a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2), a.optional<std::int32_t>(0)};
         return call_of(k::attention_grad<T>, attention_shape(a, 1, true), g, a.scratch());
+    }
+    case OpKind::attention_grad_sinks: {
+        const k::AttentionShape s{a.dim(0, 0), a.dim(0, 1), a.dim(0, 1),
+                                  a.dim(0, 2), a.dim(0, 3), a.dim(0, 4)};
+        return call_of(k::attention_grad_sinks<T>, s, a.in<T>(0), a.in<T>(1), a.in<A>(2), a.in<A>(3),
+                       a.out<A>(0), a.over());
     }
     case OpKind::cache_write: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), a.dim(1, 1), a.dim(0, 2) * a.dim(0, 3)};

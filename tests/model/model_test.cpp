@@ -136,7 +136,7 @@ TEST_CASE("parameters have their documented names, shapes and decay")
         {"layers.0.ffn.down.weight", {20, 12}},
     };
     CHECK(shapes(m) == llama);
-    m.family = Family::gpt2;
+    set_family(m, Family::gpt2);
     m.tied_embeddings = true;
     const Shapes gpt2{
         {"embed.weight", {30, 12}},

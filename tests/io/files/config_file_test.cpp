@@ -69,12 +69,13 @@ TEST_CASE("rope_scaling can be written in five ways")
         return parse_config("[model]\nrope_scaling = " + value + "\n", "t").model.rope_scaling;
     };
     CHECK(scaling("\"none\"") == RopeScaling{});
-    CHECK(scaling("\"llama3\"") == RopeScaling{8, 1, 4, 8192});
-    CHECK(scaling("32") == RopeScaling{32, 1, 4, 8192});
-    CHECK(scaling("[2.5, 1, 3, 4096]") == RopeScaling{2.5, 1, 3, 4096});
-    CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") == RopeScaling{16, 1, 4, 1024});
+    CHECK(scaling("\"llama3\"") == llama3_scaling(8, 1, 4, 8192));
+    CHECK(scaling("32") == llama3_scaling(32, 1, 4, 8192));
+    CHECK(scaling("[2.5, 1, 3, 4096]") == llama3_scaling(2.5, 1, 3, 4096));
+    CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") ==
+          llama3_scaling(16, 1, 4, 1024));
     CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") ==
-          RopeScaling{16, 2, 8, 512});
+          llama3_scaling(16, 2, 8, 512));
     CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
     CHECK(says(config_error("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
     CHECK(says(config_error("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
@@ -176,7 +177,7 @@ TEST_CASE("parsing the output of to_toml yields the same config")
     c.train.eps = 1e-300;
     c.train.weight_decay = 3;
     c.train.seed = -5;
-    c.model.rope_scaling = {3.3, 1.1, 7, 11};
+    c.model.rope_scaling = llama3_scaling(3.3, 1.1, 7, 11);
     c.data.train = "a \"quoted\"\\ path\n\twith \x01 \xc3\xa9";
     c.parallel.recompute = Recompute::selective;
     resolve_and_validate(c);
