@@ -1,6 +1,7 @@
 #include "io/hugging_face/hugging_face.hpp"
 
 #include "base/check.hpp"
+#include "io/checkpoint/box.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
