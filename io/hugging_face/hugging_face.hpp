@@ -35,7 +35,7 @@ std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
 /// The content of config.json.
 struct HuggingFaceConfig {
     ModelConfig model; ///< resolved and validated; seq is the model's maximum sequence length
-    const Architecture* architecture;
+    const Architecture* architecture = nullptr;
 };
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
