@@ -57,6 +57,8 @@ void validate(const ModelConfig& c)
                   "choose kv_heads that divide model.heads");
     require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
                   str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+    require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
+                  str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
     if (c.family == Family::llama) {
         require_model(c.head_dim() % 2 == 0, "heads",
                       str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),

@@ -33,6 +33,7 @@ struct ModelConfig {
     double rope_theta = 500000;
     RopeScaling rope_scaling;
     double norm_eps = 1e-5;
+    double dropout = 0;
 
     i64 head_dim() const { return dim / heads; }
 
@@ -58,6 +59,9 @@ struct ModelConfig {
               "Llama 3's frequency scaling: \"none\", \"llama3\", or [factor, low_freq_factor, "
               "high_freq_factor, original_seq]");
         visit("norm_eps", self.norm_eps, KeyKind::forward, "constant added to the variance in norms");
+        visit("dropout", self.dropout, KeyKind::training,
+              "in training, the probability that an element of the embeddings, or of what attention or "
+              "feed-forward block add to the residual stream, is 0 (the others are divided by 1 - dropout)");
     }
 };
 

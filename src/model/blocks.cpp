@@ -107,7 +107,7 @@ ValueId ModelBuilder::embed()
         const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std);
         x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
     }
-    return x;
+    return dropped(x, 0);
 }
 
 ValueId ModelBuilder::norm(const std::string& name, ValueId x)
@@ -163,6 +163,19 @@ ValueId ModelBuilder::rope_table()
     return rope_table_;
 }
 
+ValueId ModelBuilder::dropped(ValueId x, i64 branch)
+{
+    const Regularisers& r = c_.regularisers;
+    if (r.dropout == 0)
+        return x;
+    if (!samples_)
+        samples_ =
+            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "w"});
+    Attributes attrs{.rate = r.dropout};
+    attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
+    return b_.op1(OpKind::dropout, {x, samples_}, attrs, b_.where.scope + ".dropped");
+}
+
 ValueId ModelBuilder::attention(i64 layer, ValueId x)
 {
     const i64 d = m_.dim, g = m_.kv_heads, r = m_.heads / m_.kv_heads, e = m_.head_dim();
@@ -192,7 +205,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         o = b_.op(OpKind::attention_cached, {q, k, v, start}, scale);
     }
     annotate(o[0], {"b", "s", "g", "r", "e"});
-    return linear("o", o[0], "b s g r e, g r e d -> b s d", {g, r, e, d}, residual_std);
+    return dropped(linear("o", o[0], "b s g r e, g r e d -> b s d", {g, r, e, d}, residual_std), 0);
 }
 
 ValueId ModelBuilder::feed_forward(ValueId x)
@@ -208,7 +221,7 @@ ValueId ModelBuilder::feed_forward(ValueId x)
         h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f", {d, f}, init_std)});
     }
     annotate(h, {"b", "s", "f"});
-    return linear("down", h, "b s f, f d -> b s d", {f, d}, residual_std);
+    return dropped(linear("down", h, "b s f, f d -> b s d", {f, d}, residual_std), 1);
 }
 
 ValueId ModelBuilder::block(i64 layer, ValueId x)

@@ -46,11 +46,13 @@ private:
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);
     ValueId rope_table();
+    /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
+    ValueId dropped(ValueId x_bsd, i64 branch);
 
     Builder b_;
     const ModelConfig& m_;
     GraphConfig c_;
-    ValueId tokens_, positions_, rope_table_, embed_;
+    ValueId tokens_, positions_, rope_table_, embed_, samples_;
     i64 batch_ = 0, seq_ = 0;
 };
 

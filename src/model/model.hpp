@@ -23,6 +23,14 @@ struct ModelAxes {
     bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
 };
 
+/// What only a training adds to the loss; zeros: nothing.
+struct Regularisers {
+    double dropout = 0;         ///< rate
+    i64 seed = 0;               ///< of what dropout keeps
+    double z_loss = 0;          ///< coefficient
+    double label_smoothing = 0; ///< epsilon
+};
+
 /// How a graph computes.
 struct GraphConfig {
     i64 batch = 1;              ///< sequences per microbatch
@@ -30,12 +38,13 @@ struct GraphConfig {
     DType master = DType::f32;  ///< parameters as they are stored
     ModelAxes axes{};
     bool fp8 = false; ///< the products of the blocks round their operands to FP8
+    Regularisers regularisers{};
 };
 
-/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. Few values are
-/// annotated with a sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others.
-/// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
-/// carried).
+/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]), and with dropout `samples` (i32[b,2]); a
+/// target below 0 is ignored. Few values are annotated with a sharding; complete_annotations()
+/// (passes/sharding/propagate.hpp) completes the others. The loss per token is `loss` (accumulator type
+/// [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters
