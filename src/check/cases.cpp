@@ -167,6 +167,12 @@ std::vector<Choice> choices()
                            [&](const Optimizer& o) { return o.name == level.name && !o.continuous; });
     });
     add(std::move(optimizer));
+    // One key for all of them, so that it adds few trainings.
+    add(list_choice<bool>("regularisers", {false, true}, [](RunConfig& c, const bool& on) {
+        c.model.dropout = on ? 0.2 : 0;
+        c.train.z_loss = on ? 0.01 : 0;
+        c.train.label_smoothing = on ? 0.1 : 0;
+    }));
     if (!computes_on_device()) // where training refuses it
         add(enum_choice("parallel.offload", usual.offload, parallel, &ParallelConfig::offload));
     add(list_choice<bool>("parallel.sequence", {true, false}, setting(&ParallelConfig::sequence))).matters =
@@ -271,6 +277,7 @@ std::string CheckCase::text() const
                p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
                config.train.optimizer == OptimizerKind::adamw ? ""
                                                               : str(", ", name_of(config.train.optimizer)),
+               config.model.dropout > 0 ? ", dropout, z-loss, label smoothing" : "",
                p.tile > 0 ? str(", tile ", p.tile) : "",
                p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
@@ -311,8 +318,8 @@ RunConfig on_one_rank(const RunConfig& config)
 std::string answer_key(const RunConfig& c)
 {
     return str(name_of(c.model.family), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
-               ", of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq);
+               ", dropout ", c.model.dropout, ", of ", c.model.layers, " layers and ", c.model.heads,
+               " heads, ", c.train.global_batch, " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -338,6 +345,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
     note(p.data > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
+    note(c.model.dropout > 0, "dropout, z-loss, label smoothing");
     note(true, str("optimizer ", name_of(c.train.optimizer)));
     note(true, str("precision ", name_of(c.train.precision)));
     note(true, str("family ", name_of(c.model.family)));

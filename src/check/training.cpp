@@ -44,7 +44,8 @@ Batch batch_of(const RunConfig& config, int step)
     };
     return {{{value_name::tokens, sequence_array(seq, token)},
              {value_name::targets, sequence_array(seq, target)},
-             {value_name::positions, position_array(seq)}}};
+             {value_name::positions, position_array(seq)},
+             {value_name::samples, sample_numbers(step * config.train.global_batch)}}};
 }
 
 double relative(double got, double want)

@@ -111,8 +111,8 @@ std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
     return str(
-        model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
-        p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
+        model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", model.dropout > 0 ? " regularised" : "",
+        ", ", name_of(precision), p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
         " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn,

@@ -30,7 +30,8 @@ Batch Batches::at(i64 first, i64 end) const
     };
     return {{{value_name::tokens, window(0, 0)},
              {value_name::targets, window(1, -1)},
-             {value_name::positions, position_array(seq_)}},
+             {value_name::positions, position_array(seq_)},
+             {value_name::samples, sample_numbers()}},
             first};
 }
 

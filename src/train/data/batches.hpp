@@ -19,9 +19,9 @@ public:
     /// Number of samples of one epoch.
     i64 samples() const { return samples_; }
 
-    /// The batch from sample `first` on: `tokens`, `targets` and `positions`, each i32[model.seq]. Samples
-    /// from `end` on are padding: their targets do not count (-1). The batch is valid while this object
-    /// exists; reading it throws the errors of TokenStore::read().
+    /// The batch from sample `first` on: `tokens`, `targets` and `positions`, each i32[model.seq], and
+    /// `samples`. Samples from `end` on are padding: their targets do not count (-1). The batch is valid
+    /// while this object exists; reading it throws the errors of TokenStore::read().
     Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
 
 private:
