@@ -134,7 +134,12 @@ TEST_CASE(
     refused({"model.vocab=0"}, {"model.vocab", "t.bin does not say its vocabulary", "data.tokenizer"});
     refused({"model.vocab=200"},
             {"data.train", "t.bin", "is 257, outside the vocabulary of 200", "model.vocab"});
-    refused({"data.token_type=uint32"}, {"t.bin", "outside the vocabulary of 258", "data.token_type"});
+    refused({"data.token_type=int64"}, {"t.bin", "no multiple of the 8 of int64", "data.token_type"});
+    Numbers even = run.ids;
+    even.resize(even.size() / 4 * 4);
+    write_text(run.folder / "even.bin", packed<std::uint16_t>(even));
+    refused({"data.train=even.bin", "data.valid=even.bin", "data.token_type=uint32"},
+            {"even.bin", "outside the vocabulary of 258", "data.token_type"});
     refused({"data.valid=train.h5"}, {"train.h5", "different tokenizer", "unknown (set data.tokenizer)"});
     refused({"data.eos=-2"}, {"data.eos"});
     const Outcome eval = run.program({"eval", "run.toml", "data.train=t.bin", "model.vocab=200"});
