@@ -327,15 +327,20 @@ struct TokenStore::Impl {
 
     bool knows_documents() const { return !offsets.empty() || eos >= 0; }
 
-    const std::vector<i64>& document_offsets() const
+    void require_documents() const
     {
-        if (!offsets.empty())
-            return offsets;
-        if (eos < 0)
+        if (!knows_documents())
             throw UserError(
                 {path, "does not say where its documents end",
                  str("the format (", format, ") has no index, and the id that ends documents is unknown"),
                  "set data.eos to that id, or data.tokenizer to the tokenizer that made the ids"});
+    }
+
+    const std::vector<i64>& document_offsets() const
+    {
+        require_documents();
+        if (!offsets.empty())
+            return offsets;
         const std::lock_guard guard(once);
         if (found_offsets.empty()) {
             std::vector<i64> found{0};
@@ -423,6 +428,24 @@ i64 TokenStore::document_begin(i64 d) const
     const std::vector<i64>& offsets = impl_->document_offsets();
     TRV_CHECK(d >= 0 && d < static_cast<i64>(offsets.size()), "document ", d, " of ", offsets.size() - 1);
     return offsets[static_cast<std::size_t>(d)];
+}
+
+void TokenStore::mark_begins(i64 begin, i64 count, bool* begins) const
+{
+    impl_->require_documents();
+    const std::vector<i64>& offsets = impl_->offsets;
+    std::fill_n(begins, count, false);
+    if (!offsets.empty()) {
+        for (auto at = std::ranges::lower_bound(offsets, begin); at != offsets.end() && *at < begin + count;
+             ++at)
+            begins[*at - begin] = true;
+        return;
+    }
+    const i64 first = std::max<i64>(begin - 1, 0); // the one before may end a document
+    std::vector<i32> ids(static_cast<std::size_t>(begin + count - first));
+    read(first, static_cast<i64>(ids.size()), ids.data());
+    for (i64 i = 0; i < count; ++i)
+        begins[i] = begin + i == 0 || ids[static_cast<std::size_t>(begin + i - 1 - first)] == impl_->eos;
 }
 
 i32 TokenStore::token(i64 at) const

@@ -79,6 +79,10 @@ public:
     /// Index of the first token of document d; size() for d == documents(). \pre 0 <= d <= documents()
     i64 document_begin(i64 d) const;
 
+    /// Sets begins[i] to whether token begin + i is the first of its document, by the index, otherwise by the
+    /// eos before it. UserError if there is neither. \pre as read()
+    void mark_begins(i64 begin, i64 count, bool* begins) const;
+
     /// \pre 0 <= at < size()
     i32 token(i64 at) const;
     /// Copies tokens [begin, begin + count) to `out`.

@@ -58,6 +58,10 @@ void require_same(const TokenStore& store, const TokenStore& own)
     for (i64 begin = 0; begin + 17 < store.size(); begin += 13) {
         store.read(begin, 17, ids.data());
         CHECK(std::equal(ids.begin(), ids.begin() + 17, expected.begin() + begin));
+        bool begins[17];
+        store.mark_begins(begin, 17, begins);
+        for (i64 i = 0; i < 17; ++i)
+            CHECK(begins[i] == (begin + i == 0 || expected[std::size_t(begin + i - 1)] == 257));
     }
     CHECK(store.token(store.size() - 1) == 257);
     REQUIRE(store.documents() == own.documents());
@@ -209,7 +213,19 @@ TEST_CASE("documents without an index end with eos; without eos they are unknown
     for (i64 d = 0; d <= 4; ++d)
         begins.push_back(store.document_begin(d));
     CHECK(begins == std::vector<i64>{0, 1, 4, 5, 7});
+    // An index wins over eos: documents of Megatron-LM may lack one.
+    put(folder / "t.ds", packed<std::uint16_t>({9, 1, 2, 9, 9, 3, 4}));
+    put(folder / "t.ds.index", packed<std::uint64_t>({2, 2, 7}));
+    const TokenStore indexed = TokenStore::open(folder / "t.ds", {TokenType::automatic, 10, 9});
+    CHECK(indexed.documents() == 3);
+    bool starts[6];
+    indexed.mark_begins(1, 6, starts);
+    CHECK(std::vector<bool>(starts, starts + 6) ==
+          std::vector<bool>{false, true, false, false, false, false});
+    store.mark_begins(1, 6, starts);
+    CHECK(std::vector<bool>(starts, starts + 6) == std::vector<bool>{true, false, false, true, true, false});
     const TokenStore open = TokenStore::open(folder / "t.bin");
+    CHECK(says(message_of<UserError>([&] { open.mark_begins(1, 6, starts); }), "t.bin", "data.eos"));
     CHECK_FALSE(open.knows_documents());
     CHECK(says(message_of<UserError>([&] { (void)open.documents(); }), "t.bin", "data.eos"));
     CHECK(says(message_of<UserError>([&] { (void)open.tokenizer(); }), "t.bin", "data.tokenizer"));
