@@ -23,8 +23,9 @@ int thread_limit() { return kernels::thread_limit(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    return data.train.empty() ? tokenizer_named_by(data)->vocab_size()
-                              : about_key("data.train", [&] { return TokenStore::open(data.train).vocab(); });
+    return data.train.empty() ? tokenizer_named_by(data)->vocab_size() : about_key("data.train", [&] {
+        return TokenStore::open(data.train.list.front().path).vocab();
+    });
 }
 
 } // namespace trivium
