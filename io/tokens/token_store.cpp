@@ -421,6 +421,7 @@ const std::string& TokenStore::path() const { return impl_->path; }
 std::string TokenStore::content() const { return str(impl_->size, " tokens, ", hex(tokens_hash())); }
 const std::string& TokenStore::fingerprint() const { return impl_->fingerprint; }
 bool TokenStore::knows_documents() const { return impl_->knows_documents(); }
+void TokenStore::require_documents() const { impl_->require_documents(); }
 i64 TokenStore::documents() const { return static_cast<i64>(impl_->document_offsets().size()) - 1; }
 
 i64 TokenStore::document_begin(i64 d) const

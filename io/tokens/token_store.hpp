@@ -75,6 +75,7 @@ public:
     /// Whether there is an index or an eos. Without an index the next two functions find the documents in the
     /// tokens, which reads them all once; without both they throw a UserError.
     bool knows_documents() const;
+    void require_documents() const; ///< UserError unless knows_documents()
     i64 documents() const;
     /// Index of the first token of document d; size() for d == documents(). \pre 0 <= d <= documents()
     i64 document_begin(i64 d) const;

@@ -26,10 +26,11 @@ i64 vocabulary_of(const DataConfig& data)
 {
     if (data.train.empty())
         return tokenizer_named_by(data)->vocab_size();
+    const std::string& path = data.train.list.front().path;
     const i64 vocab =
-        about_key("data.train", [&] { return TokenStore::open(data.train, store_options(data)).vocab(); });
+        about_key("data.train", [&] { return TokenStore::open(path, store_options(data)).vocab(); });
     if (vocab == 0)
-        throw UserError({"model.vocab", "is not given", data.train + " does not say its vocabulary",
+        throw UserError({"model.vocab", "is not given", path + " does not say its vocabulary",
                          "set model.vocab, or data.tokenizer to the tokenizer that made its ids"});
     return vocab;
 }

@@ -3,8 +3,10 @@
 
 namespace trivium::value_name {
 
-// Fed by the host for each microbatch.
-inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions";
+// Fed by the host for each microbatch. starts: with documents, the index in the sequence of the first token
+// of each token's document.
+inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions",
+                            *starts = "starts";
 // Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
 // the cache and the row whose logits are requested.
 inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";

@@ -61,8 +61,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 {
     if (data.train.empty())
         return tokenizer_named_by(data);
-    const TokenStore store =
-        about_key("data.train", [&] { return TokenStore::open(data.train, store_options(data)); });
+    const TokenStore store = about_key(
+        "data.train", [&] { return TokenStore::open(data.train.list.front().path, store_options(data)); });
     require_tokenizer(data, store);
     return store.tokenizer();
 }
