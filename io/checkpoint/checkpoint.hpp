@@ -9,6 +9,7 @@
 // docs/checkpoint.md has the whole format.
 #include "base/units.hpp"
 #include "config/run_config.hpp"
+#include "io/checkpoint/mixture_history.hpp"
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 
@@ -65,8 +66,9 @@ struct RunState {
     /// Files of the Hugging Face model that this one was imported from (io/hugging_face/files.hpp), by name.
     std::map<std::string, std::string> imported{};
     std::string imported_tokenizer{}; ///< fingerprint of that model's tokenizer; empty: it could not be read
-    /// TokenStore::content() of the training and validation data; empty: none, or unknown.
+    /// TokenStore::content() of the training and validation data (of each store); empty: none, or unknown.
     std::string data{}, valid{};
+    MixtureHistory mixture{}; ///< of the training data
 
     bool operator==(const RunState&) const = default;
 };

@@ -22,6 +22,17 @@ constexpr i64 max_shards = i64{1} << 20;
 constexpr std::pair<const char*, std::string RunState::*> optional_texts[] = {
     {"data", &RunState::data}, {"valid", &RunState::valid}, {"job", &RunState::job}};
 
+Json to_json(const MixtureHistory& mixture)
+{
+    Json sources = Json::array(), segments = Json::array();
+    for (const MixtureSource& source : mixture.sources)
+        sources.push_back({{"path", source.path}, {"data", source.data}, {"samples", source.samples}});
+    for (const MixtureSegment& segment : mixture.segments)
+        segments.push_back(
+            {{"first", segment.first}, {"weights", segment.weights}, {"counts", segment.counts}});
+    return {{"sources", sources}, {"segments", segments}};
+}
+
 Json to_json(const RunState& s)
 {
     Json state{{"step", s.step},           {"updates", s.updates},
@@ -37,9 +48,51 @@ Json to_json(const RunState& s)
         state["recent_losses"] = s.recent_losses;
     if (s.skipped_in_row > 0)
         state["skipped_in_row"] = s.skipped_in_row;
+    if (!s.mixture.empty())
+        state["mixture"] = to_json(s.mixture);
     if (!s.imported.empty())
         state["imported"] = {{"tokenizer", s.imported_tokenizer}, {"files", s.imported}};
     return state;
+}
+
+/// Numbers from 0 to `most`, at most one per source.
+std::vector<i64> parse_numbers(const json& segment, const char* key, std::size_t sources, i64 most)
+{
+    std::vector<i64> numbers;
+    for (const json& number : list_at(segment, key)) {
+        if (!number.is_number_integer() || number < 0 || number > most)
+            throw_wrong_json(number, key, "counts");
+        numbers.push_back(number.get<i64>());
+    }
+    if (numbers.size() > sources)
+        throw JsonFault{str("has ", numbers.size(), " ", key, " for ", sources, " sources")};
+    return numbers;
+}
+
+MixtureHistory parse_mixture(const json& value)
+{
+    MixtureHistory mixture;
+    for (const json& source : list_at(value, "sources"))
+        mixture.sources.push_back(
+            {text_at(source, "path"), text_at(source, "data"), count_at(source, "samples")});
+    const std::size_t sources = mixture.sources.size();
+    i64 first = 0;
+    for (const json& entry : list_at(value, "segments")) {
+        MixtureSegment segment{count_at(entry, "first"),
+                               parse_numbers(entry, "weights", sources, most_weight),
+                               parse_numbers(entry, "counts", sources, i64{1} << 62)};
+        i64 sum = 0;
+        for (const i64 weight : segment.weights)
+            sum += weight;
+        if (sum == 0 || sum > most_weight || segment.first < first)
+            throw JsonFault{str("has a segment of its mixture at ", segment.first, " with weights of ", sum)};
+        first = segment.first;
+        mixture.segments.push_back(std::move(segment));
+    }
+    if (sources == 0 || static_cast<i64>(sources) > most_sources || mixture.segments.empty())
+        throw JsonFault{
+            str("has a mixture of ", sources, " sources and ", mixture.segments.size(), " segments")};
+    return mixture;
 }
 
 RunState parse_state(const json& value)
@@ -70,6 +123,8 @@ RunState parse_state(const json& value)
         }
     if (value.contains("skipped_in_row"))
         s.skipped_in_row = count_at(value, "skipped_in_row");
+    if (value.contains("mixture"))
+        s.mixture = parse_mixture(value.at("mixture"));
     if (value.contains("imported")) {
         const json& imported = json_member(value, "imported");
         s.imported_tokenizer = text_at(imported, "tokenizer");

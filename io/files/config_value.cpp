@@ -38,14 +38,6 @@ std::string describe(const ConfigValue& value)
     return "a date or time";
 }
 
-/// The value must be `expected` ("a whole number"), but has another type.
-[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected,
-                                   const std::string& remedy = "")
-{
-    throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected),
-                     "", remedy.empty() ? str("set it to ", expected) : remedy});
-}
-
 bool is_whole(double number) { return std::trunc(number) == number && std::abs(number) < 0x1p53; }
 
 /// Keys of configs and machine files that are numbers of bytes.
@@ -207,6 +199,12 @@ toml::table parse_toml(const std::string& text, const std::string& name)
         const SyntaxHint hint = explain_syntax(std::string(error.description()));
         throw UserError({toml_place(name, error.source()), "is not valid TOML", hint.reason, hint.remedy});
     }
+}
+
+void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
+{
+    throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected),
+                     "", remedy.empty() ? str("set it to ", expected) : remedy});
 }
 
 std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names)

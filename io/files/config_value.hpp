@@ -21,6 +21,10 @@ toml::table parse_toml(const std::string& text, const std::string& name);
 /// "run.toml:3:1"
 std::string toml_place(const std::string& file, const toml::source_region& source);
 
+/// The value must be `expected` ("a whole number"), but has another type.
+[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected,
+                                   const std::string& remedy = "");
+
 /// The index of the value in `names`, the names of an enum's values. UserError if it is not among them.
 std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names);
 
@@ -31,6 +35,9 @@ void assign(double& target, const ConfigValue& value);
 void assign(bool& target, const ConfigValue& value);
 void assign(std::string& target, const ConfigValue& value);
 void assign(RopeScaling& target, const ConfigValue& value);
+void assign(TrainingStores& target, const ConfigValue& value);
+void assign(ValidationStores& target, const ConfigValue& value);
+void assign(BatchRamp& target, const ConfigValue& value);
 
 /// The value as TOML, which assign() reads back bit for bit.
 std::string print_value(i64 value);
@@ -38,6 +45,9 @@ std::string print_value(double value);
 std::string print_value(bool value);
 std::string print_value(const std::string& value);
 std::string print_value(const RopeScaling& value);
+std::string print_value(const TrainingStores& value);
+std::string print_value(const ValidationStores& value);
+std::string print_value(const BatchRamp& value);
 
 template <class Enum>
 std::vector<std::string> enum_names()
@@ -81,6 +91,12 @@ std::string type_name(const T&)
         return "list of: " + type_name(typename T::value_type{});
     else if constexpr (std::is_same_v<T, RopeScaling>)
         return "scaling";
+    else if constexpr (std::is_same_v<T, TrainingStores>)
+        return "string or list";
+    else if constexpr (std::is_same_v<T, ValidationStores>)
+        return "string or table";
+    else if constexpr (std::is_same_v<T, BatchRamp>)
+        return "list";
     else
         return "string";
 }

@@ -83,7 +83,7 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
     if (c.parallel.shard > 0 && data % c.parallel.shard != 0)
         c.parallel.shard = 0;
     if (c.train.micro_batch == 0)
-        c.train.micro_batch = largest_part(c.train.global_batch / batch_ranks(c.parallel), most_micro);
+        c.train.micro_batch = largest_part(common_batch(c.train) / batch_ranks(c.parallel), most_micro);
     return c;
 }
 
@@ -95,7 +95,7 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
     const ModelConfig& m = config.model;
     // Axes that are not searched take their share of the ranks and of the batch.
     const i64 free = ranks / (rank_count(before) / (before.data * before.pipeline * before.tensor)),
-              batch = config.train.global_batch / (batch_ranks(before) / before.data);
+              batch = common_batch(config.train) / (batch_ranks(before) / before.data);
     const i64 most_tensor = std::min(free, std::max(m.kv_heads, m.heads / m.kv_heads));
     for (i64 data = 1; data <= std::min(free, batch); ++data) {
         const i64 share = batch / data;

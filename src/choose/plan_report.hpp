@@ -40,7 +40,11 @@ struct PlanReport {
     const RankPlan& largest() const;
     i64 rank_total() const { return rank_count(config.parallel); }
     /// Duration of the whole run.
-    Seconds duration() const { return step * static_cast<double>(config.train.steps); }
+    Seconds duration() const
+    {
+        const TrainConfig& t = config.train;
+        return step * static_cast<double>(samples_in(t, t.steps)) / static_cast<double>(t.global_batch);
+    }
     double device_hours() const { return duration() * static_cast<double>(rank_total()) / 3600; }
     /// Model FLOPs utilisation.
     double mfu() const;

@@ -23,6 +23,43 @@ inline nlohmann::ordered_json scaling_json(const RopeScaling& s)
     return table;
 }
 
+/// As in TOML: a string, or an object per store.
+inline nlohmann::ordered_json value_json(const TrainingStores& stores)
+{
+    if (stores.empty() || stores.is_plain())
+        return stores.text();
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const DataSource& source : stores.list) {
+        nlohmann::ordered_json& entry = list.emplace_back(nlohmann::ordered_json{{"path", source.path}});
+        if (source.weight)
+            entry["weight"] = *source.weight;
+        if (source.epochs > 0)
+            entry["epochs"] = source.epochs;
+        if (source.repeat)
+            entry["repeat"] = true;
+    }
+    return list;
+}
+
+/// As in TOML: a string, or paths by name.
+inline nlohmann::ordered_json value_json(const ValidationStores& stores)
+{
+    if (stores.empty() || stores.list[0].name.empty())
+        return stores.text();
+    nlohmann::ordered_json names;
+    for (const ValidationStore& store : stores.list)
+        names[store.name] = store.path;
+    return names;
+}
+
+inline nlohmann::ordered_json value_json(const BatchRamp& ramp)
+{
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const BatchRamp::Stage& stage : ramp.stages)
+        list.push_back({stage.batch, stage.steps});
+    return list;
+}
+
 inline nlohmann::ordered_json config_json(const RunConfig& config)
 {
     nlohmann::ordered_json tables;
@@ -38,7 +75,10 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
                 entry = nlohmann::ordered_json::array();
                 for (const LayerKind kind : value)
                     entry.push_back(name_of(kind));
-            } else
+            } else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
+                                 std::is_same_v<T, BatchRamp>)
+                entry = value_json(value);
+            else
                 entry = value;
         });
     });

@@ -22,47 +22,84 @@ struct EvalArguments {
     i64 batches = 0;
 };
 
-int run_eval(const EvalArguments& a)
+/// The stores to evaluate: --data, data.valid, or data.train.
+std::vector<ValidationStore> sets_of(const EvalArguments& a, const DataConfig& data)
 {
-    const RunConfig config = load_config(a.config);
-    const std::string path = !a.data.empty()              ? a.data
-                             : !config.data.valid.empty() ? config.data.valid
-                                                          : config.data.train;
-    if (path.empty())
+    if (!a.data.empty())
+        return {{"", a.data}};
+    std::vector<ValidationStore> sets = data.valid.list;
+    if (sets.empty())
+        for (const DataSource& source : data.train.list)
+            sets.push_back({data.train.list.size() > 1 ? source.path : "", source.path});
+    if (sets.empty())
         throw UserError({"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
-    TokenStore store = TokenStore::open(path);
+    return sets;
+}
+
+Batches open_set(const std::string& path, const RunConfig& config, const CheckpointReader& checkpoint)
+{
+    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
              str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
              "", "use data of the model's tokenizer"});
-    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
-    require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
     require_tokenizer(config.data, store);
-    if (window_count(store.size(), config.model.seq) == 0)
+    if (!has_samples(store, config.model.seq, config.data))
         throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
                          "use more text"});
     verify_at_start(store);
+    return Batches(StoreSamples(std::move(store), config.model.seq, config.data));
+}
+
+nlohmann::ordered_json numbers_of(const std::string& path, const Evaluation& e)
+{
+    return {{"data", path}, {"tokens", e.tokens}, {"loss", e.loss}, {"perplexity", std::exp(e.loss)}};
+}
+
+int run_eval(const EvalArguments& a)
+{
+    const RunConfig config = load_config(a.config);
+    const std::vector<ValidationStore> sets = sets_of(a, config.data);
+    for (const ValidationStore& set : sets)
+        TokenStore::open(set.path); // the likelier mistakes first
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
+    require_same_model(checkpoint, config);
+    std::vector<Batches> data;
+    for (const ValidationStore& set : sets)
+        data.push_back(open_set(set.path, config, checkpoint));
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
     restore_parameters(checkpoint, engine.program(only_program), engine.arenas());
-    const Batches data(std::move(store), config.model.seq);
-    const Evaluation e = evaluate(engine, data, a.batches * config.train.global_batch, {}, only_program);
-    if (a.config.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()},
-                                                  {"step", checkpoint.state().step},
-                                                  {"data", path},
-                                                  {"tokens", e.tokens},
-                                                  {"loss", e.loss},
-                                                  {"perplexity", std::exp(e.loss)},
-                                                  {"arena_bytes", engine.planned()}}
-                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    else
+    std::vector<NamedEvaluation> losses;
+    for (std::size_t i = 0; i < sets.size(); ++i)
+        losses.push_back({sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch, {},
+                                                 only_program)});
+    const Evaluation all = joined(losses);
+    if (a.config.json) {
+        nlohmann::ordered_json report{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step}};
+        report.update(numbers_of(sets.size() == 1            ? sets[0].path
+                                 : config.data.valid.empty() ? config.data.train.text()
+                                                             : config.data.valid.text(),
+                                 all));
+        for (std::size_t i = 0; i < sets.size(); ++i)
+            if (!sets[i].name.empty())
+                report["sets"][sets[i].name] = numbers_of(sets[i].path, losses[i].result);
+        report["arena_bytes"] = engine.planned();
+        fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+        return 0;
+    }
+    const auto print = [&](const std::string& place, const Evaluation& e) {
         fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
-                   checkpoint.state().step, path, e.loss, std::exp(e.loss), format_count(e.tokens));
+                   checkpoint.state().step, place, e.loss, std::exp(e.loss), format_count(e.tokens));
+    };
+    for (std::size_t i = 0; i < sets.size(); ++i)
+        print(sets[i].path, losses[i].result);
+    if (sets.size() > 1)
+        print("all of them", all);
     return 0;
 }
 

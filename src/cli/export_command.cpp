@@ -91,7 +91,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
     for (const bool of_store : {true, false}) { // only the store knows --eod
         try {
             auto tokenizer =
-                of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
+                of_store ? TokenStore::open(data.train.empty() ? "" : data.train.list[0].path).tokenizer()
+                         : make_tokenizer(data.tokenizer);
             if (tokenizer->fingerprint() == fingerprint)
                 return tokenizer;
         } catch (const Error&) { // deleted or replaced
@@ -99,7 +100,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
     }
     throw UserError({checkpoint.path(), "its tokenizer is missing",
                      str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"",
-                         data.train, "\" has the tokenizer of the run (", fingerprint, ")"),
+                         data.train.text(), "\" has the tokenizer of the run (", fingerprint, ")"),
                      "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 
@@ -107,7 +108,7 @@ std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const
 {
     if (!tokenizer)
         return a.tokenizer == no_tokenizer ? "none (--tokenizer none)"
-                                           : "unknown, because the checkpoint was imported without one; copy "
+                                           : "unknown, because the checkpoint has none; copy "
                                              "that of the original model into the folder";
     return tokenizer->name() + (files.no_tokenizer_json.empty()
                                     ? ""

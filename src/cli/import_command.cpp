@@ -87,8 +87,14 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
 /// those of other models. Paths are absolute, so that the current folder does not matter.
 std::string model_toml(RunConfig config, const std::string& folder)
 {
-    for (std::string* named : {&config.data.train, &config.data.valid, &config.data.tokenizer})
-        if (std::error_code ignored; *named != "bytes" && fs::exists(*named, ignored))
+    std::vector<std::string*> paths{&config.data.tokenizer};
+    for (DataSource& source : config.data.train.list)
+        paths.push_back(&source.path);
+    for (ValidationStore& store : config.data.valid.list)
+        paths.push_back(&store.path);
+    for (std::string* named : paths)
+        if (std::error_code ignored;
+            *named != "bytes" && (fs::exists(*named, ignored) || fs::exists(*named + ".idx", ignored)))
             *named = fs::absolute(*named).lexically_normal().string();
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
     return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),

@@ -160,6 +160,10 @@ void print_report(const PlanReport& r)
                counted(r.config.train.global_batch, "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
                format_count(static_cast<i64>(tokens)));
+    for (const BatchRamp::Stage& stage : r.config.train.batch_ramp.stages)
+        fmt::print("           before: {} of {} in {}\n", counted(stage.steps, "step"),
+                   counted(stage.batch, "sequence"),
+                   counted(microbatch_count(r.config, stage.batch), "microbatch", "microbatches"));
     fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"),
                r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "",
                describe_grid(r.config.parallel), name_of(r.config.train.precision));
@@ -183,7 +187,8 @@ void print_report(const PlanReport& r)
     fmt::print("run        {} in {}, {:.1f} {}, {} tokens; size of a checkpoint {}\n",
                counted(r.config.train.steps, "step"), format_seconds(r.duration()), r.device_hours(),
                r.machine.is_device ? "device-hours" : "rank-hours",
-               format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint));
+               format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
+               format_bytes(r.checkpoint));
 }
 
 /// The simulated step, in the form of log.trace.

@@ -200,6 +200,15 @@ std::vector<std::string> joint_axes(const Compiled& compiled)
     return axes;
 }
 
+std::size_t training_program(const Compiled& compiled, i64 microbatches)
+{
+    const auto at = std::ranges::find_if(compiled.programs, [&](const Program& p) {
+        return p.graph.name == "train" && p.microbatches == microbatches;
+    });
+    TRV_CHECK(at != compiled.programs.end(), "no program has ", microbatches, " microbatches");
+    return static_cast<std::size_t>(at - compiled.programs.begin());
+}
+
 Mesh mesh_of(const ParallelConfig& p)
 {
     const i64 shards = shard_ranks(p);
@@ -313,6 +322,14 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             runner_.run(graph->name, Level::local, *graph, [](Graph g) { return g; });
             compiled.programs.push_back({std::move(*graph)});
         }
+    }
+    for (const PipelineOrder& order : ramp_orders(config_)) {
+        Program smaller = compiled.programs[train_program];
+        smaller.microbatches = order.shape.microbatches;
+        smaller.tasks = order.ranks[stage];
+        if (config_.parallel.update == UpdateMode::post_validated)
+            smaller.head = head_tasks(order)[stage];
+        compiled.programs.push_back(std::move(smaller));
     }
     lay_out(compiled, config_, options_.machine);
     if (saves_from_snapshot(config_, options_.machine))

@@ -29,7 +29,7 @@ struct Compiled {
     PipelineOrder order;            ///< of training
     Coordinates at;                 ///< of the rank, on the graphs' mesh
     ParallelConfig parallel;        ///< of training, without "auto" except in `schedule`
-    Flops flops = 0;                ///< model FLOPs of an optimizer step, over all ranks
+    Flops flops = 0;                ///< model FLOPs of a step of train.global_batch, over all ranks
 };
 
 /// The joint axes along which the programs communicate (ir/collectives.hpp), for their Grid.
@@ -44,6 +44,9 @@ struct CompileConfig {
 enum : std::size_t { train_program = 0, eval_program = 1 };
 /// With parallel.update = "post-validated" (passes/pipeline/post_validate.hpp).
 enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4 };
+/// The program `train` for steps of this many microbatches: train_program, or with train.batch_ramp one after
+/// the others. \pre there is one
+std::size_t training_program(const Compiled& compiled, i64 microbatches);
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
@@ -78,8 +81,9 @@ public:
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
     Graph unbucketed(i64 stage);
-    /// The programs `train` and `eval` of a rank; with post-validated updates three more. `mode`: of the
-    /// rank's stage (Choices::buckets). \pre the same mode in all calls for ranks of one stage
+    /// The programs `train` and `eval` of a rank; with post-validated updates three more; with
+    /// train.batch_ramp then a `train` for each other number of microbatches. `mode`: of the rank's stage
+    /// (Choices::buckets). \pre the same mode in all calls for ranks of one stage
     Compiled rank(i64 rank, const std::string& mode);
 
 private:

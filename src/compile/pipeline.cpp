@@ -8,6 +8,8 @@
 #include "schedule/order_file.hpp"
 #include "schedule/schedule.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 namespace {
@@ -51,6 +53,23 @@ PipelineOrder training_order(const RunConfig& config)
     if constexpr (contracts_on)
         TRV_CHECK(!find_fault(order), p.schedule, " cannot run");
     return order;
+}
+
+std::vector<PipelineOrder> ramp_orders(const RunConfig& config)
+{
+    std::vector<i64> counts{microbatch_count(config)};
+    std::vector<PipelineOrder> orders;
+    RunConfig smaller = config;
+    smaller.train.micro_batch = micro_batch(config);
+    for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
+        smaller.train.global_batch = stage.batch;
+        const i64 count = microbatch_count(smaller);
+        if (std::find(counts.begin(), counts.end(), count) != counts.end())
+            continue;
+        counts.push_back(count);
+        orders.push_back(training_order(smaller));
+    }
+    return orders;
 }
 
 PipelineOrder evaluation_order(PipelineShape shape)

@@ -10,6 +10,10 @@ namespace trivium {
 /// schedule's file does not fit the config, or for more stages than blocks or too many Steps.
 PipelineOrder training_order(const RunConfig& config);
 
+/// With train.batch_ramp: the orders of the steps with fewer microbatches than a step of train.global_batch,
+/// each number once. Errors as training_order().
+std::vector<PipelineOrder> ramp_orders(const RunConfig& config);
+
 /// The forward passes of one microbatch on the stages of `shape`.
 PipelineOrder evaluation_order(PipelineShape shape);
 

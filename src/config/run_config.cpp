@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 namespace trivium {
 
@@ -64,6 +65,15 @@ void validate_train(const TrainConfig& c)
             str("must be from 0 to below 1, is ", c.label_smoothing), "0.1 is usual, 0 turns it off");
     require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "requires precision = \"bf16\"",
             "set train.precision to \"bf16\", or fp8 to false");
+    at_least(0, "train.decay_steps", c.decay_steps);
+    for (const BatchRamp::Stage& stage : c.batch_ramp.stages) {
+        at_least(1, "train.batch_ramp", stage.batch, 1 << 24);
+        at_least(1, "train.batch_ramp", stage.steps);
+        require(stage.batch <= c.global_batch, "train.batch_ramp",
+                str("has a stage of ", counted(stage.batch, "sequence"),
+                    ", more than train.global_batch = ", c.global_batch),
+                "raise train.global_batch, to which the ramp leads, or lower the stage");
+    }
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
             "set min_lr to at most lr");
 }
@@ -141,6 +151,16 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),
             "set \"auto\", or remove the key and set the degrees of the grid");
+    for (const BatchRamp::Stage& stage : train.batch_ramp.stages)
+        require(stage.batch % batch_ranks(c) == 0, "train.batch_ramp",
+                str("has a stage of ", counted(stage.batch, "sequence"), ", which ",
+                    counted(batch_ranks(c), "data rank"), " cannot share evenly"),
+                str("make the batch of each stage a multiple of ", batch_ranks(c)));
+    require(train.batch_ramp.stages.empty() ||
+                (!is_schedule_file(c.schedule) && c.schedule != automatic_schedule),
+            "train.batch_ramp", str("cannot be combined with parallel.schedule = \"", c.schedule, "\""),
+            "name the schedule, such as \"1f1b\": an order that was searched or read has one number of "
+            "microbatches");
     require(train.global_batch % batch_ranks(c) == 0, "train.global_batch",
             str(counted(train.global_batch, "sequence"), train.global_batch == 1 ? " does" : " do",
                 " not divide over ", counted(batch_ranks(c), "data rank")),
@@ -201,26 +221,64 @@ std::optional<ScheduleKind> schedule_called(std::string_view name)
     return at == names.end() ? std::nullopt : std::optional(static_cast<ScheduleKind>(at - names.begin()));
 }
 
-i64 micro_batch(const RunConfig& config)
+i64 batch_at(const TrainConfig& config, i64 step)
 {
-    const i64 ranks = batch_ranks(config.parallel);
-    TRV_EXPECT(config.train.global_batch % ranks == 0, config.train.global_batch, " sequences over ", ranks,
-               " data ranks");
-    const i64 share = config.train.global_batch / ranks;
-    return config.train.micro_batch == 0 ? share : config.train.micro_batch;
+    for (const BatchRamp::Stage& stage : config.batch_ramp.stages) {
+        if (step <= stage.steps)
+            return stage.batch;
+        step -= stage.steps;
+    }
+    return config.global_batch;
 }
 
-i64 microbatch_count(const RunConfig& config)
+i64 samples_in(const TrainConfig& config, i64 steps)
 {
-    return config.train.global_batch / batch_ranks(config.parallel) / micro_batch(config);
+    i64 samples = 0;
+    for (const BatchRamp::Stage& stage : config.batch_ramp.stages) {
+        const i64 these = std::min(steps, stage.steps);
+        samples += these * stage.batch;
+        steps -= these;
+    }
+    return samples + steps * config.global_batch;
 }
+
+i64 common_batch(const TrainConfig& config)
+{
+    i64 common = config.global_batch;
+    for (const BatchRamp::Stage& stage : config.batch_ramp.stages)
+        common = std::gcd(common, stage.batch);
+    return common;
+}
+
+i64 micro_batch(const RunConfig& config)
+{
+    const i64 ranks = batch_ranks(config.parallel), batch = common_batch(config.train);
+    TRV_EXPECT(batch % ranks == 0, batch, " sequences over ", ranks, " data ranks");
+    return config.train.micro_batch == 0 ? batch / ranks : config.train.micro_batch;
+}
+
+i64 microbatch_count(const RunConfig& config, i64 batch)
+{
+    return batch / batch_ranks(config.parallel) / micro_batch(config);
+}
+
+i64 microbatch_count(const RunConfig& config) { return microbatch_count(config, config.train.global_batch); }
 
 std::vector<std::string> resolve_and_validate(RunConfig& config)
 {
     resolve(config.model);
     validate(config.model);
     validate_train(config.train);
+    validate(config.data);
     validate_parallel(config.parallel, config.train);
+    for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
+        const i64 part = stage.batch / batch_ranks(config.parallel);
+        require(part % micro_batch(config) == 0, "train.batch_ramp",
+                str("has a stage of ", counted(part, "sequence"),
+                    " per data rank, no multiple of train.micro_batch = ", micro_batch(config)),
+                str("make the batch of each stage a multiple of ",
+                    batch_ranks(config.parallel) * micro_batch(config), ", or remove train.micro_batch"));
+    }
     const i64 share = config.train.global_batch / batch_ranks(config.parallel);
     require(share % micro_batch(config) == 0, "train.micro_batch",
             str(counted(share, "sequence"), " per data rank ", share == 1 ? "does" : "do",
@@ -228,6 +286,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
             str("make global_batch a multiple of ", batch_ranks(config.parallel) * micro_batch(config)),
             str("global_batch = ", config.train.global_batch, " on ", describe_degrees(config.parallel)));
     validate_size(config);
+    at_least(-1, "data.eos", config.data.eos);
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);

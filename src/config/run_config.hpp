@@ -1,5 +1,6 @@
 #pragma once
 // The tables of a run's config file other than [model], one struct per table, and RunConfig with all tables.
+#include "config/data_config.hpp"
 #include "config/model_config.hpp"
 
 namespace trivium {
@@ -64,30 +65,40 @@ enum class GradientType { f32, bf16 };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<GradientType>{"f32", "bf16"};
 
-struct DataConfig {
-    std::string train;
-    std::string valid;
-    std::string tokenizer; ///< empty: the store's, or "bytes" without a store
+/// How the learning rate continues after the warm-up (train/learning_rate.hpp).
+enum class RateSchedule { constant, linear, cosine, wsd, inverse_sqrt };
+template <>
+inline constexpr std::array<std::string_view, 5> names_of_enum<RateSchedule>{"constant", "linear", "cosine",
+                                                                             "wsd", "inverse-sqrt"};
+/// The decay at the end of "wsd".
+enum class DecayShape { linear, cosine, one_minus_sqrt };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<DecayShape>{"linear", "cosine",
+                                                                           "one-minus-sqrt"};
 
-    template <class Self, class Visit>
-    static void keys(Self& self, Visit&& visit)
-    {
-        visit("train", self.train, KeyKind::free,
-              "token store for training (made by `trivium data tokenize`)");
-        visit("valid", self.valid, KeyKind::free, "token store for the validation loss; empty = none");
-        visit("tokenizer", self.tokenizer, KeyKind::free,
-              "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
-              "Llama 3); empty = the tokenizer in the token store");
-    }
+/// Smaller batches at the begin of a run: each stage has `steps` steps of `batch` sequences, in this order;
+/// then train.global_batch applies.
+struct BatchRamp {
+    struct Stage {
+        i64 batch = 0, steps = 0;
+        bool operator==(const Stage&) const = default;
+    };
+    std::vector<Stage> stages;
+    bool operator==(const BatchRamp&) const = default;
 };
 
 struct TrainConfig {
     i64 steps = 100;
     i64 global_batch = 8;
-    i64 micro_batch = 0; ///< 0: global_batch / data ranks (no accumulation)
+    BatchRamp batch_ramp;
+    i64 micro_batch =
+        0; ///< 0: global_batch / data ranks (no accumulation); with a ramp the greatest that fits
     double lr = 3e-4;
     double min_lr = 0;
     i64 warmup = 0;
+    RateSchedule schedule = RateSchedule::cosine;
+    i64 decay_steps = 0; ///< 0: a tenth of the steps
+    DecayShape decay_shape = DecayShape::linear;
     double weight_decay = 0.1;
     OptimizerKind optimizer = OptimizerKind::adamw;
     double momentum = 0.95;
@@ -114,11 +125,24 @@ struct TrainConfig {
         visit("steps", self.steps, KeyKind::rate, "optimizer steps of the whole run");
         visit("global_batch", self.global_batch, KeyKind::training,
               "sequences per optimizer step, over all ranks");
+        visit("batch_ramp", self.batch_ramp, KeyKind::training,
+              "smaller batches at the begin, as a list of [sequences, steps]: [[8, 100], [16, 50]] is 100 "
+              "steps of 8 sequences, 50 of 16, then global_batch; the number of microbatches follows");
         visit("micro_batch", self.micro_batch, KeyKind::free,
-              "sequences per forward pass and data rank; 0 = the whole share of the rank at once");
+              "sequences per forward pass and data rank; 0 = the whole share of the rank at once (with "
+              "batch_ramp the most that divide the shares of all stages)");
         visit("lr", self.lr, KeyKind::rate, "peak learning rate");
-        visit("min_lr", self.min_lr, KeyKind::rate, "learning rate at the end of the cosine decay");
+        visit("min_lr", self.min_lr, KeyKind::rate, "learning rate at the end of the decay");
         visit("warmup", self.warmup, KeyKind::rate, "steps of linear warm-up");
+        visit("schedule", self.schedule, KeyKind::rate,
+              "learning rate after the warm-up: constant; linear or cosine (to min_lr at the last step); wsd "
+              "(constant, then a decay to min_lr in the last decay_steps); inverse-sqrt (lr * sqrt(warmup / "
+              "step), at least min_lr)");
+        visit("decay_steps", self.decay_steps, KeyKind::rate,
+              "with schedule = \"wsd\": steps of the decay; 0 = a tenth of train.steps");
+        visit("decay_shape", self.decay_shape, KeyKind::rate,
+              "with schedule = \"wsd\": linear, cosine, or one-minus-sqrt (1 - sqrt(part of the decay "
+              "done))");
         visit("weight_decay", self.weight_decay, KeyKind::training,
               "decoupled weight decay of matrices (not of norms and biases)");
         visit("optimizer", self.optimizer, KeyKind::training,
@@ -405,9 +429,18 @@ inline i64 shard_ranks(const ParallelConfig& config)
     return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
 }
 
-/// Sequences of one microbatch. \pre batch_ranks() divides train.global_batch
+/// Sequences of step `step`, counted from 1: train.global_batch, or those of its stage of train.batch_ramp.
+i64 batch_at(const TrainConfig& config, i64 step);
+/// Sequences of the first `steps` steps.
+i64 samples_in(const TrainConfig& config, i64 steps);
+/// The greatest number that divides the batches of all steps.
+i64 common_batch(const TrainConfig& config);
+
+/// Sequences of one microbatch. \pre batch_ranks() divides common_batch()
 i64 micro_batch(const RunConfig& config);
-/// Microbatches per optimizer step and data rank. \pre batch_ranks() divides train.global_batch
+/// Microbatches per optimizer step of `batch` sequences and data rank; without `batch`, of
+/// train.global_batch. \pre batch_ranks() divides common_batch()
+i64 microbatch_count(const RunConfig& config, i64 batch);
 i64 microbatch_count(const RunConfig& config);
 
 /// Replaces zeros in [model] by the values that they stand for. Throws UserError for the first impossible

@@ -4,6 +4,8 @@
 #include "base/counted.hpp"
 #include "config/schedules.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 std::vector<std::string> warnings_of(const RunConfig& config)
@@ -22,6 +24,24 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr",
          str("is ignored: no step follows the warm-up of ", t.warmup),
          "lower train.warmup, or raise train.steps");
+    const bool decays = t.schedule == RateSchedule::wsd;
+    warn(!decays && (t.decay_steps != 0 || t.decay_shape != usual.decay_shape), "train.decay_steps",
+         str("and train.decay_shape are ignored because train.schedule is \"", name_of(t.schedule), "\""),
+         "set train.schedule to \"wsd\", or remove them");
+    warn(
+        decays && t.decay_steps > t.steps - std::min(t.steps, t.warmup), "train.decay_steps",
+        str("is ", t.decay_steps, ", more than the steps after the warm-up: the decay begins right after it"),
+        "lower decay_steps, or raise train.steps");
+    warn(t.schedule == RateSchedule::constant && t.min_lr > 0, "train.min_lr",
+         "is ignored because train.schedule is \"constant\"", "remove it, or set train.schedule");
+    warn(
+        t.schedule == RateSchedule::inverse_sqrt && t.warmup == 0, "train.warmup",
+        "is 0: the learning rate of \"inverse-sqrt\" is lr / sqrt(step), a steep descent from the first step",
+        "set train.warmup, e.g. to 1 % of the steps");
+    const BatchRamp& ramp = t.batch_ramp;
+    warn(!ramp.stages.empty() && batch_at(t, t.steps) != t.global_batch, "train.global_batch",
+         str("is never reached: train.batch_ramp lasts longer than the run of ", counted(t.steps, "step")),
+         "shorten the ramp, or raise train.steps");
     warn(t.optimizer != OptimizerKind::muon && t.momentum != usual.momentum, "train.momentum",
          str("is ignored because train.optimizer is \"", name_of(t.optimizer), "\""),
          "set train.optimizer to \"muon\", or train.beta1 instead");

@@ -3,7 +3,8 @@
 
 namespace trivium::value_name {
 
-// Fed by the host for each microbatch.
+// Fed by the host for each microbatch. starts: with documents, the index in the sequence of the first token
+// of each token's document.
 inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions",
                             *starts = "starts";
 /// With dropout: the number of each sequence's sample in the run, i32[b,2], the lower word first.

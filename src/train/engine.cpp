@@ -112,8 +112,9 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls&
 {
     if (is_post_validated())
         return step_and_validate(batch, hyper, calls);
-    Executor& executor = executors_[train_program];
-    executor.run_until_decision(feed(train_program, batch, &hyper));
+    last_ = calls.program;
+    Executor& executor = executors_[last_];
+    executor.run_until_decision(feed(last_, batch, &hyper));
     StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
     result.updated = !calls.accept || calls.accept(result);
     if (!result.updated)
@@ -126,11 +127,13 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls&
 
 StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls)
 {
-    Executor& train = executors_[train_program];
-    const Program& program = compiled_.programs[train_program];
+    TRV_CHECK(!begun_ || last_ == calls.program, "a step of another program has begun");
+    last_ = calls.program;
+    Executor& train = executors_[last_];
+    const Program& program = compiled_.programs[last_];
     // As the op global_norm computes it if all tokens count and nothing is clipped.
     const double assumed = 1.0 / static_cast<double>(program.microbatches * targets_of(program).elements());
-    const Feed own = feed(train_program, batch, &hyper, assumed);
+    const Feed own = feed(last_, batch, &hyper, assumed);
     if (!begun_)
         train.run_until_decision(own);
     TRV_CHECK(!begun_ || std::memcmp(begun_->data(), hyper.data(), sizeof hyper) == 0,
@@ -146,7 +149,7 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
     if (goes_ahead) {
         if (calls.ahead->meanwhile)
             calls.ahead->meanwhile();
-        train.run_until_decision(feed(train_program, calls.ahead->batch, &calls.ahead->hyper, assumed));
+        train.run_until_decision(feed(last_, calls.ahead->batch, &calls.ahead->hyper, assumed));
         begun_ = calls.ahead->hyper;
     } else {
         executors_[validate_program].run_until_decision({});
@@ -160,7 +163,7 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
         abandon();
         executors_[restore_program].run_after_decision();
         if (result.updated) {
-            const Feed again = feed(train_program, batch, &hyper, factor);
+            const Feed again = feed(last_, batch, &hyper, factor);
             executors_[redo_program].run_until_decision(again);
             executors_[redo_program].run_after_decision(again);
         }
@@ -171,11 +174,11 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
 void Engine::abandon()
 {
     if (begun_)
-        executors_[train_program].abandon();
+        executors_[last_].abandon();
     begun_.reset();
 }
 
-Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[train_program].exposed(); }
+Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[last_].exposed(); }
 
 i64 Engine::evaluation_rows(std::size_t program) const
 {

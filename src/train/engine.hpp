@@ -42,11 +42,12 @@ struct Ahead {
     std::function<void()> meanwhile{}; ///< called only if the next step begins ahead, just before it
 };
 
-/// Callbacks of a step, and the step after it; all may be empty.
+/// Callbacks of a step, the step after it, and the program that it runs; all may be left out.
 struct StepCalls {
     Accept accept{};                        ///< default: always
     std::function<void()> before_changes{}; ///< called before parameters and optimizer states change
-    const Ahead* ahead = nullptr;
+    const Ahead* ahead = nullptr;           ///< a step of the same program
+    std::size_t program = train_program;    ///< of the step: training_program()
 };
 
 /// The settings of a config, with `threads` threads.
@@ -71,7 +72,7 @@ public:
     /// Fills the run-lifetime values (all, or only those of `role`) according to their Init.
     void initialise(std::uint64_t seed, std::optional<Role> role = {});
 
-    /// Collective, with the same arguments: one optimizer step of the program `train`: all microbatches of
+    /// Collective, with the same arguments: one optimizer step of a program `train`: all microbatches of
     /// `batch`, the reductions, accept, the update. With post-validated updates, the update precedes accept;
     /// it is undone if accept refuses it, and done again if the gradient is clipped. Then calls.ahead may
     /// have begun: it must be the next step, unless abandon() is called.
@@ -89,6 +90,7 @@ public:
     Executor& executor(std::size_t program) { return executors_[program]; }
     const Executor& executor(std::size_t program) const { return executors_[program]; }
     const Arenas& arenas() const { return *arenas_; }
+    std::size_t last_program() const { return last_; } ///< of the last step
     /// Executor::exposed() of the last step; with post-validated updates, until its update was issued.
     Seconds exposed() const;
 
@@ -102,14 +104,15 @@ public:
 
 private:
     Feed feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor = 0) const;
-    bool is_post_validated() const { return compiled_.programs.size() > validate_program; }
+    bool is_post_validated() const { return compiled_.parallel.update == UpdateMode::post_validated; }
     StepResult step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls);
 
     Compiled compiled_;
     int threads_;
     std::optional<Arenas> arenas_;
     std::deque<Executor> executors_; ///< one per program
-    std::optional<Hyper> begun_;     ///< of a step that has begun ahead
+    std::size_t last_ = train_program;
+    std::optional<Hyper> begun_;     ///< of a step of the last step's program that has begun ahead
     bool was_repaired_ = false;      ///< the last step's update was undone or done again
     std::optional<Seconds> exposed_; ///< of the last step, with post-validated updates
 };

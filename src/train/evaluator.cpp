@@ -17,4 +17,17 @@ Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std:
     return {all.tokens > 0 ? all.mean() : 0, static_cast<i64>(all.tokens)};
 }
 
+Evaluation joined(const std::vector<NamedEvaluation>& sets)
+{
+    if (sets.size() == 1)
+        return sets[0].result;
+    double sum = 0;
+    i64 tokens = 0;
+    for (const NamedEvaluation& set : sets) {
+        sum += set.result.loss * static_cast<double>(set.result.tokens);
+        tokens += set.result.tokens;
+    }
+    return {tokens > 0 ? sum / static_cast<double>(tokens) : 0, tokens};
+}
+
 } // namespace trivium

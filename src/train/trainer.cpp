@@ -57,9 +57,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     });
     if (agree(world_, first_rank_ && config_.checkpoint.resume == "auto") != 0)
         config_.checkpoint.resume = "auto";
-    require_same_data(world_, config_.data.train, data_->train.store());
-    if (data_->valid)
-        require_same_data(world_, config_.data.valid, data_->valid->store());
+    for (const StoreSamples& train : data_->train.stores())
+        require_same_data(world_, train.store());
+    for (const ValidationSet& valid : data_->valid)
+        require_same_data(world_, valid.data.store());
     require_shared_folder(world_, config_.checkpoint.dir);
     Compiled compiled = compile_for_this_rank();
     engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
@@ -88,7 +89,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         metrics_.emplace(config_.log.dir, state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
-    report_->announce(data_->train, state_.step);
+    report_->announce(describe_data(state_, config_, data_->train), state_);
 }
 
 Compiled Trainer::compile_for_this_rank()
@@ -128,12 +129,17 @@ void Trainer::describe_run(const std::string& build)
     state_.build = build;
     state_.job = job_.id;
     state_.tokenizer = data_->train.store().fingerprint();
-    state_.data = data_->train.store().content();
-    state_.valid = data_->valid ? data_->valid->store().content() : "";
+    state_.data = data_->train.content();
+    state_.valid = content(data_->valid);
     state_.grid = describe_grid(config_.parallel);
     state_.ranks = world_.size();
     state_.machine = machine_.name;
     state_.cost_table = hex(hash_bytes(to_text(machine_)));
+}
+
+std::size_t Trainer::program_of(i64 batch) const
+{
+    return training_program(engine_->compiled(), microbatch_count(config_, batch));
 }
 
 std::string Trainer::why_skipped(double loss, double norm)
@@ -166,21 +172,23 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     const auto hyper = [&](i64 later) {
         return hyper_of(t, learning_rate(t, state_.step + later), state_.updates + later);
     };
+    const i64 batch = batch_at(t, state_.step + 1);
     StepCalls calls;
+    calls.program = program_of(batch);
     calls.accept = [&](const StepResult& r) {
         skipped = why_skipped(r.loss.mean(), r.norm);
         return skipped.empty();
     };
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };
-    const Ahead next{data_->train.at(state_.samples + t.global_batch), hyper(2),
+    const Ahead next{data_->train.at(state_.samples + batch), hyper(2),
                      [this] { agreement_.emplace(world_, flags()); }};
-    if (ahead)
+    if (ahead && program_of(batch_at(t, state_.step + 2)) == calls.program)
         calls.ahead = &next;
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
     state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
-    state_.samples += t.global_batch;
+    state_.samples += batch;
     state_.tokens += static_cast<i64>(result.loss.tokens);
     const Seconds seconds = now() - begin;
     if (deadline_)
@@ -207,23 +215,30 @@ void Trainer::require_learning()
 bool Trainer::evaluation_is_due(i64 step) const
 {
     const TrainConfig& t = config_.train;
-    return data_->valid && step > 0 && (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
+    return !data_->valid.empty() && step > 0 &&
+           (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
 }
 
 u64 Trainer::evaluate(MetricsRecord& record)
 {
     Activity::of_process().enter(str("the evaluation after step ", state_.step));
     u64 stop = 0;
-    const Evaluation e = trivium::evaluate(*engine_, *data_->valid,
-                                           config_.train.eval_batches * config_.train.global_batch, [&] {
-                                               stop = agree(world_, stop_requests());
-                                               return stop != 0;
-                                           });
+    const auto give_up = [&] {
+        stop = agree(world_, stop_requests());
+        return stop != 0;
+    };
+    std::vector<NamedEvaluation> losses;
+    for (const ValidationSet& set : data_->valid)
+        if (stop == 0)
+            losses.push_back(
+                {set.name,
+                 trivium::evaluate(*engine_, set.data,
+                                   config_.train.eval_batches * config_.train.global_batch, give_up)});
     if (stop != 0)
         log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
                      "; the next launch repeats it"));
     else
-        report_->evaluation(state_.step, e, record);
+        report_->evaluation(state_.step, losses, record);
     return stop;
 }
 
@@ -268,6 +283,7 @@ void Trainer::save()
     Activity::of_process().enter(str("the save of step ", state_.step));
     if (deadline_)
         deadline_->save_begins();
+    state_.mixture = data_->train.history(state_.samples);
     saver_->start(state_);
     saved_step_ = state_.step;
 }

@@ -30,6 +30,8 @@ private:
     Compiled compile_for_this_rank();
     /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
+    /// The program of the steps with this many sequences.
+    std::size_t program_of(i64 batch) const;
     /// `ahead`: the next step follows without a save or an evaluation in between.
     void train_step(MetricsRecord& record, bool ahead);
     /// Why a step's update is skipped; empty if it is not. Records the loss.

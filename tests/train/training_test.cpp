@@ -85,6 +85,40 @@ TEST_CASE("the learning rate warms up linearly and falls along a cosine")
     CHECK(learning_rate(c, 110) == Approx(0.1));
 }
 
+TEST_CASE("schedules of the learning rate")
+{
+    TrainConfig c;
+    c.lr = 1;
+    c.min_lr = 0.1;
+    c.warmup = 10;
+    c.steps = 110;
+    c.schedule = RateSchedule::constant;
+    CHECK(learning_rate(c, 5) == Approx(0.5));
+    CHECK(learning_rate(c, 110) == 1);
+    c.schedule = RateSchedule::linear;
+    CHECK(learning_rate(c, 35) == Approx(1 - 0.9 * 0.25));
+    CHECK(learning_rate(c, 110) == Approx(0.1));
+    CHECK(learning_rate(c, 200) == Approx(0.1));
+    c.schedule = RateSchedule::inverse_sqrt;
+    CHECK(learning_rate(c, 10) == 1);
+    CHECK(learning_rate(c, 40) == Approx(0.5));
+    CHECK(learning_rate(c, 4000) == Approx(0.1)); // at least min_lr
+    c.schedule = RateSchedule::wsd;
+    c.decay_steps = 20;
+    for (const auto& [shape, middle] :
+         {std::pair(DecayShape::linear, 0.75), std::pair(DecayShape::cosine, 0.5 + std::sqrt(0.125)),
+          std::pair(DecayShape::one_minus_sqrt, 0.5)}) {
+        c.decay_shape = shape;
+        CHECK(learning_rate(c, 11) == Approx(1));
+        CHECK(learning_rate(c, 90) == Approx(1));
+        CHECK(learning_rate(c, 95) == Approx(0.1 + 0.9 * middle)); // after a quarter of the decay
+        CHECK(learning_rate(c, 110) == Approx(0.1));
+    }
+    c.decay_steps = 0; // a tenth of the steps
+    CHECK(learning_rate(c, 99) == Approx(1));
+    CHECK(learning_rate(c, 100) < 1);
+}
+
 TEST_CASE("two runs are bitwise the same, and so is one that stopped and resumed")
 {
     for (const char* key : {"train.precision=f32", "train.precision=bf16", "model.dropout=0.2"}) {

@@ -10,16 +10,24 @@ namespace trivium {
 
 namespace {
 
-TokenStore open_store(const char* key, const std::string& path, const RunConfig& config, const Grid& grid)
+/// What all stores of a run have in common.
+struct RunStores {
+    const RunConfig& config;
+    const Grid& grid;
+    TokenStoreOptions options;
+};
+
+TokenStore open_store(const char* key, const std::string& path, const RunStores& run)
 {
-    TokenStore store = TokenStore::open(path);
+    const auto& [config, grid, options] = run;
+    TokenStore store = TokenStore::open(path, options);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
              str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
              "token ids would exceed the model's embedding table",
              str("set model.vocab to ", store.vocab(), " or more")});
-    if (window_count(store.size(), config.model.seq) == 0)
+    if (!has_samples(store, config.model.seq, config.data))
         throw UserError({path,
                          str("has ", counted(store.size(), "token"), ", less than one sample of ",
                              config.model.seq, " + 1"),
@@ -29,6 +37,22 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
     return store;
 }
 
+StoreSamples open_samples(const char* key, const std::string& path, const RunStores& run)
+{
+    return about_key(
+        key, [&] { return StoreSamples(open_store(key, path, run), run.config.model.seq, run.config.data); });
+}
+
+void require_same(const TokenStore& store, const TokenStore& train)
+{
+    const auto named = [](const TokenStore& each) {
+        return each.fingerprint().empty() ? "unknown (set data.tokenizer)" : each.fingerprint();
+    };
+    if (store.fingerprint() != train.fingerprint())
+        throw UserError({store.path(), "was written with a different tokenizer from that of " + train.path(),
+                         named(store) + " and " + named(train), "tokenize both with the same tokenizer"});
+}
+
 } // namespace
 
 TrainingData open_training_data(const RunConfig& config, const Grid& grid)
@@ -36,29 +60,44 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
     if (config.data.train.empty())
         throw UserError({"data.train", "is not given", "training needs a token store",
                          "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
-    const i64 seq = config.model.seq;
-    TrainingData data{
-        {about_key("data.train", [&] { return open_store("data.train", config.data.train, config, grid); }),
-         seq, static_cast<u64>(config.train.seed)},
-        {}};
-    const TokenStore& train = data.train.store();
-    require_tokenizer(config.data, train);
-    if (config.data.valid.empty())
-        return data;
-    data.valid.emplace(
-        about_key("data.valid", [&] { return open_store("data.valid", config.data.valid, config, grid); }),
-        seq);
-    const TokenStore& valid = data.valid->store();
-    if (valid.fingerprint() != train.fingerprint())
-        throw UserError(
-            {config.data.valid, "was written with a different tokenizer from that of " + config.data.train,
-             valid.fingerprint() + " and " + train.fingerprint(), "tokenize both with the same tokenizer"});
-    if (grid.world().rank() == 0 && valid.content() == train.content())
-        log_warning(str("data.valid (", config.data.valid, ") has the same tokens as data.train (",
-                        config.data.train,
+    const RunStores run{config, grid, store_options(config.data, config.model.vocab)};
+    std::vector<StoreSamples> stores;
+    for (const DataSource& source : config.data.train.list) {
+        stores.push_back(open_samples("data.train", source.path, run));
+        const TokenStore& store = stores.back().store();
+        if (stores.size() == 1)
+            require_tokenizer(config.data, store);
+        else
+            require_same(store, stores.front().store());
+        for (std::size_t before = 0; before + 1 < stores.size(); ++before)
+            if (stores[before].store().content() == store.content())
+                throw UserError(
+                    {"data.train",
+                     str(stores[before].store().path(), " and ", store.path(), " have the same tokens"),
+                     "a store is known by its tokens", "name it once, with the sum of the weights"});
+    }
+    TrainingData data{{std::move(stores), static_cast<u64>(config.train.seed)}, {}};
+    for (const ValidationStore& named : config.data.valid.list) {
+        data.valid.push_back({named.name, Batches(open_samples("data.valid", named.path, run))});
+        const TokenStore& valid = data.valid.back().data.store();
+        require_same(valid, data.train.store());
+        for (const StoreSamples& train : data.train.stores())
+            if (grid.world().rank() == 0 && valid.content() == train.store().content())
+                log_warning(
+                    str("data.valid (", valid.path(), ") has the same tokens as data.train (",
+                        train.store().path(),
                         "), so the validation loss does not measure unseen text; `trivium data tokenize "
                         "--valid` holds text out"));
+    }
     return data;
+}
+
+std::string content(const std::vector<ValidationSet>& sets)
+{
+    std::string text;
+    for (const ValidationSet& set : sets)
+        text += (text.empty() ? "" : "; ") + set.data.content();
+    return text;
 }
 
 } // namespace trivium

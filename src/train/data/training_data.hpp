@@ -1,18 +1,40 @@
 #pragma once
 // The token stores of a training run.
+#include "io/checkpoint/checkpoint.hpp"
 #include "mpi/grid.hpp"
 #include "train/data/batches.hpp"
 
+#include <string>
+#include <vector>
+
 namespace trivium {
+
+struct ValidationSet {
+    std::string name; ///< of its loss; empty: the only one
+    Batches data;
+};
 
 struct TrainingData {
     Batches train; ///< in the order that train.seed determines
-    std::optional<Batches> valid;
+    std::vector<ValidationSet> valid;
 };
 
+/// TokenStore::content() of each set: "123456 tokens, 0123456789abcdef".
+std::string content(const std::vector<ValidationSet>& sets);
+
 /// Opens data.train and data.valid, and verifies them; each rank of a node verifies its share. Not
-/// collective. Throws UserError if a store cannot be read, is damaged, is too short for one sample, or does
-/// not match the config's tokenizer or vocabulary.
+/// collective. Throws UserError if a store cannot be read, is damaged, is too short for one sample, does
+/// not match the config's tokenizer or vocabulary, or has the tokens of another one.
 TrainingData open_training_data(const RunConfig& config, const Grid& grid);
+
+/// Lets the run continue at state.samples with the stores and weights of data.train: each store where
+/// state.mixture says that its reading ended. Sets state.mixture; leaves a run of one store, named by a
+/// string, as it is. Returns what differs from the run before, as warnings. Throws UserError if the run needs
+/// more of a store than its `epochs` allow.
+std::vector<std::string> continue_data(RunState& state, const RunConfig& config, Batches& data);
+
+/// For the log: the stores, their shares, and how often each is read up to the end of the run.
+/// \pre continue_data() was called with `state`
+std::vector<std::string> describe_data(const RunState& state, const RunConfig& config, const Batches& data);
 
 } // namespace trivium

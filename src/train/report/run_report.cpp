@@ -85,21 +85,18 @@ RunReport::RunReport(const RunConfig& config, const Engine& engine, const RunPla
 {
 }
 
-void RunReport::announce(const Batches& data, i64 first_step)
+void RunReport::announce(const std::vector<std::string>& data, const RunState& begin)
 {
-    first_step_ = first_step;
+    first_step_ = begin.step;
+    first_sample_ = begin.samples;
     const Compiled& compiled = engine_.compiled();
     const int ranks = place_.grid.world().size();
     const std::vector<std::string> grid_lines = grid_report(place_.grid, config_, compiled);
     if (!first_rank_)
         return;
     log_info("model    " + describe_model(config_));
-    log_info(fmt::format("data     {} tokens, {}; {} per step; {:.2f} epochs in {}",
-                         format_count(data.store().size()), counted_in_groups(data.samples(), "sample"),
-                         config_.train.global_batch,
-                         static_cast<double>(config_.train.steps * config_.train.global_batch) /
-                             static_cast<double>(data.samples()),
-                         counted(config_.train.steps, "step")));
+    for (const std::string& line : data)
+        log_info(line);
     for (const std::string& line : grid_lines)
         log_info(line);
     const auto arena_text = [&](const char* label, const MemoryPlan& plan) {
@@ -131,7 +128,9 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
 {
     if (state.step == first_step_ + 1)
         note_memory();
-    const Flops flops = engine_.compiled().flops;
+    const TrainConfig& t = config_.train;
+    const Flops flops = engine_.compiled().flops * static_cast<double>(batch_at(t, state.step)) /
+                        static_cast<double>(t.global_batch);
     const double loss = result.loss.mean();
     MetricsRecord record;
     const double tokens_per_second = result.loss.tokens / seconds;
@@ -141,6 +140,8 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     record.set("loss", loss);
     record.set("grad_norm", result.norm);
     record.set("lr", lr);
+    if (!t.batch_ramp.stages.empty())
+        record.set("sequences", static_cast<double>(batch_at(t, state.step)));
     record.set("tokens", static_cast<double>(state.tokens));
     record.set("tokens_per_second", tokens_per_second);
     record.set("step_seconds", seconds);
@@ -191,12 +192,22 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     return record;
 }
 
-void RunReport::evaluation(i64 step, const Evaluation& e, MetricsRecord& record)
+void RunReport::evaluation(i64 step, const std::vector<NamedEvaluation>& sets, MetricsRecord& record)
 {
+    const Evaluation e = joined(sets);
     if (last_valid_loss_ < 0) // the first evaluation in this launch
         note_memory();
     last_valid_loss_ = e.loss;
     record.set("valid_loss", e.loss);
+    for (const NamedEvaluation& set : sets)
+        if (!set.name.empty()) {
+            record.set("valid_loss_" + set.name, set.result.loss);
+            log_info(fmt::format("step {}  validation loss {:.4f} of {}  perplexity {:.2f}  ({} tokens)",
+                                 step, set.result.loss, set.name, std::exp(set.result.loss),
+                                 format_count(set.result.tokens)));
+        }
+    if (sets.size() == 1 && !sets[0].name.empty())
+        return;
     log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", step, e.loss,
                          std::exp(e.loss), format_count(e.tokens)));
 }
@@ -215,8 +226,9 @@ void RunReport::note_memory()
 void RunReport::write_trace() const
 {
     Comm& world = place_.grid.world();
-    const Program& train = engine_.program(train_program);
-    const Timeline& timeline = engine_.executor(train_program).timeline();
+    const std::size_t last = engine_.last_program();
+    const Program& train = engine_.program(last);
+    const Timeline& timeline = engine_.executor(last).timeline();
     // The ranks of one node read the same clock.
     std::vector<ClockOffset> clocks(static_cast<std::size_t>(world.size()));
     if (place_.grid.nodes() > 1)
@@ -260,14 +272,16 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     log_info(fmt::format("done     {} of {} ({} in this launch), {} tokens", state.step,
                          counted(config_.train.steps, "step"), steps, format_count(state.tokens)));
     if (steps > 0) {
-        const double tokens = static_cast<double>(steps * config_.train.global_batch * config_.model.seq);
+        const i64 samples = state.samples - first_sample_;
+        const double tokens = static_cast<double>(samples * config_.model.seq),
+                     batches = static_cast<double>(samples) / static_cast<double>(config_.train.global_batch);
         log_info(
             fmt::format("loss     {:.4f}{}", last_loss_,
                         last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
-        log_info(fmt::format(
-            "speed    {} tokens/s, {} per step, MFU {:.1f} %", format_si(tokens / train_seconds_),
-            format_seconds(train_seconds_ / static_cast<double>(steps)),
-            100 * engine_.compiled().flops * static_cast<double>(steps) / train_seconds_ / peak_));
+        log_info(fmt::format("speed    {} tokens/s, {} per step, MFU {:.1f} %",
+                             format_si(tokens / train_seconds_),
+                             format_seconds(train_seconds_ / static_cast<double>(steps)),
+                             100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
     }
     log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
                          steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",

@@ -23,15 +23,16 @@ public:
     /// All arguments must outlive it.
     RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
 
-    /// Logs model, data, grid, memory and compute, before the first step.
-    void announce(const Batches& data, i64 first_step);
+    /// Logs model, data (describe_data()), grid, memory and compute, before the first step.
+    void announce(const std::vector<std::string>& data, const RunState& begin);
 
     /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
     /// empty: it was not.
     MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
                        const std::string& skipped);
-    /// Logs an evaluation after `step` and adds it to the step's metrics.
-    void evaluation(i64 step, const Evaluation& evaluation, MetricsRecord& record);
+    /// Logs the losses of the validation sets after `step` and adds them to the step's metrics: `valid_loss`
+    /// over all of them, and of those with a name `valid_loss_NAME`.
+    void evaluation(i64 step, const std::vector<NamedEvaluation>& sets, MetricsRecord& record);
     /// Logs, after the last step, totals, speed and memory, and writes the trace if log.trace is set.
     void summarise(const RunState& state, const std::string& metrics_path) const;
 
@@ -46,7 +47,7 @@ private:
     bool first_rank_;
     double units_;                                 ///< devices or cores that compute
     Flops peak_;                                   ///< FLOP/s of all devices or cores
-    i64 first_step_ = 0;                           ///< of this launch
+    i64 first_step_ = 0, first_sample_ = 0;        ///< of this launch
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as last collected
     Bytes host_used_ = 0, host_planned_ = 0;       ///< the same for the arenas in host memory
     Seconds step_seconds_ = 0;                     ///< smoothed

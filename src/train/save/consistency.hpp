@@ -19,7 +19,7 @@ void require_same_choices(Comm& world, const Choices& choices);
 
 /// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary,
 /// tokenizer or tokens (compared by the hashes in the store).
-void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
+void require_same_data(Comm& world, const TokenStore& store);
 
 /// Throws UserError or IoError, on all ranks, if a rank does not see the files that rank 0 writes to `dir`,
 /// or cannot write to `dir`.

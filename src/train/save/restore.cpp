@@ -18,16 +18,13 @@ RunState resume(const CheckpointReader& checkpoint, const RunConfig& config, con
     restore(checkpoint, engine.program(train_program), tensors);
     engine.initialise(static_cast<std::uint64_t>(config.train.seed), Role::constant);
     RunState state = checkpoint.state();
-    if (const std::string& tokenizer = data.train.store().fingerprint(); state.tokenizer != tokenizer)
-        throw UserError({checkpoint.path(),
-                         "was trained with a different tokenizer from that of " + config.data.train,
-                         state.tokenizer + " and " + tokenizer, "train on data with the same tokenizer"});
+    require_same_tokenizer(checkpoint, data.train.store().fingerprint(), data.train.store().path());
     return state;
 }
 
 } // namespace
 
-Restored restore_or_initialise(Comm& world, const RunConfig& config, const TrainingData& data, Engine& engine,
+Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingData& data, Engine& engine,
                                std::vector<SavedTensor>& tensors)
 {
     const Seconds begin = now();
@@ -43,14 +40,18 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, const Train
                      "; read and verified in ", format_seconds(now() - begin)));
         std::vector<std::string> changes;
         succeed_together(world, [&] {
-            changes = changes_since(state, config, data.train.store().content(),
-                                    data.valid ? data.valid->store().content() : "");
+            changes = changes_since(state, config, data.train.content(), content(data.valid));
+            for (std::string& change : continue_data(state, config, data.train))
+                changes.push_back(std::move(change));
         });
         for (const std::string& change : changes)
             log_warning(change);
         return restored;
     }
-    succeed_together(world, [&] { engine.initialise(static_cast<std::uint64_t>(config.train.seed)); });
+    succeed_together(world, [&] {
+        continue_data(state, config, data.train);
+        engine.initialise(static_cast<std::uint64_t>(config.train.seed));
+    });
     if (!config.train.init_from.empty())
         log_info("weights from " + restore_from(
                                        world, config.train.init_from,

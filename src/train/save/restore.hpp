@@ -13,10 +13,10 @@ struct Restored {
 
 /// Collective over `world`: fills the engine's run-lifetime values (`tensors` are in its arena) from the
 /// checkpoint that checkpoint.resume selects, otherwise from train.seed, with the weights of train.init_from
-/// if set. Logs the checkpoint, and warns about settings that changed since it was saved. Throws UserError or
-/// IoError, on all ranks, if the checkpoint is of another model, optimizer or tokenizer, or if all are
-/// damaged.
-Restored restore_or_initialise(Comm& world, const RunConfig& config, const TrainingData& data, Engine& engine,
+/// if set. Lets `data` continue there. Logs the checkpoint, and warns about settings that changed since it
+/// was saved. Throws UserError or IoError, on all ranks, if the checkpoint is of another model, optimizer or
+/// tokenizer, or if all are damaged.
+Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingData& data, Engine& engine,
                                std::vector<SavedTensor>& tensors);
 
 } // namespace trivium

@@ -193,6 +193,37 @@ TEST_CASE("parsing the output of to_toml yields the same config")
     CHECK(to_toml(parse_config(to_toml(RunConfig{}), "t")) == to_toml(RunConfig{}));
 }
 
+TEST_CASE("lists of stores, named validation sets and batch ramps are read and printed")
+{
+    const std::string text =
+        "[data]\ntrain = [{path = \"a.h5\", weight = 0.7}, {path = \"b c.h5\", weight = 1, epochs "
+        "= 2}, \"c.h5\"]\nvalid = {web = \"w.h5\", code = \"c.h5\"}\n[train]\nbatch_ramp = [[8, "
+        "100], [16, 50]]\nschedule = \"inverse-sqrt\"\n";
+    const RunConfig c = parse_config(text, "t");
+    REQUIRE(c.data.train.list.size() == 3);
+    CHECK(c.data.train.list[1] == DataSource{"b c.h5", 1.0, 2, false});
+    CHECK(c.data.train.list[2] == DataSource{"c.h5", {}, 0, false});
+    REQUIRE(c.data.valid.list.size() == 2);
+    CHECK(c.data.valid.list[0] == ValidationStore{"code", "c.h5"});
+    CHECK(c.train.batch_ramp.stages == std::vector<BatchRamp::Stage>{{8, 100}, {16, 50}});
+    const RunConfig again = parse_config(to_toml(c), "t");
+    CHECK(again.data.train == c.data.train);
+    CHECK(again.data.valid == c.data.valid);
+    CHECK(again.train.batch_ramp == c.train.batch_ramp);
+    CHECK(parse_config("", "t", {"data.train=[{path=\"x.h5\"}]"}).data.train.list[0] ==
+          DataSource{"x.h5", {}, 0, false});
+    CHECK(parse_config("[data.valid]\nx = \"y.h5\"\n", "t").data.valid.list[0] ==
+          ValidationStore{"x", "y.h5"});
+    CHECK(says(config_error("[data]\ntrain = [{path = \"a\", wieght = 1}]\n"), "run.toml:2:9",
+               "unknown key 'data.train.wieght'", "did you mean 'weight'?"));
+    CHECK(says(config_error("[data]\ntrain = [{weight = 1}]\n"), "without a path"));
+    CHECK(says(config_error("[data]\ntrain = [3]\n"), "the integer 3", "a table such as"));
+    CHECK(says(config_error("[data]\ntrain = [{path = \"a\", epochs = 0}]\n"), "'data.train.epochs' is 0"));
+    CHECK(says(config_error("[data]\nvalid = {a = 1}\n"), "'data.valid.a'", "a string"));
+    CHECK(says(config_error("[train]\nbatch_ramp = [8, 100]\n"), "the integer 8", "[sequences, steps]"));
+    CHECK(says(config_error("[train]\nbatch_ramp = [[8, \"x\"]]\n"), "an integer"));
+}
+
 TEST_CASE("the reference lists every key once")
 {
     const std::string text = config_reference();

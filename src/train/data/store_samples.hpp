@@ -1,0 +1,49 @@
+#pragma once
+// The samples of one token store: what a sequence of the model reads.
+#include "config/data_config.hpp"
+#include "io/tokens/token_store.hpp"
+#include "train/data/best_fit.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace trivium {
+
+/// What a sequence of model.seq numbers has of a sample of seq + 1 tokens.
+enum class SampleInput {
+    tokens,    ///< all but the last; padding after them: end of document
+    targets,   ///< the token after each; -1: its loss does not count
+    positions, ///< with attention = "document" from the begin of the document, otherwise of the sample
+    starts,    ///< index, in the sequence, of the first token of each token's document
+};
+
+/// With packing = "concatenate", sample i is the window of tokens [i * seq, i * seq + seq + 1), and documents
+/// are those of TokenStore::mark_begins(); with "best-fit", samples are those of PackedDocuments, and
+/// padding is a document of its own. Several threads may read.
+class StoreSamples {
+public:
+    /// UserError if `config` asks for documents that the store does not know.
+    StoreSamples(TokenStore store, i64 seq, const DataConfig& config);
+
+    const TokenStore& store() const { return *store_; }
+    i64 seq() const { return seq_; }
+    i64 samples() const { return samples_; }
+    /// Numbers [begin, begin + count) of an input of a sample. Errors as TokenStore::read().
+    /// \pre 0 <= sample < samples(), the numbers are in [0, seq)
+    void read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const;
+
+private:
+    /// Tokens [begin, begin + count) of a sample, -1 after its last; and for each whether a document, or a
+    /// piece of one, begins there.
+    void read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bool* begins) const;
+
+    std::unique_ptr<const TokenStore> store_; ///< at one place, for packed_
+    i64 seq_, samples_;
+    bool by_documents_, counts_boundaries_;
+    std::optional<PackedDocuments> packed_;
+};
+
+/// Whether a store has a sample; cheap.
+bool has_samples(const TokenStore& store, i64 seq, const DataConfig& config);
+
+} // namespace trivium
