@@ -57,8 +57,12 @@ ModelAxes model_axes(const RunConfig& config)
 
 GraphConfig graph_config(const RunConfig& config)
 {
-    return {micro_batch(config) * batch_ranks(config.parallel), compute_type(config.train.precision),
-            master_type(config.train.precision), model_axes(config), config.train.fp8};
+    return {micro_batch(config) * batch_ranks(config.parallel),
+            compute_type(config.train.precision),
+            master_type(config.train.precision),
+            model_axes(config),
+            config.train.fp8,
+            config.data.by_documents()};
 }
 
 /// With what only the training has.

@@ -48,7 +48,8 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     GraphConfig kept = config;
     kept.master = config.compute; // nothing is updated
     kept.regularisers = {};
-    kept.fp8 = false; // the products of a single token do not benefit from it
+    kept.documents = false; // a sequence is one
+    kept.fp8 = false;       // the products of a single token do not benefit from it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
     m.cache_capacity = capacity;
