@@ -30,7 +30,7 @@ int run_eval(const EvalArguments& a)
                                                           : config.data.train;
     if (path.empty())
         throw UserError({"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
-    TokenStore store = TokenStore::open(path);
+    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,

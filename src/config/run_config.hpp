@@ -1,6 +1,7 @@
 #pragma once
 // The tables of a run's config file other than [model], one struct per table, and RunConfig with all tables.
 #include "config/model_config.hpp"
+#include "config/token_type.hpp"
 
 namespace trivium {
 
@@ -68,16 +69,25 @@ struct DataConfig {
     std::string train;
     std::string valid;
     std::string tokenizer; ///< empty: the store's, or "bytes" without a store
+    TokenType token_type = TokenType::automatic;
+    i64 eos = -1; ///< -1: the tokenizer's
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
         visit("train", self.train, KeyKind::free,
-              "token store for training (made by `trivium data tokenize`)");
+              "token store for training: made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
+              ".bin, "
+              "llm.c .bin, OLMo .npy, NumPy .npy, datatrove .ds, which are read in place");
         visit("valid", self.valid, KeyKind::free, "token store for the validation loss; empty = none");
         visit("tokenizer", self.tokenizer, KeyKind::free,
               "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
               "Llama 3); empty = the tokenizer in the token store");
+        visit("token_type", self.token_type, KeyKind::free,
+              "integers of a token store of another program that has neither header nor index; auto = by the "
+              "content");
+        visit("eos", self.eos, KeyKind::free,
+              "id that ends a document in token stores of other programs; -1 = the tokenizer's");
     }
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 TokenStore open_store(const char* key, const std::string& path, const RunConfig& config, const Grid& grid)
 {
-    TokenStore store = TokenStore::open(path);
+    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
@@ -49,10 +49,13 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
         about_key("data.valid", [&] { return open_store("data.valid", config.data.valid, config, grid); }),
         seq);
     const TokenStore& valid = data.valid->store();
+    const auto named = [](const TokenStore& store) {
+        return store.fingerprint().empty() ? "unknown (set data.tokenizer)" : store.fingerprint();
+    };
     if (valid.fingerprint() != train.fingerprint())
-        throw UserError(
-            {config.data.valid, "was written with a different tokenizer from that of " + config.data.train,
-             valid.fingerprint() + " and " + train.fingerprint(), "tokenize both with the same tokenizer"});
+        throw UserError({config.data.valid,
+                         "was written with a different tokenizer from that of " + config.data.train,
+                         named(valid) + " and " + named(train), "tokenize both with the same tokenizer"});
     if (grid.world().rank() == 0 && valid.content() == train.content())
         log_warning(str("data.valid (", config.data.valid, ") has the same tokens as data.train (",
                         config.data.train,
