@@ -166,6 +166,17 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
     gpt_oss.beta_fast = gpt_oss.beta_slow = 32; // a blend of no width
     check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, at(32), at(32) + 0.001);
 
+    // transformers 5.24.0 for OLMo 3, heads of 64.
+    const auto olmo =
+        rope_frequencies({.theta = 500000, .factor = 8, .original_seq = 8192, .kind = RopeKind::yarn}, 32, 1);
+    for (const auto& [pair, frequency] : {std::pair{1, 0.663601279258728},
+                                          {9, 0.02495540864765644},
+                                          {10, 0.014950398355722427},
+                                          {14, 0.0016503263032063842},
+                                          {17, 0.0002085497253574431},
+                                          {31, 3.76732259610435e-07}})
+        CHECK(olmo.frequencies[reference::at(pair)] == Approx(frequency).epsilon(1e-6));
+
     RopeAngles factors{.factor = 8, .kind = RopeKind::yarn};
     CHECK(rope_frequencies(factors, 32, 1).attention_factor == Approx(1.2079).epsilon(1e-4)); // OLMo 3
     factors.factor = 40;

@@ -7,12 +7,12 @@ namespace reference {
 
 namespace {
 
+using std::size_t;
 using trivium::Activation;
 using trivium::LayerKind;
 using trivium::ModelConfig;
 using trivium::Placement;
 using trivium::ScalingKind;
-using std::size_t;
 
 const double circle = 2 * std::acos(-1.0);
 
@@ -47,18 +47,12 @@ struct Num {
 Num operator+(Num a, Num b) { return {a.value + b.value, a, 1, b, 1}; }
 Num operator-(Num a, Num b) { return {a.value - b.value, a, 1, b, -1}; }
 Num operator*(Num a, Num b) { return {a.value * b.value, a, b.value, b, a.value}; }
-Num operator/(Num a, Num b)
-{
-    return {a.value / b.value, a, 1 / b.value, b, -a.value / b.value / b.value};
-}
+Num operator/(Num a, Num b) { return {a.value / b.value, a, 1 / b.value, b, -a.value / b.value / b.value}; }
 Num exp(Num a) { return {std::exp(a.value), a, std::exp(a.value)}; }
 Num log(Num a) { return {std::log(a.value), a, 1 / a.value}; }
 Num sqrt(Num a) { return {std::sqrt(a.value), a, 0.5 / std::sqrt(a.value)}; }
 Num tanh(Num a) { return {std::tanh(a.value), a, 1 - std::tanh(a.value) * std::tanh(a.value)}; }
-Num erf(Num a)
-{
-    return {std::erf(a.value), a, 2 / std::sqrt(circle / 2) * std::exp(-a.value * a.value)};
-}
+Num erf(Num a) { return {std::erf(a.value), a, 2 / std::sqrt(circle / 2) * std::exp(-a.value * a.value)}; }
 
 using Row = std::vector<Num>;
 using Rows = std::vector<Row>; ///< by token
@@ -68,7 +62,8 @@ Num activate(Activation kind, Num x)
     switch (kind) {
     case Activation::silu: return x / (1 + exp(0 - x));
     case Activation::gelu: return 0.5 * x * (1 + erf(x * std::sqrt(0.5)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_tanh:
+        return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
     case Activation::relu2: return x.value > 0 ? x * x : Num(0);
     }
     return 0;
@@ -149,7 +144,8 @@ public:
     {
         const auto d = static_cast<size_t>(m.dim), v = static_cast<size_t>(m.vocab);
         Rows x(seq_, Row(d));
-        const double scale = m.embedding_scale == 0 ? std::sqrt(static_cast<double>(m.dim)) : m.embedding_scale;
+        const double scale =
+            m.embedding_scale == 0 ? std::sqrt(static_cast<double>(m.dim)) : m.embedding_scale;
         for (size_t s = 0; s < seq_; ++s)
             for (size_t i = 0; i < d; ++i) {
                 x[s][i] = p.at("embed.weight")[static_cast<size_t>(tokens[s]) * d + i] * scale;
@@ -244,7 +240,8 @@ private:
         if (m.qk_norm == trivium::QkNorm::none)
             return;
         const Row& w = p.at(name + ".weight");
-        const size_t width = m.qk_norm == trivium::QkNorm::head ? static_cast<size_t>(m.head_dim) : x[0].size();
+        const size_t width =
+            m.qk_norm == trivium::QkNorm::head ? static_cast<size_t>(m.head_dim) : x[0].size();
         for (Row& row : x)
             for (size_t i = 0; i < row.size(); i += width)
                 rms(&row[i], width, w);
@@ -258,7 +255,8 @@ private:
         for (size_t s = 0; s < seq_; ++s)
             for (size_t head = 0; head < x[s].size(); head += e)
                 for (size_t j = 0; j < pairs; ++j) {
-                    Num &a = x[s][head + (half ? j : 2 * j)], &b = x[s][head + (half ? j + pairs : 2 * j + 1)];
+                    Num &a = x[s][head + (half ? j : 2 * j)],
+                        &b = x[s][head + (half ? j + pairs : 2 * j + 1)];
                     const double angle = static_cast<double>(s) * angles.frequency[j],
                                  c = angles.factor * std::cos(angle), n = angles.factor * std::sin(angle);
                     const Num turned = a * c - b * n;
