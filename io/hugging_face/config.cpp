@@ -233,14 +233,33 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
                              str("Trivium does not know this key of ", of.architecture.name));
 }
 
+/// The name of the class, or else of its model_type.
+std::string class_in(const ConfigKeys& keys)
+{
+    const Json* listed = keys.find("architectures");
+    if (!listed)
+        return keys.text("model_type");
+    if (!listed->is_array() || listed->size() != 1 || !(*listed)[0].is_string())
+        keys.refuse("has architectures = " + shown(*listed), "it must be a list of one name");
+    return (*listed)[0].get<std::string>();
+}
+
+/// Gemma 3 with images: config.json of its text model, which may leave out sizes.
+Json text_of_gemma3(const ConfigKeys& keys)
+{
+    Json text{{"vocab_size", 262208},       {"hidden_size", 2304},        {"intermediate_size", 9216},
+              {"num_hidden_layers", 26},    {"num_attention_heads", 8}};
+    text.update(keys.object("text_config"));
+    text["architectures"] = {"Gemma3ForCausalLM"};
+    if (const Json* tied = keys.find("tie_word_embeddings"))
+        text["tie_word_embeddings"] = *tied;
+    return text;
+}
+
 const Architecture& architecture_in(const ConfigKeys& keys)
 {
-    std::string name = keys.text("model_type"), supported;
-    if (const Json* listed = keys.find("architectures")) {
-        if (!listed->is_array() || listed->size() != 1 || !(*listed)[0].is_string())
-            keys.refuse("has architectures = " + shown(*listed), "it must be a list of one name");
-        name = (*listed)[0].get<std::string>();
-    }
+    std::string supported;
+    const std::string name = class_in(keys);
     for (const Architecture& architecture : architectures()) {
         if (name == architecture.name || name == architecture.type)
             return architecture;
@@ -325,6 +344,11 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     const ConfigKeys any{json, none, place};
     if (!json.is_object())
         any.refuse("is not a JSON object");
+    if (class_in(any) == "Gemma3ForConditionalGeneration") {
+        HuggingFaceConfig of_text = parse_hugging_face_config(text_of_gemma3(any).dump(), place);
+        of_text.is_part = true;
+        return of_text;
+    }
     const Architecture& architecture = architecture_in(any);
     if (any.find("quantization_config"))
         any.unsupported("its weights are quantised", "quantization_config is there");

@@ -46,7 +46,7 @@ std::string file_of(const TextFiles& files, const char* name)
 std::string adapted_config(const std::string& imported, const HuggingFaceConfig& theirs,
                            const ModelConfig& model, const std::string& type, bool same_tokenizer, i64 eos)
 {
-    if (!difference_of_models(model, theirs.model).key.empty())
+    if (theirs.is_part || !difference_of_models(model, theirs.model).key.empty())
         return "";
     OrderedJson json = OrderedJson::parse(imported);
     const ScalingKind scaling = theirs.model.rope_scaling.kind; // of these, the length is a parameter

@@ -30,6 +30,24 @@ bool is_ignored(std::string_view name)
     return std::ranges::any_of(buffers, [&](std::string_view end) { return name.ends_with(end); });
 }
 
+/// Whether a tensor belongs to the part of Gemma 3 that reads images.
+bool is_of_images(std::string_view name)
+{
+    name.remove_prefix(name.starts_with("model.") ? 6 : 0);
+    return name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+}
+
+/// The prefix that stands for `prefix` in the files, where one of them has the tensor `prefix` + `name`:
+/// that of the base model is nothing, that of a text model is longer.
+std::string prefix_in(const SafetensorsReader& files, const std::string& name, const std::string& prefix)
+{
+    for (const std::string& candidate :
+         {prefix, std::string(), "language_model." + prefix, prefix + "language_model."})
+        if (files.find(candidate + name))
+            return candidate;
+    return prefix;
+}
+
 /// If a tied head is stored nevertheless, it must equal the embedding.
 void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head,
                   const SafetensorsEntry& embedding, const std::string& folder)
@@ -67,11 +85,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
                str("config.json has ", model.layers, " layers"));
     result.tensors = hugging_face_tensors(model, *result.architecture);
     const std::string first = result.tensors[0].name, prefix = first.substr(0, first.find('.') + 1);
-    const bool is_bare = !files.find(first);
+    const std::string prefix_in_file = prefix_in(files, first.substr(prefix.size()), prefix);
     const auto name_in_file = [&](const std::string& name) {
         if (name == neox_head_name && !files.find(name)) // some versions of transformers 5
             return std::string(head_name);
-        return is_bare && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+        return name.starts_with(prefix) ? prefix_in_file + name.substr(prefix.size()) : name;
     };
     std::set<std::string> known;
     for (HuggingFaceTensor& tensor : result.tensors) {
@@ -89,9 +107,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         known.insert(tensor.name);
     }
     for (const SafetensorsEntry& entry : files.tensors()) {
-        if (known.contains(entry.name) || is_ignored(entry.name))
+        if (known.contains(entry.name) || is_ignored(entry.name) ||
+            (description.is_part && is_of_images(entry.name)))
             continue;
-        if (!model.tied_embeddings || (entry.name != head_name && entry.name != neox_head_name))
+        if (!model.tied_embeddings ||
+            (!entry.name.ends_with(head_name) && entry.name != neox_head_name))
             refuse(folder, "has a tensor " + in_quotes(entry.name),
                    "the model in config.json does not have it");
         require_tied(files, entry, *files.find(result.tensors[0].name), folder);

@@ -36,6 +36,7 @@ std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
 struct HuggingFaceConfig {
     ModelConfig model; ///< resolved and validated; seq is the model's maximum sequence length
     const Architecture* architecture = nullptr;
+    bool is_part = false; ///< the text model of one that also reads images
 };
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
