@@ -5,7 +5,7 @@
 #include "io/foreign_files.hpp"
 #include "io/metrics/metrics.hpp"
 #include "io/tokens/token_store.hpp"
-#include "program.hpp"
+#include "train/program.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -97,6 +97,15 @@ TEST_CASE("a run on a store of another program has the losses of the run on the 
         INFO(store);
         CHECK(train(store) == expected);
     }
+    // Documents are those of the index, or end with data.eos.
+    for (const char* key : {"data.packing=best-fit", "data.boundary_loss=ignore"}) {
+        INFO(key);
+        const std::vector<double> by_documents = train("train.h5", {key});
+        CHECK(by_documents != expected);
+        CHECK(train("m", {key}) == by_documents);
+        CHECK(train("nano.bin", {key, "data.eos=257"}) == by_documents);
+    }
+    CHECK(train("nano.bin") == expected);
     // The tokenizer's vocabulary is the model's, as with a store of Trivium.
     CHECK(train("m.idx", {"model.vocab=0", "data.tokenizer=bytes"}) == expected);
 
@@ -142,6 +151,10 @@ TEST_CASE(
             {"even.bin", "outside the vocabulary of 258", "data.token_type"});
     refused({"data.valid=train.h5"}, {"train.h5", "different tokenizer", "unknown (set data.tokenizer)"});
     refused({"data.eos=-2"}, {"data.eos"});
+    refused({"data.packing=best-fit"},
+            {"data.train", "t.bin: does not say where its documents end", "data.eos"});
+    refused({"data.boundary_loss=ignore"},
+            {"data.train", "t.bin: does not say where its documents end", "data.eos"});
     const Outcome eval = run.program({"eval", "run.toml", "data.train=t.bin", "model.vocab=200"});
     CHECK(eval.status == 2);
 }
