@@ -5,10 +5,10 @@
 #include "io/files/hash.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
-#include "io/tokens/tokenizer/json_tokenizer.hpp"
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
+#include "io/tokens/tokenizer/json_tokenizer.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <cctype>

@@ -27,11 +27,11 @@ public:
         encode_part(text, true, ids);
         return ids;
     }
-    /// Appends the ids of a part of a text. A part that is not the `first` begins at a place of cut(). Errors as
-    /// encode().
+    /// Appends the ids of a part of a text. A part that is not the `first` begins at a place of cut(). Errors
+    /// as encode().
     virtual void encode_part(std::string_view text, bool first, std::vector<i32>& ids) const = 0;
-    /// A place at or after `from` where the text may be cut: the ids of its two parts are those of the text. npos
-    /// if there is none, or none is known.
+    /// A place at or after `from` where the text may be cut: the ids of its two parts are those of the text.
+    /// npos if there is none, or none is known.
     virtual std::size_t cut(std::string_view text, std::size_t from) const = 0;
     /// Text of any ids. Special tokens become "", ids outside the vocabulary U+FFFD. A single id may be an
     /// incomplete character. decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer

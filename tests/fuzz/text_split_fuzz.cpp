@@ -38,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::size_t next = 0;
         effort = MatchEffort::for_text(text.size());
         TextSplit(rule, "input", SplitMatcher::oniguruma).split(text, effort, [&](std::string_view piece) {
-            if (next == pieces.size() || piece.data() != pieces[next].data() || piece.size() != pieces[next].size())
+            if (next == pieces.size() || piece.data() != pieces[next].data() ||
+                piece.size() != pieces[next].size())
                 std::abort();
             ++next;
         });

@@ -117,8 +117,8 @@ void ByteStream::decompress(std::string& to, std::size_t bytes)
         const auto damaged = [&](const std::string& problem, const std::string& reason) {
             throw UserError({path_, problem,
                              str(reason, reason.empty() ? "" : ", ", "at byte ",
-                                 taken_ - static_cast<Bytes>(input_.size() - used_), " of the file, behind ", made_,
-                                 " bytes of text"),
+                                 taken_ - static_cast<Bytes>(input_.size() - used_), " of the file, behind ",
+                                 made_, " bytes of text"),
                              "get it again from where it came from, or leave it out (--exclude)"});
         };
         if (!step.problem.empty())

@@ -9,9 +9,9 @@ namespace trivium {
 
 class ByteStream {
 public:
-    /// Opens a file, pipe or device. What is compressed is told by its first bytes. `begin`: where to start in a
-    /// file that is not compressed. UserError if it is missing, or compressed in a format that this build cannot
-    /// read, or has the suffix of a compressed file but is none; IoError.
+    /// Opens a file, pipe or device. What is compressed is told by its first bytes. `begin`: where to start
+    /// in a file that is not compressed. UserError if it is missing, or compressed in a format that this
+    /// build cannot read, or has the suffix of a compressed file but is none; IoError.
     explicit ByteStream(const std::string& path, Bytes begin = 0);
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
@@ -33,8 +33,8 @@ private:
     std::string path_;
     int descriptor_ = -1;
     std::unique_ptr<Decompressor> decompressor_;
-    std::string input_;     ///< bytes of the file
-    std::size_t used_ = 0;  ///< of input_
+    std::string input_;    ///< bytes of the file
+    std::size_t used_ = 0; ///< of input_
     bool file_ended_ = false, ended_ = false;
     Bytes taken_ = 0, made_ = 0;
 };

@@ -9,8 +9,6 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 NotText not_utf8(Bytes offset)
@@ -22,9 +20,9 @@ NotText not_utf8(Bytes offset)
             "convert it (iconv -f LATIN1 -t UTF-8 FILE), or leave the file out"};
 }
 
-class BlockReader {
+class DocumentReader {
 public:
-    BlockReader(TextBlock& block, const std::string& key, bool skip_bad,
+    DocumentReader(TextBlock& block, const std::string& key, bool skip_bad,
                 const std::function<void(std::string&, i64)>& take)
         : block_(block), key_(key), skip_bad_(skip_bad), take_(take)
     {
@@ -66,17 +64,16 @@ private:
     void take_record(std::string_view record, i64 line)
     {
         std::string text;
-        if (!plain_text_of_record(record, key_, text)) {
-            try {
-                text = text_of_record(record, key_, skip_bad_ ? "" : place_of(block_, line));
-            } catch (const UserError&) {
-                if (!skip_bad_)
-                    throw;
-                outcome_.skipped.emplace_back(bad_record(), line);
-                return;
-            }
+        if (plain_text_of_record(record, key_, text))
+            return take(text, line);
+        try {
+            std::string unusual = text_of_record(record, key_, skip_bad_ ? "" : place_of(block_, line));
+            take(unusual, line);
+        } catch (const UserError&) {
+            if (!skip_bad_)
+                throw;
+            outcome_.skipped.emplace_back(bad_record(), line);
         }
-        take(text, line);
     }
 
     void read_lines()
@@ -91,7 +88,8 @@ private:
             ++number;
             if (const i64 invalid = first_invalid_utf8(line); invalid >= 0) {
                 if (!skip_bad_)
-                    refuse(not_utf8(block_.before_part + block_.offset + static_cast<Bytes>(begin) + invalid));
+                    refuse(
+                        not_utf8(block_.before_part + block_.offset + static_cast<Bytes>(begin) + invalid));
                 outcome_.skipped.emplace_back(bad_record(), number);
                 continue;
             }
@@ -143,7 +141,8 @@ private:
                 throw;
             const std::string problem = error.what(); // "PLACE: PROBLEM\n  reason: …"
             if (problem.find("is not valid JSON") != std::string::npos)
-                leave_out({"JSON file that is not valid", "JSON files that are not valid", "name it to see why"});
+                leave_out(
+                    {"JSON file that is not valid", "JSON files that are not valid", "name it to see why"});
             else {
                 const std::string without = str(" of JSON records without text in the field \"", key_, "\"");
                 leave_out({"file" + without, "files" + without,
@@ -182,7 +181,7 @@ CorpusReport::Skipped bad_record() { return {"bad record", "bad records"}; }
 BlockOutcome read_documents(TextBlock& block, const std::string& key, bool skip_bad,
                             const std::function<void(std::string& text, i64 line)>& take)
 {
-    return BlockReader(block, key, skip_bad, take).read();
+    return DocumentReader(block, key, skip_bad, take).read();
 }
 
 } // namespace trivium

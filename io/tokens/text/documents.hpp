@@ -14,9 +14,9 @@ struct BlockOutcome {
     std::vector<std::pair<CorpusReport::Skipped, i64>> skipped{};
 };
 
-/// Calls `take` with each document, in order: its text, never empty, which may be moved from, and its line for
-/// place_of (0: the file). `key`: the field of a record that has the text. Files that are not text are left out
-/// if they were found in a folder, or with `skip_bad`, and so are bad records; otherwise UserError.
+/// Calls `take` with each document, in order: its text, never empty, which may be moved from, and its line
+/// for place_of (0: the file). `key`: the field of a record that has the text. Files that are not text are
+/// left out if they were found in a folder, or with `skip_bad`, and so are bad records; otherwise UserError.
 BlockOutcome read_documents(TextBlock& block, const std::string& key, bool skip_bad,
                             const std::function<void(std::string& text, i64 line)>& take);
 

@@ -54,7 +54,8 @@ public:
 
 private:
     z_stream stream_{};
-    bool whole_ = true, any_ = false, padded_ = false; ///< between members; behind the begin; behind the last one
+    bool whole_ = true, any_ = false,
+         padded_ = false; ///< between members; behind the begin; behind the last one
 };
 
 } // namespace

@@ -11,10 +11,10 @@
 
 namespace trivium {
 
-/// Calls `consume` on this thread with work(task) of each task that `produce` yields, in order, until it yields
-/// none. `work` runs on `threads` threads, `produce` on one of them at a time; with 1, all runs on this thread. At
-/// most 2 * threads + 2 tasks and results are held. What any of them throws is thrown here, when the results
-/// before it have been taken.
+/// Calls `consume` on this thread with work(task) of each task that `produce` yields, in order, until it
+/// yields none. `work` runs on `threads` threads, `produce` on one of them at a time; with 1, all runs on
+/// this thread. At most 2 * threads + 2 tasks and results are held. What any of them throws is thrown here,
+/// when the results before it have been taken.
 template <class Task, class Result>
 void work_in_order(int threads, const std::function<std::optional<Task>()>& produce,
                    const std::function<Result(Task&)>& work, const std::function<void(Result&)>& consume)
@@ -41,6 +41,16 @@ void work_in_order(int threads, const std::function<std::optional<Task>()>& prod
         for (;;) {
             std::size_t number = 0;
             Done mine;
+            // Not assignments in a `try`: GCC 12 leaves the variable without its first value if the call
+            // throws.
+            const auto next = [&]() -> std::optional<Task> {
+                try {
+                    return produce();
+                } catch (...) {
+                    mine.error = std::current_exception();
+                    return {};
+                }
+            };
             std::optional<Task> task;
             {
                 const std::lock_guard order(producing);
@@ -51,11 +61,7 @@ void work_in_order(int threads, const std::function<std::optional<Task>()>& prod
                         return;
                     number = produced++;
                 }
-                try {
-                    task = produce();
-                } catch (...) {
-                    mine.error = std::current_exception();
-                }
+                task = next();
                 if (!task) {
                     const std::lock_guard lock(mutex);
                     ended = true;

@@ -1,6 +1,7 @@
 #include "io/tokens/text/text_blocks.hpp"
 
 #include "base/check.hpp"
+#include "io/files/files.hpp"
 #include "io/tokens/json_records.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t read_at_once = std::size_t{1} << 20;
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf", blanks = " \t\r\n";
+constexpr std::string_view blanks = " \t\r\n";
 
 bool is_lines(const std::string& suffix) { return suffix == ".jsonl" || suffix == ".ndjson"; }
 
@@ -42,7 +43,7 @@ std::string place_of(const TextBlock& block, i64 line)
 }
 
 TextBlocks::TextBlocks(const std::vector<TextFile>& files, const std::string& key, CorpusPart part)
-    : files_(files), key_(key), is_last_(part.part + 1 == part.parts)
+    : files_(&files), key_(&key), is_last_(part.part + 1 == part.parts)
 {
     Bytes total = 0;
     for (const TextFile& file : files)
@@ -51,14 +52,15 @@ TextBlocks::TextBlocks(const std::vector<TextFile>& files, const std::string& ke
     end_ = total / part.parts * (part.part + 1) + total % part.parts * (part.part + 1) / part.parts;
 }
 
+TextBlocks& TextBlocks::operator=(TextBlocks&&) noexcept = default;
 TextBlocks::~TextBlocks() = default;
 
 std::optional<TextBlock> TextBlocks::next()
 {
-    for (; file_ < files_.size(); ++file_, stream_.reset()) {
-        const TextFile& file = files_[file_];
+    for (; file_ < files_->size(); ++file_, stream_.reset()) {
+        const TextFile& file = (*files_)[file_];
         if (!stream_) {
-            file_begin_ = file_ == 0 ? 0 : file_begin_ + files_[file_ - 1].bytes;
+            file_begin_ = file_ == 0 ? 0 : file_begin_ + (*files_)[file_ - 1].bytes;
             if (!open())
                 continue;
             if (const auto why = not_text(file.path, std::string_view(held_).substr(0, head_bytes))) {
@@ -85,7 +87,7 @@ std::optional<TextBlock> TextBlocks::next()
 /// Opens the current file; false if no document of this part begins in it.
 bool TextBlocks::open()
 {
-    const TextFile& file = files_[file_];
+    const TextFile& file = (*files_)[file_];
     const Bytes from = begin_ - file_begin_, to = end_ - file_begin_; // this part, in the file
     const bool begins_here = from <= 0 && (to > 0 || (to == 0 && is_last_));
     if (!begins_here && (from >= file.bytes || to <= 0))
@@ -101,7 +103,8 @@ bool TextBlocks::open()
     offset_ = before_part_ = reported_ = 0;
     if (begins_here)
         return true;
-    if (!as_lines_ || stream_->is_compressed() || not_text(file.path, std::string_view(held_).substr(0, head_bytes)))
+    if (!as_lines_ || stream_->is_compressed() ||
+        not_text(file.path, std::string_view(held_).substr(0, head_bytes)))
         return false;
     // The first line that begins in this part.
     stream_ = std::make_unique<ByteStream>(file.path, from - 1);
@@ -119,11 +122,11 @@ bool TextBlocks::open()
     return skipped < to || is_last_;
 }
 
-/// Whether to read the current file line by line: .jsonl and .ndjson unless they are a list; .json if its first
-/// two lines are objects and the first one has text. Reads as much as it needs.
+/// Whether to read the current file line by line: .jsonl and .ndjson unless they are a list; .json if its
+/// first two lines are objects and the first one has text. Reads as much as it needs.
 bool TextBlocks::begins_as_lines(bool regular)
 {
-    const std::string& path = files_[file_].path;
+    const std::string& path = (*files_)[file_].path;
     const std::string suffix = text_suffix(path);
     if (!is_lines(suffix) && (suffix != ".json" || !regular))
         return false;
@@ -150,16 +153,17 @@ bool TextBlocks::begins_as_lines(bool regular)
     const std::string first(line(true));
     const std::string_view second = line(false);
     return first.starts_with("{") && second.starts_with("{") && nlohmann::json::accept(first) &&
-           has_text(first, key_, path);
+           has_text(first, *key_, path);
 }
 
 TextBlock TextBlocks::take_whole()
 {
-    const TextFile& file = files_[file_];
+    const TextFile& file = (*files_)[file_];
     while (!stream_->at_end())
         stream_->read(held_, std::max(read_at_once, held_.size()));
     const std::string suffix = text_suffix(file.path);
-    TextBlock block{is_lines(suffix) || suffix == ".json" ? TextBlock::Form::json : TextBlock::Form::text, &file};
+    TextBlock block{is_lines(suffix) || suffix == ".json" ? TextBlock::Form::json : TextBlock::Form::text,
+                    &file};
     block.content = std::move(held_);
     held_ = {};
     block.input_bytes = file.bytes;
@@ -169,7 +173,7 @@ TextBlock TextBlocks::take_whole()
 /// Whole lines that begin in this part; none at its end.
 TextBlock TextBlocks::take_lines()
 {
-    const TextFile& file = files_[file_];
+    const TextFile& file = (*files_)[file_];
     const Bytes limit = is_last_ || stream_->is_compressed() ? no_limit : end_ - file_begin_ - before_part_;
     TextBlock block{TextBlock::Form::lines, &file};
     if (offset_ >= limit)
@@ -178,7 +182,8 @@ TextBlock TextBlocks::take_lines()
     while ((size = held_.rfind('\n')) == std::string::npos && !stream_->at_end())
         stream_->read(held_, read_at_once);
     size = size == std::string::npos ? held_.size() : size + 1;
-    if (offset_ + static_cast<Bytes>(size) > limit) { // the line that has the last byte of this part is the last
+    if (offset_ + static_cast<Bytes>(size) >
+        limit) { // the line that has the last byte of this part is the last
         const std::size_t last = held_.find('\n', static_cast<std::size_t>(limit - offset_ - 1));
         size = last == std::string::npos ? size : last + 1;
     }

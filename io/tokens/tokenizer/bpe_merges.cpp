@@ -41,8 +41,8 @@ BpeMerges::BpeMerges(const std::vector<Merge>& merges)
     shift_ = 64 - std::countr_zero(places);
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
         const Merge& merge = merges[rank];
-        table_[place_of(merge.left, merge.right)] = {merge.left, merge.right, static_cast<std::uint32_t>(rank),
-                                                     merge.result};
+        table_[place_of(merge.left, merge.right)] = {merge.left, merge.right,
+                                                     static_cast<std::uint32_t>(rank), merge.result};
     }
 }
 
@@ -63,7 +63,9 @@ const BpeMerges::Entry* BpeMerges::find(i32 left, i32 right) const
 
 std::size_t BpeMerges::apply(i32* ids, std::size_t count) const
 {
-    return count < 2 ? count : count <= longest_short ? apply_to_short(ids, count) : apply_to_long(ids, count);
+    return count < 2                ? count
+           : count <= longest_short ? apply_to_short(ids, count)
+                                    : apply_to_long(ids, count);
 }
 
 std::size_t BpeMerges::apply_to_short(i32* ids, std::size_t count) const

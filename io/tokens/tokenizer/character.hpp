@@ -20,7 +20,8 @@ constexpr std::uint32_t code_point(const char* at)
     case 1: return byte(0);
     case 2: return (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
     case 3: return (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
-    default: return (byte(0) & 0x07) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f);
+    default:
+        return (byte(0) & 0x07) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f);
     }
 }
 

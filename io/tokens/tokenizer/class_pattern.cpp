@@ -74,7 +74,9 @@ struct ClassPattern::Reader {
         }
         constexpr std::string_view classes_of = "sSdDwW", characters = "rntf", values = "\r\n\t\f";
         if (const std::size_t at = classes_of.find(c); at != std::string_view::npos) {
-            const auto found = code_class(at < 2 ? CodeClass::space : at < 4 ? CodeClass::digit : CodeClass::word);
+            const auto found = code_class(at < 2   ? CodeClass::space
+                                          : at < 4 ? CodeClass::digit
+                                                   : CodeClass::word);
             if (!found)
                 return false;
             set = at % 2 == 0 ? *found : complement(*found);
@@ -158,8 +160,7 @@ struct ClassPattern::Reader {
         else {
             constexpr std::string_view special = ".^$*+?()[]{}|";
             std::uint32_t character = 0;
-            if (rest.empty() || special.find(rest[0]) != std::string_view::npos ||
-                !read_character(character))
+            if (rest.empty() || special.find(rest[0]) != std::string_view::npos || !read_character(character))
                 return false;
             code = character;
         }
@@ -202,7 +203,8 @@ struct ClassPattern::Reader {
             }
             CodeSet set;
             const char here = rest.empty() ? '\0' : rest[0];
-            if (!read_set(set) || (any_case && !fold(set)) || next_is("?") || next_is("*") || next_is("+") || next_is("{"))
+            if (!read_set(set) || (any_case && !fold(set)) || next_is("?") || next_is("*") || next_is("+") ||
+                next_is("{"))
                 return false;
             const bool pairs = std::string_view("fsFS").find(before) != std::string_view::npos && before != 0;
             if (any_case && pairs && std::isalpha(static_cast<unsigned char>(here)) != 0)
@@ -274,10 +276,13 @@ struct ClassPattern::Reader {
                 return false;
             alternatives.back().push_back(std::move(item));
         }
-        return alternatives.size() <= max_alternatives && std::ranges::all_of(alternatives, [](const Sequence& each) {
+        return alternatives.size() <= max_alternatives &&
+               std::ranges::all_of(alternatives, [](const Sequence& each) {
                    // What does not repeat without end is matched in constant time.
-                   const auto endless = std::ranges::count_if(each, [](const Item& i) { return i.max == unlimited; });
-                   return each.size() <= max_items && endless <= 2 && std::ranges::any_of(each, [](const Item& i) {
+                   const auto endless =
+                       std::ranges::count_if(each, [](const Item& i) { return i.max == unlimited; });
+                   return each.size() <= max_items && endless <= 2 &&
+                          std::ranges::any_of(each, [](const Item& i) {
                               return i.kind != Item::Kind::not_before && i.min > 0;
                           });
                });
@@ -465,7 +470,8 @@ std::size_t ClassPattern::match(std::string_view text, std::size_t at, u64& step
     }
     for (; candidates != 0; candidates &= candidates - 1) {
         const Sequence& sequence = alternatives_[static_cast<std::size_t>(std::countr_zero(candidates))];
-        if (const char* const found = match(sequence.data(), sequence.data() + sequence.size(), begin, end, steps))
+        if (const char* const found =
+                match(sequence.data(), sequence.data() + sequence.size(), begin, end, steps))
             return static_cast<std::size_t>(found - text.data());
     }
     return std::string_view::npos;

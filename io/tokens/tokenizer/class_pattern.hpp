@@ -15,16 +15,16 @@ namespace trivium {
 
 class ClassPattern {
 public:
-    /// Null unless this matcher knows all of the pattern's syntax (a subset of Oniguruma's), and no alternative
-    /// matches the empty text.
+    /// Null unless this matcher knows all of the pattern's syntax (a subset of Oniguruma's), and no
+    /// alternative matches the empty text.
     static std::shared_ptr<const ClassPattern> parse(std::string_view pattern);
 
     /// The end of the match that begins at `at`; npos if there is none. Each step back is charged to `steps`;
     /// with none left, there is no match. \pre `text` is valid UTF-8, at < text.size()
     std::size_t match(std::string_view text, std::size_t at, u64& steps) const;
 
-    /// Whether a match always ends between an ASCII letter and a space before an ASCII letter, and another one
-    /// begins there: "a b" is split into "…a" and " b…", whatever surrounds it.
+    /// Whether a match always ends between an ASCII letter and a space before an ASCII letter, and another
+    /// one begins there: "a b" is split into "…a" and " b…", whatever surrounds it.
     bool cuts_before_words() const { return cuts_before_words_; }
     /// Whether no match contains an ASCII letter or a space.
     bool ignores_words() const { return ignores_words_; }
@@ -35,9 +35,9 @@ private:
     struct Item {
         enum class Kind : std::uint8_t { repeat, one_of, not_before } kind = Kind::repeat;
         bool possessive = false;
-        bool gives_back = true; ///< a shorter repetition may let the rest match
-        Mask bit = 0;           ///< of the class; of one_of: 0
-        std::uint32_t min = 1, max = 1; ///< one_of: min 0 if it is optional
+        bool gives_back = true;                 ///< a shorter repetition may let the rest match
+        Mask bit = 0;                           ///< of the class; of one_of: 0
+        std::uint32_t min = 1, max = 1;         ///< one_of: min 0 if it is optional
         std::vector<std::vector<Mask>> words{}; ///< one_of: sequences of classes
     };
     using Sequence = std::vector<Item>;

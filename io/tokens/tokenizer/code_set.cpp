@@ -13,7 +13,8 @@ std::optional<CodeSet> table_of(int ctype)
 {
     OnigCodePoint single_bytes = 0;
     const OnigCodePoint* ranges = nullptr;
-    if (ctype < 0 || OnigEncodingUTF8.get_ctype_code_range(static_cast<OnigCtype>(ctype), &single_bytes, &ranges) != 0 ||
+    if (ctype < 0 ||
+        OnigEncodingUTF8.get_ctype_code_range(static_cast<OnigCtype>(ctype), &single_bytes, &ranges) != 0 ||
         !ranges)
         return {};
     CodeSet set;

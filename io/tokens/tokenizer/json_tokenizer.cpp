@@ -21,7 +21,8 @@ enum class PartBegin { text, segment, inside };
 
 class JsonTokenizer final : public Tokenizer {
 public:
-    JsonTokenizer(std::string file, const std::string& place) : JsonTokenizer(parse_tokenizer_json(file, place), place)
+    JsonTokenizer(std::string file, const std::string& place)
+        : JsonTokenizer(parse_tokenizer_json(file, place), place)
     {
         model_ = std::move(file);
         fingerprint_ = str(kind_, hex(hash_bytes(without_eos(model_))));
@@ -38,7 +39,8 @@ public:
     {
         std::unique_ptr<Scratch> scratch = take_scratch();
         Encoding encoding{*scratch, ids, MatchEffort::for_text(text.size())};
-        for (PartBegin begin = first ? PartBegin::text : PartBegin::inside; !text.empty(); begin = PartBegin::inside) {
+        for (PartBegin begin = first ? PartBegin::text : PartBegin::inside; !text.empty();
+             begin = PartBegin::inside) {
             const i64 invalid = first_invalid_utf8(text);
             const std::string_view valid =
                 text.substr(0, invalid < 0 ? text.size() : static_cast<std::size_t>(invalid));
@@ -55,7 +57,9 @@ public:
 
     std::size_t cut(std::string_view text, std::size_t from) const override
     {
-        const auto is_letter = [&](std::size_t at) { return std::isalpha(static_cast<unsigned char>(text[at])) != 0; };
+        const auto is_letter = [&](std::size_t at) {
+            return std::isalpha(static_cast<unsigned char>(text[at])) != 0;
+        };
         for (std::size_t at = std::max<std::size_t>(from, 1); words_ != Words::unknown; ++at) {
             at = text.find(' ', at);
             if (at == std::string_view::npos || at + 1 >= text.size())
@@ -102,8 +106,9 @@ private:
 
     JsonTokenizer(TokenizerJson json, const std::string& place)
         : steps_(std::move(json.steps)), normalizer_(json.normalizer, place), encoder_(json, place),
-          kind_(json.unigram ? "unigram:" : "bpe:"),
-          name_(json.unigram ? "unigram" : json.byte_level ? "byte-level BPE" : "BPE"),
+          kind_(json.unigram ? "unigram:" : "bpe:"), name_(json.unigram      ? "unigram"
+                                                           : json.byte_level ? "byte-level BPE"
+                                                                             : "BPE"),
           tokens_(std::move(json.tokens)), strips_space_(json.strips_space), bos_(json.bos), eos_(json.eos)
     {
         for (const Step& step : steps_)
@@ -183,7 +188,8 @@ private:
             return;
         std::string normalized;
         if (pass == 1 && !normalizer_.empty()) // the first list matches text before normalization
-            text = normalized = encoding.scratch.normalizer.apply(text, begins == PartBegin::inside, encoding.effort);
+            text = normalized =
+                encoding.scratch.normalizer.apply(text, begins == PartBegin::inside, encoding.effort);
         if (pass == added_.size()) {
             if (!text.empty())
                 split(text, 0, 0, begins, encoding);
@@ -204,7 +210,8 @@ private:
             if (token.right)
                 from = end += space_at_begin(text.substr(end));
             if (begin > done)
-                add_text(text.substr(done, begin - done), pass + 1, done == 0 ? begins : PartBegin::segment, encoding);
+                add_text(text.substr(done, begin - done), pass + 1, done == 0 ? begins : PartBegin::segment,
+                         encoding);
             encoding.ids.push_back(token.id);
             done = end;
         }
@@ -212,7 +219,8 @@ private:
     }
 
     /// \pre `text` is not empty
-    void split(std::string_view text, std::size_t at, std::size_t splits, PartBegin begins, Encoding& encoding) const
+    void split(std::string_view text, std::size_t at, std::size_t splits, PartBegin begins,
+               Encoding& encoding) const
     {
         if (at == steps_.size())
             return encoder_.encode(text, encoding.scratch.pieces, encoding.ids);
@@ -222,7 +230,8 @@ private:
             return split(marked, at + 1, splits, begins, encoding);
         }
         encoding.scratch.splits[splits].split(text, encoding.effort, [&](std::string_view piece) {
-            split(piece, at + 1, splits + 1, piece.data() == text.data() ? begins : PartBegin::segment, encoding);
+            split(piece, at + 1, splits + 1, piece.data() == text.data() ? begins : PartBegin::segment,
+                  encoding);
         });
     }
 
@@ -254,8 +263,9 @@ private:
     PieceEncoder encoder_;
     std::string kind_, name_, model_, fingerprint_;
     std::vector<TokenizerJson::Token> tokens_; ///< by id
-    std::array<AddedTokens, 2> added_;         ///< matched before and after normalization; their values are indices of found_
-    std::array<bool, 2> finds_{};              ///< some of them are more than text
+    std::array<AddedTokens, 2>
+        added_; ///< matched before and after normalization; their values are indices of found_
+    std::array<bool, 2> finds_{}; ///< some of them are more than text
     std::vector<Found> found_;
     bool strips_space_;
     std::string space_; ///< what a space between words is for the encoder

@@ -1,6 +1,7 @@
 #pragma once
-// A tokenizer.json as a Tokenizer. It yields the same ids as Hugging Face's `tokenizers`, except that text that
-// spells a special token stays text. In a byte-level tokenizer, each byte that is not valid UTF-8 becomes one token.
+// A tokenizer.json as a Tokenizer. It yields the same ids as Hugging Face's `tokenizers`, except that text
+// that spells a special token stays text. In a byte-level tokenizer, each byte that is not valid UTF-8
+// becomes one token.
 #include "io/tokens/tokenizer.hpp"
 
 namespace trivium {

@@ -11,8 +11,8 @@ namespace {
 bool is_space(std::uint32_t code)
 {
     return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 ||
-           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f ||
-           code == 0x3000;
+           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
+           code == 0x205f || code == 0x3000;
 }
 
 std::string with_replaced(std::string_view text, std::string_view what, std::string_view by)

@@ -22,8 +22,8 @@ public:
     Normalizer(const std::vector<NormalizerStep>& steps, const std::string& place);
 
     bool empty() const { return steps_.empty(); }
-    /// `inside`: the text continues one, so nothing is put in front. Errors as TextSplit::split. \pre `text` is
-    /// valid UTF-8
+    /// `inside`: the text continues one, so nothing is put in front. Errors as TextSplit::split. \pre `text`
+    /// is valid UTF-8
     std::string apply(std::string_view text, bool inside, MatchEffort& effort) const;
     /// Whether apply() keeps ASCII letters, and maps the text on both sides of a space between two of them
     /// independently of each other; the space becomes `space`.

@@ -44,7 +44,9 @@ PieceEncoder::PieceEncoder(TokenizerJson& json, const std::string& place)
     if (!has_words_)
         return;
     for (const BpeMerges::Merge& merge : json.merges) {
-        const auto text = [&](i32 id) -> const std::string& { return json.tokens[static_cast<std::size_t>(id)].piece; };
+        const auto text = [&](i32 id) -> const std::string& {
+            return json.tokens[static_cast<std::size_t>(id)].piece;
+        };
         // A merge of the tokens of bytes, or of special tokens, would join what has no characters.
         has_words_ = has_words_ && !text(merge.left).empty() && !text(merge.right).empty() &&
                      std::ranges::find(bytes_, merge.left) == bytes_.end() &&
@@ -88,7 +90,8 @@ bool PieceEncoder::joins(std::uint32_t left, std::uint32_t right) const
 
 bool PieceEncoder::divides(std::string_view left, std::string_view right) const
 {
-    return has_words_ && !left.empty() && !right.empty() && !joins(code_point(left.data()), code_point(right.data()));
+    return has_words_ && !left.empty() && !right.empty() &&
+           !joins(code_point(left.data()), code_point(right.data()));
 }
 
 PieceEncoder::i32 PieceEncoder::id_of_byte(char c) const
@@ -177,7 +180,8 @@ void PieceEncoder::add_characters(std::string_view word, std::vector<i32>& symbo
     }
 }
 
-void PieceEncoder::add_unknown(std::string_view character, std::vector<i32>& symbols, bool& after_unknown) const
+void PieceEncoder::add_unknown(std::string_view character, std::vector<i32>& symbols,
+                               bool& after_unknown) const
 {
     if (byte_fallback_) {
         for (const char c : character)

@@ -24,14 +24,14 @@ public:
         std::vector<i32> symbols;
         Unigram::Scratch unigram;
     };
-    /// Appends the ids of a pre-token. UserError if it has a byte, or a character, for which there is no token.
-    /// \pre valid UTF-8, not empty
+    /// Appends the ids of a pre-token. UserError if it has a byte, or a character, for which there is no
+    /// token. \pre valid UTF-8, not empty
     void encode(std::string_view piece, Scratch& scratch, std::vector<i32>& ids) const;
     /// The id of a byte that is not part of a character. UserError if there is none.
     i32 id_of_byte(char byte) const;
 
-    /// Whether encode() treats both sides of a place in a piece independently if `left` ends it there and `right`
-    /// continues it, both single characters.
+    /// Whether encode() treats both sides of a place in a piece independently if `left` ends it there and
+    /// `right` continues it, both single characters.
     bool divides(std::string_view left, std::string_view right) const;
 
 private:
@@ -49,13 +49,14 @@ private:
     std::array<i32, 256> bytes_;
     BpeMerges merges_;
     Unigram unigram_;
-    ByteTrie whole_;                                ///< pieces that are one token without any merge (ignore_merges)
+    ByteTrie whole_; ///< pieces that are one token without any merge (ignore_merges)
     bool ignore_merges_;
-    std::array<i32, 128> ascii_{};                  ///< ids of characters; -1: none
+    std::array<i32, 128> ascii_{}; ///< ids of characters; -1: none
     std::unordered_map<std::uint32_t, i32> characters_;
-    /// BPE of characters: a word ends where no token has these two characters in a row, so that words are short.
+    /// BPE of characters: a word ends where no token has these two characters in a row, so that words are
+    /// short.
     bool has_words_ = false;
-    static constexpr std::uint32_t common = 0x80;   ///< characters below, and `mark_`, are looked up in a table
+    static constexpr std::uint32_t common = 0x80; ///< characters below, and `mark_`, are looked up in a table
     std::uint32_t mark_ = 0x2581;
     std::bitset<(common + 1) * (common + 1)> common_neighbours_;
     std::unordered_set<u64> neighbours_;

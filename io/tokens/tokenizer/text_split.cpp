@@ -101,7 +101,8 @@ struct TextSplit::Impl {
         if (!classes)
             return find_by_oniguruma(text, from, effort);
         for (; from < text.size(); from += character_length(text[from]))
-            if (const std::size_t end = classes->match(text, from, effort.left); end != std::string_view::npos)
+            if (const std::size_t end = classes->match(text, from, effort.left);
+                end != std::string_view::npos)
                 return {from, end};
             else if (effort.left == 0)
                 refuse("splits text by a pattern that takes too long", "");
@@ -117,7 +118,8 @@ struct TextSplit::Impl {
             const Match match = find(text, from, effort);
             if (match.begin == std::string_view::npos)
                 break;
-            if (match.begin == match.end && match.end == last_end) { // an empty match right after a match does not count
+            if (match.begin == match.end &&
+                match.end == last_end) { // an empty match right after a match does not count
                 from = character_begin(text, from + 1);
                 continue;
             }

@@ -48,9 +48,12 @@ public:
     template <class Emit>
     void split(std::string_view text, MatchEffort& effort, Emit&& emit) const
     {
-        split_to(text, effort,
-                 [](void* to, std::string_view piece) { (*static_cast<std::remove_reference_t<Emit>*>(to))(piece); },
-                 static_cast<void*>(&emit));
+        split_to(
+            text, effort,
+            [](void* to, std::string_view piece) {
+                (*static_cast<std::remove_reference_t<Emit>*>(to))(piece);
+            },
+            static_cast<void*>(&emit));
     }
 
     /// `text` with all matches replaced. Errors as split().

@@ -9,6 +9,8 @@
 #include "io/tokens/tokenizer/tokenizer_steps.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 
@@ -72,6 +74,36 @@ const Alphabet& alphabet()
 {
     static const Alphabet instance;
     return instance;
+}
+
+/// `tokenizers` reads the digits of a score as an integer and divides it by a power of ten, which rounds twice.
+/// Sums of scores that are equal but for rounding decide between divisions of a text.
+double as_serde_reads(double score)
+{
+    char text[32];
+    const char* const end = std::to_chars(text, text + sizeof text, std::abs(score), std::chars_format::scientific).ptr;
+    u64 digits = 0;
+    int places = 0; // behind the point
+    const char* at = text;
+    for (bool behind = false; at != end && *at != 'e'; ++at) {
+        if (*at == '.') {
+            behind = true;
+            continue;
+        }
+        digits = 10 * digits + static_cast<u64>(*at - '0');
+        places += behind;
+    }
+    int exponent = 0;
+    if (at != end)
+        std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+    exponent -= places;
+    if (std::abs(exponent) > 22) // such powers are not exact; no score is as small or as large
+        return score;
+    double power = 1;
+    for (int i = 0; i < std::abs(exponent); ++i)
+        power *= 10;
+    const auto number = static_cast<double>(digits);
+    return std::copysign(exponent < 0 ? number / power : number * power, score);
 }
 
 class Reader : TokenizerMembers {
@@ -176,11 +208,12 @@ private:
             damaged("has a 'vocab' that is not a list of pieces");
         for (const Json& piece : pieces) {
             if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number())
-                damaged(str("has an entry of 'vocab' (number ", out_.tokens.size(), ") that is not a piece with its score"));
+                damaged(str("has an entry of 'vocab' (number ", out_.tokens.size(),
+                            ") that is not a piece with its score"));
             if (ids_.contains(piece[0].get<std::string>()))
                 damaged("has two pieces " + in_quotes(piece[0].get<std::string>()));
             add_token(piece[0].get<std::string>(), static_cast<i32>(out_.tokens.size()));
-            out_.scores.push_back(piece[1].get<double>());
+            out_.scores.push_back(as_serde_reads(piece[1].get<double>()));
         }
         out_.fuse_unknown = true;
         if (const auto unknown = model.find("unk_id"); unknown != model.end() && !unknown->is_null()) {
@@ -196,7 +229,8 @@ private:
         if (!out_.byte_level && !flag(model, "byte_fallback", false))
             return read_unknown(model);
         for (int byte = 0; byte < 256; ++byte) {
-            const auto found = ids_.find(out_.byte_level ? alphabet().letters[static_cast<std::size_t>(byte)] : byte_piece(byte));
+            const auto found = ids_.find(out_.byte_level ? alphabet().letters[static_cast<std::size_t>(byte)]
+                                                         : byte_piece(byte));
             if (found != ids_.end())
                 out_.bytes[static_cast<std::size_t>(byte)] = found->second;
         }

@@ -23,25 +23,29 @@ struct TokenizerJson {
     /// An added token: encode() searches the text for it before the model.
     struct Added {
         std::string text;
-        i32 id = 0;              ///< -1: a special token; its text stays text
-        bool normalized = false; ///< searched in the normalized text, after the others
+        i32 id = 0;                       ///< -1: a special token; its text stays text
+        bool normalized = false;          ///< searched in the normalized text, after the others
         bool left = false, right = false; ///< takes the white space before or after it
     };
-    /// A step before the model: splits text; or replaces spaces by `mark` and puts one in front of a piece that
-    /// does not begin with it.
+    /// A step before the model: splits text; or replaces spaces by `mark` and puts one in front of a piece
+    /// that does not begin with it.
     struct Step {
         enum class Kind { split, mark } kind = Kind::split;
         SplitRule rule{};
         std::string mark{};
-        enum class Prefix { never, first, always } prefix = Prefix::never; ///< first: only where the text begins
+        enum class Prefix {
+            never,
+            first,
+            always
+        } prefix = Prefix::never; ///< first: only where the text begins
     };
 
     std::vector<Token> tokens; ///< by id
-    /// byte_level: bytes are the symbols of BPE; otherwise characters are, and the bytes of a character without
-    /// a token have tokens if all `bytes` have ids.
+    /// byte_level: bytes are the symbols of BPE; otherwise characters are, and the bytes of a character
+    /// without a token have tokens if all `bytes` have ids.
     bool byte_level = false;
     std::array<i32, 256>
-        bytes{}; ///< the ids of single bytes; -1: no token (often for bytes that never occur in UTF-8)
+        bytes{};      ///< the ids of single bytes; -1: no token (often for bytes that never occur in UTF-8)
     i32 unknown = -1; ///< of a character without a token; -1: such characters are left out
     bool fuse_unknown = false; ///< one token for adjacent ones
     std::vector<BpeMerges::Merge> merges;

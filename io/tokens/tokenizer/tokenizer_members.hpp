@@ -23,8 +23,9 @@ protected:
     {
         throw UserError(
             {place_, str("is a tokenizer with ", what, ", which is not supported"),
-             reason.empty() ? "a tokenizer.json must be BPE or Unigram, like those of GPT-2, Llama, Qwen and Gemma"
-                            : reason,
+             reason.empty()
+                 ? "a tokenizer.json must be BPE or Unigram, like those of GPT-2, Llama, Qwen and Gemma"
+                 : reason,
              "if the model has a tokenizer.model (SentencePiece), like Llama 2, use that instead"});
     }
 

@@ -101,7 +101,8 @@ private:
             else if (type == "ByteFallback")
                 decoding_.bytes = true;
             else if (type == "Strip") {
-                if (text(step, "content") != " " || member(step, "start") != 1 || member(step, "stop") != 0 || !fused)
+                if (text(step, "content") != " " || member(step, "start") != 1 || member(step, "stop") != 0 ||
+                    !fused)
                     unsupported("a decoder that strips other text than one space at the begin", "");
                 out_.strips_space = true;
             } else if (type != "ByteLevel")
@@ -123,7 +124,8 @@ private:
 
     void add_split(std::string pattern, SplitBehavior behavior, bool literal = false, bool invert = false)
     {
-        out_.steps.push_back({TokenizerJson::Step::Kind::split, {std::move(pattern), literal, behavior, invert}});
+        out_.steps.push_back(
+            {TokenizerJson::Step::Kind::split, {std::move(pattern), literal, behavior, invert}});
     }
 
     void add_mark(std::string mark, TokenizerJson::Step::Prefix prefix)

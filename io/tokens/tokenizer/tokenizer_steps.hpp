@@ -13,8 +13,8 @@ struct TokenDecoding {
     bool bytes = false;                                        ///< <0x0A> is a byte
 };
 
-/// Sets normalizer, steps, byte_level and strips_space of `out`; its `unigram` is set already. UserError about
-/// `place` if a step is damaged or not supported.
+/// Sets normalizer, steps, byte_level and strips_space of `out`; its `unigram` is set already. UserError
+/// about `place` if a step is damaged or not supported.
 TokenDecoding read_tokenizer_steps(const nlohmann::json& file, const std::string& place, TokenizerJson& out);
 
 } // namespace trivium

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< the library needs about 4 times as much memory
 
-/// Whether the form changes none of these characters, alone and next to each other: below U+0300 in NFC, below
-/// U+0080 in the others.
+/// Whether the form changes none of these characters, alone and next to each other: below U+0300 in NFC,
+/// below U+0080 in the others.
 bool is_inert(UnicodeForm form, std::string_view text)
 {
     const int first = form == UnicodeForm::nfc ? 0xcc : 0x80;
@@ -32,7 +32,8 @@ void append_form(UnicodeForm form, std::string_view text, std::string& to)
     const bool compatible = form == UnicodeForm::nfkc || form == UnicodeForm::nfkd;
     utf8proc_uint8_t* mapped = nullptr;
     const utf8proc_ssize_t size = utf8proc_map(
-        reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+        reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+        &mapped,
         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
                                        (compatible ? UTF8PROC_COMPAT : 0)));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
@@ -68,7 +69,8 @@ std::string to_lower(std::string_view text)
             result += "i\xcc\x87";
         } else {
             utf8proc_uint8_t bytes[4];
-            const utf8proc_ssize_t length = utf8proc_encode_char(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)), bytes);
+            const utf8proc_ssize_t length =
+                utf8proc_encode_char(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)), bytes);
             result.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
         }
     }

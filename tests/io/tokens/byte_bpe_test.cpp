@@ -291,7 +291,8 @@ TEST_CASE("errors name the unsupported part of a tokenizer")
     CHECK(says(model("end_of_word_suffix", "</w>"), "end_of_word_suffix"));
     CHECK(says(model("continuing_subword_prefix", "##"), "continuing_subword_prefix"));
     CHECK(says(with("normalizer", {{"type", "Precompiled"}}), "normalizer", "Precompiled"));
-    CHECK(says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Nmt"}}}}}), "normalizer"));
+    CHECK(
+        says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Nmt"}}}}}), "normalizer"));
     CHECK(says(with("pre_tokenizer", {{"type", "UnicodeScripts"}}), "UnicodeScripts", "tokenizer.model"));
     CHECK(says(with("decoder", {{"type", "Metaspace"}}), "decoder", "Metaspace"));
     CHECK(says(message_for(changed([](Json& file) {

@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/tokens/tokenizer/unicode_form.hpp"
 #include "io/tokens/tokenizer.hpp"
+#include "io/tokens/tokenizer/unicode_form.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
