@@ -167,6 +167,7 @@ std::vector<Choice> choices()
                            [&](const Optimizer& o) { return o.name == level.name && !o.continuous; });
     });
     add(std::move(optimizer));
+    add(enum_choice("data.attention", SampleAttention::causal, &RunConfig::data, &DataConfig::attention));
     // One key for all of them, so that it adds few trainings.
     add(list_choice<bool>("regularisers", {false, true}, [](RunConfig& c, const bool& on) {
         c.model.dropout = on ? 0.2 : 0;
@@ -325,8 +326,9 @@ RunConfig on_one_rank(const RunConfig& config)
 std::string answer_key(const RunConfig& c)
 {
     return str(model_text(c.model), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
-               ", dropout ", c.model.dropout, ", of ", c.model.layers, " layers and ", c.model.heads,
-               " heads, ", c.train.global_batch, " sequences of ", c.model.seq);
+               ", attention ", name_of(c.data.attention), ", dropout ", c.model.dropout, ", of ",
+               c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
+               " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -352,6 +354,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
     note(p.data > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
+    note(c.data.by_documents(), "attention within documents");
     note(c.model.dropout > 0, "dropout, z-loss, label smoothing");
     note(true, str("optimizer ", name_of(c.train.optimizer)));
     note(true, str("precision ", name_of(c.train.precision)));

@@ -42,9 +42,13 @@ Batch batch_of(const RunConfig& config, int step)
         const bool ignored = place > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
         return ignored ? i64{-1} : static_cast<i64>((bits >> 32) % vocab);
     };
+    const bool documents = config.data.by_documents(); // of two to four tokens
+    const auto start = [=](i64 sample, i64 i) { return documents ? i - i % (2 + sample % 3) : 0; };
     return {{{value_name::tokens, sequence_array(seq, token)},
              {value_name::targets, sequence_array(seq, target)},
-             {value_name::positions, position_array(seq)},
+             {value_name::starts, sequence_array(seq, start)},
+             {value_name::positions,
+              sequence_array(seq, [=](i64 sample, i64 i) { return i - start(sample, i); })},
              {value_name::samples, sample_numbers(step * config.train.global_batch)}}};
 }
 
