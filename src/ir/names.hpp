@@ -4,7 +4,8 @@
 namespace trivium::value_name {
 
 // Fed by the host for each microbatch.
-inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions";
+inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions",
+                            *starts = "starts";
 /// With dropout: the number of each sequence's sample in the run, i32[b,2], the lower word first.
 inline constexpr const char* samples = "samples";
 // Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in

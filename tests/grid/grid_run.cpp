@@ -111,8 +111,11 @@ std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
     return str(
-        model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", model.dropout > 0 ? " regularised" : "",
-        ", ", name_of(precision), p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
+        mixed         ? name_of(*mixed)
+        : model.llama ? "llama"
+                      : "gpt2",
+        model.tied ? " tied" : "", model.dropout > 0 ? " regularised" : "", ", ", name_of(precision),
+        p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
         " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn,
@@ -139,6 +142,8 @@ Case alone(const Case& c)
 RunConfig config_of(const Case& c)
 {
     RunConfig config = runs::config_of(c.model, c.precision, c.rows, 1);
+    if (c.mixed)
+        set_options(config.model, *c.mixed);
     config.parallel = c.parallel;
     config.parallel.threads = 1;
     config.train.micro_batch = c.micro_batch;
