@@ -181,8 +181,6 @@ void validate(const ModelConfig& c)
     validate_sizes(c);
     require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
                   str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
-    require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
-                  str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
     validate_positions(c);
@@ -195,6 +193,8 @@ void validate(const ModelConfig& c)
                   str("must be finite and positive, is ", c.logit_divisor), "1 changes nothing");
     require_model(is_finite_from(c.logit_cap, 0), "logit_cap",
                   str("must be finite and at least 0, is ", c.logit_cap), "0 is no cap, Gemma 2 uses 30");
+    require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
+                  str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
 }
 
 LayerKind kind_of_layer(const ModelConfig& c, i64 layer)

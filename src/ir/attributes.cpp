@@ -68,6 +68,11 @@ public:
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
             if (value && *value < 0)
                 fail(name, print_real(*value), "a real number that is not negative", "make it positive");
+        if (a_.rate && !(*a_.rate >= 0 && *a_.rate < 1))
+            fail("rate", print_real(*a_.rate), "a real number from 0 to below 1", "0.1 is usual");
+        if (const auto* stream = a_.lists.find(Attr::stream); stream && stream->size() != 2)
+            fail("stream", print_numbers(*stream), "2 integers: a seed, and a number of the op",
+                 "write, for example, \"0 1\"");
         if (a_.cap && *a_.cap <= 0)
             fail("cap", print_real(*a_.cap), "a real number above 0", "remove it, or make it positive");
         for (const Attr flag : {Attr::rounded, Attr::interleaved})
@@ -80,11 +85,6 @@ public:
             check_turns();
         if (info(op_).scratch == ScratchKind::attention)
             check_keys();
-        if (a_.rate && !(*a_.rate >= 0 && *a_.rate < 1))
-            fail("rate", print_real(*a_.rate), "a real number from 0 to below 1", "0.1 is usual");
-        if (const auto* stream = a_.lists.find(Attr::stream); stream && stream->size() != 2)
-            fail("stream", print_numbers(*stream), "2 integers: a seed, and a number of the op",
-                 "write, for example, \"0 1\"");
     }
 
 private:

@@ -257,15 +257,10 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
     return add_bias(name, product(name, x, rule, init_std));
 }
 
-bool ModelBuilder::joint_biases() const
-{
-    return m_.placement == Placement::parallel && c_.regularisers.dropout == 0;
-}
-
 ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule& rule)
 {
     const ValueId y = product(name, x, rule, init_std / std::sqrt(2.0 * static_cast<double>(m_.layers)));
-    return joint_biases() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
+    return sums_branches() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
 }
 
 ValueId ModelBuilder::rope_table(LayerKind kind)
@@ -402,7 +397,7 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     if (m_.placement == Placement::parallel) { // one sum over tensor ranks; biases are added after it
         const ValueId attention = part("attn", x);
         ValueId sum = b_.sum_of(attention, part("ffn", x));
-        if (joint_biases()) {
+        if (sums_branches()) {
             within(".attn");
             sum = add_bias("o", sum);
             within(".ffn");

@@ -57,12 +57,13 @@ private:
     ValueId add_bias(const std::string& name, ValueId y); ///< if the model has it
     ValueId product(const std::string& name, ValueId x, const Rule& rule, double std);
     ValueId linear(const std::string& name, ValueId x, const Rule& rule); ///< a product and its bias
-    bool joint_biases() const; ///< block() adds the biases of parallel parts to their sum
-    /// The last product of a part of a layer, with its bias unless joint_biases(), and after dropout.
+    /// The last product of a part of a layer; with parallel parts block() adds its bias.
     ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);
     ValueId rope_table(LayerKind kind);
+    /// Whether the branches of a block are added before their biases.
+    bool sums_branches() const { return m_.placement == Placement::parallel && c_.regularisers.dropout == 0; }
     /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
     ValueId dropped(ValueId x_bsd, i64 branch);
 

@@ -18,9 +18,9 @@ using foreign::packed;
 namespace {
 
 /// Documents of bytes, each with its eos (257).
-struct Corpus {
+struct StoredCorpus {
     Numbers ids, lengths, ends, bounds{0};
-    explicit Corpus(const std::string& own_store)
+    explicit StoredCorpus(const std::string& own_store)
     {
         TokenStoreWriter writer(own_store, *make_tokenizer("bytes"));
         std::mt19937 random(5);
@@ -84,7 +84,7 @@ std::string open_error(const std::string& path, TokenType type = TokenType::auto
 TEST_CASE("each format of another program has the tokens and documents of the store of Trivium")
 {
     const TemporaryFolder folder;
-    const Corpus corpus(folder / "own.h5");
+    const StoredCorpus corpus(folder / "own.h5");
     const TokenStore own = TokenStore::open(folder / "own.h5");
     const Numbers& ids = corpus.ids;
     const std::string u16 = packed<std::uint16_t>(ids), u32 = packed<std::uint32_t>(ids);
@@ -261,7 +261,7 @@ TEST_CASE("files of more than 4 GiB: the last tokens, their hash, and what was c
 TEST_CASE("the content of a store is its tokens, their type and its documents, not its path")
 {
     const TemporaryFolder folder;
-    const Corpus corpus(folder / "own.h5");
+    const StoredCorpus corpus(folder / "own.h5");
     const auto content = [&](const std::string& name, const std::string& ids, const std::string& index) {
         put(folder / name, ids);
         put(folder / (name + ".index"), index);
@@ -282,7 +282,7 @@ TEST_CASE("the content of a store is its tokens, their type and its documents, n
 TEST_CASE("damaged files of other programs are refused with one message")
 {
     const TemporaryFolder folder;
-    const Corpus corpus(folder / "own.h5");
+    const StoredCorpus corpus(folder / "own.h5");
     const std::int64_t size = corpus.size();
     const std::string ids = packed<std::uint16_t>(corpus.ids), shape = str("(", size, ",)");
     const auto refused = [&](const std::string& name, const std::string& content, const std::string& what) {
@@ -388,7 +388,7 @@ TEST_CASE("damaged files of other programs are refused with one message")
 TEST_CASE("headers and indices with changed bytes: an error that names the file, or tokens within bounds")
 {
     const TemporaryFolder folder;
-    const Corpus corpus(folder / "own.h5");
+    const StoredCorpus corpus(folder / "own.h5");
     const std::string ids = packed<std::uint16_t>(corpus.ids);
     const auto sweep = [&](const std::string& header, const std::string& opened,
                            const std::function<void(const std::string&)>& write) {
