@@ -67,6 +67,7 @@ TEST_CASE("ramps that the grid cannot share are refused")
     const auto refusal = [](std::vector<BatchRamp::Stage> stages,
                             const std::function<void(RunConfig&)>& change) {
         RunConfig config;
+        config.model.vocab = 256;
         config.train.global_batch = 16;
         config.train.batch_ramp.stages = std::move(stages);
         change(config);
