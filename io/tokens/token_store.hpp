@@ -1,5 +1,6 @@
 #pragma once
-// Token stores: an HDF5 file of tokenized documents.
+// Token stores: files of tokenized documents. Those of other programs (io/tokens/formats/token_file.hpp) are
+// read in place. Trivium's own is an HDF5 file:
 //
 //   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document
 //   document_offsets  i64, documents + 1: document d is tokens [offsets[d], offsets[d + 1])
@@ -10,6 +11,7 @@
 // The file begins with a seal (io/files/seal.hpp): kind, version, size, and a hash of all but the tokens. It
 // is checked before HDF5 opens the file. Each block of tokens is verified when it is first read.
 #include "base/units.hpp"
+#include "config/token_type.hpp"
 #include "io/tokens/tokenizer.hpp"
 
 #include <memory>
@@ -42,26 +44,45 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
+/// What stores of other programs do not say. A store of Trivium ignores it.
+struct TokenStoreOptions {
+    TokenType type = TokenType::automatic; ///< of ids without a header or an index
+    i64 vocab = 0;                         ///< reading an id from here on is an error; 0: the tokenizer's
+    i64 eos = -1;                          ///< ends a document, if there is no index; -1: the tokenizer's
+    std::shared_ptr<const Tokenizer> tokenizer{}; ///< made the ids; may be null
+};
+
 /// A token store, read-only. Movable. Several threads may read concurrently. Functions that read tokens throw
-/// a UserError with the range of tokens if a block differs from what was written, or if the file was
-/// truncated; IoError.
+/// a UserError with the range of tokens if a block differs from what was written, if an id is outside the
+/// vocabulary, or if the file was truncated; IoError.
 class TokenStore {
 public:
     /// Reads all but the tokens. UserError if the file is missing, of another kind or version, truncated or
     /// inconsistent; IoError.
-    static TokenStore open(const std::string& path);
+    static TokenStore open(const std::string& path, const TokenStoreOptions& options = {});
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
     ~TokenStore();
 
-    i64 size() const; ///< tokens, eos included
-    i64 vocab() const;
+    const std::string& format() const; ///< "Trivium", "nanoGPT .bin", …
+    TokenType type() const;            ///< of the ids in the file
+    bool type_is_guessed() const;      ///< found from the content
+    i64 size() const;                  ///< tokens, eos included
+    i64 vocab() const;                 ///< 0: unknown
+    Bytes text_bytes() const;          ///< size of all documents as text; 0: unknown
+    Bytes file_bytes() const;          ///< of the file with the ids
+    i32 eos() const;                   ///< -1: unknown
+    /// Whether there is an index or an eos. Without an index the next two functions find the documents in the
+    /// tokens, which reads them all once; without both they throw a UserError.
+    bool knows_documents() const;
+    void require_documents() const; ///< UserError unless knows_documents()
     i64 documents() const;
-    Bytes text_bytes() const; ///< size of all documents as text
-    Bytes file_bytes() const;
-    i32 eos() const;
     /// Index of the first token of document d; size() for d == documents(). \pre 0 <= d <= documents()
     i64 document_begin(i64 d) const;
+
+    /// Sets begins[i] to whether token begin + i is the first of its document, by the index, otherwise by the
+    /// eos before it. UserError if there is neither. \pre as read()
+    void mark_begins(i64 begin, i64 count, bool* begins) const;
 
     /// \pre 0 <= at < size()
     i32 token(i64 at) const;
@@ -70,16 +91,19 @@ public:
     void read(i64 begin, i64 count, i32* out) const;
 
     const std::string& path() const;
-    const std::string& fingerprint() const; ///< Tokenizer::fingerprint()
+    const std::string& fingerprint() const; ///< Tokenizer::fingerprint(); empty: unknown
     /// Number and hash of the tokens: "123456 tokens, 0123456789abcdef".
     std::string content() const;
+    /// UserError if neither the file nor the options have one.
     std::unique_ptr<Tokenizer> tokenizer() const;
 
-    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens).
+    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens). For a store
+    /// of another program a hash of its index, and of the tokens up to 64 MiB; beyond, of 256 blocks, evenly
+    /// spread.
     u64 tokens_hash() const;
 
     /// Verifies the tokenizer, and token blocks part, part + parts, part + 2 * parts, … UserError if any
-    /// differs from what was written; IoError.
+    /// differs from what was written, or has an id outside the vocabulary; IoError.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:

@@ -19,6 +19,9 @@ void add_check_command(Command& program, const std::string& version);
 void add_eval_command(Command& program);
 void add_generate_command(Command& program);
 void add_checkpoint_command(Command& program, const std::string& build = "");
+/// Sub-commands of `data`.
+void add_data_show(Command& data);
+void add_data_verify(Command& data);
 /// Sub-commands of `checkpoint`.
 void add_diff_command(Command& checkpoint);
 void add_prune_command(Command& checkpoint);

@@ -5,19 +5,16 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files/files.hpp"
-#include "io/files/utf8.hpp"
 #include "io/tokens/hold_out.hpp"
 #include "io/tokens/text_source.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace trivium {
@@ -239,94 +236,6 @@ void run_tokenize(const TokenizeOptions& options)
                  fixed(megabytes(source.bytes_done()) / progress.seconds(), 1), " MB/s"));
 }
 
-// ---- data show
-
-struct ShowOptions {
-    std::string file;
-    bool json = false;
-    i64 head = 64;
-};
-
-struct Statistics {
-    double entropy = 0; ///< of single tokens, nats
-    i64 used_tokens = 0;
-};
-
-Statistics count_tokens(const TokenStore& store)
-{
-    std::vector<i64> counts(static_cast<std::size_t>(store.vocab()), 0);
-    std::vector<i32> block(std::size_t{1} << 20);
-    const auto block_size = static_cast<i64>(block.size());
-    for (i64 begin = 0; begin < store.size(); begin += block_size) {
-        const i64 count = std::min(block_size, store.size() - begin);
-        store.read(begin, count, block.data());
-        for (i64 i = 0; i < count; ++i)
-            ++counts[static_cast<std::size_t>(block[static_cast<std::size_t>(i)])];
-    }
-    Statistics result;
-    for (const i64 count : counts) {
-        if (count == 0)
-            continue;
-        const double p = ratio(count, store.size());
-        result.entropy -= p * std::log(p);
-        ++result.used_tokens;
-    }
-    return result;
-}
-
-/// Control characters would change the state of a terminal.
-std::string printable(const std::string& text)
-{
-    std::string clean;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
-            clean += replacement_character;
-        else
-            clean += c;
-    }
-    return clean;
-}
-
-void run_show(const ShowOptions& options)
-{
-    const TokenStore store = TokenStore::open(options.file);
-    store.verify();
-    const Statistics statistics = count_tokens(store);
-    const std::unique_ptr<Tokenizer> tokenizer = store.tokenizer();
-    const i64 head = std::min(options.head, store.document_begin(1));
-    std::vector<i32> first(static_cast<std::size_t>(head));
-    store.read(0, head, first.data());
-    const std::string text = tokenizer->decode(first);
-    const double bytes_per_token = ratio(store.text_bytes(), store.size());
-    if (options.json) {
-        nlohmann::ordered_json report{{"file", options.file},
-                                      {"documents", store.documents()},
-                                      {"tokens", store.size()},
-                                      {"vocab", store.vocab()},
-                                      {"used_tokens", statistics.used_tokens},
-                                      {"tokenizer", store.fingerprint()},
-                                      {"eos", store.eos()},
-                                      {"text_bytes", store.text_bytes()},
-                                      {"bytes_per_token", bytes_per_token},
-                                      {"file_bytes", store.file_bytes()},
-                                      {"unigram_entropy", statistics.entropy},
-                                      {"head", text}};
-        std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-        return;
-    }
-    std::cout << options.file << " (" << format_bytes(store.file_bytes()) << ", hash verified)\n"
-              << "  documents        " << format_count(store.documents()) << "\n"
-              << "  tokens           " << format_count(store.size()) << "\n"
-              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_tokens)
-              << " of " << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
-              << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
-              << "  unigram entropy  " << fixed(statistics.entropy, 4)
-              << " nats per token (a model that learns gets below this)\n";
-    if (head > 0)
-        std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
-}
-
 // ---- command line
 
 void add_tokenizer(Command& data)
@@ -369,29 +278,19 @@ void add_tokenize(Command& data)
     command.action([options] { return run_tokenize(*options), 0; });
 }
 
-void add_show(Command& data)
-{
-    auto options = std::make_shared<ShowOptions>();
-    Command command = data.add("show", "verify a token store and print its contents");
-    command.option("file", options->file, "token store", {.required = true, .type = "FILE.h5"})
-        .flag("--json", options->json, "print JSON")
-        .option("--head", options->head, "number of tokens of the first document to print as text",
-                {.show_default = true, .from = 0, .to = 1e9});
-    command.action([options] { return run_show(*options), 0; });
-}
-
 } // namespace
 
 void add_data_command(Command& program)
 {
-    Command data = program.add("data", "train tokenizers; write and show token stores");
+    Command data = program.add("data", "train tokenizers; write, show and verify token stores");
     data.footer("Example:\n"
                 "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
                 "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"
                 "  trivium data show train.h5");
     add_tokenizer(data);
     add_tokenize(data);
-    add_show(data);
+    add_data_show(data);
+    add_data_verify(data);
 }
 
 } // namespace trivium

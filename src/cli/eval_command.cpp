@@ -38,7 +38,7 @@ std::vector<ValidationStore> sets_of(const EvalArguments& a, const DataConfig& d
 
 Batches open_set(const std::string& path, const RunConfig& config, const CheckpointReader& checkpoint)
 {
-    TokenStore store = TokenStore::open(path);
+    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,

@@ -108,7 +108,7 @@ std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const
 {
     if (!tokenizer)
         return a.tokenizer == no_tokenizer ? "none (--tokenizer none)"
-                                           : "unknown, because the checkpoint was imported without one; copy "
+                                           : "unknown, because the checkpoint has none; copy "
                                              "that of the original model into the folder";
     return tokenizer->name() + (files.no_tokenizer_json.empty()
                                     ? ""

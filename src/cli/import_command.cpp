@@ -93,7 +93,8 @@ std::string model_toml(RunConfig config, const std::string& folder)
     for (ValidationStore& store : config.data.valid.list)
         paths.push_back(&store.path);
     for (std::string* named : paths)
-        if (std::error_code ignored; *named != "bytes" && fs::exists(*named, ignored))
+        if (std::error_code ignored;
+            *named != "bytes" && (fs::exists(*named, ignored) || fs::exists(*named + ".idx", ignored)))
             *named = fs::absolute(*named).lexically_normal().string();
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
     return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),

@@ -1,4 +1,5 @@
 // The commands of the full build.
+#include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "config/about_key.hpp"
@@ -23,9 +24,15 @@ int thread_limit() { return kernels::thread_limit(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    return data.train.empty() ? tokenizer_named_by(data)->vocab_size() : about_key("data.train", [&] {
-        return TokenStore::open(data.train.list.front().path).vocab();
-    });
+    if (data.train.empty())
+        return tokenizer_named_by(data)->vocab_size();
+    const std::string& path = data.train.list.front().path;
+    const i64 vocab =
+        about_key("data.train", [&] { return TokenStore::open(path, store_options(data)).vocab(); });
+    if (vocab == 0)
+        throw UserError({"model.vocab", "is not given", path + " does not say its vocabulary",
+                         "set model.vocab, or data.tokenizer to the tokenizer that made its ids"});
+    return vocab;
 }
 
 } // namespace trivium

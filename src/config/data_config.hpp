@@ -2,6 +2,7 @@
 // The table [data] of a run's config: its token stores, and how samples are made of them.
 #include "base/units.hpp"
 #include "config/keys.hpp"
+#include "config/token_type.hpp"
 
 #include <array>
 #include <optional>
@@ -78,6 +79,8 @@ struct DataConfig {
     TrainingStores train;
     ValidationStores valid;
     std::string tokenizer; ///< empty: the store's, or "bytes" without a store
+    TokenType token_type = TokenType::automatic;
+    i64 eos = -1; ///< -1: the tokenizer's
     SamplePacking packing = SamplePacking::concatenate;
     SampleAttention attention = SampleAttention::causal;
     BoundaryLoss boundary_loss = BoundaryLoss::automatic;
@@ -97,7 +100,9 @@ struct DataConfig {
     {
         visit(
             "train", self.train, KeyKind::free,
-            "token store for training (made by `trivium data tokenize`), read again as often as the run "
+            "token store for training (made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
+            "or "
+            "llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
             "needs; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
             "epochs = 2}]. `weight`: share of the samples, without weights by size; `epochs`: how often the "
             "store may be read, by default once; `repeat = true`: any number of times");
@@ -107,6 +112,11 @@ struct DataConfig {
         visit("tokenizer", self.tokenizer, KeyKind::free,
               "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
               "Llama 3); empty = the tokenizer in the token store");
+        visit("token_type", self.token_type, KeyKind::free,
+              "integers of a token store of another program that has neither header nor index; auto = by the "
+              "content");
+        visit("eos", self.eos, KeyKind::free,
+              "id that ends a document in token stores of other programs; -1 = the tokenizer's");
         visit("packing", self.packing, KeyKind::training,
               "how documents become samples of model.seq + 1 tokens: windows of all documents in a row "
               "(concatenate), or whole documents where they fit, each in the fullest sample with room for it "

@@ -283,6 +283,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
             str("make global_batch a multiple of ", batch_ranks(config.parallel) * micro_batch(config)),
             str("global_batch = ", config.train.global_batch, " on ", describe_degrees(config.parallel)));
     validate_size(config);
+    at_least(-1, "data.eos", config.data.eos);
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);

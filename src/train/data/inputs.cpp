@@ -21,8 +21,11 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,
                             const std::string& place)
 {
-    const std::string& theirs =
-        checkpoint.state().tokenizer; // empty: imported with a tokenizer that Trivium cannot read
+    const std::string& theirs = checkpoint.state().tokenizer;
+    if (!theirs.empty() && tokenizer.empty())
+        throw UserError({place, "does not say which tokenizer made its ids",
+                         str(checkpoint.path(), " was trained with ", theirs),
+                         "set data.tokenizer to the tokenizer that made them"});
     if (!theirs.empty() && theirs != tokenizer)
         throw UserError(
             {place, "has a different tokenizer from the one with which " + checkpoint.path() + " was trained",
@@ -33,6 +36,14 @@ std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data)
 {
     return about_key("data.tokenizer",
                      [&] { return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer); });
+}
+
+TokenStoreOptions store_options(const DataConfig& data, i64 vocab)
+{
+    TokenStoreOptions options{data.token_type, vocab, data.eos};
+    if (!data.tokenizer.empty())
+        options.tokenizer = tokenizer_named_by(data);
+    return options;
 }
 
 void require_tokenizer(const DataConfig& data, const TokenStore& store)
@@ -50,8 +61,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 {
     if (data.train.empty())
         return tokenizer_named_by(data);
-    const TokenStore store =
-        about_key("data.train", [&] { return TokenStore::open(data.train.list.front().path); });
+    const TokenStore store = about_key(
+        "data.train", [&] { return TokenStore::open(data.train.list.front().path, store_options(data)); });
     require_tokenizer(data, store);
     return store.tokenizer();
 }

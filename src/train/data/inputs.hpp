@@ -12,12 +12,14 @@ namespace trivium {
 /// Throws UserError if a key of [model] that changes the forward pass but no shape (KeyKind::forward) has
 /// another value in the checkpoint's config: shapes alone do not identify a model.
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config);
-/// Throws UserError, about `place`, if `tokenizer` (a fingerprint) is not the checkpoint's. Accepts any
-/// tokenizer for a checkpoint that was imported without a readable tokenizer.
+/// Throws UserError, about `place`, if `tokenizer` (a fingerprint, empty if unknown) is not the checkpoint's.
+/// Accepts any tokenizer for a checkpoint that knows none: it was imported or trained without one.
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,
                             const std::string& place);
 /// The tokenizer that data.tokenizer names, by default "bytes". Throws UserError.
 std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data);
+/// What the config says about token stores of other programs; `vocab`: model.vocab. Throws UserError.
+TokenStoreOptions store_options(const DataConfig& data, i64 vocab = 0);
 /// Throws UserError if data.tokenizer is set and names another tokenizer than the store contains.
 void require_tokenizer(const DataConfig& data, const TokenStore& store);
 /// The tokenizer in the first store of data.train; without a store, tokenizer_named_by(data). Throws

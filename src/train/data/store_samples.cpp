@@ -13,6 +13,8 @@ StoreSamples::StoreSamples(TokenStore store, i64 seq, const DataConfig& config)
       samples_(window_count(store_->size(), seq)), by_documents_(config.by_documents()),
       counts_boundaries_(config.counts_boundaries())
 {
+    if (by_documents_ || !counts_boundaries_)
+        store_->require_documents();
     if (config.packing == SamplePacking::best_fit) {
         packed_.emplace(*store_, seq + 1);
         samples_ = packed_->samples();
@@ -24,12 +26,11 @@ void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bo
 {
     std::fill_n(begins, count, false);
     if (!packed_) {
-        const i64 before = begin > 0 ? 1 : 0; // the token that may end a document
-        std::vector<i32> read(static_cast<std::size_t>(count + before));
-        store_->read(sample * seq_ + begin - before, count + before, read.data());
-        std::copy(read.begin() + before, read.end(), tokens);
-        for (i64 i = 0; i < count; ++i)
-            begins[i] = begin + i > 0 && read[static_cast<std::size_t>(i + before - 1)] == store_->eos();
+        store_->read(sample * seq_ + begin, count, tokens);
+        if (by_documents_ || !counts_boundaries_)
+            store_->mark_begins(sample * seq_ + begin, count, begins);
+        if (begin == 0 && count > 0)
+            begins[0] = false;
         return;
     }
     std::fill_n(tokens, count, -1);
@@ -59,12 +60,13 @@ void StoreSamples::read(SampleInput input, i64 sample, i64 begin, i64 count, i32
     std::vector<i32> tokens(static_cast<std::size_t>(size));
     const auto begins = std::make_unique<bool[]>(static_cast<std::size_t>(size));
     read_tokens(sample, first, size, tokens.data(), begins.get());
+    const i32 padding = std::max(store_->eos(), 0); // of a store that has documents, but no eos
     i64 start = 0;
     for (i64 i = 0; i < size; ++i) {
         const i32 token = tokens[static_cast<std::size_t>(i)];
         start = begins[static_cast<std::size_t>(i)] ? first + i : start;
         if (input == SampleInput::tokens)
-            out[i] = token < 0 ? store_->eos() : token;
+            out[i] = token < 0 ? padding : token;
         else if (input == SampleInput::targets)
             out[i] = begins[static_cast<std::size_t>(i)] && !counts_boundaries_ ? -1 : token;
         else if (i >= begin)

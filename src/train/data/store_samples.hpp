@@ -18,10 +18,11 @@ enum class SampleInput {
 };
 
 /// With packing = "concatenate", sample i is the window of tokens [i * seq, i * seq + seq + 1), and documents
-/// end with the store's end-of-document tokens; with "best-fit", samples are those of PackedDocuments, and
+/// are those of TokenStore::mark_begins(); with "best-fit", samples are those of PackedDocuments, and
 /// padding is a document of its own. Several threads may read.
 class StoreSamples {
 public:
+    /// UserError if `config` asks for documents that the store does not know.
     StoreSamples(TokenStore store, i64 seq, const DataConfig& config);
 
     const TokenStore& store() const { return *store_; }

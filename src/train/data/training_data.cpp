@@ -10,9 +10,17 @@ namespace trivium {
 
 namespace {
 
-TokenStore open_store(const char* key, const std::string& path, const RunConfig& config, const Grid& grid)
+/// What all stores of a run have in common.
+struct RunStores {
+    const RunConfig& config;
+    const Grid& grid;
+    TokenStoreOptions options;
+};
+
+TokenStore open_store(const char* key, const std::string& path, const RunStores& run)
 {
-    TokenStore store = TokenStore::open(path);
+    const auto& [config, grid, options] = run;
+    TokenStore store = TokenStore::open(path, options);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
@@ -29,19 +37,20 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
     return store;
 }
 
-StoreSamples open_samples(const char* key, const std::string& path, const RunConfig& config, const Grid& grid)
+StoreSamples open_samples(const char* key, const std::string& path, const RunStores& run)
 {
-    return about_key(key, [&] {
-        return StoreSamples(open_store(key, path, config, grid), config.model.seq, config.data);
-    });
+    return about_key(
+        key, [&] { return StoreSamples(open_store(key, path, run), run.config.model.seq, run.config.data); });
 }
 
 void require_same(const TokenStore& store, const TokenStore& train)
 {
+    const auto named = [](const TokenStore& each) {
+        return each.fingerprint().empty() ? "unknown (set data.tokenizer)" : each.fingerprint();
+    };
     if (store.fingerprint() != train.fingerprint())
         throw UserError({store.path(), "was written with a different tokenizer from that of " + train.path(),
-                         store.fingerprint() + " and " + train.fingerprint(),
-                         "tokenize both with the same tokenizer"});
+                         named(store) + " and " + named(train), "tokenize both with the same tokenizer"});
 }
 
 } // namespace
@@ -51,9 +60,10 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
     if (config.data.train.empty())
         throw UserError({"data.train", "is not given", "training needs a token store",
                          "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
+    const RunStores run{config, grid, store_options(config.data, config.model.vocab)};
     std::vector<StoreSamples> stores;
     for (const DataSource& source : config.data.train.list) {
-        stores.push_back(open_samples("data.train", source.path, config, grid));
+        stores.push_back(open_samples("data.train", source.path, run));
         const TokenStore& store = stores.back().store();
         if (stores.size() == 1)
             require_tokenizer(config.data, store);
@@ -68,7 +78,7 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
     }
     TrainingData data{{std::move(stores), static_cast<u64>(config.train.seed)}, {}};
     for (const ValidationStore& named : config.data.valid.list) {
-        data.valid.push_back({named.name, Batches(open_samples("data.valid", named.path, config, grid))});
+        data.valid.push_back({named.name, Batches(open_samples("data.valid", named.path, run))});
         const TokenStore& valid = data.valid.back().data.store();
         require_same(valid, data.train.store());
         for (const StoreSamples& train : data.train.stores())

@@ -18,10 +18,7 @@ RunState resume(const CheckpointReader& checkpoint, const RunConfig& config, con
     restore(checkpoint, engine.program(train_program), tensors);
     engine.initialise(static_cast<std::uint64_t>(config.train.seed), Role::constant);
     RunState state = checkpoint.state();
-    if (const std::string& tokenizer = data.train.store().fingerprint(); state.tokenizer != tokenizer)
-        throw UserError({checkpoint.path(),
-                         "was trained with a different tokenizer from that of " + data.train.store().path(),
-                         state.tokenizer + " and " + tokenizer, "train on data with the same tokenizer"});
+    require_same_tokenizer(checkpoint, data.train.store().fingerprint(), data.train.store().path());
     return state;
 }
 

@@ -1,0 +1,226 @@
+// `trivium data show | verify`.
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "cli/commands.hpp"
+#include "config/token_type.hpp"
+#include "io/files/utf8.hpp"
+#include "io/tokens/token_store.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+/// What files of other programs do not say.
+struct StoreArguments {
+    std::string type{name_of(TokenType::automatic)}, tokenizer;
+    i64 vocab = 0, eos = -1;
+
+    void add_to(Command& command)
+    {
+        command
+            .option(
+                "--type", type,
+                "integers of a file that has neither header nor index (default: by the content)",
+                {.words = {names_of_enum<TokenType>.begin(), names_of_enum<TokenType>.end()}, .type = "TYPE"})
+            .option("--tokenizer", tokenizer, "tokenizer that made the ids of another program's file",
+                    {.type = "T"})
+            .option("--vocab", vocab, "vocabulary of a model that is to read that file",
+                    {.from = 1, .to = 2e9})
+            .option("--eos", eos, "id that ends a document in that file, if it has no index",
+                    {.from = 0, .to = 2e9});
+    }
+    TokenStore open(const std::string& path) const
+    {
+        const auto named = std::ranges::find(names_of_enum<TokenType>, type);
+        TokenStoreOptions options{static_cast<TokenType>(named - names_of_enum<TokenType>.begin()), vocab,
+                                  eos};
+        if (!tokenizer.empty())
+            options.tokenizer = make_tokenizer(tokenizer);
+        return TokenStore::open(path, options);
+    }
+};
+
+struct TokenCounts {
+    double entropy = 0; ///< of single tokens, nats
+    i64 used_tokens = 0, largest = 0;
+};
+
+TokenCounts count_tokens(const TokenStore& store)
+{
+    std::vector<i64> counts;
+    std::vector<i32> block(std::size_t{1} << 20);
+    const auto block_size = static_cast<i64>(block.size());
+    for (i64 begin = 0; begin < store.size(); begin += block_size) {
+        const i64 count = std::min(block_size, store.size() - begin);
+        store.read(begin, count, block.data());
+        const auto end = block.begin() + count;
+        if (const auto most = static_cast<std::size_t>(*std::max_element(block.begin(), end));
+            most >= counts.size())
+            counts.resize(most + 1);
+        std::for_each(block.begin(), end, [&](i32 id) { ++counts[static_cast<std::size_t>(id)]; });
+    }
+    TokenCounts result;
+    result.largest = static_cast<i64>(counts.size()) - 1;
+    for (const i64 count : counts) {
+        if (count == 0)
+            continue;
+        const double p = static_cast<double>(count) / static_cast<double>(store.size());
+        result.entropy -= p * std::log(p);
+        ++result.used_tokens;
+    }
+    return result;
+}
+
+/// Control characters would change the state of a terminal.
+std::string printable(const std::string& text)
+{
+    std::string clean;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
+            clean += replacement_character;
+        else
+            clean += c;
+    }
+    return clean;
+}
+
+std::string describe_type(const TokenStore& store)
+{
+    return str(store.format(), " with ", name_of(store.type()),
+               store.type_is_guessed() ? " by its content" : "");
+}
+
+// ---- data show
+
+struct ShowArguments {
+    StoreArguments store;
+    std::string file;
+    bool json = false;
+    i64 head = 64;
+};
+
+void print_json(const ShowArguments& a, const TokenStore& store, const TokenCounts& counts,
+                double bytes_per_token, const std::string& head)
+{
+    nlohmann::ordered_json report{{"file", a.file},
+                                  {"format", store.format()},
+                                  {"type", name_of(store.type())},
+                                  {"documents", nullptr},
+                                  {"tokens", store.size()},
+                                  {"vocab", nullptr},
+                                  {"used_tokens", counts.used_tokens},
+                                  {"largest_id", counts.largest},
+                                  {"tokenizer", nullptr},
+                                  {"eos", nullptr},
+                                  {"text_bytes", nullptr},
+                                  {"bytes_per_token", nullptr},
+                                  {"file_bytes", store.file_bytes()},
+                                  {"unigram_entropy", counts.entropy},
+                                  {"head", head}};
+    const auto known = [&](const char* key, bool is_known, const auto& value) {
+        if (is_known)
+            report[key] = value;
+    };
+    known("documents", store.knows_documents(), store.knows_documents() ? store.documents() : 0);
+    known("vocab", store.vocab() > 0, store.vocab());
+    known("tokenizer", !store.fingerprint().empty(), store.fingerprint());
+    known("eos", store.eos() >= 0, store.eos());
+    known("text_bytes", store.text_bytes() > 0, store.text_bytes());
+    known("bytes_per_token", store.text_bytes() > 0, bytes_per_token);
+    std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+void run_show(const ShowArguments& a)
+{
+    const TokenStore store = a.store.open(a.file);
+    store.verify();
+    const TokenCounts counts = count_tokens(store);
+    const std::unique_ptr<Tokenizer> tokenizer = store.fingerprint().empty() ? nullptr : store.tokenizer();
+    const i64 head = std::min(a.head, store.knows_documents() ? store.document_begin(1) : store.size());
+    std::vector<i32> first(static_cast<std::size_t>(head));
+    store.read(0, head, first.data());
+    std::string text;
+    if (tokenizer)
+        text = tokenizer->decode(first);
+    else
+        for (const i32 id : first)
+            text += str(text.empty() ? "" : " ", id);
+    const double bytes_per_token =
+        static_cast<double>(store.text_bytes()) / static_cast<double>(store.size());
+    if (a.json)
+        return print_json(a, store, counts, bytes_per_token, text);
+    std::cout << a.file << " (" << format_bytes(store.file_bytes()) << ", " << describe_type(store)
+              << ", verified)\n"
+              << "  documents        "
+              << (store.knows_documents() ? format_count(store.documents())
+                                          : "unknown: the format has no index (--eos ID finds them)")
+              << "\n  tokens           " << format_count(store.size()) << "\n  tokenizer        "
+              << (tokenizer ? tokenizer->name() : "unknown") << "; " << format_count(counts.used_tokens)
+              << (store.vocab() > 0 ? str(" of ", format_count(store.vocab()), " tokens of the vocabulary")
+                                    : std::string(" different tokens"))
+              << " occur\n  largest id       " << counts.largest << "\n";
+    if (store.text_bytes() > 0)
+        std::cout << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n";
+    std::cout << "  unigram entropy  " << fixed(counts.entropy, 4)
+              << " nats per token (a model that learns gets below this)\n";
+    if (head > 0)
+        std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
+}
+
+// ---- data verify
+
+int run_verify(const StoreArguments& a, const std::vector<std::string>& files)
+{
+    bool good = true;
+    for (const std::string& file : files) {
+        try {
+            const TokenStore store = a.open(file);
+            store.verify();
+            std::cout << file << ": good, " << format_bytes(store.file_bytes()) << ", "
+                      << describe_type(store) << ", " << counted_in_groups(store.size(), "token")
+                      << (store.knows_documents() ? ", " + counted_in_groups(store.documents(), "document")
+                                                  : std::string())
+                      << ", largest id " << count_tokens(store).largest << "\n";
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) { // damaged or unreadable
+            good = false;
+            std::cout << file << ": bad\n  " << error.what() << "\n";
+        }
+    }
+    return good ? 0 : 1;
+}
+
+} // namespace
+
+void add_data_show(Command& data)
+{
+    auto arguments = std::make_shared<ShowArguments>();
+    Command command = data.add("show", "verify a token store and print its contents");
+    command
+        .option("file", arguments->file, "token store of Trivium or of another program", {.required = true})
+        .flag("--json", arguments->json, "print JSON")
+        .option("--head", arguments->head, "number of tokens of the first document to print as text",
+                {.show_default = true, .from = 0, .to = 1e9});
+    arguments->store.add_to(command);
+    command.action([arguments] { return run_show(*arguments), 0; });
+}
+
+void add_data_verify(Command& data)
+{
+    auto arguments = std::make_shared<std::pair<StoreArguments, std::vector<std::string>>>();
+    Command command = data.add("verify", "verify that token stores are whole (exit status 1 if one is not)");
+    command.option("files", arguments->second, "token stores of Trivium or of other programs",
+                   {.required = true, .type = "FILE…"});
+    arguments->first.add_to(command);
+    command.action([arguments] { return run_verify(arguments->first, arguments->second); });
+}
+
+} // namespace trivium
