@@ -197,7 +197,8 @@ RunConfig parse_config(const std::string& text, const std::string& name,
         return ConfigValue{node, toml_place(name, node.source()), str(table, ".", key), ""};
     };
     RunConfig config;
-    // Preset and optimizer set the defaults of other keys, so they come first, wherever they are written.
+    // Preset, family and optimizer set the defaults of other keys, so they come first, wherever they are
+    // written.
     const auto set_first = [&](const char* table, const char* key) {
         if (const toml::node* node = file[table][key].node())
             set_key(config, table, key, value_in_file(table, key, *node), Written::below_table);
@@ -209,6 +210,11 @@ RunConfig parse_config(const std::string& text, const std::string& name,
     const std::string preset_name = config.model.preset;
     if (!preset_name.empty())
         config.model = preset(preset_name);
+    // A family sets the defaults of options, unless it is that of the preset, which has its own.
+    const Family family_of_preset = config.model.family;
+    set_first("model", "family");
+    if (config.model.family != family_of_preset)
+        set_family(config.model, config.model.family);
     set_first("train", "optimizer");
     config.train.beta2 = optimizer_row(config.train.optimizer).beta2;
 

@@ -9,7 +9,7 @@
 namespace trivium {
 
 /// Reads the TOML file at `path` (empty: no file), then applies each override "table.key=value".
-/// Precedence: overrides, then the file, then the preset and the optimizer (which an override or the file
+/// Precedence: overrides, then the file, then family, preset and optimizer (which an override or the file
 /// names). An override's value is TOML; text that is not valid TOML counts as a string.
 /// UserError on a missing file, wrong syntax (line, column), an unknown table or key, a wrong type.
 /// Does not call resolve_and_validate.

@@ -12,8 +12,6 @@ namespace trivium {
 
 namespace {
 
-const RopeScaling llama3_scaling{8, 1, 4, 8192};
-
 std::string shorten(std::string text)
 {
     if (text.size() > 60)
@@ -118,29 +116,33 @@ bool get_number(const toml::node& node, double& number)
 
 const char* const scaling_forms =
     "\"none\", \"llama3\", a factor, [factor, low_freq_factor, high_freq_factor, "
-    "original_seq] or a table of these";
+    "original_seq] or a table such as {kind = \"yarn\", factor = 8}";
 
+/// A table without `kind` is Llama 3's scaling.
 RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& value)
 {
-    RopeScaling scaling = llama3_scaling;
+    RopeScaling scaling = table.contains("kind") ? RopeScaling{} : llama3_scaling(8);
     for (const auto& [key, node] : table) {
-        const std::string name(key.str());
+        std::string name(key.str());
+        if (name == "original_max_position_embeddings")
+            name = "original_seq";
         const ConfigValue entry{node, value.place, value.key + "." + name, ""};
-        if (name == "factor")
-            assign(scaling.factor, entry);
-        else if (name == "low_freq_factor")
-            assign(scaling.low_freq_factor, entry);
-        else if (name == "high_freq_factor")
-            assign(scaling.high_freq_factor, entry);
-        else if (name == "original_seq" || name == "original_max_position_embeddings")
-            assign(scaling.original_seq, entry);
-        else {
-            const std::vector<std::string> known{"factor", "low_freq_factor", "high_freq_factor",
-                                                 "original_seq", "original_max_position_embeddings"};
+        std::vector<std::string> known;
+        bool found = false;
+        RopeScaling::keys(scaling, [&](const char* member_name, auto& member) {
+            known.emplace_back(member_name);
+            if (name == member_name) {
+                found = true;
+                assign(member, entry);
+            }
+        });
+        if (!found)
             throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"),
                              str("it takes ", one_of(known)), did_you_mean(name, known, "remove it")});
-        }
     }
+    if (scaling.kind == ScalingKind::none && !(scaling == RopeScaling{}))
+        throw UserError({value.place, str("'", value.key, "' has values, but its kind is \"none\""), "",
+                         "write \"none\" alone, or set its kind"});
     return scaling;
 }
 
@@ -284,17 +286,22 @@ void assign(RopeScaling& target, const ConfigValue& value)
 {
     double factor = 1;
     if (const auto* text = value.node.as_string()) {
-        if (text->get() != "none" && text->get() != "llama3")
+        if (text->get() != "none" && text->get() != "llama3") {
+            std::vector<std::string> kinds = enum_names<ScalingKind>();
+            const bool kind = std::find(kinds.begin(), kinds.end(), text->get()) != kinds.end();
             throw UserError({value.place, str("'", value.key, "' has no value \"", text->get(), "\""),
-                             str("it must be ", scaling_forms), "write \"none\" or \"llama3\""});
-        target = text->get() == "none" ? RopeScaling{} : llama3_scaling;
+                             str("it must be ", scaling_forms),
+                             kind ? str("write {kind = \"", text->get(), "\", factor = ...}")
+                                  : "write \"none\" or \"llama3\""});
+        }
+        target = text->get() == "none" ? RopeScaling{} : llama3_scaling(8);
     } else if (get_number(value.node, factor)) {
-        target = llama3_scaling;
-        target.factor = factor;
+        target = llama3_scaling(factor);
     } else if (const toml::array* array = value.node.as_array(); array != nullptr && array->size() == 4) {
         const auto entry = [&](std::size_t i, const char* name) {
             return ConfigValue{*array->get(i), value.place, str(value.key, "[", i, "] (", name, ")"), ""};
         };
+        target = llama3_scaling(8);
         assign(target.factor, entry(0, "factor"));
         assign(target.low_freq_factor, entry(1, "low_freq_factor"));
         assign(target.high_freq_factor, entry(2, "high_freq_factor"));
@@ -303,6 +310,15 @@ void assign(RopeScaling& target, const ConfigValue& value)
         target = scaling_from_table(*table, value);
     else
         throw_wrong_type(value, scaling_forms);
+}
+
+const toml::array& list_of(const ConfigValue& value, const std::string& of)
+{
+    const toml::array* const list = value.node.as_array();
+    if (list == nullptr)
+        throw_wrong_type(value, str("a list of ", of),
+                         "write it in brackets, its entries separated by commas");
+    return *list;
 }
 
 std::string print_value(i64 value) { return std::to_string(value); }
@@ -341,8 +357,25 @@ std::string print_value(const RopeScaling& value)
 {
     if (value == RopeScaling{})
         return print_value(std::string("none"));
-    return str("[", print_value(value.factor), ", ", print_value(value.low_freq_factor), ", ",
-               print_value(value.high_freq_factor), ", ", print_value(value.original_seq), "]");
+    const RopeScaling llama3 =
+        llama3_scaling(value.factor, value.low_freq_factor, value.high_freq_factor, value.original_seq);
+    if (value == llama3)
+        return str("[", print_value(value.factor), ", ", print_value(value.low_freq_factor), ", ",
+                   print_value(value.high_freq_factor), ", ", print_value(value.original_seq), "]");
+    std::vector<std::string> usual, entries;
+    const RopeScaling none;
+    RopeScaling::keys(none, [&](const char*, const auto& member) { usual.push_back(print_value(member)); });
+    RopeScaling::keys(value, [&](const char* name, const auto& member) {
+        const std::string text = print_value(member);
+        if (text != usual[entries.size()] || entries.empty())
+            entries.push_back(str(name, " = ", text));
+        else
+            entries.emplace_back();
+    });
+    std::string text;
+    for (const std::string& entry : entries)
+        text += entry.empty() ? "" : str(text.empty() ? "{" : ", ", entry);
+    return text + "}";
 }
 
 } // namespace trivium

@@ -67,11 +67,10 @@ inline std::string print_name(const std::string& name)
     return name == "true" || name == "false" ? name : print_value(name);
 }
 
-template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
-std::string print_value(Enum value)
-{
-    return print_name(std::string(name_of(value)));
-}
+template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
 
 /// The type of a key in the reference: "integer", "`f32` or `bf16`" …
 template <class T>
@@ -88,7 +87,9 @@ std::string type_name(const T&)
         for (std::string& name : names)
             name = print_name(name);
         return one_of(names);
-    } else if constexpr (std::is_same_v<T, RopeScaling>)
+    } else if constexpr (is_list<T>)
+        return "list of: " + type_name(typename T::value_type{});
+    else if constexpr (std::is_same_v<T, RopeScaling>)
         return "scaling";
     else if constexpr (std::is_same_v<T, TrainingStores>)
         return "string or list";
@@ -98,6 +99,35 @@ std::string type_name(const T&)
         return "list";
     else
         return "string";
+}
+
+/// The value as a list; UserError if it is none. `of`: what it must be a list of.
+const toml::array& list_of(const ConfigValue& value, const std::string& of);
+
+template <class T>
+void assign(std::vector<T>& target, const ConfigValue& value)
+{
+    std::vector<T> list;
+    for (const toml::node& node : list_of(value, str("entries, each ", type_name(T{})))) {
+        T& entry = list.emplace_back();
+        assign(entry, ConfigValue{node, value.place, str(value.key, "[", list.size() - 1, "]"), ""});
+    }
+    target = std::move(list);
+}
+
+template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
+std::string print_value(Enum value)
+{
+    return print_name(std::string(name_of(value)));
+}
+
+template <class T>
+std::string print_value(const std::vector<T>& list)
+{
+    std::string text;
+    for (const T& entry : list)
+        text += str(text.empty() ? "" : ", ", print_value(entry));
+    return "[" + text + "]";
 }
 
 } // namespace trivium

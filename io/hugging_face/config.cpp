@@ -146,9 +146,9 @@ void read_rope(const Keys& keys, ModelConfig& model)
              {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
             if (!rope.find(key))
                 rope.refuse(str("has no ", key), "rotary scaling of type llama3 needs it");
-        model.rope_scaling = {rope.number("factor", 0), rope.number("low_freq_factor", 0),
-                              rope.number("high_freq_factor", 0),
-                              rope.whole("original_max_position_embeddings")};
+        model.rope_scaling = llama3_scaling(rope.number("factor", 0), rope.number("low_freq_factor", 0),
+                                            rope.number("high_freq_factor", 0),
+                                            rope.whole("original_max_position_embeddings"));
     } else if (!type.empty() && type != "default") {
         rope.unsupported("its rotary embeddings are scaled by the type " + in_quotes(type),
                          "supported: default, llama3");
@@ -198,7 +198,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     HuggingFaceConfig result;
     ModelConfig& model = result.model;
     const Architecture kind = kind_of(keys);
-    model.family = kind == Architecture::gpt2 ? Family::gpt2 : Family::llama;
+    set_family(model, kind == Architecture::gpt2 ? Family::gpt2 : Family::llama);
     if (keys.find("quantization_config"))
         keys.unsupported("its weights are quantised", "quantization_config is there");
     for (const Fixed& fixed : fixed_values())
@@ -221,14 +221,15 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     try {
         if (model.kv_heads == 0 || model.ffn_dim == 0) // in [model], 0 means a default
             keys.refuse("has a size of 0");
+        resolve(model);
         validate(model);
     } catch (const UserError& error) {
         throw UserError({place, "does not describe a model that can be trained", error.what(),
                          "docs/hugging-face.md lists what can be imported"});
     }
-    if (const i64 head_dim = keys.whole("head_dim", model.head_dim()); head_dim != model.head_dim())
+    if (const i64 head_dim = keys.whole("head_dim", model.head_dim); head_dim != model.head_dim)
         keys.unsupported(str("its head_dim is ", head_dim),
-                         str("hidden_size / num_attention_heads is ", model.head_dim()));
+                         str("hidden_size / num_attention_heads is ", model.head_dim));
     return result;
 }
 
@@ -245,7 +246,7 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
                      {"num_hidden_layers", m.layers},
                      {"num_attention_heads", m.heads},
                      {"num_key_value_heads", m.kv_heads},
-                     {"head_dim", m.head_dim()},
+                     {"head_dim", m.head_dim},
                      {"max_position_embeddings", m.seq},
                      {"rms_norm_eps", m.norm_eps},
                      {"rope_theta", m.rope_theta}});

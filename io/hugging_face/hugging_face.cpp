@@ -82,7 +82,7 @@ i64 extent_of(char dim, const ModelConfig& m)
     case 'p': return m.seq;
     case 'g': return m.kv_heads;
     case 'r': return m.heads / m.kv_heads;
-    case 'e': return m.head_dim();
+    case 'e': return m.head_dim;
     case 'f': return m.ffn_dim;
     }
     TRV_CHECK(false, "no dimension '", dim, "'");

@@ -27,7 +27,7 @@ double median(std::vector<double> values)
 RunConfig config_of(i64 layers, i64 data, i64 tensor)
 {
     RunConfig config;
-    config.model.family = Family::gpt2;
+    set_family(config.model, Family::gpt2);
     config.model.layers = layers;
     config.model.dim = 768;
     config.model.heads = 12;

@@ -266,14 +266,14 @@ void bench_rope(Bench& bench, const Sizes& z)
     const double tensor = 2.0 * static_cast<double>(n), theta = 500000;
     const int sets = bench.sets(2 * tensor);
     std::vector<float> angles(static_cast<std::size_t>(z.seq * z.head_dim));
-    fill_rope_table({.head_dim = z.head_dim, .theta = theta}, z.seq, angles.data());
+    fill_rope_table({.theta = theta}, z.head_dim / 2, z.seq, angles.data());
     std::vector<std::int32_t> positions;
     for (i64 i = 0; i < z.tokens(); ++i)
         positions.push_back(static_cast<std::int32_t>(i % z.seq));
     const Array<bf16> x = Array<bf16>(bench.bed, n, sets).random("x"), y(bench.bed, n, sets);
     const Array<float> table = Array<float>(bench.bed, static_cast<i64>(angles.size()), sets).of(angles);
     const Array<std::int32_t> pos = Array<std::int32_t>(bench.bed, z.tokens(), sets).of(positions);
-    const RopeShape shape{z.batch, z.seq, heads, z.head_dim};
+    const RopeShape shape{z.batch, z.seq, heads, z.head_dim, z.head_dim / 2};
     bench.measure(
         {fmt::format("rope {}x{}x{}", z.tokens(), heads, z.head_dim), 2 * tensor, 0, tolerance_bf16,
          [&](const Exec& e, int s) { rope(e, shape, x.get(s), pos.get(s), table.get(s), false, y.get(s)); },

@@ -125,12 +125,13 @@ void add_rows()
     add_bench(name<T>("rope"), [=](benchmark::State& state) {
         Buffer<T> x(tokens * width);
         std::vector<Acc<T>> table(tokens * head_dim);
-        fill_rope_table({.head_dim = head_dim}, tokens, table.data());
+        fill_rope_table({}, head_dim / 2, tokens, table.data());
         std::vector<std::int32_t> pos(tokens);
         for (i64 i = 0; i < tokens; ++i)
             pos[i] = static_cast<std::int32_t>(i % 256);
         measure(state, "GB/s", 2 * cells * size, [&](const Exec& e) {
-            rope(e, {4, 256, heads, head_dim}, x.get(), pos.data(), table.data(), false, x.get());
+            rope(e, {4, 256, heads, head_dim, head_dim / 2}, x.get(), pos.data(), table.data(), false,
+                 x.get());
         });
     });
     add_bench(name<T>("embedding_grad"), [=](benchmark::State& state) {

@@ -5,6 +5,7 @@
 #include "base/covering.hpp"
 #include "base/rng.hpp"
 #include "compile/describe.hpp"
+#include "config/option_sets.hpp"
 #include "config/schedules.hpp"
 #include "runtime/device.hpp"
 
@@ -47,7 +48,7 @@ struct Choice {
     std::string key;
     std::vector<Level> levels;
     std::function<bool(const ParallelConfig&)> matters{}; ///< on which grids it has an effect; empty: on all
-    bool always_all = false;                              ///< a longer check tests all combinations of these
+    int always = 0; ///< a longer check tests all combinations of so many first levels of these
 
     bool may_blur() const
     {
@@ -99,7 +100,7 @@ void set_microbatches(RunConfig& c, int level)
 void set_model(RunConfig& c)
 {
     const i64 t = c.parallel.tensor;
-    const bool llama = c.model.family == Family::llama, small = t <= 4;
+    const bool llama = c.model.family != Family::gpt2, small = t <= 4;
     const i64 chunks = chunks_of(*schedule_called(c.parallel.schedule)).usual;
     c.model.layers = std::max<i64>(3, chunks * c.parallel.pipeline - 2);
     c.model.kv_heads = !llama ? (small ? 5 : 9) : small ? 2 : 1;
@@ -122,8 +123,8 @@ std::vector<Choice> choices()
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
 
     constexpr auto parallel = &RunConfig::parallel;
-    add(enum_choice("train.precision", Precision::f32, &RunConfig::train, &TrainConfig::precision))
-        .always_all = true;
+    add(enum_choice("train.precision", Precision::f32, &RunConfig::train, &TrainConfig::precision)).always =
+        static_cast<int>(names_of_enum<Precision>.size());
     add(enum_choice("parallel.reduce", usual.reduce, parallel, &ParallelConfig::reduce)).matters =
         reduces_gradients;
     add(enum_choice("parallel.accumulate", usual.accumulate, parallel, &ParallelConfig::accumulate));
@@ -133,13 +134,16 @@ std::vector<Choice> choices()
 
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
-    zero.always_all = true;
+    zero.always = static_cast<int>(zero.levels.size());
     Choice& schedule = add(list_choice<std::string>(
         "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"}, setting(&ParallelConfig::schedule)));
     schedule.matters = has_stages;
-    schedule.always_all = true;
-    add(enum_choice("model.family", Family::llama, &RunConfig::model, &ModelConfig::family)).always_all =
-        true;
+    schedule.always = static_cast<int>(schedule.levels.size());
+    Choice& family = add({"model.family", {}});
+    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i)
+        family.levels.push_back({std::string(names_of_enum<OptionSet>[i]),
+                                 [=](RunConfig& c) { set_options(c.model, static_cast<OptionSet>(i)); }});
+    family.always = 2;                                 // the others are mixes of families
     const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
         return choice;
@@ -165,6 +169,7 @@ std::vector<Choice> choices()
     add(std::move(optimizer));
     if (!computes_on_device()) // where training refuses it
         add(enum_choice("parallel.offload", usual.offload, parallel, &ParallelConfig::offload));
+    add(enum_choice("data.attention", SampleAttention::causal, &RunConfig::data, &DataConfig::attention));
     add(list_choice<bool>("parallel.sequence", {true, false}, setting(&ParallelConfig::sequence))).matters =
         [](const ParallelConfig& g) { return g.tensor > 1; };
     add(list_choice<bool>("parallel.overlap", {true, false}, setting(&ParallelConfig::overlap))).matters =
@@ -234,7 +239,7 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
                1;
     };
     for (int grid = 0; grid < levels[0]; ++grid)
-        for (int family = 0; family < levels[factor_of("model.family")]; ++family) {
+        for (int family = 0; family < all[factor_of("model.family") - 1].always; ++family) {
             std::vector<int>& row = rules.begun.emplace_back(levels.size(), 0);
             row[0] = grid;
             row[factor_of("model.family")] = family;
@@ -245,11 +250,11 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
         return rows;
     std::vector<int> crossed = levels;
     for (std::size_t f = 1; f < levels.size(); ++f)
-        crossed[f] = all[f - 1].always_all ? levels[f] : 1;
+        crossed[f] = std::max(all[f - 1].always, 1);
     const RandomStream others(0, "check");
     for (std::vector<int> row : full_product(crossed)) {
         for (std::size_t f = 1; f < levels.size(); ++f)
-            if (!all[f - 1].always_all)
+            if (all[f - 1].always == 0)
                 row[f] = static_cast<int>(others.bits_at(rows.size() * levels.size() + f) %
                                           static_cast<std::uint64_t>(levels[f]));
         rows.push_back(row);
@@ -257,12 +262,19 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
     return rows;
 }
 
+/// The family, or where a mix of families has its norms.
+std::string model_text(const ModelConfig& model)
+{
+    return model.placement == Placement::pre ? std::string(name_of(model.family))
+                                             : str("norms ", name_of(model.placement));
+}
+
 } // namespace
 
 std::string CheckCase::text() const
 {
     const ParallelConfig& p = config.parallel;
-    return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
+    return str(model_text(config.model), " ", name_of(config.train.precision), ", ", describe_grid(p),
                p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
                p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
                config.train.optimizer == OptimizerKind::adamw ? ""
@@ -306,9 +318,9 @@ RunConfig on_one_rank(const RunConfig& config)
 
 std::string answer_key(const RunConfig& c)
 {
-    return str(name_of(c.model.family), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
+    return str(model_text(c.model), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
                ", of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq);
+               " sequences of ", c.model.seq, c.data.by_documents() ? " with documents" : "");
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -334,9 +346,13 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
     note(p.data > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
+    note(c.data.by_documents(), "documents");
     note(true, str("optimizer ", name_of(c.train.optimizer)));
     note(true, str("precision ", name_of(c.train.precision)));
-    note(true, str("family ", name_of(c.model.family)));
+    if (c.model.placement == Placement::pre)
+        note(true, str("family ", name_of(c.model.family)));
+    else
+        note(true, str("norms ", name_of(c.model.placement)));
     return all;
 }
 

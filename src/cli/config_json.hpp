@@ -43,6 +43,23 @@ inline nlohmann::ordered_json value_json(const BatchRamp& ramp)
     return list;
 }
 
+/// As config files have it: "none", Llama 3's list of four, or a table.
+inline nlohmann::ordered_json scaling_json(const RopeScaling& s)
+{
+    if (s == RopeScaling{})
+        return "none";
+    if (s == llama3_scaling(s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq))
+        return {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq};
+    nlohmann::ordered_json table;
+    RopeScaling::keys(s, [&](const char* name, const auto& member) {
+        if constexpr (std::is_enum_v<std::decay_t<decltype(member)>>)
+            table[name] = name_of(member);
+        else
+            table[name] = member;
+    });
+    return table;
+}
+
 inline nlohmann::ordered_json config_json(const RunConfig& config)
 {
     nlohmann::ordered_json tables;
@@ -53,12 +70,13 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
             if constexpr (std::is_enum_v<T>)
                 entry = name_of(value);
             else if constexpr (std::is_same_v<T, RopeScaling>)
-                entry = value == RopeScaling{}
-                            ? nlohmann::ordered_json("none")
-                            : nlohmann::ordered_json{value.factor, value.low_freq_factor,
-                                                     value.high_freq_factor, value.original_seq};
-            else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
-                               std::is_same_v<T, BatchRamp>)
+                entry = scaling_json(value);
+            else if constexpr (std::is_same_v<T, std::vector<LayerKind>>) {
+                entry = nlohmann::ordered_json::array();
+                for (const LayerKind kind : value)
+                    entry.push_back(name_of(kind));
+            } else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
+                                 std::is_same_v<T, BatchRamp>)
                 entry = value_json(value);
             else
                 entry = value;

@@ -61,11 +61,11 @@ int generate(const GenerateArguments& a)
     if (total_tokens > config.model.seq)
         log_warning(fmt::format("prompt and sample have {} tokens, but the model was trained on {}",
                                 total_tokens, config.model.seq));
-    if (total_tokens > config.model.seq && config.model.family == Family::gpt2)
+    if (total_tokens > config.model.seq && config.model.positions == Positions::learned)
         throw UserError(
             {"--tokens",
              str("prompt and sample need ", total_tokens, " positions, but the model has ", config.model.seq),
-             "gpt2 has learned positions", "use fewer tokens or a shorter prompt"});
+             "its positions are learned", "use fewer tokens or a shorter prompt"});
 
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);

@@ -70,7 +70,7 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     config = parse_config(to_toml(config), a.folder, a.overrides);
     resolve_and_validate(config);
     ModelConfig with_seq = config.model;
-    if (model.family == Family::llama) // rotary positions have no fixed length; learned ones do
+    if (model.positions == Positions::rotary) // rotary positions have no fixed length; learned ones do
         with_seq.seq = model.seq;
     RunConfig changed, original;
     changed.model = with_seq;
@@ -78,7 +78,7 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     if (to_toml(changed) != to_toml(original))
         throw UserError({"overrides", "would change the model",
                          str("the weights and config.json determine all of [model]",
-                             model.family == Family::llama ? " except seq" : ""),
+                             model.positions == Positions::rotary ? " except seq" : ""),
                          "remove them"});
     return config;
 }

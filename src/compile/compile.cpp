@@ -57,8 +57,12 @@ ModelAxes model_axes(const RunConfig& config)
 
 GraphConfig graph_config(const RunConfig& config)
 {
-    return {micro_batch(config) * batch_ranks(config.parallel), compute_type(config.train.precision),
-            master_type(config.train.precision), model_axes(config), config.train.fp8};
+    return {micro_batch(config) * batch_ranks(config.parallel),
+            compute_type(config.train.precision),
+            master_type(config.train.precision),
+            model_axes(config),
+            config.train.fp8,
+            config.data.by_documents()};
 }
 
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
@@ -403,6 +407,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     Compiled compiled;
     GraphConfig graph = graph_config(alone);
     graph.batch = shape.batch;
+    graph.documents = false; // what is generated continues the prompt
     const Mesh mesh = mesh_of(alone.parallel);
     compiled.at.assign(mesh.axes.size(), 0);
     for (const i64 queries : {shape.prefill, i64{1}}) {

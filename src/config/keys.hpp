@@ -5,7 +5,7 @@
 //   { visit("layers", self.layers, KeyKind::shape, "number of transformer blocks"); … }
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
-// `names_of_enum`, or RopeScaling.
+// `names_of_enum`, a vector of these, or RopeScaling.
 #include "base/words.hpp"
 
 #include <array>

@@ -1,6 +1,7 @@
 #include "config/model_config.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,26 +19,9 @@ void require_model(bool holds, const char* key, const std::string& problem, cons
         throw UserError({str("model.", key), problem, "", remedy});
 }
 
-} // namespace
+bool is_finite_from(double value, double least) { return value >= least && std::isfinite(value); }
 
-std::string one_of(const std::vector<std::string>& words)
-{
-    std::string text;
-    for (std::size_t i = 0; i < words.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-    return text;
-}
-
-void resolve(ModelConfig& config)
-{
-    if (config.kv_heads == 0)
-        config.kv_heads = config.heads;
-    if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // otherwise validate refuses dim
-        config.ffn_dim =
-            config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
-}
-
-void validate(const ModelConfig& c)
+void validate_sizes(const ModelConfig& c)
 {
     const auto positive = [](const char* key, i64 value, i64 most) {
         require_model(value > 0, key, str("must be positive, is ", value), "set a positive integer");
@@ -50,47 +34,184 @@ void validate(const ModelConfig& c)
     positive("ffn_dim", c.ffn_dim, max_extent);
     positive("vocab", c.vocab, max_vocab);
     positive("seq", c.seq, max_extent);
-    require_model(c.dim % c.heads == 0, "heads", str(c.heads, " heads do not divide dim = ", c.dim),
-                  "choose heads that divide model.dim");
+    require_model(c.head_dim > 0 || c.dim % c.heads == 0, "heads",
+                  str(c.heads, " heads do not divide dim = ", c.dim),
+                  "choose heads that divide model.dim, or set model.head_dim");
+    positive("head_dim", c.head_dim, max_dim);
+    require_model(c.heads * c.head_dim <= max_extent, "head_dim",
+                  str("is too large: ", c.heads, " heads have ", c.heads * c.head_dim, " dimensions"),
+                  str("set at most ", max_extent / c.heads));
     require_model(c.heads % c.kv_heads == 0, "kv_heads",
                   str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
                   "choose kv_heads that divide model.heads");
-    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
-                  str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
-    if (c.family == Family::llama) {
-        require_model(c.head_dim() % 2 == 0, "heads",
-                      str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),
-                      "choose model.heads so that dim / heads is even");
-        require_model(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta",
-                      str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
-        const RopeScaling& s = c.rope_scaling;
-        require_model(s.factor >= 1 && std::isfinite(s.factor), "rope_scaling",
-                      str("factor must be finite and at least 1, is ", s.factor), "Llama 3.1 uses 8");
-        require_model(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 &&
-                          std::isfinite(s.high_freq_factor),
-                      "rope_scaling", "high_freq_factor must be above low_freq_factor, and both positive",
-                      "Llama 3.1 uses 1 and 4");
-        require_model(s.original_seq > 0 && s.original_seq <= max_vocab, "rope_scaling",
-                      str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq),
-                      "Llama 3.1 uses 8192");
-    } else {
-        require_model(c.rope_scaling == RopeScaling{}, "rope_scaling",
-                      "gpt2 has learned positions, not rotary embeddings",
-                      "remove the key or set model.family = \"llama\"");
+}
+
+void validate_scaling(const ModelConfig& c)
+{
+    const RopeScaling& s = c.rope_scaling;
+    const auto require = [](bool holds, const std::string& problem, const std::string& remedy) {
+        require_model(holds, "rope_scaling", problem, remedy);
+    };
+    require(is_finite_from(s.factor, 1), str("factor must be finite and at least 1, is ", s.factor),
+            "Llama 3.1 uses 8");
+    require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 &&
+                std::isfinite(s.high_freq_factor),
+            "high_freq_factor must be above low_freq_factor, and both positive", "Llama 3.1 uses 1 and 4");
+    require(s.original_seq > 0 && s.original_seq <= max_vocab,
+            str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq),
+            "Llama 3.1 uses 8192");
+    require(s.beta_fast > s.beta_slow && s.beta_slow > 0 && std::isfinite(s.beta_fast),
+            "beta_fast must be above beta_slow, and both positive", "32 and 1 are usual");
+    require(is_finite_from(s.attention_factor, 0),
+            str("attention_factor must be finite and at least 0, is ", s.attention_factor),
+            "0 stands for the formula of the kind");
+    require(is_finite_from(s.mscale, 0) && is_finite_from(s.mscale_all_dim, 0),
+            "mscale and mscale_all_dim must be finite and at least 0", "0 leaves them out");
+    const bool yarn = s.kind == ScalingKind::yarn, longrope = s.kind == ScalingKind::longrope;
+    require(yarn || (s.mscale == 0 && s.mscale_all_dim == 0),
+            str("mscale and mscale_all_dim are of kind \"yarn\", the kind is \"", name_of(s.kind), "\""),
+            "remove them");
+    require(
+        yarn || longrope || s.attention_factor == 0,
+        str("attention_factor is of kinds \"yarn\" and \"longrope\", the kind is \"", name_of(s.kind), "\""),
+        "remove it");
+    require(s.kind != ScalingKind::dynamic || rotary_dim(c) > 2,
+            "kind \"dynamic\" needs more than two dimensions that rotate", "raise head_dim or rotary_part");
+    for (const auto& [name, factors] :
+         {std::pair<const char*, const std::vector<double>*>{"short_factors", &s.short_factors},
+          {"long_factors", &s.long_factors}}) {
+        const auto count = static_cast<i64>(factors->size());
+        require(longrope || count == 0,
+                str(name, " is of kind \"longrope\", the kind is \"", name_of(s.kind), "\""), "remove it");
+        require(!longrope || count == rotary_dim(c) / 2,
+                str(name, " has ", counted(count, "number"), ", but ", rotary_dim(c) / 2,
+                    " frequencies rotate (head_dim * rotary_part / 2)"),
+                "write one number per frequency");
+        for (const double factor : *factors)
+            require(factor > 0 && std::isfinite(factor),
+                    str("the numbers in ", name, " must be finite and positive, one is ", factor),
+                    "they divide the frequencies");
     }
 }
 
-i64 parameter_count(const ModelConfig& c)
+void validate_positions(const ModelConfig& c)
 {
-    TRV_EXPECT(c.vocab > 0 && c.kv_heads > 0 && c.ffn_dim > 0, "a model that is not resolved");
-    const i64 kv_dim = c.kv_heads * c.head_dim();
-    const i64 attention = 2 * c.dim * c.dim + 2 * c.dim * kv_dim;
-    const i64 tables = (c.tied_embeddings ? 1 : 2) * c.vocab * c.dim;
-    if (c.family == Family::llama)
-        return c.layers * (attention + 3 * c.dim * c.ffn_dim + 2 * c.dim) + c.dim + tables;
-    const i64 biases = c.dim + 2 * kv_dim + c.dim + c.ffn_dim + c.dim;
-    return c.layers * (attention + 2 * c.dim * c.ffn_dim + biases + 4 * c.dim) + 2 * c.dim + c.seq * c.dim +
-           tables;
+    if (c.positions == Positions::learned) {
+        const auto rotary_only = [](bool unset, const char* key, const char* remedy) {
+            require_model(unset, key, "is for rotary embeddings, the model has learned positions", remedy);
+        };
+        const char* const remove = "remove the key or set model.positions = \"rotary\"";
+        rotary_only(c.rope_scaling == RopeScaling{}, "rope_scaling", remove);
+        rotary_only(c.rotary_part == 1, "rotary_part", remove);
+        rotary_only(c.rotary_pattern.empty(), "rotary_pattern", remove);
+        rotary_only(c.local_rope_theta == 0, "local_rope_theta", remove);
+        return;
+    }
+    require_model(c.rotary_part > 0 && c.rotary_part <= 1, "rotary_part",
+                  str("must be above 0 and at most 1, is ", c.rotary_part), "1 rotates whole heads");
+    const i64 rotary = rotary_dim(c);
+    require_model(rotary > 0 && rotary % 2 == 0, c.rotary_part == 1 ? "heads" : "rotary_part",
+                  str("rotary embeddings need an even number of dimensions, of a head of ", c.head_dim, " ",
+                      rotary, rotary == 1 ? " rotates" : " rotate"),
+                  c.rotary_part == 1 ? "choose model.heads so that dim / heads is even, or set model.head_dim"
+                                     : "choose it so that head_dim * rotary_part is even");
+    require_model(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta",
+                  str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
+    require_model(c.local_rope_theta == 0 || (c.local_rope_theta > 1 && std::isfinite(c.local_rope_theta)),
+                  "local_rope_theta", str("must be 0 or finite and above 1, is ", c.local_rope_theta),
+                  "0 stands for rope_theta");
+    for (const i64 rotates : c.rotary_pattern)
+        require_model(rotates == 0 || rotates == 1, "rotary_pattern",
+                      str("has the number ", rotates, "; 1 is a layer with rotary embeddings, 0 one without"),
+                      "write 0 or 1 for each layer");
+    validate_scaling(c);
+}
+
+void validate_attention(const ModelConfig& c)
+{
+    const auto check_extent = [&](const char* key, i64 extent, LayerKind kind) {
+        require_model(extent >= 0 && extent <= max_extent, key,
+                      str("must be from 0 to ", max_extent, ", is ", extent), "0 is none");
+        const auto& pattern = c.layer_pattern;
+        const bool used = pattern.empty() ? kind_of_layer(c, 0) == kind
+                                          : std::find(pattern.begin(), pattern.end(), kind) != pattern.end();
+        require_model(extent == 0 || used, key,
+                      str("is ", extent, ", but no layer is ", name_of(kind),
+                          pattern.empty() ? ": without model.layer_pattern all are sliding"
+                                          : " in model.layer_pattern"),
+                      str("set it to 0, or add \"", name_of(kind), "\" to model.layer_pattern"));
+        require_model(extent > 0 || !used, "layer_pattern",
+                      str("has ", name_of(kind), " layers, but model.", key, " is 0"),
+                      str("set model.", key, " to a number of tokens"));
+    };
+    check_extent("window", c.window, LayerKind::sliding);
+    check_extent("chunk", c.chunk, LayerKind::chunked);
+    require_model(is_finite_from(c.attention_scale, 0), "attention_scale",
+                  str("must be finite and at least 0, is ", c.attention_scale),
+                  "0 stands for 1 / sqrt(head_dim)");
+    require_model(is_finite_from(c.attention_cap, 0), "attention_cap",
+                  str("must be finite and at least 0, is ", c.attention_cap), "0 is no cap, Gemma 2 uses 50");
+}
+
+} // namespace
+
+std::string one_of(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    return text;
+}
+
+void resolve(ModelConfig& c)
+{
+    if (c.kv_heads == 0)
+        c.kv_heads = c.heads;
+    if (c.head_dim == 0 && c.heads > 0 && c.dim % c.heads == 0) // otherwise validate refuses heads
+        c.head_dim = c.dim / c.heads;
+    if (c.ffn_dim == 0 && c.dim > 0 && c.dim <= max_dim) // otherwise validate refuses dim
+        c.ffn_dim = c.gated ? round_up(ceil_div(8 * c.dim, 3), 64) : 4 * c.dim;
+    const ScalingKind kind = c.rope_scaling.kind;
+    if (c.rope_scaling.factor == 1 && (kind == ScalingKind::linear || kind == ScalingKind::llama3))
+        c.rope_scaling = {};
+}
+
+void validate(const ModelConfig& c)
+{
+    validate_sizes(c);
+    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
+                  str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+    require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
+                  "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
+    validate_positions(c);
+    validate_attention(c);
+    require_model(is_finite_from(c.embedding_scale, 0), "embedding_scale",
+                  str("must be finite and at least 0, is ", c.embedding_scale), "0 stands for sqrt(dim)");
+    require_model(c.residual_scale > 0 && std::isfinite(c.residual_scale), "residual_scale",
+                  str("must be finite and positive, is ", c.residual_scale), "1 changes nothing");
+    require_model(c.logit_divisor > 0 && std::isfinite(c.logit_divisor), "logit_divisor",
+                  str("must be finite and positive, is ", c.logit_divisor), "1 changes nothing");
+    require_model(is_finite_from(c.logit_cap, 0), "logit_cap",
+                  str("must be finite and at least 0, is ", c.logit_cap), "0 is no cap, Gemma 2 uses 30");
+}
+
+LayerKind kind_of_layer(const ModelConfig& c, i64 layer)
+{
+    if (!c.layer_pattern.empty())
+        return c.layer_pattern[static_cast<std::size_t>(layer) % c.layer_pattern.size()];
+    return c.window > 0 ? LayerKind::sliding : c.chunk > 0 ? LayerKind::chunked : LayerKind::full;
+}
+
+bool rotates(const ModelConfig& c, i64 layer)
+{
+    const auto at = static_cast<std::size_t>(layer);
+    return c.positions == Positions::rotary &&
+           (c.rotary_pattern.empty() || c.rotary_pattern[at % c.rotary_pattern.size()] == 1);
+}
+
+i64 rotary_dim(const ModelConfig& c)
+{
+    return static_cast<i64>(static_cast<double>(c.head_dim) * c.rotary_part);
 }
 
 } // namespace trivium

@@ -1,63 +1,196 @@
 #pragma once
-// [model]: the shape of a transformer.
+// [model]: the shape of a transformer, and the options of its blocks.
 #include "base/units.hpp"
-#include "config/keys.hpp"
+#include "config/rope_scaling.hpp"
 
 namespace trivium {
 
-enum class Family { llama, gpt2 };
-template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<Family>{"llama", "gpt2"};
-
-/// Llama 3's frequency scaling of rotary embeddings; factor 1: no scaling.
-struct RopeScaling {
-    double factor = 1;
-    double low_freq_factor = 1;
-    double high_freq_factor = 4;
-    i64 original_seq = 8192; ///< context length, in tokens, for which the frequencies were trained
-
-    bool operator==(const RopeScaling&) const = default;
+/// A family is a set of values of the options below (families.cpp), no more: graphs depend on the options.
+enum class Family {
+    llama,
+    gpt2,
+    mistral,
+    qwen2,
+    qwen3,
+    olmo2,
+    olmo3,
+    gemma2,
+    gemma3,
+    phi3,
+    neox,
+    starcoder2,
+    granite,
+    smollm3
 };
+template <>
+inline constexpr std::array<std::string_view, 14> names_of_enum<Family>{
+    "llama",  "gpt2",   "mistral", "qwen2", "qwen3",      "olmo2",   "olmo3",
+    "gemma2", "gemma3", "phi3",    "neox",  "starcoder2", "granite", "smollm3"};
+
+enum class NormKind { rms, layer };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<NormKind>{"rms", "layer"};
+
+/// Where an RMSNorm rounds to the compute type: the normed value and then its product with the weight, or
+/// only the product.
+enum class NormRounding { before_weight, after_weight };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<NormRounding>{"before-weight", "after-weight"};
+
+/// Where a layer has norms, with its parts f: x + f(norm(x)); x + norm(f(x)); x + norm(f(norm(x))); or
+/// x + attention(norm(x)) + ffn(norm(x)).
+enum class Placement { pre, post, sandwich, parallel };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<Placement>{"pre", "post", "sandwich",
+                                                                          "parallel"};
+
+/// Norms of queries and keys before their rotation: of each head, or over all heads together.
+enum class QkNorm { none, head, width };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<QkNorm>{"none", "head", "width"};
+
+enum class Positions { rotary, learned };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<Positions>{"rotary", "learned"};
+
+/// The pairs that rotate: dimensions j and j + n/2 of the n that do, or 2j and 2j + 1.
+enum class RotaryLayout { half, interleaved };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<RotaryLayout>{"half", "interleaved"};
+
+/// What the attention of a layer sees of the tokens before a query: all, the last `window`, or those of the
+/// same `chunk`.
+enum class LayerKind { full, sliding, chunked };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<LayerKind>{"full", "sliding", "chunked"};
+
+/// gelu is exact (with erf), gelu_tanh its approximation, relu2 is relu(x)^2.
+enum class Activation { silu, gelu, gelu_tanh, relu2 };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<Activation>{"silu", "gelu", "gelu-tanh",
+                                                                           "relu2"};
 
 struct ModelConfig {
-    std::string preset;
+    std::string preset{};
     Family family = Family::llama;
     i64 layers = 2;
     i64 dim = 64;
     i64 heads = 4;
     i64 kv_heads = 0; ///< 0: as many as heads
-    i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)
+    i64 head_dim = 0; ///< 0: dim / heads
+    i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (gated), 4 dim (not gated)
     i64 vocab = 0;    ///< 0: the tokenizer's
     i64 seq = 128;
     bool tied_embeddings = false;
-    double rope_theta = 500000;
-    RopeScaling rope_scaling;
+    NormKind norm = NormKind::rms;
+    NormRounding norm_rounding = NormRounding::after_weight;
+    bool norm_offset = false; ///< norms multiply by 1 + weight
     double norm_eps = 1e-5;
-
-    i64 head_dim() const { return dim / heads; }
+    Placement placement = Placement::pre;
+    QkNorm qk_norm = QkNorm::none;
+    bool qkv_bias = false;
+    bool o_bias = false;
+    bool ffn_bias = false;
+    Positions positions = Positions::rotary;
+    double rotary_part = 1; ///< of head_dim
+    RotaryLayout rotary_layout = RotaryLayout::half;
+    double rope_theta = 500000;
+    double local_rope_theta = 0; ///< of sliding layers; 0: rope_theta
+    RopeScaling rope_scaling{};
+    bool scale_local = true;                ///< rope_scaling is for sliding layers, too
+    std::vector<i64> rotary_pattern{};      ///< by layer, repeated; empty: all layers rotate
+    std::vector<LayerKind> layer_pattern{}; ///< by layer, repeated; empty: kind_of_layer() says which
+    i64 window = 0;
+    i64 chunk = 0;
+    double attention_scale = 0; ///< 0: 1 / sqrt(head_dim)
+    double attention_cap = 0;   ///< 0: none
+    bool attention_sinks = false;
+    double embedding_scale = 1; ///< 0: sqrt(dim)
+    double residual_scale = 1;
+    double logit_divisor = 1;
+    double logit_cap = 0; ///< 0: none
+    Activation activation = Activation::silu;
+    bool gated = true;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
         visit("preset", self.preset, KeyKind::free, "a named shape; every other key overrides it");
-        visit("family", self.family, KeyKind::forward,
-              "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
+        visit("family", self.family, KeyKind::free,
+              "a published block, as values of the keys from `norm` on; these override it, and it overrides "
+              "those of `preset`");
         visit("layers", self.layers, KeyKind::shape, "number of transformer blocks");
         visit("dim", self.dim, KeyKind::shape, "width of the residual stream");
-        visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim");
+        visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim, unless head_dim is set");
         visit("kv_heads", self.kv_heads, KeyKind::forward,
               "key-value heads (grouped-query attention); 0 = as many as heads");
+        visit("head_dim", self.head_dim, KeyKind::forward, "width of a head; 0 = dim / heads");
         visit("ffn_dim", self.ffn_dim, KeyKind::shape,
-              "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)");
+              "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (gated), 4 dim (not "
+              "gated)");
         visit("vocab", self.vocab, KeyKind::shape, "vocabulary size in tokens; 0 = that of the tokenizer");
         visit("seq", self.seq, KeyKind::training, "tokens per sequence");
         visit("tied_embeddings", self.tied_embeddings, KeyKind::forward,
               "share the token embedding with the output head");
-        visit("rope_theta", self.rope_theta, KeyKind::forward, "base of the rotary frequencies (llama)");
-        visit("rope_scaling", self.rope_scaling, KeyKind::forward,
-              "Llama 3's frequency scaling: \"none\", \"llama3\", or [factor, low_freq_factor, "
-              "high_freq_factor, original_seq]");
+        visit("norm", self.norm, KeyKind::forward, "RMSNorm, or LayerNorm with a bias");
+        visit("norm_rounding", self.norm_rounding, KeyKind::forward,
+              "where an RMSNorm in bf16 rounds: the normed value and its product with the weight, or the "
+              "product alone");
+        visit("norm_offset", self.norm_offset, KeyKind::forward,
+              "norms multiply by 1 + weight; weights begin at 0");
         visit("norm_eps", self.norm_eps, KeyKind::forward, "constant added to the variance in norms");
+        visit("placement", self.placement, KeyKind::forward,
+              "norms of a layer: before attention and feed-forward block (pre), after them (post), both "
+              "(sandwich), or before both, which read the same x and are added to it together (parallel)");
+        visit("qk_norm", self.qk_norm, KeyKind::forward,
+              "norms of queries and keys before their rotation: none, of each head, or over the width of all "
+              "heads");
+        visit("qkv_bias", self.qkv_bias, KeyKind::forward, "biases of the products for q, k and v");
+        visit("o_bias", self.o_bias, KeyKind::forward, "bias of the product after attention");
+        visit("ffn_bias", self.ffn_bias, KeyKind::forward, "biases of the feed-forward block");
+        visit("positions", self.positions, KeyKind::forward,
+              "rotary embeddings, or a learned vector for each of seq positions");
+        visit("rotary_part", self.rotary_part, KeyKind::forward,
+              "part of each head that rotates: its first dimensions");
+        visit("rotary_layout", self.rotary_layout, KeyKind::forward,
+              "pairs that rotate: dimensions of the first and the second half, or neighbours (interleaved)");
+        visit("rope_theta", self.rope_theta, KeyKind::forward, "base of the rotary frequencies");
+        visit("local_rope_theta", self.local_rope_theta, KeyKind::forward,
+              "the same in sliding layers; 0 = rope_theta");
+        visit("rope_scaling", self.rope_scaling, KeyKind::forward,
+              "scaling of the rotary frequencies: \"none\", \"llama3\", Llama 3's [factor, low_freq_factor, "
+              "high_freq_factor, original_seq], or a table {kind = \"yarn\", factor = 8, ...} whose kind is "
+              "linear, dynamic, yarn, longrope or llama3, with original_seq, low_freq_factor, "
+              "high_freq_factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, truncate, "
+              "short_factors and long_factors");
+        visit("scale_local", self.scale_local, KeyKind::forward, "rope_scaling is for sliding layers, too");
+        visit("rotary_pattern", self.rotary_pattern, KeyKind::forward,
+              "by layer, repeated over the layers: 1 = rotary embeddings, 0 = none; empty = 1 in all");
+        visit("layer_pattern", self.layer_pattern, KeyKind::forward,
+              "by layer, repeated over the layers: what attention sees, \"full\", \"sliding\" (window) or "
+              "\"chunked\" (chunk); empty = sliding if window > 0, else chunked if chunk > 0, else full");
+        visit("window", self.window, KeyKind::forward,
+              "tokens that attention in sliding layers sees, with the query's own; 0 = none are sliding");
+        visit("chunk", self.chunk, KeyKind::forward,
+              "tokens per chunk: attention in chunked layers sees those of the query's chunk; 0 = none are "
+              "chunked");
+        visit("attention_scale", self.attention_scale, KeyKind::forward,
+              "factor of the products of queries and keys; 0 = 1 / sqrt(head_dim)");
+        visit("attention_cap", self.attention_cap, KeyKind::forward,
+              "attention scores s become cap * tanh(s / cap); 0 = no cap");
+        visit("attention_sinks", self.attention_sinks, KeyKind::forward,
+              "a learned score per head to which no value belongs");
+        visit("embedding_scale", self.embedding_scale, KeyKind::forward,
+              "factor of token embeddings, rounded to the compute type; 0 = sqrt(dim)");
+        visit("residual_scale", self.residual_scale, KeyKind::forward,
+              "factor of what attention and feed-forward block add");
+        visit("logit_divisor", self.logit_divisor, KeyKind::forward, "divisor of the logits");
+        visit("logit_cap", self.logit_cap, KeyKind::forward,
+              "logits s become cap * tanh(s / cap); 0 = no cap");
+        visit("activation", self.activation, KeyKind::forward,
+              "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2");
+        visit("gated", self.gated, KeyKind::forward,
+              "the feed-forward block multiplies its activations by a second product");
     }
 };
 
@@ -66,10 +199,24 @@ std::vector<std::string> preset_names();
 /// The preset called `name`. Throws UserError with the nearest name if there is none.
 ModelConfig preset(const std::string& name);
 
-/// Replaces zeros by the values that they stand for (kv_heads, ffn_dim; not vocab).
+/// The options of `family`, with the default shape.
+const ModelConfig& options_of(Family family);
+/// Gives the options of `config` (the keys from `norm` on) the values of `family`, and ties the embeddings if
+/// the family does. The shape stays.
+void set_family(ModelConfig& config, Family family);
+
+/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim; not vocab), and a scaling
+/// of frequencies that changes nothing by none.
 void resolve(ModelConfig& config);
 /// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
 void validate(const ModelConfig& config);
+
+/// What attention sees in a layer (from 0).
+LayerKind kind_of_layer(const ModelConfig& config, i64 layer);
+/// Whether a layer rotates its queries and keys.
+bool rotates(const ModelConfig& config, i64 layer);
+/// Dimensions of a head that rotate: head_dim * rotary_part, rounded down as transformers does. \pre resolved
+i64 rotary_dim(const ModelConfig& config);
 
 /// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);

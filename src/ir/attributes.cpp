@@ -68,6 +68,18 @@ public:
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
             if (value && *value < 0)
                 fail(name, print_real(*value), "a real number that is not negative", "make it positive");
+        if (a_.cap && *a_.cap <= 0)
+            fail("cap", print_real(*a_.cap), "a real number above 0", "remove it, or make it positive");
+        for (const Attr flag : {Attr::rounded, Attr::interleaved})
+            if (const auto* numbers = a_.lists.find(flag))
+                within(list_name(flag).name, numbers->at(0), 0, 1);
+        if (a_.activation &&
+            std::ranges::find(activation_names, *a_.activation) == std::end(activation_names))
+            fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2", "write one of these");
+        if (op_.kind == OpKind::rope || op_.kind == OpKind::rope_grad)
+            check_turns();
+        if (info(op_).scratch == ScratchKind::attention)
+            check_keys();
     }
 
 private:
@@ -210,6 +222,27 @@ private:
             fail("direction", *a_.direction, "one of eq, ne, lt, le, gt, ge", "write one of these");
     }
 
+    /// Of attention: the numbers of keys that a query may see.
+    void check_keys() const
+    {
+        for (const Attr attr : {Attr::window, Attr::chunk})
+            if (const auto* keys = a_.lists.find(attr); keys && (keys->size() != 1 || keys->front() < 1))
+                fail(list_name(attr).name, print_numbers(*keys), "one integer above 0",
+                     "remove it, or write the number of keys");
+    }
+
+    /// The table has an angle per pair, and the pairs fit into a head.
+    void check_turns() const
+    {
+        const Shape x = rule_.shape_of(rule_.operands[0]), table = rule_.shape_of(rule_.operands[2]);
+        if (table[2] != 2 || 2 * table[1] > x.back())
+            throw UserError(
+                {place_of(g_, op_), "its table does not fit",
+                 str("a head has ", counted(x.back(), "element"), ", operand 2 is [positions, ", table[1],
+                     ", ", table[2], "]"),
+                 "use a table [positions, pairs, 2] with at most half as many pairs as elements"});
+    }
+
     void check_shapes_stay() const
     {
         if (rule_.operands != rule_.results)
@@ -347,27 +380,77 @@ void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule)
     AttributeCheck(graph, op, rule).run();
 }
 
+namespace {
+
+/// Whether one number, or each of several, is within its bound.
+bool fits(double number, Bound bound)
+{
+    return std::isfinite(number) &&
+           (bound == Bound::any || number > 0 || (bound == Bound::from_zero && number == 0));
+}
+bool fits(i64 number, Bound bound)
+{
+    return fits(static_cast<double>(number), bound) && number <= max_elements;
+}
+bool fits(const std::vector<double>& numbers, Bound bound)
+{
+    return std::ranges::all_of(numbers, [=](double number) { return fits(number, bound); });
+}
+bool fits(bool, Bound) { return true; }
+bool fits(RopeKind, Bound) { return true; }
+
+std::string shown(double number) { return str(number); }
+std::string shown(const std::vector<double>& numbers)
+{
+    std::string text;
+    for (const double number : numbers)
+        text += str(text.empty() ? "" : " ", number);
+    return text;
+}
+template <class Other>
+std::string shown(Other value)
+{
+    return std::to_string(static_cast<i64>(value));
+}
+
+/// A table has a type and a shape that it can have, and as many factors as pairs.
+void check_table(const Graph& graph, const Value& value, const RopeAngles& angles)
+{
+    const Shape& shape = whole_shape(value);
+    const std::string place = str(source_place(graph, value.line), "%", value.name);
+    if ((value.type.dtype != DType::f64 && value.type.dtype != DType::f32) || shape.size() != 3 ||
+        shape[2] != 2)
+        throw UserError({place, str("cannot have init rope_table as ", value.type), "",
+                         "use f32 or f64, [positions, pairs, 2]"});
+    if (angles.kind != RopeKind::longrope)
+        return;
+    for (const auto& [name, factors] :
+         {std::pair{"short_factors", &angles.short_factors}, {"long_factors", &angles.long_factors}})
+        if (static_cast<i64>(factors->size()) != shape[1])
+            throw UserError({place, str("has ", counted(factors->size(), "number"), " in '", name, "'"),
+                             str("the table has ", counted(shape[1], "pair")), "write one for each pair"});
+}
+
+} // namespace
+
 void check_init(const Graph& graph, const Value& value)
 {
     std::visit(
         [&](const auto& content) {
             using Content = std::decay_t<decltype(content)>;
             if constexpr (!std::is_same_v<Content, std::monostate>)
-                Content::keys(content, [&](const char* name, auto number, Bound bound) {
-                    const auto real = static_cast<double>(number);
-                    const bool fits =
-                        std::isfinite(real) &&
-                        (bound == Bound::any || real > 0 || (bound == Bound::from_zero && real == 0)) &&
-                        (std::is_same_v<decltype(number), double> ||
-                         real <= static_cast<double>(max_elements));
-                    if (!fits)
-                        refuse_attribute(str(source_place(graph, value.line), "%", value.name), name,
-                                         str(number),
-                                         bound == Bound::any         ? "a real number"
-                                         : bound == Bound::from_zero ? "a number that is not negative"
-                                                                     : "a number above 0",
-                                         "use another number");
-                });
+                Content::keys(
+                    content, [&](const char* name, const auto& member, Bound bound, const auto&...) {
+                        if (!fits(member, bound))
+                            refuse_attribute(str(source_place(graph, value.line), "%", value.name), name,
+                                             shown(member),
+                                             bound == Bound::any         ? "a real number"
+                                             : bound == Bound::from_zero ? "a number that is not negative"
+                                                                         : "a number above 0",
+                                             "use another number");
+                    });
+            if constexpr (std::is_same_v<Content, RopeTableInit>)
+                check_table(graph, value, content.angles);
         },
         value.init);
 }

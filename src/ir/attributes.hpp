@@ -2,6 +2,7 @@
 // Attributes of ops and initial contents of values: typed members, listed once each for printing, parsing,
 // checking and merging.
 #include "base/dtype.hpp"
+#include "base/rope_angles.hpp"
 #include "ir/factors.hpp"
 #include "ir/type.hpp"
 
@@ -47,6 +48,9 @@ enum class Attr : std::uint8_t {
     space,
     direction,
     sharding,
+    offset,
+    activation,
+    cap,
     // Lists of integers.
     dims,
     shape,
@@ -74,7 +78,10 @@ enum class Attr : std::uint8_t {
     begin,
     whole,
     owned,
-    needed
+    needed,
+    chunk,
+    rounded,
+    interleaved
 };
 
 /// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
@@ -111,12 +118,19 @@ inline constexpr ListName list_names[] = {
     {Attr::whole, "whole"},
     {Attr::owned, "owned"},
     {Attr::needed, "needed"},
+    {Attr::chunk, "chunk", true},
+    {Attr::rounded, "rounded", true},
+    {Attr::interleaved, "interleaved", true},
 };
 /// The row of a list attribute.
 constexpr const ListName& list_name(Attr attr)
 {
     return list_names[static_cast<std::size_t>(attr) - static_cast<std::size_t>(Attr::dims)];
 }
+
+/// The values of the attribute `activation`, in the order of kernels::Activation. gelu is exact (erf),
+/// gelu-tanh its approximation, relu2 is relu(x)^2.
+inline constexpr std::string_view activation_names[] = {"silu", "gelu", "gelu-tanh", "relu2"};
 
 /// The integer lists of an op, in the order of Attr. Most ops have none.
 class NumberLists {
@@ -163,10 +177,13 @@ struct Attributes {
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
     std::optional<double> weight_decay{};
-    std::optional<double> momentum{};       ///< factor of the old momentum in the new one
-    std::optional<double> alpha{}, beta{};  ///< coefficients of a weighted sum
-    std::optional<std::string> direction{}; ///< of a comparison
-    std::optional<std::string> sharding{};  ///< over the manual axes, of `local` and `global`
+    std::optional<double> momentum{};        ///< factor of the old momentum in the new one
+    std::optional<double> alpha{}, beta{};   ///< coefficients of a weighted sum, or of alpha x + beta
+    std::optional<std::string> direction{};  ///< of a comparison
+    std::optional<std::string> sharding{};   ///< over the manual axes, of `local` and `global`
+    std::optional<double> offset{};          ///< added to the weight of a norm
+    std::optional<std::string> activation{}; ///< one of activation_names
+    std::optional<double> cap{};             ///< of numbers x, which become cap tanh(x / cap)
     NumberLists lists{};
 
     /// The first index of `factor` on this rank; 0 if it is not sharded.
@@ -202,6 +219,9 @@ void each_attribute(Visit&& visit)
     visit(Attr::beta, "beta", &Attributes::beta);
     visit(Attr::direction, "direction", &Attributes::direction);
     visit(Attr::sharding, "sharding", &Attributes::sharding);
+    visit(Attr::offset, "offset", &Attributes::offset);
+    visit(Attr::activation, "activation", &Attributes::activation);
+    visit(Attr::cap, "cap", &Attributes::cap);
 }
 
 /// A set of members.
@@ -222,7 +242,8 @@ private:
 /// The attributes of an op that fuses two: those of `first`, and those that only `second` has.
 Attributes merged(Attributes first, const Attributes& second);
 
-// How a value of lifetime run is initialised. Each kind lists its members as visit(name, member, bound).
+// How a value of lifetime run is initialised. Each kind lists its members as visit(name, member, bound), or
+// as visit(name, member, bound, usual) if text may lack the member: it then has the value `usual`.
 
 /// The range of a member, which must be finite.
 enum class Bound { any, from_zero, above_zero };
@@ -249,18 +270,28 @@ struct FillInit {
     bool operator==(const FillInit&) const = default;
 };
 
-struct RopeTableInit { ///< see kernels/rope_table.hpp
-    double theta = 0, factor = 1, low_freq_factor = 1, high_freq_factor = 4;
-    i64 original_seq = 0;
+struct RopeTableInit { ///< of a table [positions, pairs, 2], in f64 or f32
+    RopeAngles angles{};
     static constexpr const char* name = "rope_table";
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("theta", self.theta, Bound::above_zero);
-        visit("factor", self.factor, Bound::above_zero);
-        visit("low_freq_factor", self.low_freq_factor, Bound::above_zero);
-        visit("high_freq_factor", self.high_freq_factor, Bound::above_zero);
-        visit("original_seq", self.original_seq, Bound::above_zero);
+        auto& a = self.angles;
+        visit("theta", a.theta, Bound::above_zero);
+        visit("factor", a.factor, Bound::above_zero);
+        visit("low_freq_factor", a.low_freq_factor, Bound::above_zero);
+        visit("high_freq_factor", a.high_freq_factor, Bound::above_zero);
+        visit("original_seq", a.original_seq, Bound::above_zero);
+        visit("kind", a.kind, Bound::any, RopeKind::llama3);
+        visit("beta_fast", a.beta_fast, Bound::above_zero, 32.0);
+        visit("beta_slow", a.beta_slow, Bound::above_zero, 1.0);
+        visit("attention_factor", a.attention_factor, Bound::from_zero, 0.0);
+        visit("mscale", a.mscale, Bound::from_zero, 0.0);
+        visit("mscale_all_dim", a.mscale_all_dim, Bound::from_zero, 0.0);
+        visit("truncate", a.truncate, Bound::any, true);
+        visit("seq", a.seq, Bound::from_zero, i64{0});
+        visit("short_factors", a.short_factors, Bound::above_zero, std::vector<double>());
+        visit("long_factors", a.long_factors, Bound::above_zero, std::vector<double>());
     }
     bool operator==(const RopeTableInit&) const = default;
 };

@@ -7,6 +7,7 @@
 #include "kernels/tensor_attention.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 namespace trivium::kernels {
@@ -36,22 +37,37 @@ i64 affordable_workers(i64 requested, Bytes each, const Scratch& scratch, const 
     return workers;
 }
 
+/// Without limits that hide nothing, so that the fastest kernel applies.
+AttentionShape simplest(AttentionShape shape)
+{
+    for (i64* const limit : {&shape.window, &shape.chunk})
+        if (*limit >= shape.kv_len)
+            *limit = 0;
+    return shape;
+}
+
 } // namespace
 
 template <class T>
-void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
-               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch)
+void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, const T* k_btge,
+               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
+               const AttentionExtras<T>& extras)
 {
+    const AttentionShape shape = simplest(given);
     TRV_EXPECT(start != nullptr || shape.q_len <= shape.kv_len, shape.q_len, " queries of ", shape.kv_len,
                " keys");
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if ((!start && cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
-            tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs))
+        if ((!start && !extras.starts_bs && !extras.sinks_gr &&
+             cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
+            tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras))
             return;
-    const AttentionTiles at(shape, tile_lanes<A>);
+    const AttentionTiles at(shape, tile_lanes<A>, extras.starts_bs);
+    const A* const sinks_gr = extras.sinks_gr;
+    // Finite, because a row may see none of the keys of its first tiles.
+    const A lowest = std::numeric_limits<A>::lowest();
     const Bytes each = ForwardTiles<A>::bytes(at);
     const i64 tasks = at.groups * at.query_blocks;
     const i64 workers = affordable_workers(task_workers(exec.threads, tasks), each, scratch, "attention");
@@ -65,28 +81,41 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
             const i64 n = at.lanes_of(i0), first = start ? *start : 0;
             load_queries(row, at, group, i0, q_bsgre, at.stride.q, A(at.scale), tile.q_es);
             row.each(n, [=](i64 i) {
-                tile.row_max_s[i] = -A(INFINITY);
+                tile.row_max_s[i] = lowest;
                 tile.row_sum_s[i] = 0;
             });
-            const i64 seen = at.seen(i0, first);
-            for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
+            const i64 seen = at.seen(i0, first), begin = at.first_tile(group, i0, first);
+            for (i64 j0 = begin; j0 < seen; j0 += at.keys) {
                 const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
                 load_keys(row, at, group, j0, keys, k_btge, at.stride.k, tile.k_te);
                 load_keys(row, at, group, j0, keys, v_btge, at.stride.v, tile.v_te);
                 tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts,
                              at.rows, false);
+                if (at.cap > 0)
+                    cap_scores(row, at, n, keys, tile.p_ts);
                 mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
+                mask_first(row, at, group, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
                 running_softmax(row, at, n, keys, tile);
                 // o = o * exp(old row_max - new row_max) + p · v, transposed: o [e, s], v [t, e].
-                if (j0 > 0)
+                if (j0 > begin)
                     for (i64 e = 0; e < at.dim; ++e) {
                         A* o = tile.o_es + e * at.rows;
                         row.each(n, [=](i64 i) { o[i] *= tile.rescale_s[i]; });
                     }
                 tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es,
-                             at.rows, j0 > 0);
+                             at.rows, j0 > begin);
             }
-            row.each(n, [=](i64 i) { tile.rescale_s[i] = A(1) / tile.row_sum_s[i]; });
+            row.each(n, [=](i64 i) {
+                A part = 1;
+                if (sinks_gr) {
+                    const A sink = sinks_gr[group % at.kv_heads * at.q_per_kv + (i0 + i) % at.q_per_kv];
+                    const A most = tile.row_max_s[i] > sink ? tile.row_max_s[i] : sink;
+                    part = fast_exp(tile.row_max_s[i] - most);
+                    tile.row_sum_s[i] = tile.row_sum_s[i] * part + fast_exp(sink - most);
+                    tile.row_max_s[i] = most;
+                }
+                tile.rescale_s[i] = part / tile.row_sum_s[i];
+            });
             row.sync();
             store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.dense_row);
             row.each(at.rows_of(i0), [=](i64 i) {
@@ -97,19 +126,20 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
 }
 
 template <class T>
-void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args,
+void attention_grad(const Exec& exec, const AttentionShape& given, const AttentionGrad<T>& args,
                     Scratch scratch)
 {
     using A = Acc<T>;
+    const AttentionShape shape = simplest(given);
     TRV_CHECK(shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len, " exceeds kv_len ",
               shape.kv_len);
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (cudnn_attention_grad(exec, shape, args, scratch) ||
+        if ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
             tensor_attention_grad(exec, shape, args, scratch))
             return;
-    const AttentionTiles at(shape, tile_lanes<A>);
+    const AttentionTiles at(shape, tile_lanes<A>, args.starts_bs);
     const Bytes each = BackwardTiles<A>::bytes(at);
     const i64 workers =
         affordable_workers(task_workers(exec.threads, at.groups), each, scratch, "attention_grad");
@@ -128,8 +158,8 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
                 load_query_rows(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_se);
                 load_query_rows(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_se);
                 load_statistics(row, at, group, i0, args, tile);
-                const i64 seen = at.seen(i0, 0);
-                for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
+                const i64 seen = at.seen(i0, 0), begin = at.first_tile(group, i0, 0);
+                for (i64 j0 = begin; j0 < seen; j0 += at.keys) {
                     const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
                     load_keys(row, at, group, j0, keys, args.k_btge, at.stride.k, tile.k_te);
                     load_keys(row, at, group, j0, keys, args.v_btge, at.stride.v, tile.v_te);
@@ -137,20 +167,30 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
                                  tile.p_ts, at.rows, false);
                     tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows,
                                  tile.ds_ts, at.rows, false);
+                    if (at.cap > 0)
+                        cap_scores(row, at, n, keys, tile.p_ts);
                     mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
+                    mask_first(row, at, group, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
                     for (i64 c = 0; c < keys; ++c) {
                         A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
-                        row.each(n, [=](i64 i) {
-                            p[i] = fast_exp(p[i] - tile.lse_s[i]);
-                            ds[i] = p[i] * (ds[i] - tile.delta_s[i]);
-                        });
+                        if (at.cap > 0) // by 1 - tanh^2, the slope of the cap; 0 where p is hidden
+                            row.each(n, [=](i64 i) {
+                                const A tanh = p[i] / A(at.cap), slope = tanh > -1 ? 1 - tanh * tanh : A(0);
+                                p[i] = fast_exp(p[i] - tile.lse_s[i]);
+                                ds[i] = p[i] * (ds[i] - tile.delta_s[i]) * slope;
+                            });
+                        else
+                            row.each(n, [=](i64 i) {
+                                p[i] = fast_exp(p[i] - tile.lse_s[i]);
+                                ds[i] = p[i] * (ds[i] - tile.delta_s[i]);
+                            });
                     }
                     tile_product(row, keys, at.dim, n, tile.p_ts, at.rows, i64{1}, tile.do_se, at.width,
                                  tile.dv_te + j0 * at.width, at.width, true);
                     tile_product(row, keys, at.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, at.width,
                                  tile.dk_te + j0 * at.width, at.width, true);
                     tile_product(row, at.dim, n, keys, tile.k_te, i64{1}, at.width, tile.ds_ts, at.rows,
-                                 tile.dq_es, at.rows, j0 > 0);
+                                 tile.dq_es, at.rows, j0 > begin);
                 }
                 row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
                 row.sync();
@@ -163,9 +203,33 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
         });
 }
 
+template <class T>
+void attention_grad_sinks(const Exec& exec, const AttentionShape& shape, const T* dout_bsgre,
+                          const T* o_bsgre, const Acc<T>* lse_bgrs, const Acc<T>* sinks_gr, Acc<T>* dsinks_gr,
+                          bool overwrite)
+{
+    using A = Acc<T>;
+    const i64 q_len = shape.q_len, tokens = shape.batch * q_len, heads = shape.kv_heads * shape.q_per_kv,
+              dim = shape.head_dim;
+    for_rows<T>(
+        exec, "attention_grad_sinks", heads, tokens * dim, KOKKOS_LAMBDA(const Row& row, i64 head) {
+            const A sink = sinks_gr[head];
+            const A sum = row.sum<A>(tokens, [=](i64 token) {
+                const i64 at = (token * heads + head) * dim, b = token / q_len;
+                const T *dout = dout_bsgre + at, *o = o_bsgre + at;
+                A delta = 0;
+                for (i64 e = 0; e < dim; ++e)
+                    delta += A(dout[e]) * A(o[e]);
+                return delta * fast_exp(sink - lse_bgrs[(b * heads + head) * q_len + token % q_len]);
+            });
+            row.single([=] { dsinks_gr[head] = (overwrite ? A(0) : dsinks_gr[head]) - sum; });
+        });
+}
+
 TRV_FOR_STORAGE(attention_scratch)
 TRV_FOR_STORAGE(attention_grad_scratch)
 TRV_FOR_STORAGE(attention)
 TRV_FOR_STORAGE(attention_grad)
+TRV_FOR_STORAGE(attention_grad_sinks)
 
 } // namespace trivium::kernels

@@ -2,7 +2,8 @@
 // Causal grouped-query attention in tiles with an online softmax, without storing the matrix of scores:
 // FlashAttention-2 (Dao 2023, arXiv:2307.08691). On a device, bf16 uses cuDNN if the build has it and the
 // shape fits (cudnn_attention.hpp), otherwise on NVIDIA GPUs the tensor cores for head sizes 32, 64, 96 and
-// 128 (tensor_attention.hpp). Everything else uses attention_tiles.hpp, on the host and on a device.
+// 128 (tensor_attention.hpp). Everything else uses attention_tiles.hpp, on the host and on a device. None of
+// them computes tiles of scores that are hidden from all of their queries.
 //
 // Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
 // head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query
@@ -24,6 +25,10 @@ struct AttentionShape {
     bool cudnn = true;         ///< use cuDNN if the build has it and the shape fits
     bool deterministic = true; ///< false: cuDNN's gradient may add in a changing order, with less scratch
     AttentionRows rows{};
+    i64 window = 0; ///< a query sees only this many keys, up to its own; 0: no limit
+    i64 chunk = 0;  ///< and only those in its own chunk of so many keys of its document; 0: no chunks
+    double cap =
+        0; ///< scaled scores x become cap tanh(x / cap) (Gemma Team 2024, arXiv:2408.00118); 0: they stay
 
     i64 query_row() const { return kv_heads * q_per_kv * head_dim; } ///< stride of a dense tensor of queries
     i64 key_row() const { return kv_heads * head_dim; }
@@ -43,26 +48,48 @@ Bytes attention_scratch(const AttentionShape& shape, int threads);
 template <class T>
 Bytes attention_grad_scratch(const AttentionShape& shape, int threads);
 
+/// Optional inputs of attention.
+template <class T>
+struct AttentionExtras {
+    /// For each query the first key of its document, by which it sees no earlier key. Documents are
+    /// contiguous: the next query's is the same or, if it begins a document, its own key. Null: all keys are
+    /// one document.
+    const std::int32_t* starts_bs = nullptr;
+    /// For each head, a score without a value: exp(sink) is added to the sum of a query's exponentials (Xiao
+    /// et al. 2023, arXiv:2309.17453; gpt-oss). Null: none.
+    const Acc<T>* sinks_gr = nullptr;
+};
+
 /// Query i sees the keys t <= *start + i (start null: 0), so keys beyond the filled range of the cache cost
-/// nothing. lse is the log-sum-exp of a query's scaled scores. With less scratch than attention_scratch(),
-/// fewer threads compute. The choice of algorithm depends only on types, shapes, addresses and scratch.
-/// \pre *start + q_len <= kv_len (checked if `start` is null and contracts are on)
-/// \throws InternalError if the scratch is too small for one thread
+/// nothing; of these, those that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of
+/// a query's scaled and capped scores, and of its sink. With less scratch than attention_scratch(), fewer
+/// threads compute. The choice of algorithm depends only on types, shapes, addresses and scratch. \pre *start
+/// + q_len <= kv_len (checked if `start` is null and contracts are on) \throws InternalError if the scratch
+/// is too small for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
-               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);
+               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
+               const AttentionExtras<T>& extras = {});
 
-/// Inputs (from the forward call) and outputs of attention_grad.
+/// Inputs (from the forward call) and outputs of attention_grad. Sinks count through o and lse only.
 template <class T>
 struct AttentionGrad {
     const T *dout_bsgre, *q_bsgre, *k_btge, *v_btge, *o_bsgre;
     const Acc<T>* lse_bgrs;
     T *dq_bsgre, *dk_btge, *dv_btge;
+    const std::int32_t* starts_bs = nullptr; ///< as in AttentionExtras
 };
 
 /// The gradient for start = 0. \pre q_len <= kv_len \throws InternalError as attention()
 template <class T>
 void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args,
                     Scratch scratch);
+
+/// The gradient of the sinks: -exp(sink - lse) times the sum over e of dout * o, summed over the queries of a
+/// head.
+template <class T>
+void attention_grad_sinks(const Exec& exec, const AttentionShape& shape, const T* dout_bsgre,
+                          const T* o_bsgre, const Acc<T>* lse_bgrs, const Acc<T>* sinks_gr, Acc<T>* dsinks_gr,
+                          bool overwrite);
 
 } // namespace trivium::kernels

@@ -12,14 +12,15 @@
 namespace trivium::kernels {
 
 struct AttentionTiles {
-    AttentionTiles(const AttentionShape& shape, i64 lanes_per_vector)
+    AttentionTiles(const AttentionShape& shape, i64 lanes_per_vector, const std::int32_t* starts = nullptr)
         : q_len(shape.q_len), kv_len(shape.kv_len), kv_heads(shape.kv_heads), q_per_kv(shape.q_per_kv),
           dim(shape.head_dim), groups(shape.batch * shape.kv_heads), lanes(lanes_per_vector),
           total_rows(shape.q_len * shape.q_per_kv),
           rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)),
           query_blocks(ceil_div(total_rows, rows)), width(round_up(dim, lanes)), stride(shape.strides()),
           dense_row(shape.query_row()),
-          scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim)))
+          scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim))),
+          cap(shape.cap), window(shape.window), chunk(shape.chunk), starts_bs(starts)
     {
         TRV_CHECK(dim > 0 && q_per_kv > 0, "attention: head_dim ", dim, ", q_per_kv ", q_per_kv);
     }
@@ -35,7 +36,28 @@ struct AttentionTiles {
     i64 width;        ///< dim, padded
     AttentionRows stride;
     i64 dense_row; ///< stride of o and dout
-    double scale;
+    double scale, cap;
+    i64 window, chunk;
+    const std::int32_t* starts_bs;
+
+    /// The first key that row i of a group sees, if query 0 sees key `start` last; it grows with i.
+    TRV_HOST_DEVICE i64 first_seen(i64 group, i64 i, i64 start) const
+    {
+        const i64 s = i / q_per_kv, own = start + s;
+        i64 first = 0;
+        if (starts_bs) { // a query always sees its own key
+            const i64 document = starts_bs[group / kv_heads * q_len + s];
+            first = document < 0 ? 0 : document < own ? document : own;
+        }
+        if (chunk > 0)
+            first = own - (own - first) % chunk;
+        return window > 0 && own - window >= first ? own - window + 1 : first;
+    }
+    /// The first key of the first tile that the block at row i0 needs.
+    TRV_HOST_DEVICE i64 first_tile(i64 group, i64 i0, i64 start) const
+    {
+        return first_seen(group, i0, start) / keys * keys;
+    }
 
     /// Number of rows of the block at row i0, without and with padding.
     TRV_HOST_DEVICE i64 rows_of(i64 i0) const { return total_rows - i0 < rows ? total_rows - i0 : rows; }
@@ -206,6 +228,37 @@ KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 
         const i64 first = (j0 + c - start) * at.q_per_kv - i0;
         A* score = score_ts + c * at.rows;
         row.each(first < 0 ? 0 : first < count ? first : count, [=](i64 i) { score[i] = hidden; });
+    }
+    row.sync();
+}
+
+/// Hides the keys before the first one that a row sees.
+template <class A>
+KOKKOS_FUNCTION void mask_first(const Row& row, const AttentionTiles& at, i64 group, i64 i0, i64 j0, i64 keys,
+                                i64 start, A* score_ts, A hidden)
+{
+    const i64 count = at.rows_of(i0);
+    if (at.first_seen(group, i0 + count - 1, start) <= j0)
+        return;
+    row.each(count, [=](i64 i) {
+        const i64 before = at.first_seen(group, i0 + i, start) - j0, end = before < keys ? before : keys;
+        for (i64 c = 0; c < end; ++c)
+            score_ts[c * at.rows + i] = hidden;
+    });
+    row.sync();
+}
+
+/// Scores x of n rows become cap tanh(x / cap).
+template <class A>
+KOKKOS_FUNCTION void cap_scores(const Row& row, const AttentionTiles& at, i64 n, i64 keys, A* score_ts)
+{
+    const A cap = A(at.cap), part = A(1 / at.cap);
+    for (i64 c = 0; c < keys; ++c) {
+        A* score = score_ts + c * at.rows;
+        row.each(n, [=](i64 i) {
+            const A x = score[i] * part;
+            score[i] = cap * tanh_with(x, fast_exp(2 * x));
+        });
     }
     row.sync();
 }

@@ -3,7 +3,8 @@
 // no_cudnn_attention.cpp. attention.cpp tries this first.
 //
 // It applies to bf16 with head sizes up to 128 that are multiples of 8, as many keys as queries, a multiple
-// of 128, and addresses aligned to 16 bytes, on GPUs from sm_80. The first call with a shape and a size of
+// of 128, and addresses aligned to 16 bytes, on GPUs from sm_80; to a window, but neither to chunks nor to a
+// cap, nor to AttentionExtras, which it does not get. The first call with a shape and a size of
 // scratch makes a cuDNN plan, which takes about a second and must not be captured into a graph. Later calls
 // only enqueue kernels. Calls on different threads run one at a time.
 //

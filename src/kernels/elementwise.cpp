@@ -5,23 +5,90 @@
 #include "kernels/math.hpp"
 #include "row_parallel.hpp"
 
+#include <type_traits>
+
 namespace trivium::kernels {
 
 namespace {
 
+// gelu_tanh(x) = x/2 (1 + tanh(h)) = x sigmoid(2h) with 2h = x (a + b x^2).
+template <class A>
+inline constexpr A gelu_a = A(1.5957691216057308); // 2 sqrt(2/pi)
+template <class A>
+inline constexpr A gelu_b = A(0.071354816272600248); // 0.044715 gelu_a
+template <class A>
+inline constexpr A root_of_half = A(0.70710678118654752);
+template <class A>
+inline constexpr A normal_density_at_0 = A(0.39894228040143268); // 1 / sqrt(2 pi)
+
+template <Activation f, class A>
+KOKKOS_FUNCTION A activated(A v)
+{
+    if constexpr (f == Activation::silu)
+        return v * sigmoid(v);
+    else if constexpr (f == Activation::gelu)
+        return A(0.5) * v * fast_erfc(-root_of_half<A> * v);
+    else if constexpr (f == Activation::gelu_tanh)
+        return v * sigmoid(v * (gelu_a<A> + gelu_b<A> * v * v));
+    else
+        return v < 0 ? A(0) : v * v;
+}
+
+/// d times the derivative.
+template <Activation f, class A>
+KOKKOS_FUNCTION A activated_grad(A d, A v)
+{
+    if constexpr (f == Activation::silu) {
+        const A s = sigmoid(v);
+        return d * s * (1 + v * (1 - s));
+    } else if constexpr (f == Activation::gelu) {
+        return d * (A(0.5) * fast_erfc(-root_of_half<A> * v) +
+                    v * normal_density_at_0<A> * fast_exp(A(-0.5) * v * v));
+    } else if constexpr (f == Activation::gelu_tanh) {
+        const A a = gelu_a<A>, b = gelu_b<A>, s = sigmoid(v * (a + b * v * v));
+        return d * s * (1 + v * (1 - s) * (a + 3 * b * v * v));
+    } else {
+        return v < 0 ? A(0) : 2 * d * v;
+    }
+}
+
 // Functors, because dense matrices are one range and others a row per team.
-template <class A>
-struct Swiglu {
-    KOKKOS_FUNCTION A operator()(A g, A u) const { return g * sigmoid(g) * u; }
+template <Activation f, class A>
+struct Activated {
+    KOKKOS_FUNCTION A operator()(A v) const { return activated<f>(v); }
 };
-template <class A>
-struct SwigluGrad {
+template <Activation f, class A>
+struct ActivatedGrad {
+    KOKKOS_FUNCTION A operator()(A d, A v) const { return activated_grad<f>(d, v); }
+};
+template <Activation f, class A>
+struct Gated {
+    KOKKOS_FUNCTION A operator()(A g, A u) const { return activated<f>(g) * u; }
+};
+template <Activation f, class A>
+struct GatedGrad {
     KOKKOS_FUNCTION Values<A, 2> operator()(A d, A g, A u) const
     {
-        const A s = sigmoid(g);
-        return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
+        if constexpr (f == Activation::silu) { // one sigmoid for both
+            const A s = sigmoid(g);
+            return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
+        } else {
+            return Values<A, 2>{{activated_grad<f>(d * u, g), d * activated<f>(g)}};
+        }
     }
 };
+
+/// call(constant) with the activation as a type.
+template <class F>
+void with_activation(Activation f, F call)
+{
+    switch (f) {
+    case Activation::silu: return call(std::integral_constant<Activation, Activation::silu>());
+    case Activation::gelu: return call(std::integral_constant<Activation, Activation::gelu>());
+    case Activation::gelu_tanh: return call(std::integral_constant<Activation, Activation::gelu_tanh>());
+    case Activation::relu2: return call(std::integral_constant<Activation, Activation::relu2>());
+    }
+}
 
 template <class... Matrices>
 bool dense(i64 rows, i64 columns, const Matrices&... matrices)
@@ -29,66 +96,99 @@ bool dense(i64 rows, i64 columns, const Matrices&... matrices)
     return rows == 1 || ((matrices.apart == columns) && ...);
 }
 
+template <class F, class T>
+void gate_with(const Exec& exec, F f, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up,
+               RowsOf<T> y)
+{
+    if (dense(rows, columns, gate, up, y))
+        return map(exec, "swiglu", rows * columns, f, y.at, gate.at, up.at);
+    for_rows<T>(
+        exec, "swiglu", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(columns, f, y.at + r * y.apart, gate.at + r * gate.apart, up.at + r * up.apart);
+        });
+}
+
+template <class F, class T>
+void gate_grad_with(const Exec& exec, F f, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
+                    RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup)
+{
+    if (dense(rows, columns, dy, gate, up, dgate, dup))
+        return map(exec, "swiglu_grad", rows * columns, f, Targets<T, 2>{{dgate.at, dup.at}}, dy.at, gate.at,
+                   up.at);
+    for_rows<T>(
+        exec, "swiglu_grad", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(columns, f, Targets<T, 2>{{dgate.at + r * dgate.apart, dup.at + r * dup.apart}},
+                    dy.at + r * dy.apart, gate.at + r * gate.apart, up.at + r * up.apart);
+        });
+}
+
 } // namespace
 
 template <class T>
-void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y)
+void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y,
+            Activation f)
 {
-    using A = Acc<T>;
-    if (dense(rows, columns, gate, up, y))
-        return map(exec, "swiglu", rows * columns, Swiglu<A>(), y.at, gate.at, up.at);
-    for_rows<T>(
-        exec, "swiglu", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            row.map(columns, Swiglu<A>(), y.at + r * y.apart, gate.at + r * gate.apart, up.at + r * up.apart);
-        });
+    with_activation(f, [&](auto constant) {
+        gate_with(exec, Gated<decltype(constant)::value, Acc<T>>(), rows, columns, gate, up, y);
+    });
 }
 
 template <class T>
 void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
-                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup)
+                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup, Activation f)
 {
-    using A = Acc<T>;
-    if (dense(rows, columns, dy, gate, up, dgate, dup))
-        return map(exec, "swiglu_grad", rows * columns, SwigluGrad<A>(), Targets<T, 2>{{dgate.at, dup.at}},
-                   dy.at, gate.at, up.at);
-    for_rows<T>(
-        exec, "swiglu_grad", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            row.map(columns, SwigluGrad<A>(),
-                    Targets<T, 2>{{dgate.at + r * dgate.apart, dup.at + r * dup.apart}}, dy.at + r * dy.apart,
-                    gate.at + r * gate.apart, up.at + r * up.apart);
-        });
-}
-
-namespace {
-
-// gelu(x) = x/2 (1 + tanh(h)) = x sigmoid(2h) with 2h = x (a + b x^2).
-template <class A>
-inline constexpr A gelu_a = A(1.5957691216057308); // 2 sqrt(2/pi)
-template <class A>
-inline constexpr A gelu_b = A(0.071354816272600248); // 0.044715 gelu_a
-
-} // namespace
-
-template <class T>
-void gelu(const Exec& exec, i64 n, const T* x, T* y)
-{
-    using A = Acc<T>;
-    map(
-        exec, "gelu", n, KOKKOS_LAMBDA(A v) { return v * sigmoid(v * (gelu_a<A> + gelu_b<A> * v * v)); }, y,
-        x);
+    with_activation(f, [&](auto constant) {
+        gate_grad_with(exec, GatedGrad<decltype(constant)::value, Acc<T>>(), rows, columns, dy, gate, up,
+                       dgate, dup);
+    });
 }
 
 template <class T>
-void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx)
+void gelu(const Exec& exec, i64 n, const T* x, T* y, Activation f)
+{
+    with_activation(f, [&](auto constant) {
+        map(exec, "gelu", n, Activated<decltype(constant)::value, Acc<T>>(), y, x);
+    });
+}
+
+template <class T>
+void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx, Activation f)
+{
+    with_activation(f, [&](auto constant) {
+        map(exec, "gelu_grad", n, ActivatedGrad<decltype(constant)::value, Acc<T>>(), dx, dy, x);
+    });
+}
+
+template <class T>
+void affine(const Exec& exec, i64 n, double alpha, double beta, const T* x, T* y)
 {
     using A = Acc<T>;
+    const auto a = static_cast<A>(alpha), b = static_cast<A>(beta);
     map(
-        exec, "gelu_grad", n,
+        exec, "affine", n, KOKKOS_LAMBDA(A v) { return a * v + b; }, y, x);
+}
+
+template <class T>
+void softcap(const Exec& exec, i64 n, double cap, const T* x, T* y)
+{
+    using A = Acc<T>;
+    const auto c = static_cast<A>(cap), inverse = static_cast<A>(1 / cap);
+    map(
+        exec, "softcap", n, KOKKOS_LAMBDA(A v) { return c * fast_tanh(v * inverse); }, y, x);
+}
+
+template <class T>
+void softcap_grad(const Exec& exec, i64 n, double cap, const T* dy, const T* y, T* dx)
+{
+    using A = Acc<T>;
+    const auto inverse = static_cast<A>(1 / cap);
+    map(
+        exec, "softcap_grad", n,
         KOKKOS_LAMBDA(A d, A v) {
-            const A a = gelu_a<A>, b = gelu_b<A>, s = sigmoid(v * (a + b * v * v));
-            return d * s * (1 + v * (1 - s) * (a + 3 * b * v * v));
+            const A t = v * inverse;
+            return d * (1 - t * t);
         },
-        dx, dy, x);
+        dx, dy, y);
 }
 
 template <class T>
@@ -185,6 +285,9 @@ TRV_FOR_STORAGE(swiglu)
 TRV_FOR_STORAGE(swiglu_grad)
 TRV_FOR_STORAGE(gelu)
 TRV_FOR_STORAGE(gelu_grad)
+TRV_FOR_STORAGE(affine)
+TRV_FOR_STORAGE(softcap)
+TRV_FOR_STORAGE(softcap_grad)
 TRV_FOR_STORAGE(add)
 TRV_FOR_STORAGE(bias_add)
 TRV_FOR_TENSOR(copy_rows)

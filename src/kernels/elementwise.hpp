@@ -13,18 +13,33 @@ struct RowsOf {
     i64 apart = 0;
 };
 
-/// SwiGLU (Shazeer 2020, arXiv:2002.05202): y = silu(gate) * up, silu(g) = g / (1 + exp(-g)).
+/// silu(x) = x / (1 + exp(-x)). gelu is exact, with erf; gelu_tanh (Hendrycks & Gimpel 2016) is GPT-2's
+/// approximation of it. relu2 = max(x, 0)^2 (So et al. 2021, arXiv:2109.08668).
+enum class Activation { silu, gelu, gelu_tanh, relu2 };
+
+/// y = f(gate) * up (Shazeer 2020, arXiv:2002.05202), by default SwiGLU.
 template <class T>
-void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y);
+void swiglu(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> gate, RowsOf<const T> up, RowsOf<T> y,
+            Activation f = Activation::silu);
 template <class T>
 void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, RowsOf<const T> gate,
-                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup);
+                 RowsOf<const T> up, RowsOf<T> dgate, RowsOf<T> dup, Activation f = Activation::silu);
 
-/// The tanh form of GELU (Hendrycks & Gimpel 2016) that GPT-2 uses.
+/// y = f(x), by default GPT-2's GELU.
 template <class T>
-void gelu(const Exec& exec, i64 n, const T* x, T* y);
+void gelu(const Exec& exec, i64 n, const T* x, T* y, Activation f = Activation::gelu_tanh);
 template <class T>
-void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx);
+void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx, Activation f = Activation::gelu_tanh);
+
+/// y = alpha x + beta.
+template <class T>
+void affine(const Exec& exec, i64 n, double alpha, double beta, const T* x, T* y);
+/// y = cap tanh(x / cap).
+template <class T>
+void softcap(const Exec& exec, i64 n, double cap, const T* x, T* y);
+/// dx = dy (1 - (y / cap)^2), from the result of softcap().
+template <class T>
+void softcap_grad(const Exec& exec, i64 n, double cap, const T* dy, const T* y, T* dx);
 
 /// z = x + y.
 template <class T>

@@ -3,7 +3,7 @@
 namespace trivium::kernels {
 
 bool tensor_attention(const Exec&, const AttentionShape&, const bf16*, const bf16*, const bf16*,
-                      const std::int32_t*, bf16*, float*)
+                      const std::int32_t*, bf16*, float*, const AttentionExtras<bf16>&)
 {
     return false;
 }

@@ -8,9 +8,12 @@ namespace trivium::kernels {
 struct NormShape {
     i64 rows = 0, dim = 0;
     double eps = 1e-5;
+    double offset = 0;    ///< of RMSNorm: added to the weight
+    bool rounded = false; ///< RMSNorm rounds x * rstd to T before the weight multiplies it
 };
 
-/// y = x * rstd * w with rstd = 1 / sqrt(mean(x^2) + eps), per row. y may alias x.
+/// y = x * rstd * (w + offset) with rstd = 1 / sqrt(mean(x^2) + eps), per row, computed in T's accumulator
+/// type. y may alias x.
 template <class T>
 void rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, T* y_rd, Acc<T>* rstd_r);
 
@@ -18,7 +21,7 @@ template <class T>
 void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
                      const Acc<T>* rstd_r, T* dx_rd);
 
-/// dw (+)= sum over rows of dy * x * rstd.
+/// dw (+)= sum over rows of dy * x * rstd, which is rounded as in the norm.
 template <class T>
 void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
                      const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
@@ -58,6 +61,25 @@ template <class T>
 void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
                            const T* w_d, const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd,
                            T* dx_rd);
+
+// The parts of an RMSNorm whose rows several ranks share: each sums its part, and all scale with the same
+// rstd.
+
+/// sum_r = sum of x^2 over each row.
+template <class T>
+void row_squares(const Exec& exec, const NormShape& shape, const T* x_rd, Acc<T>* sum_r);
+/// dx = 2 dsum x. dx may alias x.
+template <class T>
+void row_squares_grad(const Exec& exec, const NormShape& shape, const Acc<T>* dsum_r, const T* x_rd,
+                      T* dx_rd);
+/// y = x * rstd * (w + offset), as rms_norm(). y may alias x. The gradient of w is rms_norm_grad_w().
+template <class T>
+void scale_rows(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, const Acc<T>* rstd_r,
+                T* y_rd);
+/// drstd_r = sum of dy * (w + offset) * x over each row.
+template <class T>
+void scale_rows_grad_rows(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                          const T* w_d, Acc<T>* drstd_r);
 
 /// sum_n (+)= sum over rows of x_rn, the gradient of a bias. `apart`: elements between rows; 0: dense.
 template <class T>

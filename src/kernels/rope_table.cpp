@@ -2,48 +2,123 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace trivium::kernels {
 
-std::vector<double> rope_frequencies(const RopeFrequencies& options)
+namespace {
+
+/// Llama 3.1's rule for one frequency.
+double scaled_as_llama3(const RopeAngles& a, double frequency)
 {
-    TRV_CHECK(options.head_dim > 0 && options.head_dim % 2 == 0, "head_dim ", options.head_dim,
-              " is not even");
-    const double longest = static_cast<double>(options.original_seq) / options.low_freq_factor;
-    const double shortest = static_cast<double>(options.original_seq) / options.high_freq_factor;
-    std::vector<double> result;
-    for (i64 i = 0; i < options.head_dim / 2; ++i) {
-        double frequency =
-            std::pow(options.theta, -2.0 * static_cast<double>(i) / static_cast<double>(options.head_dim));
-        const double wavelength = 2 * std::numbers::pi / frequency;
-        if (options.factor != 1 && wavelength > longest)
-            frequency /= options.factor;
-        else if (options.factor != 1 && wavelength >= shortest) {
-            const double blend =
-                (static_cast<double>(options.original_seq) / wavelength - options.low_freq_factor) /
-                (options.high_freq_factor - options.low_freq_factor);
-            frequency = (1 - blend) * frequency / options.factor + blend * frequency;
-        }
-        result.push_back(frequency);
+    const auto original = static_cast<double>(a.original_seq);
+    const double longest = original / a.low_freq_factor, shortest = original / a.high_freq_factor;
+    const double wavelength = 2 * std::numbers::pi / frequency;
+    if (a.factor == 1 || wavelength < shortest)
+        return frequency;
+    if (wavelength > longest)
+        return frequency / a.factor;
+    const double blend =
+        (original / wavelength - a.low_freq_factor) / (a.high_freq_factor - a.low_freq_factor);
+    return (1 - blend) * frequency / a.factor + blend * frequency;
+}
+
+/// YaRN: frequencies that turn often in original_seq stay, those that turn less than once are divided.
+void scale_as_yarn(const RopeAngles& a, std::vector<double>& frequencies)
+{
+    const double dim = 2 * static_cast<double>(frequencies.size());
+    /// The pair that turns `rotations` times, as a real number.
+    const auto pair_of = [&](double rotations) {
+        return dim * std::log(static_cast<double>(a.original_seq) / (rotations * 2 * std::numbers::pi)) /
+               (2 * std::log(a.theta));
+    };
+    double low = pair_of(a.beta_fast), high = pair_of(a.beta_slow);
+    if (a.truncate) {
+        low = std::floor(low);
+        high = std::ceil(high);
     }
-    return result;
+    low = std::max(low, 0.0);
+    high = std::min(high, dim - 1);
+    if (low == high)
+        high += 0.001;
+    for (std::size_t j = 0; j < frequencies.size(); ++j) {
+        const double divided = std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
+        frequencies[j] = frequencies[j] * (1 - divided) + frequencies[j] / a.factor * divided;
+    }
+}
+
+/// The factor of cos and sin.
+double attention_factor(const RopeAngles& a)
+{
+    if (a.kind != RopeKind::yarn && a.kind != RopeKind::longrope)
+        return 1;
+    if (a.attention_factor > 0)
+        return a.attention_factor;
+    if (a.factor <= 1)
+        return 1;
+    const double longer = std::log(a.factor);
+    if (a.kind == RopeKind::longrope)
+        return std::sqrt(1 + longer / std::log(static_cast<double>(a.original_seq)));
+    if (a.mscale != 0 && a.mscale_all_dim != 0)
+        return (0.1 * a.mscale * longer + 1) / (0.1 * a.mscale_all_dim * longer + 1);
+    return 0.1 * longer + 1;
+}
+
+} // namespace
+
+RopeFrequencies rope_frequencies(const RopeAngles& angles, i64 pairs, i64 seq)
+{
+    TRV_CHECK(pairs > 0, "a table of ", pairs, " pairs");
+    const double dim = 2 * static_cast<double>(pairs);
+    const i64 length = angles.seq > 0 ? angles.seq : seq;
+    double theta = angles.theta;
+    if (angles.kind == RopeKind::dynamic && length > angles.original_seq && pairs > 1)
+        theta *=
+            std::pow(angles.factor * static_cast<double>(length) / static_cast<double>(angles.original_seq) -
+                         (angles.factor - 1),
+                     dim / (dim - 2));
+    RopeFrequencies made;
+    made.attention_factor = attention_factor(angles);
+    for (i64 j = 0; j < pairs; ++j)
+        made.frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(j) / dim));
+    switch (angles.kind) {
+    case RopeKind::none:
+    case RopeKind::dynamic: break;
+    case RopeKind::linear:
+        for (double& frequency : made.frequencies)
+            frequency /= angles.factor;
+        break;
+    case RopeKind::yarn: scale_as_yarn(angles, made.frequencies); break;
+    case RopeKind::longrope: {
+        const auto& factors = length > angles.original_seq ? angles.long_factors : angles.short_factors;
+        TRV_CHECK(static_cast<i64>(factors.size()) == pairs, factors.size(), " factors of ", pairs, " pairs");
+        for (std::size_t j = 0; j < factors.size(); ++j)
+            made.frequencies[j] /= factors[j];
+        break;
+    }
+    case RopeKind::llama3:
+        for (double& frequency : made.frequencies)
+            frequency = scaled_as_llama3(angles, frequency);
+        break;
+    }
+    return made;
 }
 
 template <class Real>
-void fill_rope_table(const RopeFrequencies& options, i64 max_pos, Real* table_pf2)
+void fill_rope_table(const RopeAngles& angles, i64 pairs, i64 max_pos, Real* table_pf2)
 {
-    const std::vector<double> frequencies = rope_frequencies(options);
+    const RopeFrequencies made = rope_frequencies(angles, pairs, max_pos);
     for (i64 pos = 0; pos < max_pos; ++pos)
-        for (const double frequency : frequencies) {
+        for (const double frequency : made.frequencies) {
             const double angle = static_cast<double>(pos) * frequency;
-            *table_pf2++ = static_cast<Real>(std::cos(angle));
-            *table_pf2++ = static_cast<Real>(std::sin(angle));
+            *table_pf2++ = static_cast<Real>(made.attention_factor * std::cos(angle));
+            *table_pf2++ = static_cast<Real>(made.attention_factor * std::sin(angle));
         }
 }
 
-template void fill_rope_table(const RopeFrequencies&, i64, float*);
-template void fill_rope_table(const RopeFrequencies&, i64, double*);
+template void fill_rope_table(const RopeAngles&, i64, i64, float*);
+template void fill_rope_table(const RopeAngles&, i64, i64, double*);
 
 } // namespace trivium::kernels

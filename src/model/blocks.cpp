@@ -1,6 +1,8 @@
 #include "model/blocks.hpp"
 
+#include "base/bf16.hpp"
 #include "base/check.hpp"
+#include "config/model_parameters.hpp"
 #include "ir/names.hpp"
 
 #include <algorithm>
@@ -14,11 +16,22 @@ namespace {
 // sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
 constexpr double init_std = 0.02;
 
+/// `value` as a number of type `type`.
+double rounded_to(DType type, double value)
+{
+    const auto single = static_cast<float>(value);
+    return type == DType::f64 ? value : type == DType::bf16 ? static_cast<float>(bf16(single)) : single;
+}
+
 } // namespace
 
 ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config)
     : b_(graph), m_(model), c_(config)
 {
+    resolve(m_);
+    for (const auto& list : {outer_parameters(m_), layer_parameters(m_)})
+        for (const ModelParameter& parameter : list)
+            dims_[parameter.name] = parameter.dims;
 }
 
 void ModelBuilder::enter(int block, const std::string& scope)
@@ -53,30 +66,49 @@ ValueId ModelBuilder::annotate(ValueId x, const Dims& dims)
     return x;
 }
 
-ValueId ModelBuilder::compute_copy(ValueId parameter)
+std::string ModelBuilder::scoped(const std::string& name) const
+{
+    return b_.where.scope.empty() ? name : b_.where.scope + "." + name;
+}
+
+std::string ModelBuilder::listed(const std::string& name) const
+{
+    const std::string whole = scoped(name), layers = "layers.";
+    return whole.starts_with(layers) ? whole.substr(whole.find('.', layers.size()) + 1) : whole;
+}
+
+ValueId ModelBuilder::parameter(const std::string& name, const Init& init)
+{
+    const auto at = dims_.find(listed(name));
+    TRV_CHECK(at != dims_.end(), "the list of parameters lacks ", scoped(name));
+    Shape shape;
+    for (const char dim : at->second)
+        shape.push_back(extent_of(m_, dim));
+    return b_.value(scoped(name), {c_.master, std::move(shape)}, Role::parameter, init);
+}
+
+ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
 {
     const std::string name = b_.graph()[parameter].name;
     b_.where.region = Region::prologue;
-    if (b_.graph()[parameter].type.dtype != c_.compute)
-        parameter = b_.cast_to(parameter, c_.compute, name + "." + std::string(name_of(c_.compute)));
+    if (b_.graph()[parameter].type.dtype != type)
+        parameter = b_.cast_to(parameter, type, name + "." + std::string(name_of(type)));
     const ValueId here = b_.reshard_to(parameter, {}, name + ".used");
     b_.where.region = Region::microbatch;
     return here;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, Shape shape, double std, int rows)
+ValueId ModelBuilder::weight(const std::string& name, double std, int rows)
 {
-    const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name,
-                                {c_.master, std::move(shape)}, Role::parameter, NormalInit{std});
+    const ValueId id = parameter(name, NormalInit{std});
     b_.graph()[id].decay = true;
     b_.graph()[id].rows = rows;
-    return compute_copy(id);
+    return compute_copy(id, c_.compute);
 }
 
-ValueId ModelBuilder::vector(const std::string& name, Shape shape, double fill)
+ValueId ModelBuilder::vector(const std::string& name, double fill)
 {
-    return compute_copy(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter,
-                                 FillInit{fill}));
+    return compute_copy(parameter(name, FillInit{fill}), c_.compute);
 }
 
 void ModelBuilder::inputs(i64 batch, i64 seq)
@@ -84,9 +116,13 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
     batch_ = batch;
     seq_ = seq;
     // Whole along the sequence: lookups in a sharded vocabulary need every token.
-    tokens_ = annotate(b_.value(value_name::tokens, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
-    positions_ =
-        annotate(b_.value(value_name::positions, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    const auto input = [&](const char* name) {
+        return annotate(b_.value(name, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    };
+    tokens_ = input(value_name::tokens);
+    positions_ = input(value_name::positions);
+    if (c_.documents)
+        starts_ = input(value_name::starts);
 }
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
@@ -94,135 +130,272 @@ ValueId ModelBuilder::target_input(i64 batch, i64 seq)
     return b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input);
 }
 
+ValueId ModelBuilder::times(ValueId x, double factor)
+{
+    return factor == 1 ? x : b_.op1(OpKind::affine, {x}, {.alpha = factor});
+}
+
 ValueId ModelBuilder::embed()
 {
     enter(0, "embed");
-    embed_ = weight("weight", {m_.vocab, m_.dim}, init_std);
+    embed_ = weight("weight", init_std);
     annotate(embed_, {"v", "d"});
     ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
         b_.graph()[x].sharding.dims[1].priority = 1;
-    if (m_.family == Family::gpt2) {
+    const double scale = m_.embedding_scale;
+    x = times(x, rounded_to(c_.compute, scale == 0 ? std::sqrt(static_cast<double>(m_.dim)) : scale));
+    if (m_.positions == Positions::learned) {
         enter(0, "positions");
-        const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std);
+        const ValueId table = weight("weight", init_std);
         x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
     }
     return x;
 }
 
+Attributes ModelBuilder::rms_attributes() const
+{
+    Attributes attributes;
+    if (m_.norm_offset)
+        attributes.offset = 1;
+    if (m_.norm_rounding == NormRounding::before_weight)
+        attributes.lists.set(Attr::rounded, {1});
+    return attributes;
+}
+
+ValueId ModelBuilder::rms_norm(ValueId x)
+{
+    Attributes attributes = rms_attributes();
+    attributes.eps = m_.norm_eps;
+    return b_.op(OpKind::rms_norm, {x, vector("weight", m_.norm_offset ? 0 : 1)}, attributes,
+                 {scoped("out"), scoped("rstd")})[0];
+}
+
 ValueId ModelBuilder::norm(const std::string& name, ValueId x)
 {
     const std::string outer = b_.where.scope;
-    b_.where.scope = outer.empty() ? name : outer + "." + name;
-    const ValueId w = vector("weight", {m_.dim}, 1);
-    const Attributes eps{.eps = m_.norm_eps};
+    b_.where.scope = scoped(name);
     ValueId y;
-    if (m_.family == Family::llama)
-        y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
-    else
-        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {m_.dim}, 0)}, eps,
-                  {b_.where.scope + ".out", b_.where.scope + ".mean", b_.where.scope + ".rstd"})[0];
+    if (m_.norm == NormKind::rms) {
+        y = rms_norm(x);
+    } else {
+        const ValueId w = vector("weight", 1), bias = vector("bias", 0);
+        y = b_.op(OpKind::layer_norm, {x, w, bias}, {.eps = m_.norm_eps},
+                  {scoped("out"), scoped("mean"), scoped("rstd")})[0];
+    }
     b_.where.scope = outer;
     return y;
 }
 
-ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rule, Shape shape, double std)
+ValueId ModelBuilder::qk_norm(const std::string& name, ValueId x, const std::string& heads)
+{
+    if (m_.qk_norm == QkNorm::none)
+        return x;
+    const std::string outer = b_.where.scope;
+    b_.where.scope = scoped(name);
+    ValueId y;
+    if (m_.qk_norm == QkNorm::head) {
+        y = rms_norm(x);
+    } else { // the heads may be on several ranks, so their squares are a sum apart
+        const auto rule = [&](std::string text) {
+            for (std::size_t at = 0; (at = text.find('H', at)) != std::string::npos; at += heads.size())
+                text.replace(at, 1, heads);
+            return Rule(text);
+        };
+        const Shape& shape = b_.graph()[x].type.shape;
+        i64 width = 1;
+        for (std::size_t i = 2; i < shape.size(); ++i) // all but b and s
+            width *= shape[i];
+        const ValueId squares = b_.op1(OpKind::row_squares, {x}, {.rule = rule("b s H -> b s")});
+        const ValueId mean =
+            b_.op1(OpKind::affine, {squares}, {.alpha = 1 / static_cast<double>(width), .beta = m_.norm_eps});
+        const ValueId rstd = b_.op1(OpKind::rsqrt, {mean}, {}, scoped("rstd"));
+        Attributes attributes = rms_attributes();
+        attributes.rule = rule("b s H, H, b s -> b s H");
+        y = b_.op1(OpKind::scale_rows, {x, vector("weight", m_.norm_offset ? 0 : 1), rstd}, attributes,
+                   scoped("out"));
+    }
+    b_.where.scope = outer;
+    return y;
+}
+
+ValueId ModelBuilder::add_bias(const std::string& name, ValueId y)
 {
     const std::string outer = b_.where.scope;
-    b_.where.scope = outer + "." + name;
-    const Dims &weight_dims = rule->operands[1].dims, &out = rule->results[0].dims;
+    b_.where.scope = scoped(name);
+    if (dims_.contains(listed("bias"))) {
+        Dims out{"b", "s"}, bias_dims;
+        for (const char dim : dims_[listed("bias")])
+            bias_dims.emplace_back(1, dim);
+        out.insert(out.end(), bias_dims.begin(), bias_dims.end());
+        y = b_.op1(OpKind::bias_add, {y, vector("bias", 0)}, {.rule = Rule({{{out}, {bias_dims}}, {{out}}})},
+                   scoped("biased"));
+    }
+    b_.where.scope = outer;
+    return y;
+}
+
+ValueId ModelBuilder::product(const std::string& name, ValueId x, const Rule& rule, double std)
+{
+    const std::string outer = b_.where.scope;
+    b_.where.scope = scoped(name);
+    const Dims &weight_dims = rule->operands[1].dims, &in = rule->operands[0].dims;
     Attributes attrs{.rule = rule};
     if (c_.fp8)
         attrs.fp8 = {Fp8::e4m3, Fp8::e4m3};
     const auto rows = std::count_if(weight_dims.begin(), weight_dims.end(), [&](const std::string& dim) {
-        const Dims& in = rule->operands[0].dims;
         return std::find(in.begin(), in.end(), dim) != in.end();
     });
-    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", std::move(shape), std, static_cast<int>(rows))},
-                       attrs, b_.where.scope + ".out");
-    if (m_.family == Family::gpt2) {
-        const Shape& y_shape = b_.graph()[y].type.shape;
-        const Dims bias_dims(out.begin() + 2, out.end()); // all but b and s
-        const ValueId bias = vector("bias", Shape(y_shape.begin() + 2, y_shape.end()), 0);
-        y = b_.op1(OpKind::bias_add, {y, bias}, {.rule = Rule({{{out}, {bias_dims}}, {{out}}})},
-                   b_.where.scope + ".biased");
-    }
+    const ValueId y =
+        b_.op1(OpKind::matmul, {x, weight("weight", std, static_cast<int>(rows))}, attrs, scoped("out"));
     b_.where.scope = outer;
     return y;
 }
 
-ValueId ModelBuilder::rope_table()
+ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rule)
 {
-    if (!rope_table_) {
-        const RopeScaling& s = m_.rope_scaling;
-        const i64 length = std::max(m_.seq, cache_capacity);
-        rope_table_ = b_.value(
-            "rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
-            RopeTableInit{m_.rope_theta, s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq});
+    return add_bias(name, product(name, x, rule, init_std));
+}
+
+ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule& rule)
+{
+    const ValueId y = product(name, x, rule, init_std / std::sqrt(2.0 * static_cast<double>(m_.layers)));
+    return m_.placement == Placement::parallel ? y : add_bias(name, y);
+}
+
+ValueId ModelBuilder::rope_table(LayerKind kind)
+{
+    const RopeScaling none;
+    const bool sliding = kind == LayerKind::sliding;
+    const double theta = sliding && m_.local_rope_theta > 0 ? m_.local_rope_theta : m_.rope_theta;
+    const RopeScaling& s = sliding && !m_.scale_local ? none : m_.rope_scaling;
+    const bool local = theta != m_.rope_theta || !(s == m_.rope_scaling);
+    ValueId& table = rope_tables_[local ? 1 : 0];
+    if (table)
+        return table;
+    RopeAngles angles{.theta = theta,
+                      .factor = s.factor,
+                      .low_freq_factor = s.low_freq_factor,
+                      .high_freq_factor = s.high_freq_factor,
+                      .original_seq = s.original_seq};
+    if (s.kind != ScalingKind::none && s.kind != ScalingKind::llama3) {
+        angles.kind = static_cast<RopeKind>(s.kind);
+        angles.beta_fast = s.beta_fast;
+        angles.beta_slow = s.beta_slow;
+        angles.attention_factor = s.attention_factor;
+        angles.mscale = s.mscale;
+        angles.mscale_all_dim = s.mscale_all_dim;
+        angles.truncate = s.truncate;
+        angles.short_factors = s.short_factors;
+        angles.long_factors = s.long_factors;
+        angles.seq = m_.seq; // not that of a cache: training and generation rotate alike
     }
-    return rope_table_;
+    const i64 length = std::max(m_.seq, cache_capacity);
+    table = b_.value(local ? "rope_table.local" : "rope_table",
+                     {accumulator_of(c_.compute), {length, rotary_dim(m_) / 2, 2}}, Role::constant,
+                     RopeTableInit{angles});
+    return table;
 }
 
 ValueId ModelBuilder::attention(i64 layer, ValueId x)
 {
-    const i64 d = m_.dim, g = m_.kv_heads, r = m_.heads / m_.kv_heads, e = m_.head_dim();
-    const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
-    ValueId q = linear("q", x, "b s d, d g r e -> b s g r e", {d, g, r, e}, init_std);
-    ValueId k = linear("k", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
-    ValueId v = linear("v", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
-    if (m_.family == Family::llama) {
-        q = b_.op1(OpKind::rope, {q, positions_, rope_table()});
-        k = b_.op1(OpKind::rope, {k, positions_, rope_table()});
+    const LayerKind kind = kind_of_layer(m_, layer);
+    ValueId q = linear("q", x, "b s d, d g r e -> b s g r e");
+    ValueId k = linear("k", x, "b s d, d g e -> b s g e");
+    ValueId v = linear("v", x, "b s d, d g e -> b s g e");
+    q = qk_norm("q_norm", q, "g r e");
+    k = qk_norm("k_norm", k, "g e");
+    if (rotates(m_, layer)) {
+        Attributes layout;
+        if (m_.rotary_layout == RotaryLayout::interleaved)
+            layout.lists.set(Attr::interleaved, {1});
+        const ValueId table = rope_table(kind);
+        q = b_.op1(OpKind::rope, {q, positions_, table}, layout);
+        k = b_.op1(OpKind::rope, {k, positions_, table}, layout);
     }
-    const Attributes scale{.scale = 1 / std::sqrt(static_cast<double>(e))};
-    std::vector<ValueId> o;
-    if (cache_capacity == 0) {
-        o = b_.op(OpKind::attention, {q, k, v}, scale);
-    } else {
+    Attributes attributes;
+    attributes.scale =
+        m_.attention_scale > 0 ? m_.attention_scale : 1 / std::sqrt(static_cast<double>(m_.head_dim));
+    if (m_.attention_cap > 0)
+        attributes.cap = m_.attention_cap;
+    if (kind == LayerKind::sliding)
+        attributes.lists.set(Attr::window, {m_.window});
+    if (kind == LayerKind::chunked)
+        attributes.lists.set(Attr::chunk, {m_.chunk});
+    OpKind op = OpKind::attention;
+    if (cache_capacity > 0) {
+        op = OpKind::attention_cached;
         const auto cached = [&](const char* name, ValueId rows) {
-            const ValueId cache =
-                b_.value(str("layers.", layer, ".attn.", name), {c_.compute, {batch_, cache_capacity, g, e}},
-                         Role::state, FillInit{0});
+            const ValueId cache = b_.value(str("layers.", layer, ".attn.", name),
+                                           {c_.compute, {batch_, cache_capacity, m_.kv_heads, m_.head_dim}},
+                                           Role::state, FillInit{0});
             const ValueId next = b_.op1(OpKind::cache_write, {cache, rows, start});
             b_.graph().carries.push_back({cache, next});
             return next;
         };
         k = cached("k_cache", k);
         v = cached("v_cache", v);
-        o = b_.op(OpKind::attention_cached, {q, k, v, start}, scale);
     }
-    annotate(o[0], {"b", "s", "g", "r", "e"});
-    return linear("o", o[0], "b s g r e, g r e d -> b s d", {g, r, e, d}, residual_std);
+    std::vector<ValueId> operands{q, k, v};
+    if (op == OpKind::attention_cached)
+        operands.push_back(start);
+    if (starts_)
+        operands.push_back(starts_);
+    if (m_.attention_sinks)
+        operands.push_back(compute_copy(parameter("sinks", FillInit{0}), accumulator_of(c_.compute)));
+    const ValueId o = b_.op(op, operands, attributes)[0];
+    annotate(o, {"b", "s", "g", "r", "e"});
+    return into_stream("o", o, "b s g r e, g r e d -> b s d");
 }
 
 ValueId ModelBuilder::feed_forward(ValueId x)
 {
-    const i64 d = m_.dim, f = m_.ffn_dim;
-    const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
+    const Activation usual = m_.gated ? Activation::silu : Activation::gelu_tanh; // of the op
+    Attributes activation;
+    if (m_.activation != usual)
+        activation.activation = std::string(name_of(m_.activation));
     ValueId h;
-    if (m_.family == Family::llama) {
-        const ValueId gate = linear("gate", x, "b s d, d f -> b s f", {d, f}, init_std);
-        const ValueId up = linear("up", x, "b s d, d f -> b s f", {d, f}, init_std);
-        h = b_.op1(OpKind::swiglu, {gate, up});
+    if (m_.gated) {
+        const ValueId gate = linear("gate", x, "b s d, d f -> b s f");
+        const ValueId up = linear("up", x, "b s d, d f -> b s f");
+        h = b_.op1(OpKind::swiglu, {gate, up}, activation);
     } else {
-        h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f", {d, f}, init_std)});
+        h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f")}, activation);
     }
     annotate(h, {"b", "s", "f"});
-    return linear("down", h, "b s f, f d -> b s d", {f, d}, residual_std);
+    return into_stream("down", h, "b s f, f d -> b s d");
 }
 
 ValueId ModelBuilder::block(i64 layer, ValueId x)
 {
     const int unit = static_cast<int>(layer) + 1;
     const std::string scope = str("layers.", layer);
-    enter(unit, scope);
-    ValueId h = norm("attn_norm", x);
-    enter(unit, scope + ".attn");
-    x = b_.sum_of(x, attention(layer, h));
-    enter(unit, scope);
-    h = norm("ffn_norm", x);
-    enter(unit, scope + ".ffn");
-    return b_.sum_of(x, feed_forward(h));
+    const bool before = m_.placement != Placement::post,
+               after = m_.placement == Placement::post || m_.placement == Placement::sandwich;
+    const auto within = [&](const std::string& part) { enter(unit, scope + part); };
+    const auto part = [&](const std::string& name, ValueId in) {
+        within("");
+        ValueId h = before ? norm(name + "_norm", in) : in;
+        within("." + name);
+        h = name == "attn" ? attention(layer, h) : feed_forward(h);
+        within("");
+        return after ? norm(name + "_post_norm", h) : h;
+    };
+    if (m_.placement == Placement::parallel) { // one sum over tensor ranks; biases are added after it
+        const ValueId attention = part("attn", x);
+        ValueId sum = b_.sum_of(attention, part("ffn", x));
+        within(".attn");
+        sum = add_bias("o", sum);
+        within(".ffn");
+        sum = add_bias("down", sum);
+        return b_.sum_of(x, times(sum, m_.residual_scale));
+    }
+    for (const char* name : {"attn", "ffn"}) {
+        const ValueId h = part(name, x);
+        within(str(".", name));
+        x = b_.sum_of(x, times(h, m_.residual_scale));
+    }
+    return x;
 }
 
 ValueId ModelBuilder::final_norm(ValueId x)
@@ -234,9 +407,20 @@ ValueId ModelBuilder::final_norm(ValueId x)
 ValueId ModelBuilder::head(ValueId x, const Rule& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
-    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", {m_.vocab, m_.dim}, init_std);
-    return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, value_name::logits),
-                    rule->results[0].dims);
+    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", init_std);
+    const bool divided = m_.logit_divisor != 1, capped = m_.logit_cap > 0;
+    // The last of the three ops makes the value of this name.
+    const auto made = [&](bool last, OpKind kind, std::vector<ValueId> operands, Attributes attributes) {
+        return annotate(
+            b_.op1(kind, std::move(operands), std::move(attributes), last ? value_name::logits : ""),
+            rule->results[0].dims);
+    };
+    ValueId y = made(!divided && !capped, OpKind::matmul, {x, table}, {.rule = rule});
+    if (divided)
+        y = made(!capped, OpKind::affine, {y}, {.alpha = 1 / m_.logit_divisor});
+    if (capped)
+        y = made(true, OpKind::softcap, {y}, {.cap = m_.logit_cap});
+    return y;
 }
 
 } // namespace trivium

@@ -1,10 +1,13 @@
 #pragma once
-// The building blocks of the model families, Llama and GPT-2.
+// The building blocks of a decoder, with the options of ModelConfig.
 #include "model/model.hpp"
+
+#include <array>
+#include <map>
 
 namespace trivium {
 
-/// Builds one forward graph. The graph and the ModelConfig must outlive the builder.
+/// Builds one forward graph. The graph must outlive the builder.
 class ModelBuilder {
 public:
     ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config);
@@ -27,30 +30,45 @@ private:
     using Dims = std::vector<std::string>;
 
     void enter(int block, const std::string& scope);
-    /// Declares the parameter `scope.name` with normal initial values (standard deviation `std`); returns its
+    /// `scope.name`; and as the lists of parameters call it, without "layers.N".
+    std::string scoped(const std::string& name) const;
+    std::string listed(const std::string& name) const;
+    /// Declares the parameter `scope.name`, with the shape that its list states.
+    ValueId parameter(const std::string& name, const Init& init);
+    /// Declares a parameter with normal initial values (standard deviation `std`); returns its
     /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix; 0: a table.
-    ValueId weight(const std::string& name, Shape shape, double std, int rows = 0);
+    ValueId weight(const std::string& name, double std, int rows = 0);
     /// Declares a parameter filled with `fill`, without weight decay; returns its compute_copy().
-    ValueId vector(const std::string& name, Shape shape, double fill);
-    /// The parameter as the microbatches read it: cast to the compute type, in the prologue.
-    ValueId compute_copy(ValueId parameter);
+    ValueId vector(const std::string& name, double fill);
+    /// The parameter as the microbatches read it: cast to `type`, in the prologue.
+    ValueId compute_copy(ValueId parameter, DType type);
     /// The sharding of a tensor with these dimensions.
     Sharding sharding_of(const Dims& dims) const;
     /// Annotates x with sharding_of(dims) and returns x. Few values are annotated: tokens, positions,
     /// embedding table, the results of embedding and head, and in each layer the inputs of its last products.
     /// Propagation completes the others.
     ValueId annotate(ValueId x, const Dims& dims);
+    ValueId times(ValueId x, double factor);
+    Attributes rms_attributes() const;
+    ValueId rms_norm(ValueId x); ///< with the weight of this scope
     ValueId norm(const std::string& name, ValueId x);
-    /// x W; in GPT-2 plus a bias.
-    ValueId linear(const std::string& name, ValueId x, const Rule& rule, Shape shape, double std);
+    /// `heads`: the dimensions after b and s.
+    ValueId qk_norm(const std::string& name, ValueId x, const std::string& heads);
+    ValueId add_bias(const std::string& name, ValueId y); ///< if the model has it
+    ValueId product(const std::string& name, ValueId x, const Rule& rule, double std);
+    ValueId linear(const std::string& name, ValueId x, const Rule& rule); ///< a product and its bias
+    /// The last product of a part of a layer; with parallel parts block() adds its bias.
+    ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);
-    ValueId rope_table();
+    ValueId rope_table(LayerKind kind);
 
     Builder b_;
-    const ModelConfig& m_;
+    ModelConfig m_; // resolved
     GraphConfig c_;
-    ValueId tokens_, positions_, rope_table_, embed_;
+    std::map<std::string, std::string> dims_; // of the parameters, by listed()
+    ValueId tokens_, positions_, starts_, embed_;
+    std::array<ValueId, 2> rope_tables_; // the second: of sliding layers, if theirs differs
     i64 batch_ = 0, seq_ = 0;
 };
 

@@ -4,11 +4,14 @@
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
 // e head size, f feed-forward width, v vocabulary size. Parameters by global name (all row-major):
 //
-//     embed.weight [v,d], head.weight [v,d] (untied), final_norm.weight [d]
-//     layers.N.attn_norm.weight [d], layers.N.ffn_norm.weight [d]
+//     embed.weight [v,d], head.weight [v,d] (untied), final_norm.weight [d], positions.weight [seq,d]
+//     (learned) layers.N.attn_norm.weight [d], .ffn_norm. (pre, parallel, sandwich), .attn_post_norm.,
+//     .ffn_post_norm.
+//         (post, sandwich), and with LayerNorm a .bias for each
 //     layers.N.attn.q.weight [d,g,r,e], .k. and .v. [d,g,e], .o. [g,r,e,d]
-//     layers.N.ffn.up.weight [d,f], .down. [f,d]; in Llama also .gate. [d,f]
-//     in GPT-2 positions.weight [seq,d], and a .bias for each norm and product of a layer
+//     layers.N.attn.q_norm.weight [e] or over the width [g,r,e], .k_norm. [e] or [g,e]; attn.sinks [g,r]
+//     layers.N.ffn.up.weight [d,f], .down. [f,d]; gated also .gate. [d,f]
+//     and a .bias for each product that has one (config/model_parameters.hpp)
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
 
@@ -29,10 +32,12 @@ struct GraphConfig {
     DType compute = DType::f32; ///< activations and products
     DType master = DType::f32;  ///< parameters as they are stored
     ModelAxes axes{};
-    bool fp8 = false; ///< the products of the blocks round their operands to FP8
+    bool fp8 = false;       ///< the products of the blocks round their operands to FP8
+    bool documents = false; ///< attention stays within documents
 };
 
-/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. Few values are
+/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. With documents
+/// also `starts`: for each token the index in its sequence of its document's first token. Few values are
 /// annotated with a sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others.
 /// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
 /// carried).

@@ -13,9 +13,9 @@ namespace trivium {
 namespace {
 
 /// Which transfers leave a node, if ranks fill the nodes in the order of their numbers.
-class Placement {
+class GroupPlacement {
 public:
-    Placement(const Mesh& mesh, const Machine& machine) : mesh_(mesh), machine_(machine) {}
+    GroupPlacement(const Mesh& mesh, const Machine& machine) : mesh_(mesh), machine_(machine) {}
 
     /// Members of a group along `axis` that are on one node, where they are fewest.
     i64 members_of_node(const std::string& axis)
@@ -81,7 +81,7 @@ private:
 /// Of a collective: on devices NCCL's ring, where a group uses the network cards of all its members on a
 /// node; on hosts a message to each peer.
 TransferCost collective_cost(const std::string& axis, const Mesh& mesh, const Machine& machine,
-                             Placement& placement)
+                             GroupPlacement& placement)
 {
     const i64 ranks = mesh.ranks_along(axis), here = std::max<i64>(1, placement.members_of_node(axis));
     const i64 nodes = ceil_div(ranks, here);
@@ -164,7 +164,7 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
     return cost;
 }
 
-OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
+OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, GroupPlacement& placement)
 {
     if (info(op).exchanges)
         return cost_of_exchange(graph, op, machine);
@@ -227,7 +227,7 @@ namespace {
 
 std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 threads)
 {
-    Placement placement(graph.mesh, machine);
+    GroupPlacement placement(graph.mesh, machine);
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
         costs.push_back(info(op).communicates
@@ -254,7 +254,7 @@ std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 
 
 TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine)
 {
-    Placement placement(mesh, machine);
+    GroupPlacement placement(mesh, machine);
     return collective_cost(axis, mesh, machine, placement);
 }
 

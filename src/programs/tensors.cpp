@@ -71,9 +71,7 @@ void fill(const Value& value, const Box& box, const RopeTableInit& init, u64, T*
             throw UserError({"%" + value.name, str("cannot have init rope_table as ", value.type), "",
                              "use [positions, head size / 2, 2]"});
         std::vector<T> whole(static_cast<std::size_t>(value.type.elements()));
-        kernels::fill_rope_table({2 * shape[1], init.theta, init.factor, init.low_freq_factor,
-                                  init.high_freq_factor, init.original_seq},
-                                 shape[0], whole.data());
+        kernels::fill_rope_table(init.angles, shape[1], shape[0], whole.data());
         copy_box(value.type, reinterpret_cast<const std::byte*>(whole.data()), box,
                  reinterpret_cast<std::byte*>(to));
     } else {

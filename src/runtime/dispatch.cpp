@@ -23,7 +23,27 @@ namespace k = kernels;
 
 namespace {
 
-k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.attrs().eps.value_or(0)}; }
+k::NormShape norm_shape(const Args& a, i64 rows, i64 dim)
+{
+    const Attributes& attrs = a.attrs();
+    return {rows, dim, attrs.eps.value_or(0), attrs.offset.value_or(0), a.number_or(Attr::rounded, 0) != 0};
+}
+k::NormShape norm_shape(const Args& a, int x) { return norm_shape(a, a.rows(x), a.last(x)); }
+
+/// Of rows that a rule divides: x has `rows` of them.
+k::NormShape rows_shape(const Args& a, int x, i64 rows)
+{
+    return norm_shape(a, rows, a.n(x) / std::max<i64>(rows, 1));
+}
+
+/// The op's activation, or that of its name.
+k::Activation activation_of(const Args& a, k::Activation usual)
+{
+    if (!a.attrs().activation)
+        return usual;
+    const auto* const at = std::ranges::find(activation_names, *a.attrs().activation);
+    return static_cast<k::Activation>(at - std::begin(activation_names));
+}
 
 /// q, k and v are the operands from `q` on; `gradient`: their gradients are the results.
 k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
@@ -39,6 +59,9 @@ k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
                         a.b.cudnn,
                         a.b.deterministic};
     s.rows = {a.in_row(q), a.in_row(q + 1), a.in_row(q + 2)};
+    s.window = a.number_or(Attr::window, 0);
+    s.chunk = a.number_or(Attr::chunk, 0);
+    s.cap = a.attrs().cap.value_or(0);
     if (gradient)
         std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
     return s;
@@ -57,7 +80,9 @@ k::RowsOf<T> rows_of(T* at, i64 apart, i64 columns)
 k::RopeShape rope_shape(const Args& a)
 {
     const i64 e = a.last(0);
-    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.in_row(0), a.out_row(0)};
+    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e),
+            e,           a.dim(2, 1), a.number_or(Attr::interleaved, 0) != 0,
+            a.in_row(0), a.out_row(0)};
 }
 
 /// The call of an op with storage type T.
@@ -83,6 +108,20 @@ Call bind_typed(const Binding& b)
     case OpKind::rms_norm_grad_w:
         return call_of(k::rms_norm_grad_w<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<A>(2),
                        a.out<A>(0), a.over());
+    case OpKind::row_squares:
+        return call_of(k::row_squares<T>, rows_shape(a, 0, a.out_type(0).elements()), a.in<T>(0),
+                       a.out<A>(0));
+    case OpKind::row_squares_grad:
+        return call_of(k::row_squares_grad<T>, rows_shape(a, 1, a.n(0)), a.in<A>(0), a.in<T>(1), a.out<T>(0));
+    case OpKind::scale_rows:
+        return call_of(k::scale_rows<T>, rows_shape(a, 0, a.n(2)), a.in<T>(0), a.in<T>(1), a.in<A>(2),
+                       a.out<T>(0));
+    case OpKind::scale_rows_grad_w:
+        return call_of(k::rms_norm_grad_w<T>, norm_shape(a, a.n(2), a.out_type(0).elements()), a.in<T>(0),
+                       a.in<T>(1), a.in<A>(2), a.out<A>(0), a.over());
+    case OpKind::scale_rows_grad_rows:
+        return call_of(k::scale_rows_grad_rows<T>, rows_shape(a, 0, a.out_type(0).elements()), a.in<T>(0),
+                       a.in<T>(1), a.in<T>(2), a.out<A>(0));
     case OpKind::layer_norm:
         return call_of(k::layer_norm<T>, norm_shape(a, 0), a.in<T>(0), a.in<T>(1), a.in<T>(2), a.out<T>(0),
                        a.out<A>(1), a.out<A>(2));
@@ -111,13 +150,21 @@ Call bind_typed(const Binding& b)
     case OpKind::attention:
     case OpKind::attention_cached: {
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
+        const k::AttentionExtras<T> extras{a.optional<std::int32_t>(0), a.optional<A>(1)};
         return call_of(k::attention<T>, attention_shape(a, 0, false), a.in<T>(0), a.in<T>(1), a.in<T>(2),
-                       start, a.out<T>(0), a.out<A>(1), a.scratch());
+                       start, a.out<T>(0), a.out<A>(1), a.scratch(), extras);
     }
     case OpKind::attention_grad: {
-        const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3), a.in<T>(4),
-                                    a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
+        const k::AttentionGrad<T> g{
+            a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3),  a.in<T>(4),
+            a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2), a.optional<std::int32_t>(0)};
         return call_of(k::attention_grad<T>, attention_shape(a, 1, true), g, a.scratch());
+    }
+    case OpKind::attention_grad_sinks: {
+        const k::AttentionShape s{a.dim(0, 0), a.dim(0, 1), a.dim(0, 1),
+                                  a.dim(0, 2), a.dim(0, 3), a.dim(0, 4)};
+        return call_of(k::attention_grad_sinks<T>, s, a.in<T>(0), a.in<T>(1), a.in<A>(2), a.in<A>(3),
+                       a.out<A>(0), a.over());
     }
     case OpKind::cache_write: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), a.dim(1, 1), a.dim(0, 2) * a.dim(0, 3)};
@@ -132,12 +179,23 @@ Call bind_typed(const Binding& b)
         const i64 n = width_of(a, 0), rows = a.n(0) / std::max<i64>(n, 1);
         const auto in = [&](int i) { return rows_of(a.in<T>(i), a.in_row(i), n); };
         const auto out = [&](int i) { return rows_of(a.out<T>(i), a.out_row(i), n); };
+        const k::Activation f = activation_of(a, k::Activation::silu);
         return b.op->kind == OpKind::swiglu
-                   ? call_of(k::swiglu<T>, rows, n, in(0), in(1), out(0))
-                   : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1));
+                   ? call_of(k::swiglu<T>, rows, n, in(0), in(1), out(0), f)
+                   : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1), f);
     }
-    case OpKind::gelu: return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0));
-    case OpKind::gelu_grad: return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
+    case OpKind::gelu:
+        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0),
+                       activation_of(a, k::Activation::gelu_tanh));
+    case OpKind::gelu_grad:
+        return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0),
+                       activation_of(a, k::Activation::gelu_tanh));
+    case OpKind::affine:
+        return call_of(k::affine<T>, a.n(0), *a.attrs().alpha, a.attrs().beta.value_or(0), a.in<T>(0),
+                       a.out<T>(0));
+    case OpKind::softcap: return call_of(k::softcap<T>, a.n(0), *a.attrs().cap, a.in<T>(0), a.out<T>(0));
+    case OpKind::softcap_grad:
+        return call_of(k::softcap_grad<T>, a.n(0), *a.attrs().cap, a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::add: return call_of(k::add<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::bias_add:
         return call_of(k::bias_add<T>, a.n(0) / a.n(1), a.n(1), a.in<T>(0), a.in<T>(1), a.out<T>(0));
@@ -247,7 +305,7 @@ Call Dispatch::bind(const Binding& b)
     for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
         if (Call call = bind_kind(b))
             return call;
-    const DType type = a.in_type(0).dtype;
+    const DType type = (b.op->kind == OpKind::row_squares_grad ? a.out_type(0) : a.in_type(0)).dtype;
     if (type == DType::f64 || type == DType::f32)
         if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))
             return call;

@@ -84,9 +84,8 @@ void fill(const Target& to, const RopeTableInit& init)
         throw InternalError(__FILE__, __LINE__, str("%", to.value.name, " is a table of ", type));
     } else {
         HostWindow window(to.arena, to.offset, type.bytes());
-        kernels::fill_rope_table({2 * type.shape[1], init.theta, init.factor, init.low_freq_factor,
-                                  init.high_freq_factor, init.original_seq},
-                                 type.shape[0], reinterpret_cast<T*>(window.data()));
+        kernels::fill_rope_table(init.angles, type.shape[1], type.shape[0],
+                                 reinterpret_cast<T*>(window.data()));
         window.push();
     }
 }

@@ -1,5 +1,6 @@
 #pragma once
 // For dispatch: addresses, shapes and attributes of one op, with short names.
+#include "ir/ops/op_table.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace trivium {
@@ -31,6 +32,13 @@ struct Args {
     const T* in(int i) const
     {
         return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
+    }
+    /// Optional operand `which` of the row, or null.
+    template <class T>
+    const T* optional(int which) const
+    {
+        const int i = optional_operand(*b.graph, *b.op, which);
+        return i < 0 ? nullptr : in<T>(i);
     }
     /// Elements between the rows of operand or result i; 0: dense.
     i64 in_row(int i) const { return row(b.operand_rows, i); }

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t none = ~std::size_t{0};
 
-class Placement {
+class Placer {
 public:
-    Placement(const Graph& graph, const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
+    Placer(const Graph& graph, const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
         : graph_(graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
           decision_(unrolled.decision), before_(items_.size(), none)
     {
@@ -167,7 +167,7 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
 void place_communication(const Graph& graph, const BufferSlots& buffers, bool receive_early,
                          Unrolled& unrolled)
 {
-    const std::vector<std::size_t> before = Placement(graph, buffers, receive_early, unrolled).run();
+    const std::vector<std::size_t> before = Placer(graph, buffers, receive_early, unrolled).run();
     const auto place = [&](std::size_t i) { // what moves goes first
         return before[i] == none ? std::pair(i, 1) : std::pair(before[i], 0);
     };

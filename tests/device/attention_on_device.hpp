@@ -12,9 +12,17 @@ namespace trivium::kernels {
 struct Inputs {
     AttentionShape shape;
     std::vector<bf16> q, k, v, dout;
+    Tokens starts{};
+    std::vector<float> sinks{};
 
-    explicit Inputs(const AttentionShape& of, double size = 1) : shape(of)
+    explicit Inputs(const AttentionShape& of, double size = 1, bool documents = false,
+                    bool with_sinks = false)
+        : shape(of)
     {
+        if (documents)
+            starts = random_documents(of, 0);
+        if (with_sinks)
+            sinks = random<float>(of.kv_heads * of.q_per_kv, "sinks", 2);
         const i64 queries = of.batch * of.q_len * of.kv_heads * of.q_per_kv * of.head_dim;
         const i64 keys = of.batch * of.kv_len * of.kv_heads * of.head_dim;
         q = random<bf16>(queries, "q", size);
@@ -25,9 +33,19 @@ struct Inputs {
     i64 rows() const { return static_cast<i64>(q.size()) / shape.head_dim; }
     reference::AttentionSizes sizes(i64 start = 0) const
     {
-        return {
-            shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
-            shape.q_per_kv, shape.head_dim, start,        1 / std::sqrt(static_cast<double>(shape.head_dim))};
+        return {shape.batch,
+                shape.q_len,
+                shape.kv_len,
+                shape.kv_heads,
+                shape.q_per_kv,
+                shape.head_dim,
+                start,
+                1 / std::sqrt(static_cast<double>(shape.head_dim)),
+                shape.window,
+                shape.chunk,
+                shape.cap,
+                starts,
+                {sinks.begin(), sinks.end()}};
     }
 };
 
@@ -38,22 +56,24 @@ public:
     explicit OnDevice(const Inputs& in, Bytes scratch = 0)
         : shape_(in.shape), q_(in.q), k_(in.k), v_(in.v), dout_(in.dout), o_(nothing(in.q)),
           dq_(nothing(in.q)), dk_(nothing(in.k)), dv_(nothing(in.k)),
-          lse_(std::vector<float>(static_cast<std::size_t>(in.rows()), NAN)),
-          scratch_size_(std::max(scratch, attention_grad_scratch<bf16>(in.shape, 1))), scratch_(scratch_size_)
+          lse_(std::vector<float>(static_cast<std::size_t>(in.rows()), NAN)), starts_(in.starts),
+          sinks_(in.sinks), scratch_size_(std::max(scratch, attention_grad_scratch<bf16>(in.shape, 1))),
+          scratch_(scratch_size_)
     {
     }
 
     /// Without scratch: the kernels with teams of threads would refuse it.
     void forward(const Exec& exec, const std::int32_t* start = nullptr)
     {
-        attention<bf16>(exec, shape_, q_.data(), k_.data(), v_.data(), start, o_.data(), lse_.data(), {});
+        attention<bf16>(exec, shape_, q_.data(), k_.data(), v_.data(), start, o_.data(), lse_.data(), {},
+                        {starts(), in_use(sinks_)});
     }
     void backward(const Exec& exec) { attention_grad<bf16>(exec, shape_, grad(), scratch()); }
 
     AttentionGrad<bf16> grad() const
     {
-        return {dout_.data(), q_.data(),  k_.data(),  v_.data(), o_.data(),
-                lse_.data(),  dq_.data(), dk_.data(), dv_.data()};
+        return {dout_.data(), q_.data(),  k_.data(),  v_.data(),  o_.data(),
+                lse_.data(),  dq_.data(), dk_.data(), dv_.data(), starts()};
     }
     bf16* o() const { return o_.data(); }
     float* lse() const { return lse_.data(); }
@@ -74,9 +94,18 @@ private:
         return std::vector<bf16>(like.size(), bf16(NAN));
     }
 
+    const std::int32_t* starts() const { return in_use(starts_); }
+    template <class T>
+    static const T* in_use(const DeviceArray<T>& array)
+    {
+        return array.size() > 0 ? array.data() : nullptr;
+    }
+
     AttentionShape shape_;
     DeviceArray<bf16> q_, k_, v_, dout_, o_, dq_, dk_, dv_;
     DeviceArray<float> lse_;
+    DeviceArray<std::int32_t> starts_;
+    DeviceArray<float> sinks_;
     Bytes scratch_size_;
     DeviceArray<char> scratch_;
 };

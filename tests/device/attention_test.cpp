@@ -36,6 +36,32 @@ TEST_CASE("attention on tensor cores: forward, backward, and the same bits again
     }
 }
 
+TEST_CASE("attention on tensor cores: windows, chunks, caps, documents and sinks")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    const auto check = [&](AttentionShape shape, i64 window, i64 chunk, double cap, bool documents,
+                           bool sinks) {
+        shape.cudnn = false;
+        shape.window = window;
+        shape.chunk = chunk;
+        shape.cap = cap;
+        INFO("e " << shape.head_dim << " window " << window << " chunk " << chunk << " cap " << cap
+                  << " documents " << documents << " sinks " << sinks);
+        const Inputs in(shape, 1, documents, sinks);
+        const OnDevice::Results got = run_once(stream, in);
+        require_right(in, got);
+        require_same(got, run_once(stream, in));
+    };
+    check({2, 512, 512, 2, 2, 64}, 100, 0, 0, false, false);
+    check({1, 400, 400, 2, 1, 128}, 0, 150, 0, false, false);
+    check({2, 300, 300, 1, 4, 128}, 0, 0, 5, false, false);
+    check({2, 500, 500, 1, 2, 96}, 0, 0, 0, true, false);
+    check({2, 200, 200, 2, 3, 32}, 0, 0, 0, false, true);
+    check({2, 513, 513, 2, 2, 128}, 60, 200, 3, true, true);
+}
+
 TEST_CASE("attention on tensor cores: new tokens over a cache, and large scores")
 {
     if (!device_ready())

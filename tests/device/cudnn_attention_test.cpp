@@ -51,6 +51,20 @@ TEST_CASE("attention by cuDNN: forward, backward, and the same bits again")
     }
 }
 
+TEST_CASE("attention by cuDNN within a window of keys")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    for (const i64 window : {1, 100, 255})
+        for (AttentionShape shape : {AttentionShape{2, 256, 256, 2, 2, 64}, {1, 384, 384, 1, 1, 128}}) {
+            shape.window = window;
+            INFO("s " << shape.q_len << " window " << window);
+            const Inputs in(shape);
+            require_right(in, run_by_cudnn(stream, in));
+        }
+}
+
 TEST_CASE("attention by cuDNN that may add in any order")
 {
     if (!device_ready())
@@ -89,10 +103,13 @@ TEST_CASE("cuDNN is not used for unsupported shapes")
     if (!device_ready())
         return;
     const Stream stream{Device()};
+    AttentionShape chunks{1, 128, 128, 1, 1, 64}, cap{1, 128, 128, 1, 1, 64};
+    chunks.chunk = 64;
+    cap.cap = 50;
     for (const AttentionShape& shape :
          {AttentionShape{1, 130, 130, 1, 1, 64}, AttentionShape{1, 128, 256, 1, 1, 64},
           AttentionShape{1, 128, 128, 1, 1, 136}, AttentionShape{1, 128, 128, 1, 1, 60},
-          AttentionShape{0, 128, 128, 1, 1, 64}}) {
+          AttentionShape{0, 128, 128, 1, 1, 64}, chunks, cap}) {
         const OnDevice device(Inputs(shape), plenty);
         CHECK_FALSE(forward_by_cudnn(stream.exec(), shape, device));
         CHECK_FALSE(backward_by_cudnn(stream.exec(), shape, device));

@@ -38,6 +38,7 @@ public:
     explicit DeviceArray(i64 size) : DeviceArray(std::vector<T>(static_cast<std::size_t>(size))) {}
 
     T* data() const { return reinterpret_cast<T*>(block_.data()); }
+    std::size_t size() const { return size_; }
 
     /// The content, after the work of `stream`.
     std::vector<T> read(const Stream& stream) const

@@ -7,7 +7,8 @@ namespace trivium::grids {
 /// Every grid of 1, 2, 4, 6 and 8 ranks.
 const std::vector<ParallelConfig>& all_grids();
 
-/// The factors of a case. The full product of the first seven runs in tests/soak.
+/// The factors of a case. f_family: Llama, GPT-2, or in f64 two mixes of options (config/option_sets.hpp).
+/// The full product of the first seven runs in tests/soak.
 enum Factor {
     f_grid,
     f_family,

@@ -111,7 +111,10 @@ std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
     return str(
-        model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
+        mixed         ? name_of(*mixed)
+        : model.llama ? "llama"
+                      : "gpt2",
+        model.tied ? " tied" : "", ", ", name_of(precision),
         p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
@@ -139,6 +142,8 @@ Case alone(const Case& c)
 RunConfig config_of(const Case& c)
 {
     RunConfig config = runs::config_of(c.model, c.precision, c.rows, 1);
+    if (c.mixed)
+        set_options(config.model, *c.mixed);
     config.parallel = c.parallel;
     config.parallel.threads = 1;
     config.train.micro_batch = c.micro_batch;

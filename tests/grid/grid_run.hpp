@@ -1,15 +1,18 @@
 #pragma once
 // A small model trained for a few steps on a grid of ranks, and the outcome by global name.
+#include "config/option_sets.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/harness.hpp"
 
 #include <functional>
+#include <optional>
 #include <set>
 
 namespace trivium::grids {
 
 struct Case {
     reference::Model model;
+    std::optional<OptionSet> mixed{}; ///< options in place of those of the model's family
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
     i64 rows = 8;        ///< sequences of a step

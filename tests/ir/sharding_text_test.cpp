@@ -55,6 +55,40 @@ TEST_CASE("a sharding's text")
     CHECK(g.values[0].decay);
 }
 
+TEST_CASE("the angles of a rotary table print and parse back, without members that have their usual values")
+{
+    const auto printed = [](const RopeTableInit& init) {
+        Graph g;
+        g.name = "table";
+        Builder(g).value("table", {DType::f32, {4, 2, 2}}, Role::constant, init);
+        const std::string text = to_text(g);
+        const Graph again = parse_graph(text, "table");
+        CHECK(again.values[0].init == Init{init});
+        verify(again, Level::global);
+        return text.substr(text.find("rope_table"), text.rfind(')') + 1 - text.find("rope_table"));
+    };
+    const std::string plain =
+        "rope_table(theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, "
+        "original_seq=64";
+    const RopeAngles angles{.theta = 500, .factor = 8, .original_seq = 64};
+    CHECK(printed({angles}) == plain + ")");
+    RopeAngles all = angles;
+    all.kind = RopeKind::longrope;
+    all.beta_fast = 16;
+    all.beta_slow = 2;
+    all.attention_factor = 1.25;
+    all.mscale = 0.5;
+    all.mscale_all_dim = 0.75;
+    all.truncate = false;
+    all.seq = 128;
+    all.short_factors = {1, 1.5};
+    all.long_factors = {1e-3, 64};
+    CHECK(printed({all}) ==
+          plain + ", kind=\"longrope\", beta_fast=16.0, beta_slow=2.0, attention_factor=1.25, mscale=0.5, "
+                  "mscale_all_dim=0.75, truncate=0, seq=128, short_factors=\"1.0 1.5\", "
+                  "long_factors=\"0.001 64.0\")");
+}
+
 TEST_CASE("any sharding prints and parses back")
 {
     std::mt19937_64 draw(4);

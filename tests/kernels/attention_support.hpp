@@ -1,8 +1,25 @@
 #pragma once
-// Shared by the tests of attention on tensor cores, emulated and on a device.
+// Shared by the tests of attention, on the host, emulated and on a device.
+#include "kernels/attention.hpp"
 #include "support.hpp"
 
 namespace trivium::kernels {
+
+/// For each query the first key of its document: documents of 1 to 60 keys.
+inline Tokens random_documents(const AttentionShape& shape, i64 start)
+{
+    const Tokens lengths = random_tokens(shape.batch * shape.kv_len, "documents", 1, 61);
+    Tokens starts;
+    for (i64 b = 0; b < shape.batch; ++b) {
+        std::vector<std::int32_t> first(static_cast<std::size_t>(shape.kv_len));
+        for (i64 t = 0, document = 0; t < shape.kv_len; document = t)
+            for (std::int32_t n = lengths[static_cast<std::size_t>(b * shape.kv_len + t)];
+                 n > 0 && t < shape.kv_len; --n)
+                first[static_cast<std::size_t>(t++)] = static_cast<std::int32_t>(document);
+        starts.insert(starts.end(), first.begin() + start, first.begin() + start + shape.q_len);
+    }
+    return starts;
+}
 
 /// Gradients in bf16: if the gradients of rounded probabilities cancel, single elements may exceed the
 /// tolerance of bf16, but the whole tensor does not.

@@ -139,6 +139,18 @@ inline double log_sum_exp(const double* x, i64 n)
 struct AttentionSizes {
     i64 batch, q_len, kv_len, kv_heads, q_per_kv, dim, start;
     double scale;
+    i64 window = 0, chunk = 0;
+    double cap = 0;
+    Tokens starts{}; ///< [b, s], or empty
+    Doubles sinks{}; ///< [g, r], or empty
+
+    bool sees(i64 b, i64 s, i64 t) const
+    {
+        const i64 own = start + s, document = starts.empty() ? 0 : starts[at(b * q_len + s)];
+        return t < kv_len && t <= own && t >= document && (window == 0 || own - t < window) &&
+               (chunk == 0 || (t - document) / chunk == (own - document) / chunk);
+    }
+    double capped(double score) const { return cap > 0 ? cap * std::tanh(score / cap) : score; }
 };
 
 /// o [b, s, g, r, e] and optionally lse [b, g, r, s].
@@ -155,15 +167,19 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
                     const i64 to = (((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r) * z.dim;
                     const i64 seen = std::min(z.kv_len, z.start + s + 1);
                     Doubles score(at(seen));
-                    for (i64 t = 0; t < seen; ++t)
+                    for (i64 t = 0; t < seen; ++t) {
                         for (i64 e = 0; e < z.dim; ++e)
                             score[at(t)] += z.scale * q[at(to + e)] *
                                             k[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
-                    const double total = log_sum_exp(score.data(), seen);
+                        score[at(t)] = z.sees(b, s, t) ? z.capped(score[at(t)]) : -INFINITY;
+                    }
+                    if (!z.sinks.empty())
+                        score.push_back(z.sinks[at(g * z.q_per_kv + r)]);
+                    const double total = log_sum_exp(score.data(), static_cast<i64>(score.size()));
                     if (lse)
                         (*lse)[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)] = total;
                     for (i64 t = 0; t < seen; ++t)
-                        for (i64 e = 0; e < z.dim; ++e)
+                        for (i64 e = 0; z.sees(b, s, t) && e < z.dim; ++e) // the others may be NaN
                             o[at(to + e)] += std::exp(score[at(t)] - total) *
                                              v[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
                 }
@@ -189,18 +205,22 @@ inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const D
                     for (i64 e = 0; e < z.dim; ++e)
                         mean += dout[at(row + e)] * o[at(row + e)];
                     for (i64 t = 0; t < std::min(z.kv_len, z.start + s + 1); ++t) {
+                        if (!z.sees(b, s, t))
+                            continue;
                         const i64 key = ((b * z.kv_len + t) * z.kv_heads + g) * z.dim;
                         double score = 0, dp = 0;
                         for (i64 e = 0; e < z.dim; ++e) {
                             score += z.scale * q[at(row + e)] * k[at(key + e)];
                             dp += dout[at(row + e)] * v[at(key + e)];
                         }
+                        const double capped = z.capped(score), ratio = z.cap > 0 ? capped / z.cap : 0;
                         const double p =
-                            std::exp(score - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
+                            std::exp(capped - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
+                        const double ds = p * (dp - mean) * (1 - ratio * ratio) * z.scale;
                         for (i64 e = 0; e < z.dim; ++e) {
                             dv[at(key + e)] += p * dout[at(row + e)];
-                            dq[at(row + e)] += p * (dp - mean) * z.scale * k[at(key + e)];
-                            dk[at(key + e)] += p * (dp - mean) * z.scale * q[at(row + e)];
+                            dq[at(row + e)] += ds * k[at(key + e)];
+                            dk[at(key + e)] += ds * q[at(row + e)];
                         }
                     }
                 }

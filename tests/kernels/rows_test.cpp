@@ -1,4 +1,4 @@
-// embedding, norm, rope, cache: kernels that work row by row.
+// embedding, norm, cache: kernels that work row by row.
 #include "kernels/cache.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
@@ -330,55 +330,6 @@ TEMPLATE_TEST_CASE("layer_norm and column_sum", "", TRV_STORAGE_TYPES)
     }
 }
 
-TEMPLATE_TEST_CASE("rope rotates, and its inverse rotates back", "", TRV_STORAGE_TYPES)
-{
-    using T = TestType;
-    for (const i64 e : {2, 6, 64}) {
-        const RopeShape shape{2, 5, 3, e};
-        const auto x = random<T>(2 * 5 * 3 * e, "x");
-        const Tokens pos = random_tokens(10, "pos", 0, 40);
-        std::vector<Acc<T>> table(static_cast<std::size_t>(40 * e));
-        fill_rope_table({.head_dim = e, .theta = 500}, 40, table.data());
-        const auto [y, back] = stable([&](const Exec& exec) {
-            std::vector<T> out(x.size());
-            rope<T>(exec, shape, lend(x), lend(pos), lend(table), false, lend(out));
-            std::vector<T> in = out;
-            rope<T>(exec, shape, lend(in), lend(pos), lend(table), true, lend(in));
-            return std::tuple(out, in);
-        });
-        require_close(y, reference::rope(10, 3, e, 500, pos, wide(x)), tolerance<T>);
-        require_close(back, wide(x), tolerance<T>);
-    }
-}
-
-TEST_CASE("Llama 3 stretches only the long wavelengths")
-{
-    // transformers' _compute_llama3_parameters with Llama 3.1's numbers, worked by hand at the ends.
-    const RopeFrequencies plain{.head_dim = 128, .theta = 500000};
-    RopeFrequencies stretched = plain;
-    stretched.factor = 8;
-    stretched.low_freq_factor = 1;
-    stretched.high_freq_factor = 4;
-    stretched.original_seq = 8192;
-    const auto a = rope_frequencies(plain), b = rope_frequencies(stretched);
-    CHECK(a[0] == 1);
-    CHECK(a[1] == Approx(std::pow(500000.0, -1.0 / 64)));
-    CHECK(b[0] == a[0]);
-    CHECK(b[63] == Approx(a[63] / 8));
-    for (std::size_t i = 0; i < 64; ++i) {
-        const double wavelength = 2 * 3.14159265358979323846 / a[i];
-        if (wavelength < 2048)
-            CHECK(b[i] == a[i]);
-        else if (wavelength > 8192)
-            CHECK(b[i] == Approx(a[i] / 8));
-        else {
-            const double smooth = (8192 / wavelength - 1) / 3;
-            CHECK(b[i] == Approx((1 - smooth) * a[i] / 8 + smooth * a[i]));
-        }
-    }
-    CHECK_THROWS_AS(rope_frequencies({.head_dim = 3}), InternalError);
-}
-
 TEMPLATE_TEST_CASE("cache_write", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
@@ -423,11 +374,11 @@ TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dens
         const Tokens pos = random_tokens(rows, "pos", 0, 40);
         const i64 e = n / 3;
         std::vector<Acc<T>> table(static_cast<std::size_t>(40 * e));
-        fill_rope_table({.head_dim = e, .theta = 500}, 40, table.data());
+        fill_rope_table({.theta = 500}, e / 2, 40, table.data());
         const auto [turned, y, dgate, dup, sum] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<T> a = right, b(left.size()), c(left.size()), d(left.size());
             std::vector<Acc<T>> total(static_cast<std::size_t>(n));
-            rope<T>(exec, {1, rows, 3, e}, lend(right), lend(pos), lend(table), false, lend(a));
+            rope<T>(exec, {1, rows, 3, e, e / 2}, lend(right), lend(pos), lend(table), false, lend(a));
             const i64 size = rows * n;
             swiglu<T>(exec, 1, size, {lend(left), size}, {lend(right), size}, {lend(b), size});
             swiglu_grad<T>(exec, 1, size, {lend(dy), size}, {lend(left), size}, {lend(right), size},
@@ -438,7 +389,7 @@ TEMPLATE_TEST_CASE("rope, swiglu and column_sum of columns have the bits of dens
         const auto [turned_at, y_at, both, sum_of] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<T> a = whole, b = whole, c = whole;
             std::vector<Acc<T>> total(static_cast<std::size_t>(n));
-            RopeShape shape{1, rows, 3, e};
+            RopeShape shape{1, rows, 3, e, e / 2};
             shape.x_row = shape.y_row = row;
             {
                 auto&& x = lend(a);

@@ -24,9 +24,17 @@ struct Inputs {
     AttentionShape shape;
     std::int32_t start = 0;
     std::vector<bf16> q, k, v, dout;
+    Tokens starts;
+    std::vector<float> sinks;
 
-    Inputs(const AttentionShape& of, double size = 1, std::int32_t from = 0) : shape(of), start(from)
+    Inputs(const AttentionShape& of, double size = 1, std::int32_t from = 0, bool documents = false,
+           bool with_sinks = false)
+        : shape(of), start(from)
     {
+        if (documents)
+            starts = random_documents(of, from);
+        if (with_sinks)
+            sinks = random<float>(of.kv_heads * of.q_per_kv, "sinks", 2);
         const i64 queries = of.batch * of.q_len * of.kv_heads * of.q_per_kv * of.head_dim;
         const i64 keys = of.batch * of.kv_len * of.kv_heads * of.head_dim;
         q = random<bf16>(queries, "q", size);
@@ -36,8 +44,23 @@ struct Inputs {
     }
     reference::AttentionSizes sizes() const
     {
-        return {shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
-                shape.q_per_kv, shape.head_dim, start,        TensorShape(shape).scale};
+        return {shape.batch,
+                shape.q_len,
+                shape.kv_len,
+                shape.kv_heads,
+                shape.q_per_kv,
+                shape.head_dim,
+                start,
+                TensorShape(shape).scale,
+                shape.window,
+                shape.chunk,
+                shape.cap,
+                starts,
+                {sinks.begin(), sinks.end()}};
+    }
+    TensorOptions options() const
+    {
+        return {shape, {starts.empty() ? nullptr : starts.data(), sinks.empty() ? nullptr : sinks.data()}};
     }
 };
 
@@ -53,14 +76,9 @@ Forward forward(const Inputs& in, bool backwards = false)
     const std::vector<std::int32_t> start{in.start};
     const i64 tokens = in.shape.batch * in.shape.q_len, row = in.shape.query_row();
     Forward out{filled(tokens * row, bf16(NAN)), filled(tokens * row / Dim, NAN)};
-    ForwardCall call{TensorShape(in.shape),
-                     in.q.data(),
-                     in.k.data(),
-                     in.v.data(),
-                     in.start ? start.data() : nullptr,
-                     out.o.data(),
-                     out.lse.data(),
-                     0};
+    ForwardCall call{
+        TensorShape(in.shape), in.q.data(),    in.k.data(), in.v.data(), in.start ? start.data() : nullptr,
+        out.o.data(),          out.lse.data(), 0,           in.options()};
     call.row_blocks = blocks_for(call.shape.rows, Form::rows);
     Launch launch;
     launch.blocks = call.shape.groups * call.row_blocks;
@@ -69,9 +87,12 @@ Forward forward(const Inputs& in, bool backwards = false)
     launch.backwards = backwards;
     for (const auto* array : {&in.q, &in.k, &in.v})
         launch.reads(*array);
+    launch.reads(in.sinks);
     launch.writes(out.o);
     launch.writes(out.lse);
-    launch.run([&](Block& block) { attention_forward<Form>(block, call); });
+    launch.run([&](Block& block) {
+        call.options.any ? attention_forward<Form, true>(block, call) : attention_forward<Form>(block, call);
+    });
     return out;
 }
 
@@ -95,7 +116,8 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
                              from.lse.data(), out.dq.data(), out.dk.data(), out.dv.data()},
                             statistics.data(),
                             blocks_for(shape.rows, QueryForm::rows),
-                            blocks_for(shape.kv_len, KeyForm::rows)};
+                            blocks_for(shape.kv_len, KeyForm::rows),
+                            in.options()};
     Launch first;
     first.backwards = backwards;
     for (const auto* array : {&in.q, &in.k, &in.v, &in.dout, &from.o})
@@ -114,14 +136,19 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
     second.blocks = shape.groups * call.row_blocks;
     second.threads = QueryForm::threads;
     second.shared_bytes = QueryForm::shared_bytes;
-    second.run([&](Block& block) { query_gradient<QueryForm>(block, call); });
+    second.run([&](Block& block) {
+        call.options.any ? query_gradient<QueryForm, true>(block, call)
+                         : query_gradient<QueryForm>(block, call);
+    });
 
     third.writes(out.dk);
     third.writes(out.dv);
     third.blocks = shape.groups * call.key_blocks;
     third.threads = KeyForm::threads;
     third.shared_bytes = KeyForm::shared_bytes;
-    third.run([&](Block& block) { key_gradient<KeyForm>(block, call); });
+    third.run([&](Block& block) {
+        call.options.any ? key_gradient<KeyForm, true>(block, call) : key_gradient<KeyForm>(block, call);
+    });
     return out;
 }
 
@@ -129,7 +156,16 @@ void describe(const AttentionShape& shape)
 {
     UNSCOPED_INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g "
                        << shape.kv_heads << " r " << shape.q_per_kv << " e " << shape.head_dim << " scale "
-                       << shape.scale);
+                       << shape.scale << " window " << shape.window << " chunk " << shape.chunk << " cap "
+                       << shape.cap);
+}
+
+AttentionShape limited(AttentionShape shape, i64 window, i64 chunk = 0, double cap = 0)
+{
+    shape.window = window;
+    shape.chunk = chunk;
+    shape.cap = cap;
+    return shape;
 }
 
 template <int Dim>
@@ -214,6 +250,38 @@ TEST_CASE("tensor attention and its gradient")
     check_both<128>({{1, 70, 135, 1, 2, 128, 0.05}});
     check_both<96>({{1, 70, 70, 1, 2, 96}});
     check_both<32>({{1, 140, 140, 1, 1, 32}});
+}
+
+TEST_CASE("tensor attention with windows, chunks, caps, documents and sinks, and its gradient")
+{
+    check_both<64>({limited({1, 3, 3, 1, 1, 64}, 1)});
+    check_both<64>({limited({1, 200, 200, 1, 1, 64}, 20)});
+    check_both<32>({limited({1, 300, 300, 1, 1, 32}, 65)});
+    check_both<64>({limited({1, 150, 150, 1, 2, 64}, 0, 40)});
+    check_both<32>({limited({1, 90, 90, 1, 3, 32}, 30, 50)});
+    check_both<64>({limited({1, 70, 70, 1, 2, 64}, 0, 0, 2), 2});
+    check_both<32>({{2, 140, 140, 1, 2, 32}, 1, 0, true});
+    check_both<64>({{1, 70, 70, 2, 3, 64}, 1, 0, false, true});
+    check_both<128>({limited({1, 150, 150, 1, 1, 128}, 25, 0, 3), 1, 0, true, true});
+    check_both<96>({limited({2, 60, 60, 1, 2, 96}, 0, 16, 1.5), 1, 0, true, false});
+    check_both<32>(
+        {limited({1, 100, 130, 2, 1, 32}, 33, 50, 3), 1, 0, true, true}); // some keys that no query sees
+}
+
+TEST_CASE("tensor attention with limits over a cache reads no hidden tile")
+{
+    for (const auto& [window, chunk, unread] : {std::tuple{40, 0, 128}, {0, 100, 192}}) {
+        Inputs in(limited({2, 5, 230, 1, 3, 64}, window, chunk), 1, 210, false, true);
+        const Forward before = check_forward<64>(in);
+        for (i64 b = 0; b < 2; ++b)
+            for (i64 i = 0; i < unread * 64; ++i)
+                for (auto* array : {&in.k, &in.v})
+                    (*array)[static_cast<std::size_t>(b * 230 * 64 + i)] = bf16(NAN);
+        const Forward after = forward<64>(in);
+        CHECK(same_bits(before.o, after.o));
+        CHECK(same_bits(before.lse, after.lse));
+    }
+    check_forward<32>({limited({1, 60, 200, 1, 2, 32}, 0, 30, 2), 1, 100, true, true});
 }
 
 TEST_CASE("tensor attention with large scores")

@@ -221,6 +221,7 @@ TEST_CASE("uneven heads, vocabulary and sequences have the same communication as
     for (const Family family : {Family::llama, Family::gpt2}) {
         RunConfig c = run_config(family, {2, 1, 2, 1});
         c.model.dim = 15;
+        c.model.head_dim = 0;
         c.model.heads = c.model.kv_heads = 3;
         c.model.ffn_dim = 17;
         c.model.vocab = 13;
@@ -305,6 +306,7 @@ TEST_CASE("gradients that are accumulated whole are reduced over data ranks once
             for (const i64 dim : {6, 40}) {
                 RunConfig config = run_config(family, {2, 1, 2, dim == 6 ? 0 : 1});
                 config.model.dim = dim;
+                config.model.head_dim = 0;
                 config.model.heads = config.model.kv_heads = 2;
                 config.model.ffn_dim = 3; // so that a weight is smaller than activations
                 config.parallel.accumulate = type;

@@ -4,6 +4,7 @@
 #include "ir/builder.hpp"
 #include "ir/verify.hpp"
 #include "passes/sharding/partition.hpp"
+#include "passes/sharding/propagate.hpp"
 
 using namespace trivium;
 
@@ -78,4 +79,35 @@ TEST_CASE("a copy of a value is used within its stage alone")
     config.stage_of_block = {0, 1}; // both on this rank
     CHECK(exchanged(partition(g, config)) == two);
     CHECK(partition(g, config).stage_of_block == config.stage_of_block);
+}
+
+TEST_CASE("a norm over heads that ranks share reduces one number per row, forward and backward")
+{
+    Graph g;
+    g.name = "width";
+    g.mesh.axes = {{"tensor", 2}};
+    Builder b(g);
+    const auto input = [&](const char* name, Shape shape, std::vector<std::vector<std::string>> dims) {
+        const ValueId v = b.value(name, {DType::bf16, std::move(shape)}, Role::input);
+        g[v].sharding = cut(std::move(dims));
+        return v;
+    };
+    const ValueId x = input("x", {2, 8, 4, 3, 16}, {{}, {}, {"tensor"}, {}, {}}),
+                  dy = input("dy", {2, 8, 4, 3, 16}, {{}, {}, {"tensor"}, {}, {}}),
+                  w = input("w", {4, 3, 16}, {{"tensor"}, {}, {}});
+    const ValueId squares = b.op1(OpKind::row_squares, {x}, {.rule = "b s g r e -> b s"}, "squares");
+    const ValueId mean = b.op1(OpKind::affine, {squares}, {.alpha = 1.0 / 192, .beta = 1e-6});
+    const ValueId rstd = b.op1(OpKind::rsqrt, {mean});
+    g.outputs.push_back(
+        b.op1(OpKind::scale_rows, {x, w, rstd}, {.rule = "b s g r e, g r e, b s -> b s g r e"}, "y"));
+    const ValueId drstd = b.op1(OpKind::scale_rows_grad_rows, {dy, x, w},
+                                {.rule = "b s g r e, b s g r e, g r e -> b s"}, "drstd");
+    const ValueId half = b.op1(OpKind::affine, {drstd}, {.alpha = -0.5}, "half");
+    const ValueId dmean = b.op1(OpKind::multiply, {half, rstd}, {}, "dmean");
+    g.outputs.push_back(
+        b.op1(OpKind::row_squares_grad, {dmean, x}, {.rule = "b s, b s g r e -> b s g r e"}, "dx"));
+    g.outputs.push_back(b.op1(OpKind::scale_rows_grad_w, {dy, x, rstd},
+                              {.rule = "b s g r e, b s g r e, b s -> g r e"}, "dw"));
+    const std::vector<std::string> sums = exchanged(partition(propagate(g), {{0}}));
+    CHECK(sums == std::vector<std::string>{"all_reduce tensor squares", "all_reduce tensor half"});
 }

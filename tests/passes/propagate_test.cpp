@@ -212,6 +212,31 @@ TEST_CASE("of several factors that could have an axis, the one in the largest te
         CHECK(axes_of(done, "stats", d).empty());
 }
 
+TEST_CASE("sinks of attention are sharded with the heads, their gradient is partial over the batch")
+{
+    Graph g;
+    g.name = "sinks";
+    g.mesh.axes = {{"data", 2}, {"tensor", 2}};
+    Builder b(g);
+    const ValueId q = b.value("q", {DType::f32, {4, 6, 2, 3, 4}}, Role::input),
+                  k = b.value("k", {DType::f32, {4, 6, 2, 4}}, Role::input),
+                  starts = b.value("starts", {DType::i32, {4, 6}}, Role::input),
+                  sinks = b.value("sinks", {DType::f32, {2, 3}}, Role::parameter);
+    const std::vector<ValueId> o =
+        b.op(OpKind::attention, {q, k, k, starts, sinks}, {.lists = {{Attr::window, {4}}}}, {"o", "lse"});
+    b.op1(OpKind::attention_grad_sinks, {o[0], o[0], o[1], sinks}, {}, "dsinks");
+    g[q].sharding = annotated({{"data"}, {}, {"tensor"}, {}, {}});
+    const Graph done = propagate(g);
+    CHECK(axes_of(done, "starts", 0) == Axes{"data"});
+    CHECK(axes_of(done, "starts", 1).empty());
+    CHECK(axes_of(done, "sinks", 0) == Axes{"tensor"});
+    CHECK(axes_of(done, "dsinks", 0) == Axes{"tensor"});
+    const Value& gradient = done[done.find("dsinks")];
+    REQUIRE(gradient.sharding.partial.size() == 1);
+    CHECK(gradient.sharding.partial[0].axis == "data");
+    CHECK(to_text(parse_graph(to_text(done), "")) == to_text(done));
+}
+
 TEST_CASE("every rank has at least one row")
 {
     Graph g;

@@ -18,7 +18,7 @@ namespace {
 Graph differentiated(Family family)
 {
     ModelConfig m;
-    m.family = family;
+    set_family(m, family);
     m.layers = 3;
     m.dim = 16;
     m.heads = 4;

@@ -14,7 +14,7 @@ inline constexpr int layers = 2;
 inline RunConfig run_config(Family family, const Grid& grid)
 {
     RunConfig c;
-    c.model.family = family;
+    set_family(c.model, family);
     c.model.layers = layers;
     c.model.dim = 16;
     c.model.heads = 4;
@@ -38,6 +38,7 @@ inline RunConfig odd_config(Family family, const Grid& grid, bool tied, i64 odd)
     RunConfig c = run_config(family, {});
     c.model.dim = 12 + 3 * odd;
     c.model.heads = 3;
+    c.model.head_dim = 0;
     c.model.kv_heads = family == Family::llama && odd == 1 ? 1 : 3;
     c.model.ffn_dim = 17 + odd;
     c.model.vocab = 13 + 2 * odd;

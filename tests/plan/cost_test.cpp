@@ -63,6 +63,37 @@ TEST_CASE("model FLOPs of a grouped-query Llama, by hand")
     CHECK(model_flops(training_graph(m, 2), 1) == Approx(6 * n * 20 + attention).epsilon(1e-12));
 }
 
+TEST_CASE("FLOPs of attention count the keys of a window and a chunk")
+{
+    const auto pairs = [](i64 queries, i64 keys, i64 window, i64 chunk) {
+        Graph g;
+        Builder b(g);
+        const ValueId q = b.value("q", {DType::f32, {2, queries, 3, 2, 4}}, Role::input),
+                      k = b.value("k", {DType::f32, {2, keys, 3, 4}}, Role::input);
+        Attributes limits;
+        if (window > 0)
+            limits.lists.set(Attr::window, {window});
+        if (chunk > 0)
+            limits.lists.set(Attr::chunk, {chunk});
+        const auto o = b.op(OpKind::attention, {q, k, k}, limits);
+        b.op(OpKind::attention_grad, {o[0], q, k, k, o[0], o[1]}, limits);
+        const double one = 4.0 * 2 * 3 * 2 * 4; // two products of 4 elements, for 2 samples of 6 heads
+        CHECK(flops_of(g, g.ops[1]) == 2 * flops_of(g, g.ops[0]));
+        return flops_of(g, g.ops[0]) / one;
+    };
+    const auto seen = [](i64 queries, i64 keys, i64 window, i64 chunk) { // key by key
+        double n = 0;
+        for (i64 p = keys - queries; p < keys; ++p)
+            for (i64 t = 0; t <= p; ++t)
+                n += (window == 0 || p - t < window) && (chunk == 0 || t / chunk == p / chunk);
+        return n;
+    };
+    for (const i64 window : {0, 1, 5, 9, 40})
+        for (const i64 chunk : {0, 1, 4, 7, 23, 50})
+            for (const i64 queries : {1, 6, 23})
+                CHECK(pairs(queries, 23, window, chunk) == seen(queries, 23, window, chunk));
+}
+
 namespace {
 
 std::vector<Seconds> durations(const Timeline& timeline)

@@ -55,6 +55,44 @@ void add_typed(std::vector<OpCase>& all, const OpCase& c, const std::string& typ
     }
 }
 
+/// Parts of blocks whose sums or heads ranks share. Roots of sums are not exact.
+void add_block_parts(std::vector<OpCase>& all)
+{
+    const std::size_t first = all.size();
+    add_cases(all,
+              "# norm over several dimensions : f32\n%x : f64[2,5,4,2,3]\n%w : f64[4,2,3]\n"
+              "%s = row_squares(%x) {rule=\"b s g r e -> b s\"} : f64[2,5]\n"
+              "%m = affine(%s) {alpha=0.041666666666666664, beta=0.5} : f64[2,5]\n"
+              "%r = rsqrt(%m) : f64[2,5]\n"
+              "%y = scale_rows(%x, %w, %r) {rule=\"b s g r e, g r e, b s -> b s g r e\", offset=1.0} : "
+              "f64[2,5,4,2,3]\n"
+              "# gradient of a norm over several dimensions : f32\n%dy : f64[2,5,4,3]\n%x : f64[2,5,4,3]\n"
+              "%w : f64[4,3]\n"
+              "%d = scale_rows_grad_rows(%dy, %x, %w) {rule=\"b s g e, b s g e, g e -> b s\", offset=1.0} : "
+              "f64[2,5]\n"
+              "%y = row_squares_grad(%d, %x) {rule=\"b s, b s g e -> b s g e\"} : f64[2,5,4,3]\n"
+              "# gradient of its weight : f32\n%dy : f64[2,5,4,3]\n%x : f64[2,5,4,3]\n%r : f64[2,5]\n"
+              "%y = scale_rows_grad_w(%dy, %x, %r) {rule=\"b s g e, b s g e, b s -> g e\", rounded=1} : "
+              "f64[4,3]\n"
+              "# rms_norm with an offset : f32\n%x : f64[4,5,6]\n%w : f64[6]\n"
+              "%y, %rstd = rms_norm(%x, %w) {eps=0.5, offset=1.0} : f64[4,5,6], f64[4,5]\n"
+              "# affine of a sum : f32 bf16\n%a : f64[6,8]\n%b : f64[8,6]\n"
+              "%c = matmul(%a, %b) {rule=\"m k, k n -> m n\"} : f64[6,6]\n"
+              "%y = affine(%c) {alpha=0.5, beta=1.0} : f64[6,6]\n"
+              "# affine without a constant : f32 bf16\n%a : f64[6,8]\n%b : f64[8,6]\n"
+              "%c = matmul(%a, %b) {rule=\"m k, k n -> m n\"} : f64[6,6]\n"
+              "%y = affine(%c) {alpha=0.5} : f64[6,6]\n"
+              "# softcap : f32\n%a : f64[6,9]\n%y = softcap(%a) {cap=2.0} : f64[6,9]\n"
+              "# softcap_grad : f32\n%a : f64[6,9]\n%b : f64[6,9]\n"
+              "%y = softcap_grad(%a, %b) {cap=2.0} : f64[6,9]\n"
+              "# exact gelu : f32\n%a : f64[6,9]\n%y = gelu(%a) {activation=\"gelu\"} : f64[6,9]\n"
+              "# swiglu with relu2 : f32\n%a : f64[6,9]\n%b : f64[6,9]\n"
+              "%y = swiglu(%a, %b) {activation=\"relu2\"} : f64[6,9]\n");
+    for (std::size_t i = first; i < all.size(); ++i)
+        if (all[i].tolerance == 0)
+            all[i].tolerance = all[i].body.find("bf16") == std::string::npos ? 1e-6 : 1e-2;
+}
+
 /// Functions that no kernel computes exactly: a vector's last bit may differ from a single number's.
 void add_functions(std::vector<OpCase>& all)
 {
@@ -137,6 +175,7 @@ void add_cases(std::vector<OpCase>& all, std::string_view text)
 std::vector<OpCase> op_cases()
 {
     std::vector<OpCase> all;
+    add_block_parts(all);
     add_functions(all);
     add_pointwise(all);
     for (const char* text : {shape_cases, window_cases, convolution_cases, index_cases})

@@ -37,7 +37,7 @@ CompileConfig small_machine()
 RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i64 microbatches)
 {
     RunConfig c;
-    c.model.family = m.llama ? Family::llama : Family::gpt2;
+    set_family(c.model, m.llama ? Family::llama : Family::gpt2);
     c.model.layers = m.layers;
     c.model.dim = m.dim;
     c.model.heads = m.heads;
@@ -49,8 +49,8 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
     c.model.rope_theta = m.theta;
     c.model.norm_eps = m.eps;
     if (m.factor != 1)
-        c.model.rope_scaling = {m.factor, m.low_freq_factor, m.high_freq_factor,
-                                static_cast<i64>(m.original_seq)};
+        c.model.rope_scaling =
+            llama3_scaling(m.factor, m.low_freq_factor, m.high_freq_factor, static_cast<i64>(m.original_seq));
     c.train.precision = precision;
     c.train.global_batch = rows;
     c.train.micro_batch = rows / microbatches;

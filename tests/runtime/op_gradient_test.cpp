@@ -59,6 +59,40 @@ std::vector<Case> model_cases()
              return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})},
                           {.eps = 0.03})[0]};
          }},
+        {"rms_norm with an offset, rounded before its weight",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})},
+                          {.eps = 0.03, .offset = 1.0, .lists = {{Attr::rounded, {1}}}})[0]};
+         }},
+        {"row_squares",
+         [](Builder& b) -> V {
+             return {
+                 b.op1(OpKind::row_squares, {parameter(b, "x", {2, 3, 2, 5})}, {.rule = "b s g e -> b s"})};
+         }},
+        {"scale_rows",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::scale_rows,
+                           {parameter(b, "x", {2, 3, 2, 5}), parameter(b, "weight", {2, 5}),
+                            parameter(b, "rstd", {2, 3})},
+                           {.rule = "b s g e, g e, b s -> b s g e", .offset = 1.0})};
+         }},
+        {"a norm over several dimensions",
+         [](Builder& b) -> V {
+             const ValueId x = parameter(b, "x", {2, 3, 2, 2, 3});
+             const ValueId squares = b.op1(OpKind::row_squares, {x}, {.rule = "b s g r e -> b s"});
+             const ValueId mean = b.op1(OpKind::affine, {squares}, {.alpha = 1.0 / 12, .beta = 0.03});
+             return {b.op1(OpKind::scale_rows,
+                           {x, parameter(b, "weight", {2, 2, 3}), b.op1(OpKind::rsqrt, {mean})},
+                           {.rule = "b s g r e, g r e, b s -> b s g r e"})};
+         }},
+        {"affine",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::affine, {parameter(b, "x", {3, 5})}, {.alpha = -0.22, .beta = 0.5})};
+         }},
+        {"softcap",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::softcap, {parameter(b, "x", {3, 5})}, {.cap = 0.7})};
+         }},
         {"layer_norm",
          [](Builder& b) -> V {
              return {b.op(
@@ -69,8 +103,16 @@ std::vector<Case> model_cases()
         {"rope",
          [](Builder& b) -> V {
              const ValueId table =
-                 b.value("table", {DType::f64, {9, 3, 2}}, Role::constant, RopeTableInit{50, 1, 1, 4, 64});
+                 b.value("table", {DType::f64, {9, 3, 2}}, Role::constant, RopeTableInit{{.theta = 50}});
              return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 6}), ids(b, "ids<9", {2, 3}), table})};
+         }},
+        {"rope of a part of each head, scaled, of neighbours",
+         [](Builder& b) -> V {
+             const RopeAngles yarn{.theta = 50, .factor = 8, .original_seq = 64, .kind = RopeKind::yarn};
+             const ValueId table =
+                 b.value("table", {DType::f64, {9, 2, 2}}, Role::constant, RopeTableInit{yarn});
+             return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 7}), ids(b, "ids<9", {2, 3}), table},
+                           {.lists = {{Attr::interleaved, {1}}}})};
          }},
         {"attention",
          [](Builder& b) -> V { // a scale other than the default
@@ -78,6 +120,33 @@ std::vector<Case> model_cases()
                           {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
                            parameter(b, "v", {2, 4, 2, 2})},
                           {.scale = 1.7})[0]};
+         }},
+        {"attention with a window, chunks and a cap",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 7, 2, 1, 2}), parameter(b, "k", {2, 7, 2, 2}),
+                           parameter(b, "v", {2, 7, 2, 2})},
+                          {.cap = 0.9, .lists = {{Attr::window, {3}}, {Attr::chunk, {4}}}})[0]};
+         }},
+        {"attention with documents",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 5, 1, 2, 3}), parameter(b, "k", {2, 5, 1, 3}),
+                           parameter(b, "v", {2, 5, 1, 3}), ids(b, "documents<2", {2, 5})})[0]};
+         }},
+        {"attention with sinks",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
+                           parameter(b, "v", {2, 4, 2, 2}), parameter(b, "sinks", {2, 3})})[0]};
+         }},
+        {"attention with everything, and sinks that are computed",
+         [](Builder& b) -> V {
+             const ValueId sinks = b.op1(OpKind::gelu, {parameter(b, "sinks", {1, 2})});
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 6, 1, 2, 3}), parameter(b, "k", {2, 6, 1, 3}),
+                           parameter(b, "v", {2, 6, 1, 3}), ids(b, "documents<2", {2, 6}), sinks},
+                          {.cap = 1.5, .lists = {{Attr::window, {4}}, {Attr::chunk, {3}}}})[0]};
          }},
         {"swiglu",
          [](Builder& b) -> V {
@@ -140,10 +209,27 @@ std::vector<Case> model_cases()
     };
 }
 
+std::vector<Case> activation_cases()
+{
+    std::vector<Case> all;
+    for (const std::string_view f : activation_names) {
+        const Attributes attributes{.activation = std::string(f)};
+        all.push_back({str("gelu, ", f), [=](Builder& b) -> std::vector<ValueId> {
+                           return {b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})}, attributes)};
+                       }});
+        all.push_back({str("swiglu, ", f), [=](Builder& b) -> std::vector<ValueId> {
+                           return {b.op1(OpKind::swiglu,
+                                         {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})}, attributes)};
+                       }});
+    }
+    return all;
+}
+
 std::vector<Case> cases()
 {
-    std::vector<Case> all = model_cases(), more = general_cases();
-    all.insert(all.end(), more.begin(), more.end());
+    std::vector<Case> all = model_cases();
+    for (const std::vector<Case>& more : {activation_cases(), general_cases()})
+        all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 

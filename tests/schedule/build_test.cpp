@@ -23,7 +23,7 @@ namespace {
 Graph training_graph(Family family, DType compute)
 {
     ModelConfig m;
-    m.family = family;
+    set_family(m, family);
     m.layers = 2;
     m.dim = 8;
     m.heads = 2;

@@ -227,7 +227,7 @@ int check(const Graph& graph, const ScheduleConfig& config, Bytes red_zone)
 Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool tied, bool zero)
 {
     ModelConfig m;
-    m.family = family;
+    set_family(m, family);
     m.layers = 2;
     m.dim = 8;
     m.heads = 2;

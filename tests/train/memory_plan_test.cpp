@@ -60,7 +60,9 @@ TEST_CASE("the history of a program's memory has the peak of the plan")
 {
     for (const Grid& grid : std::vector<Grid>{{"llama-1m", 1, 1, 1, 0, 4},
                                               {"llama-1m", 2, 2, 1, 1, 8, Recompute::none, 1},
-                                              {"llama-1m", 4, 1, 1, 3, 8, Recompute::full}}) {
+                                              {"llama-1m", 4, 1, 1, 3, 8, Recompute::full},
+                                              {"toy-gemma3", 2, 1, 2, 1, 8, Recompute::selective},
+                                              {"toy-neox", 1, 2, 2, 0, 8}}) {
         const Compiled compiled = compiled_on(grid);
         const Program& program = compiled.programs[train_program];
         const MemoryHistory history = memory_history(program.schedule, program.graph);

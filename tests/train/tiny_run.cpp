@@ -65,7 +65,7 @@ RunConfig Ground::config(const Model& model, Precision precision, const Layout& 
                          const std::string& name) const
 {
     RunConfig c;
-    c.model.family = model.family;
+    set_family(c.model, model.family);
     c.model.tied_embeddings = model.tied;
     c.model.layers = 5;
     c.model.heads = 10;

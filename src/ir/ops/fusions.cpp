@@ -27,6 +27,20 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
            element_count(second.shape_of(bias)) == find_product_form(first)->n;
 }
 
+/// Whether the row of `fused` takes the op's attributes.
+bool takes(OpKind fused, const Op& op)
+{
+    const OpInfo& row = info(fused);
+    const auto has = [&](Attr attr) { return row.needs.has(attr) || row.may_have.has(attr); };
+    bool all = std::ranges::all_of(op.attrs.lists.entries(), has, &NumberLists::Entry::attr);
+    each_attribute([&](Attr attr, const char*, auto member) {
+        using Member = std::decay_t<decltype(op.attrs.*member)>;
+        if constexpr (!std::is_same_v<Member, FactorSizes>)
+            all = all && (attr == Attr::rule || !(op.attrs.*member) || has(attr));
+    });
+    return all;
+}
+
 using K = OpKind;
 
 const Fusion fusions[] = {
@@ -60,6 +74,7 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
             !(row.gradients_only && first.phase == Phase::forward) &&
             second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
+            takes(row.fused, first) && takes(row.fused, second) &&
             (!row.fits || row.fits(rule_of(graph, first), rule_of(graph, second))))
             return &row;
     }

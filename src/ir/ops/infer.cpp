@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "ir/exchange.hpp"
 #include "ir/ops/op_table.hpp"
 
@@ -44,27 +45,76 @@ void check_bucket(const Graph& graph, const Op& op)
                              "put only tensors of one element type into a bucket"});
 }
 
+/// `first`: the type to which `same` and `accumulator` refer.
+bool fits(OperandType wanted, DType type, std::optional<DType> first)
+{
+    switch (wanted) {
+    case OperandType::any: return true;
+    case OperandType::real: return is_floating(type);
+    case OperandType::i32: return type == DType::i32;
+    case OperandType::same: return type == first;
+    case OperandType::accumulator: return first && type == accumulator_of(*first);
+    }
+    return false;
+}
+
+/// Each operand with its place in the row's rule: take(operand, place). The element type of an optional
+/// operand tells its place.
+template <class Take>
+void each_place(const Graph& graph, const Op& op, const Take& take)
+{
+    const OpInfo& row = info(op);
+    const std::size_t optional = static_cast<std::size_t>(row.optional),
+                      required = row.rule ? (*row.rule)->operands.size() - optional : 0;
+    std::size_t place = 0;
+    for (std::size_t i = 0; i < plain_operands(op); ++i, ++place) {
+        if (optional > 0 && i >= required) {
+            const DType type = graph[op.operands[i]].type.dtype, first = graph[op.operands[0]].type.dtype;
+            while (place < required + optional && !fits(row.types[place], type, first))
+                ++place;
+            if (place >= required + optional)
+                throw UserError(
+                    {place_of(graph, op), str("operand ", i, ", of ", name_of(type), ", does not fit"),
+                     str(counted(optional, "operand"), " after the first ", required, " may be missing"),
+                     "see docs/ops.md for their order, and use cast"});
+        }
+        take(i, place);
+    }
+}
+
+/// Bit i: the op has optional operand i.
+std::size_t optional_operands(const Graph& graph, const Op& op)
+{
+    const auto optional = static_cast<std::size_t>(info(op).optional),
+               required = (*info(op).rule)->operands.size() - optional;
+    std::size_t given = 0;
+    each_place(graph, op, [&](std::size_t, std::size_t place) {
+        if (place >= required && place < required + optional)
+            given |= std::size_t{1} << (place - required);
+    });
+    return given;
+}
+
 void check_types(const Graph& graph, const Op& op)
 {
     const std::vector<OperandType>& types = info(op).types;
     std::optional<DType> first;
-    for (std::size_t i = 0; !types.empty() && i < plain_operands(op); ++i) {
-        const OperandType wanted = types[std::min(i, types.size() - 1)];
+    if (types.empty())
+        return;
+    each_place(graph, op, [&](std::size_t i, std::size_t place) {
+        const OperandType wanted = types[std::min(place, types.size() - 1)];
         const DType type = graph[op.operands[i]].type.dtype;
-        const bool fits = wanted == OperandType::real   ? is_floating(type)
-                          : wanted == OperandType::i32  ? type == DType::i32
-                          : wanted == OperandType::same ? type == first
-                                                        : true;
-        if (!fits)
+        if (!fits(wanted, type, first))
             throw UserError({place_of(graph, op),
                              str("operand ", i, " is ", name_of(type), ", must be ",
-                                 wanted == OperandType::real  ? "f64, f32 or bf16"
-                                 : wanted == OperandType::i32 ? "i32"
-                                                              : name_of(*first)),
+                                 wanted == OperandType::real          ? "f64, f32 or bf16"
+                                 : wanted == OperandType::i32         ? "i32"
+                                 : wanted == OperandType::accumulator ? name_of(accumulator_of(*first))
+                                                                      : name_of(*first)),
                              "", "use cast"});
         if (!first && wanted != OperandType::i32)
             first = type;
-    }
+    });
 }
 
 DType element_type(const Graph& graph, const Op& op, const ResultType& type, std::size_t result)
@@ -91,7 +141,7 @@ std::string place_of(const Graph& graph, const Op& op)
 bool is_linear(const Graph& graph, const Op& op)
 {
     if (op.kind != OpKind::cast)
-        return info(op).linear;
+        return info(op).linear && !op.attrs.beta; // each partial sum would get the constant
     const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;
     return from == to ||
            (is_floating(from) && is_floating(to) && (op.stays_partial || size_of(to) > size_of(from)));
@@ -108,9 +158,24 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
         shapes[i] = &graph[op.operands[i]].type.shape;
-    const Rule& rule = row.rule ? *row.rule : needed(graph, op, "rule", op.attrs.rule);
+    const Rule& rule = row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
+                       : row.rule       ? *row.rule
+                                        : needed(graph, op, "rule", op.attrs.rule);
     return make_rule(
         rule, shapes, op.attrs.sizes, [&] { return place_of(graph, op); }, row.variadic);
+}
+
+int optional_operand(const Graph& graph, const Op& op, int which)
+{
+    const OpInfo& row = info(op);
+    TRV_EXPECT(which < row.optional, row.name, " has no optional operand ", which);
+    const std::size_t wanted = (*row.rule)->operands.size() - static_cast<std::size_t>(row.optional - which);
+    int found = -1;
+    each_place(graph, op, [&](std::size_t i, std::size_t place) {
+        if (place == wanted)
+            found = static_cast<int>(i);
+    });
+    return found;
 }
 
 std::vector<TensorType> infer(const Graph& graph, const Op& op)

@@ -64,7 +64,8 @@ std::string op_reference()
         "The rule names a factor for each dimension of each operand and result (`src/ir/factors.hpp`). `*` "
         "is any\n"
         "number of dimensions, `.` a scalar. The factors after the bar must be replicated or, with `?`,\n"
-        "are indexed. Attributes with `?` are optional; the number after `rule` is the number of operands. "
+        "are indexed; after the rule, how many of the last operands are optional. Attributes with `?` are "
+        "optional; the number after `rule` is the number of operands. "
         "Sizes of factors that no operand has are attributes, too. \"In place\" lists which result may (or "
         "always must) use which operand's buffer.\n\n"
         "| op | rule | attributes | results | gradient | flops | in place | scratch "
@@ -76,7 +77,8 @@ std::string op_reference()
                                          : "the attribute `rule`";
         for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
             rule.insert(at, "\\");
-        const std::string code = row.rule ? "`" + rule + "`" : rule;
+        const std::string code =
+            str(row.rule ? "`" + rule + "`" : rule, row.optional > 0 ? str(", ", row.optional, "?") : "");
         text += str("| ", name, " | ", code, " | ", attributes(row), " | ", result_types(row), " | ",
                     row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "", " | ", in_place(row), " | ",
                     scratch(row), " |\n");

@@ -22,6 +22,20 @@ bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
            std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
 }
 
+/// Whether the dimensions of `all` are `rows`, then `last`.
+bool divides(const Rule::Tensor& all, const Rule::Tensor& rows, const Rule::Tensor& last)
+{
+    return ends_with(all, last) && all.dims.size() == rows.dims.size() + last.dims.size() &&
+           std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
+}
+
+/// Whether the first dimensions of `all` are `rows`.
+bool begins_with(const Rule::Tensor& all, const Rule::Tensor& rows)
+{
+    return all.dims.size() >= rows.dims.size() &&
+           std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
+}
+
 Flops all_factors(const Op&,
                   const FactorRule& rule) // a product: one multiply-add per combination of factor indices
 {
@@ -31,14 +45,30 @@ Flops all_factors(const Op&,
     return product;
 }
 
-/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half of them
-/// plus the diagonal.
-Flops causal_attention(const Op&, const FactorRule& rule)
+/// Keys that the queries 0 to n - 1 see together: a query sees those up to itself, of its chunk and within
+/// the window.
+Flops seen_keys(const Op& op, i64 n)
+{
+    const auto limit = [&](Attr attr) {
+        const auto* list = op.attrs.lists.find(attr);
+        return list ? std::min(list->front(), n) : n;
+    };
+    const i64 chunk = std::max<i64>(limit(Attr::chunk), 1), window = limit(Attr::window);
+    const auto of_chunk = [&](i64 queries) {
+        const auto all = static_cast<Flops>(queries), wide = static_cast<Flops>(std::min(queries, window));
+        return wide * (wide + 1) / 2 + (all - wide) * wide;
+    };
+    return static_cast<Flops>(n / chunk) * of_chunk(chunk) + of_chunk(n % chunk);
+}
+
+/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, and neither
+/// window nor chunks, half of them plus the diagonal. Documents may hide more of them.
+Flops causal_attention(const Op& op, const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
-    const Flops s = size("s"), t = size("t");
-    const Flops pairs = s * (t - s) + s * (s + 1) / 2;
-    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, s);
+    const i64 s = size_of(rule, "s"), t = size_of(rule, "t");
+    const Flops pairs = seen_keys(op, t) - seen_keys(op, std::max<i64>(t - s, 0));
+    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, size("s"));
 }
 
 /// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
@@ -88,6 +118,30 @@ void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
             t.accumulate_grad(static_cast<int>(i), gradients[i]);
 }
 
+/// The op's attributes that the row of `kind` takes, without its rule.
+Attributes attributes_for(Tape& t, OpKind kind)
+{
+    const OpInfo& row = info(kind);
+    const auto has = [&](Attr attr) { return row.needs.has(attr) || row.may_have.has(attr); };
+    Attributes taken;
+    each_attribute([&](Attr attr, const char*, auto member) {
+        if (attr != Attr::rule && has(attr))
+            taken.*member = t.op().attrs.*member;
+    });
+    for (const NumberLists::Entry& list : t.op().attrs.lists.entries())
+        if (has(list.attr))
+            taken.lists.set(list.attr, list.numbers);
+    return taken;
+}
+
+/// As above, with a rule.
+Attributes attributes_for(Tape& t, OpKind kind, Rule::Parts rule)
+{
+    Attributes taken = attributes_for(t, kind);
+    taken.rule = Rule(std::move(rule));
+    return taken;
+}
+
 using A = Attr;
 using R = ResultType;
 using S = ScratchKind;
@@ -102,10 +156,30 @@ std::vector<OpInfo> all_rows()
     };
 }
 
+/// The rules of an op that has some of its row's optional operands.
+std::vector<Rule> partial_rules(const OpInfo& row)
+{
+    std::vector<Rule> rules;
+    for (unsigned given = 0; row.optional > 0 && given < 1u << row.optional; ++given) {
+        Rule::Parts parts = *row.rule->operator->();
+        const auto first = parts.operands.end() - parts.operands.begin() - row.optional;
+        for (int i = row.optional; i-- > 0;)
+            if ((given >> i & 1u) == 0)
+                parts.operands.erase(parts.operands.begin() + first + i);
+        rules.emplace_back(std::move(parts));
+    }
+    return rules;
+}
+
 /// Apart from all_rows(), whose frame is so large that a sanitizer takes its time to enter it.
 const std::vector<OpInfo>& table()
 {
-    static const std::vector<OpInfo> rows = all_rows();
+    static const std::vector<OpInfo> rows = [] {
+        std::vector<OpInfo> made = all_rows();
+        for (OpInfo& row : made)
+            row.partial_rules = partial_rules(row);
+        return made;
+    }();
     return rows;
 }
 

@@ -58,8 +58,9 @@ struct ResultType {
     static constexpr ResultType attribute() { return {Of::attribute}; }
 };
 
-/// The element types that an operand may have. `same`: that of the first operand that is `any` or `real`.
-enum class OperandType : std::uint8_t { any, real, i32, same };
+/// The element types that an operand may have. `same`: that of the first operand that is `any` or `real`;
+/// `accumulator`: the accumulator type of that one.
+enum class OperandType : std::uint8_t { any, real, i32, same, accumulator };
 
 /// What one rank computes of an op: its range of each factor, and the boxes of operands and results.
 struct LocalPart {
@@ -75,6 +76,10 @@ struct OpInfo {
     OpKind kind{};
     const char* name = "";
     std::optional<Rule> rule{}; ///< empty: `factors`, or the op's attribute `rule`
+    /// The number of operands at the end of `rule` that an op may lack. `types` gives them different types,
+    /// which tell those that an op has; ask optional_operand().
+    int optional = 0;
+    std::vector<Rule> partial_rules{}; ///< made from `rule`: bit i of the index: with optional operand i
     /// The factors, if they follow from attributes and shapes. Throws UserError if these do not fit.
     FactorRule (*factors)(const Graph&, const Op&) = nullptr;
     /// Changes the attributes to those of one rank's op; null: they do not change.
@@ -132,6 +137,9 @@ std::string place_of(const Graph& graph, const Op& op);
 
 /// The op's factors. Throws UserError if the operands do not fit. \pre operands exist in `graph`
 FactorRule rule_of(const Graph& graph, const Op& op);
+/// The position among the op's operands of optional operand `which` of its row, counted from 0, or -1.
+/// Throws UserError if the op has operands that do not fit.
+int optional_operand(const Graph& graph, const Op& op, int which);
 /// Whether the op maps partial sums of its operands to a partial sum of its result. A cast that loses digits
 /// does not, unless Op::stays_partial; nor does a cast from or to integers, whose partial sums may wrap.
 bool is_linear(const Graph& graph, const Op& op);

@@ -27,6 +27,15 @@ std::string print(const Fp8Formats& value)
     return str(formats[static_cast<int>(value[0])], " ", formats[static_cast<int>(value[1])]);
 }
 std::string print(const std::vector<i64>& value) { return print_numbers(value); }
+std::string print(const std::vector<double>& value)
+{
+    std::string text;
+    for (const double number : value)
+        text += (text.empty() ? "" : " ") + print_real(number);
+    return text;
+}
+std::string print(bool value) { return value ? "1" : "0"; }
+std::string print(RopeKind value) { return std::string(rope_kind_names[static_cast<int>(value)]); }
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T>;
@@ -62,13 +71,26 @@ std::optional<Fp8Formats> read(const AttrText& field, Fp8Formats)
                 return Fp8Formats{a, b};
     return {};
 }
-std::optional<std::vector<i64>> read(const AttrText& field, const std::vector<i64>&)
+std::optional<RopeKind> read(const AttrText& field, RopeKind)
 {
-    std::vector<i64> numbers;
+    const auto at = std::ranges::find(rope_kind_names, field.text);
+    if (at == std::end(rope_kind_names))
+        return {};
+    return static_cast<RopeKind>(at - rope_kind_names);
+}
+std::optional<bool> read(const AttrText& field, bool)
+{
+    return field.text == "0" || field.text == "1" ? std::optional(field.text == "1") : std::nullopt;
+}
+/// Numbers, separated by one space each.
+template <class Number>
+std::optional<std::vector<Number>> read(const AttrText& field, const std::vector<Number>&)
+{
+    std::vector<Number> numbers;
     std::string_view rest = field.text;
     while (!rest.empty()) {
         const std::string_view one = rest.substr(0, rest.find(' '));
-        const auto number = read_number<i64>(one);
+        const auto number = read_number<Number>(one);
         const bool another = one.size() < rest.size(); // a number follows each space
         if (!number || (another && one.size() + 1 == rest.size()))
             return {};
@@ -94,6 +116,15 @@ Form expected(Fp8Formats)
 Form expected(const std::vector<i64>&)
 {
     return {"integers, separated by one space", R"(write, for example, "0 1 0")"};
+}
+Form expected(const std::vector<double>&)
+{
+    return {"numbers, separated by one space", R"(write, for example, "1.0 1.25")"};
+}
+Form expected(bool) { return {"0 or 1", "write one of these without quotes"}; }
+Form expected(RopeKind)
+{
+    return {R"(one of "none", "linear", "dynamic", "yarn", "longrope", "llama3")", "write one of these"};
 }
 
 template <class T>
@@ -242,8 +273,9 @@ std::string to_text(const Init& init)
                 return "";
             } else {
                 std::string members;
-                Content::keys(content, [&](const char* name, const auto& value, Bound) {
-                    members += (members.empty() ? "" : ", ") + print_field(name, value);
+                Content::keys(content, [&](const char* name, const auto& value, Bound, const auto&... usual) {
+                    if (!((value == usual) || ...))
+                        members += (members.empty() ? "" : ", ") + print_field(name, value);
                 });
                 return str(Content::name, "(", members, ")");
             }
@@ -257,9 +289,11 @@ template <class Content>
 Init parse_members(const std::string& place, const std::vector<AttrText>& fields)
 {
     Content made;
-    Content::keys(made, [&](const char* name, auto& value, Bound) {
+    Content::keys(made, [&](const char* name, auto& value, Bound, const auto&... usual) {
         const auto named = [&](const AttrText& field) { return field.name == name; };
         const auto field = std::find_if(fields.begin(), fields.end(), named);
+        if (field == fields.end() && sizeof...(usual) > 0)
+            return;
         if (field == fields.end())
             throw UserError({place, str(Content::name, " has no attribute '", name, "'"), "",
                              str("write ", Content::name, "(", name, "=…)")});
@@ -269,7 +303,9 @@ Init parse_members(const std::string& place, const std::vector<AttrText>& fields
     });
     for (const AttrText& field : fields) {
         bool known = false;
-        Content::keys(made, [&](const char* name, auto&, Bound) { known = known || field.name == name; });
+        Content::keys(made, [&](const char* name, auto&, Bound, const auto&...) {
+            known = known || field.name == name;
+        });
         if (!known)
             throw UserError({field.place,
                              str(Content::name, " does not take an attribute '", field.name, "'"), "",

@@ -8,7 +8,8 @@ namespace trivium {
 
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
 {
-    const RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    resolve(saved.model); // keys that its version did not have
     const auto theirs = values_by_key(to_toml(saved, {"model"}));
     for (const auto& [key, ours] : values_by_key(to_toml(config, {"model"})))
         if (kind_of_key(key) == KeyKind::forward && theirs.at(key) != ours)

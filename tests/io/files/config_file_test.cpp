@@ -63,20 +63,62 @@ TEST_CASE("a preset applies first, wherever it is written; other keys override i
         says(config_error("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
 }
 
-TEST_CASE("rope_scaling can be written in five ways")
+TEST_CASE("a family applies after the preset and before other keys, wherever it is written")
+{
+    const ModelConfig written = parse_config("[model]\nqk_norm = \"none\"\nfamily = \"qwen3\"\n", "t").model;
+    CHECK(written.family == Family::qwen3);
+    CHECK(written.qk_norm == QkNorm::none);
+    CHECK(written.norm_eps == 1e-6);
+    const ModelConfig changed =
+        parse_config("[model]\npreset = \"llama3.1-8b\"\n", "t", {"model.family=gpt2", "model.gated=true"})
+            .model;
+    CHECK(changed.dim == 4096);
+    CHECK(changed.positions == Positions::learned);
+    CHECK(changed.rope_scaling == RopeScaling{});
+    CHECK(changed.gated);
+    // The family of the preset changes none of the preset's options.
+    CHECK(parse_config("[model]\npreset = \"gemma3-1b\"\nfamily = \"gemma3\"\n", "t").model.window == 512);
+}
+
+TEST_CASE("lists are written in brackets")
+{
+    const ModelConfig m = parse_config("[model]\nlayer_pattern = [\"sliding\", \"full\"]\n", "t",
+                                       {"model.rotary_pattern=[1, 0]"})
+                              .model;
+    CHECK(m.layer_pattern == std::vector<LayerKind>{LayerKind::sliding, LayerKind::full});
+    CHECK(m.rotary_pattern == std::vector<i64>{1, 0});
+    CHECK(says(config_error("[model]\nlayer_pattern = \"full\"\n"), "run.toml:2:17", "the string \"full\"",
+               "a list of"));
+    CHECK(says(config_error("[model]\nlayer_pattern = [\"full\", \"slidng\"]\n"), "model.layer_pattern[1]",
+               "did you mean \"sliding\"?"));
+    CHECK(says(config_error("[model]\nrotary_pattern = [0.5]\n"), "model.rotary_pattern[0]", "an integer"));
+}
+
+TEST_CASE("rope_scaling can be written in six ways")
 {
     const auto scaling = [](const std::string& value) {
         return parse_config("[model]\nrope_scaling = " + value + "\n", "t").model.rope_scaling;
     };
     CHECK(scaling("\"none\"") == RopeScaling{});
-    CHECK(scaling("\"llama3\"") == RopeScaling{8, 1, 4, 8192});
-    CHECK(scaling("32") == RopeScaling{32, 1, 4, 8192});
-    CHECK(scaling("[2.5, 1, 3, 4096]") == RopeScaling{2.5, 1, 3, 4096});
-    CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") == RopeScaling{16, 1, 4, 1024});
+    CHECK(scaling("\"llama3\"") == llama3_scaling(8, 1, 4, 8192));
+    CHECK(scaling("32") == llama3_scaling(32, 1, 4, 8192));
+    CHECK(scaling("[2.5, 1, 3, 4096]") == llama3_scaling(2.5, 1, 3, 4096));
+    CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") ==
+          llama3_scaling(16, 1, 4, 1024));
     CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") ==
-          RopeScaling{16, 2, 8, 512});
+          llama3_scaling(16, 2, 8, 512));
     CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
-    CHECK(says(config_error("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
+    const RopeScaling yarn = scaling("{kind = \"yarn\", factor = 8, truncate = false, original_seq = 4096}");
+    CHECK(yarn.kind == ScalingKind::yarn);
+    CHECK(yarn.factor == 8);
+    CHECK(!yarn.truncate);
+    CHECK(yarn.low_freq_factor == 1);
+    CHECK(scaling("{kind = \"longrope\", factor = 2, short_factors = [1, 1.5], long_factors = [2, 3]}")
+              .long_factors == std::vector<double>{2, 3});
+    CHECK(says(config_error("[model]\nrope_scaling = {kind = \"yarm\"}\n"), "rope_scaling.kind",
+               "did you mean \"yarn\"?"));
+    CHECK(says(config_error("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\"",
+               "{kind = \"yarn\", factor = ...}"));
     CHECK(says(config_error("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
     CHECK(says(config_error("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16",
                "did you mean 'factor'?"));
@@ -176,7 +218,7 @@ TEST_CASE("parsing the output of to_toml yields the same config")
     c.train.eps = 1e-300;
     c.train.weight_decay = 3;
     c.train.seed = -5;
-    c.model.rope_scaling = {3.3, 1.1, 7, 11};
+    c.model.rope_scaling = llama3_scaling(3.3, 1.1, 7, 11);
     c.data.train = "a \"quoted\"\\ path\n\twith \x01 \xc3\xa9";
     c.parallel.recompute = Recompute::selective;
     resolve_and_validate(c);
@@ -221,6 +263,20 @@ TEST_CASE("lists of stores, named validation sets and batch ramps are read and p
     CHECK(says(config_error("[data]\nvalid = {a = 1}\n"), "'data.valid.a'", "a string"));
     CHECK(says(config_error("[train]\nbatch_ramp = [8, 100]\n"), "the integer 8", "[sequences, steps]"));
     CHECK(says(config_error("[train]\nbatch_ramp = [[8, \"x\"]]\n"), "an integer"));
+}
+
+TEST_CASE("the options of every preset are written so that they are read again")
+{
+    for (const std::string& name : preset_names()) {
+        RunConfig c;
+        c.model = preset(name);
+        const std::string text = to_toml(c);
+        INFO(name << "\n" << text);
+        const RunConfig again = parse_config(text, "t");
+        CHECK(to_toml(again) == text);
+        CHECK(again.model.rope_scaling == c.model.rope_scaling);
+        CHECK(again.model.layer_pattern == c.model.layer_pattern);
+    }
 }
 
 TEST_CASE("the reference lists every key once")

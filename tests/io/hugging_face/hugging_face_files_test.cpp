@@ -102,9 +102,9 @@ TEST_CASE("a model that config.json cannot describe is not exported")
         CHECK(says(message(model, state), "model.kv_heads: is 2", "computes with 4"));
 
     ModelConfig llama = model_of(llama_config());
-    llama.rope_scaling = {1, 2, 3, 4}; // factor 1 scales nothing
+    llama.rope_scaling = llama3_scaling(1, 2, 3, 4); // factor 1 scales nothing
     CHECK(message(llama, {}).empty());
-    llama.rope_scaling = {8, 1, 4, 64};
+    llama.rope_scaling = llama3_scaling(8, 1, 4, 64);
     CHECK(message(llama, imported_state(llama_config())).empty());
 }
 

@@ -30,7 +30,7 @@ ModelConfig llama_model()
 ModelConfig gpt2_model()
 {
     ModelConfig m = llama_model();
-    m.family = Family::gpt2;
+    set_family(m, Family::gpt2);
     m.kv_heads = 6;
     m.tied_embeddings = true;
     return m;
@@ -163,7 +163,7 @@ TEST_CASE("values have the layout that transformers expects")
     const SafetensorsReader llama = SafetensorsReader::open(folder / "llama");
     CHECK(std::filesystem::exists(folder / "llama/model.safetensors.index.json"));
     // torch.nn.Linear: y = x W^T; heads that share a key are consecutive.
-    const i64 d = m.dim, g = m.kv_heads, r = m.heads / g, e = m.head_dim(), f = m.ffn_dim;
+    const i64 d = m.dim, g = m.kv_heads, r = m.heads / g, e = m.head_dim, f = m.ffn_dim;
     const std::vector<float> q = read_all(llama, "model.layers.1.self_attn.q_proj.weight");
     const std::vector<float> o = read_all(llama, "model.layers.1.self_attn.o_proj.weight");
     for (i64 in = 0; in < d; ++in)
@@ -228,7 +228,7 @@ TEST_CASE("tensors larger than a buffer are converted in parts")
 TEST_CASE("config.json and [model] convert to each other")
 {
     std::vector<ModelConfig> all = models();
-    all[0].rope_scaling = {8, 1, 4, 4096};
+    all[0].rope_scaling = llama3_scaling(8, 1, 4, 4096);
     all[2].rope_theta = 123456.789;
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
@@ -256,7 +256,7 @@ TEST_CASE("config.json of published models yields their sizes")
         "rope_theta":500000.0,"tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":128256})";
     const ModelConfig old = parse_hugging_face_config(llama, "config.json").model;
     CHECK(parameter_count(old) == 8'030'261'248);
-    CHECK(old.rope_scaling == RopeScaling{8, 1, 4, 8192});
+    CHECK(old.rope_scaling == llama3_scaling(8));
     CHECK(old.rope_theta == 500000);
     CHECK(old.seq == 131072);
     // … and in the newer format.

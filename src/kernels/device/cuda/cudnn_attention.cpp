@@ -97,8 +97,8 @@ struct Plan {
 };
 
 /// Builds the graph of a part. In cuDNN a tensor is [batch, heads, length, head_dim] with strides, and query
-/// head h belongs to kv head h / q_per_kv, which is our memory layout. Its mask keeps the keys t <= i; its
-/// statistics are natural logarithms.
+/// head h belongs to kv head h / q_per_kv, which is our memory layout. Its mask keeps the keys t <= i, and
+/// with a window those with t + window > i; its statistics are natural logarithms.
 class GraphOf {
 public:
     GraphOf(const AttentionShape& shape, const Part& part) : shape_(shape), part_(part)
@@ -110,12 +110,14 @@ public:
 
     std::unique_ptr<fe::graph::Graph> forward()
     {
-        const auto [o, lse] = graph_->sdpa(in(tensor_q), in(tensor_k), in(tensor_v),
-                                           fe::graph::SDPA_attributes()
-                                               .set_name("attention")
-                                               .set_generate_stats(true)
-                                               .set_causal_mask(true)
-                                               .set_attn_scale(scale()));
+        auto attributes = fe::graph::SDPA_attributes()
+                              .set_name("attention")
+                              .set_generate_stats(true)
+                              .set_causal_mask(true)
+                              .set_attn_scale(scale());
+        if (shape_.window > 0)
+            attributes.set_sliding_window_length(static_cast<int>(shape_.window));
+        const auto [o, lse] = graph_->sdpa(in(tensor_q), in(tensor_k), in(tensor_v), attributes);
         out(tensor_o, *o);
         out(tensor_lse, *lse);
         return std::move(graph_);
@@ -123,13 +125,16 @@ public:
 
     std::unique_ptr<fe::graph::Graph> backward()
     {
-        const auto [dq, dk, dv] = graph_->sdpa_backward(in(tensor_q), in(tensor_k), in(tensor_v),
-                                                        in(tensor_o), in(tensor_dout), in(tensor_lse),
-                                                        fe::graph::SDPA_backward_attributes()
-                                                            .set_name("attention_grad")
-                                                            .set_deterministic_algorithm(shape_.deterministic)
-                                                            .set_causal_mask(true)
-                                                            .set_attn_scale(scale()));
+        auto attributes = fe::graph::SDPA_backward_attributes()
+                              .set_name("attention_grad")
+                              .set_deterministic_algorithm(shape_.deterministic)
+                              .set_causal_mask(true)
+                              .set_attn_scale(scale());
+        if (shape_.window > 0)
+            attributes.set_sliding_window_length(static_cast<int>(shape_.window));
+        const auto [dq, dk, dv] =
+            graph_->sdpa_backward(in(tensor_q), in(tensor_k), in(tensor_v), in(tensor_o), in(tensor_dout),
+                                  in(tensor_lse), attributes);
         out(tensor_dq, *dq);
         out(tensor_dk, *dk);
         out(tensor_dv, *dv);
@@ -188,15 +193,24 @@ public:
     const Plan& plan(const AttentionShape& s, bool backward, Bytes scratch)
     {
         const AttentionRows& r = s.rows;
-        const Key key{s.batch, s.q_len,  s.kv_heads,      s.q_per_kv, s.head_dim,
-                      s.scale, backward, s.deterministic, scratch,    {r.q, r.k, r.v, r.dq, r.dk, r.dv}};
+        const Key key{s.batch,
+                      s.q_len,
+                      s.kv_heads,
+                      s.q_per_kv,
+                      s.head_dim,
+                      s.window,
+                      s.scale,
+                      backward,
+                      s.deterministic,
+                      scratch,
+                      {r.q, r.k, r.v, r.dq, r.dk, r.dv}};
         const auto found = plans_.find(key);
         return found != plans_.end() ? found->second
                                      : plans_.emplace(key, choose(s, backward, scratch)).first->second;
     }
 
 private:
-    using Key = std::tuple<i64, i64, i64, i64, i64, double, bool, bool, Bytes, std::array<i64, 6>>;
+    using Key = std::tuple<i64, i64, i64, i64, i64, i64, double, bool, bool, Bytes, std::array<i64, 6>>;
 
     Plan choose(const AttentionShape& shape, bool backward, Bytes scratch) const
     {
@@ -220,7 +234,7 @@ private:
         if (error.is_bad()) {
             log_debug(str("cuDNN has no ", backward ? "attention_grad" : "attention", " of b ", part.batch,
                           ", s ", shape.q_len, ", g ", part.kv_heads, ", r ", shape.q_per_kv, ", e ",
-                          shape.head_dim, ": ", error.get_message()));
+                          shape.head_dim, ", window ", shape.window, ": ", error.get_message()));
             return {};
         }
         check(plan.graph->get_workspace_size(plan.workspace), "get_workspace_size");
@@ -275,7 +289,7 @@ bool applies(const AttentionShape& s)
 {
     return s.cudnn && s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len &&
            s.kv_len > 0 && s.kv_len % 128 == 0 && s.batch > 0 && s.kv_heads > 0 && s.q_per_kv > 0 &&
-           s.scale >= 0;
+           s.scale >= 0 && s.window < s.kv_len && s.chunk == 0 && s.cap == 0;
 }
 
 } // namespace

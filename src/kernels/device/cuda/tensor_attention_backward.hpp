@@ -14,6 +14,7 @@ struct BackwardCall {
     float* statistics; ///< [groups, padded_rows, 2]: lse * log2 e, and delta = sum over e of dout * o
     u32 row_blocks;    ///< blocks per group in query_gradient()
     u32 key_blocks;    ///< blocks per group in key_gradient()
+    TensorOptions options;
 
     TRV_HOST_DEVICE u64 statistics_at(u32 group, u32 row) const
     {
@@ -93,11 +94,12 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
 /// One block: dk and dv of Form::rows keys. Scores are transposed, [key, query], so p^T and ds^T are already
 /// the left operands of dv += p^T dout and dk += ds^T q. The blocks of the first keys, which most rows see,
 /// come first.
-template <class Form, class Block>
+template <class Form, bool Options = false, class Block>
 TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
 {
     constexpr int dim = Form::dim, step = Form::step;
     const TensorShape& shape = call.shape;
+    const TensorOptions& options = call.options;
     const AttentionGrad<bf16>& args = call.args;
     const u32 lane = block.thread() % 32, warp = block.thread() / 32;
     const u32 group = block.index() / call.key_blocks, key0 = block.index() % call.key_blocks * Form::rows;
@@ -120,13 +122,19 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
                              call.statistics + call.statistics_at(group, row) + block.thread() * 4);
     };
 
-    // Rows from t * q_per_kv on see key t.
+    // Rows from t * q_per_kv on see key t; with options only those before the end.
     const u32 per = shape.q_per_kv.divisor, begin = key0 * per / step * step;
     const u32 all = (key0 + Form::rows - 1) * per; // these rows see every key
+    u32 end = shape.rows;
+    float unit = shape.scale;
+    if constexpr (Options) {
+        end = options.end_of_queries(shape, group, key0 + Form::rows - 1) * per;
+        unit = options.unit(shape);
+    }
     Piece<Form::m, dim / 8> dk, dv;
     dk.clear();
     dv.clear();
-    if (begin < shape.rows) {
+    if (begin < end) {
         load_tiles<Form, Form::rows>(
             block, k_tile, key0, shape.kv_len, [&](u32 at) { return at * shape.k; },
             args.k_btge + shape.keys_of(group, shape.k));
@@ -137,10 +145,10 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
         block.commit();
     }
     const auto k = Pieces<dim>::down(k_tile + own, lane), v = Pieces<dim>::down(v_tile + own, lane);
-    for (u32 row = begin; row < shape.rows; row += step) {
+    for (u32 row = begin; row < end; row += step) {
         block.wait();
         block.sync();
-        if (row + step < shape.rows)
+        if (row + step < end)
             load_rows(row + step);
         block.commit();
         const u32 q_tile = stages + row / step % 2 * Form::stage_bytes, dout_tile = q_tile + Form::step_bytes;
@@ -150,6 +158,8 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
         Piece<Form::m, step / 8> p, ds;
         product_of_rows(block, k, Pieces<dim>::right(q_tile, lane), p);
         product_of_rows(block, v, Pieces<dim>::right(dout_tile, lane), ds);
+        if constexpr (Options)
+            cap_scores(block, shape, options, p);
         if (row < all) {
             TRV_UNROLL
             for (u32 i = 0; i < Form::m; ++i)
@@ -165,6 +175,24 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
                         p.c[i][j][2 * half + e] = -INFINITY;
             }
         }
+        if constexpr (Options) {
+            const u32 last = shape.q_per_kv.quotient(row + step - 1);
+            if (options.first_seen(shape, group, last, last) > key0) {
+                TRV_UNROLL
+                for (u32 j = 0; j < step / 8; ++j)
+                    TRV_UNROLL
+                for (u32 e = 0; e < 2; ++e) {
+                    const u32 s = shape.q_per_kv.quotient(row + lane % 4 * 2 + 8 * j + e);
+                    const u32 first = options.first_seen(shape, group, s, s);
+                    TRV_UNROLL
+                    for (u32 i = 0; i < Form::m; ++i)
+                        TRV_UNROLL
+                    for (u32 half = 0; half < 2; ++half)
+                        if (warp_key + 16 * i + 8 * half + lane / 4 < first)
+                            p.c[i][j][2 * half + e] = -INFINITY;
+                }
+            }
+        }
         TRV_UNROLL
         for (u32 j = 0; j < step / 8; ++j) {
             const Words rows = block.load_shared(statistics + j * 64);
@@ -174,8 +202,13 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
             for (int e = 0; e < 4; ++e) {
                 const float lse = __builtin_bit_cast(float, rows.word[e % 2 * 2]);
                 const float delta = __builtin_bit_cast(float, rows.word[e % 2 * 2 + 1]);
-                p.c[i][j][e] = block.exp2(fmaf(p.c[i][j][e], shape.scale * log2_e, -lse));
+                float slope = 1;
+                if constexpr (Options)
+                    slope = slope_of_cap(options, p.c[i][j][e]);
+                p.c[i][j][e] = block.exp2(fmaf(p.c[i][j][e], unit * log2_e, -lse));
                 ds.c[i][j][e] = p.c[i][j][e] * (ds.c[i][j][e] - delta);
+                if constexpr (Options)
+                    ds.c[i][j][e] *= slope;
             }
         }
         add_product(block, p, Pieces<dim>::down(dout_tile, lane), dv);
@@ -190,11 +223,12 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
 }
 
 /// One block: dq of Form::rows rows of a group. Blocks are ordered as in attention_forward().
-template <class Form, class Block>
+template <class Form, bool Options = false, class Block>
 TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
 {
     constexpr int dim = Form::dim, step = Form::step;
     const TensorShape& shape = call.shape;
+    const TensorOptions& options = call.options;
     const AttentionGrad<bf16>& args = call.args;
     const u32 lane = block.thread() % 32, warp = block.thread() / 32;
     const u32 group = block.index() / call.row_blocks;
@@ -203,6 +237,14 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     const u32 q_tile = 0, dout_tile = Form::rows_bytes, stages = 2 * Form::rows_bytes;
     const u32 last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
     const u32 all = shape.q_per_kv.quotient(row0) + 1, seen = shape.q_per_kv.quotient(last_row) + 1;
+    u32 late = 0, begin = 0, first_key[Form::m][2];
+    float unit = shape.scale;
+    if constexpr (Options) {
+        late = options.first_seen(shape, group, seen - 1, seen - 1);
+        begin = options.first_seen(shape, group, all - 1, all - 1) / step * step;
+        unit = options.unit(shape);
+        first_keys(shape, options, group, warp_row, 0, lane, first_key);
+    }
 
     const bf16 *const keys = args.k_btge + shape.keys_of(group, shape.k), *const values =
                                                                               args.v_btge +
@@ -221,7 +263,7 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     load_tiles<Form, Form::rows>(
         block, dout_tile, row0, shape.rows, [&](u32 row) { return shape.query_at(row, shape.o); },
         args.dout_bsgre + shape.queries_of(group, shape.o));
-    load_keys(0);
+    load_keys(begin);
     block.commit();
 
     float lse[Form::m][2], delta[Form::m][2];
@@ -238,7 +280,7 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     const auto q = Pieces<dim>::down(q_tile + own, lane), dout = Pieces<dim>::down(dout_tile + own, lane);
     Piece<Form::m, dim / 8> dq;
     dq.clear();
-    for (u32 t = 0; t < seen; t += step) {
+    for (u32 t = begin; t < seen; t += step) {
         block.wait();
         block.sync();
         if (t + step < seen)
@@ -248,16 +290,25 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
         Piece<Form::m, step / 8> ds, dp;
         product_of_rows(block, q, Pieces<dim>::right(k_tile, lane), ds);
         product_of_rows(block, dout, Pieces<dim>::right(v_tile, lane), dp);
+        if constexpr (Options)
+            cap_scores(block, shape, options, ds);
         if (t + step > all)
             mask_keys(shape, warp_row, 0, t, lane, ds);
+        if constexpr (Options)
+            if (t < late)
+                mask_before(first_key, t, lane, ds);
         TRV_UNROLL
         for (int i = 0; i < Form::m; ++i)
             TRV_UNROLL
         for (int j = 0; j < step / 8; ++j)
             TRV_UNROLL
-        for (int e = 0; e < 4; ++e)
-            ds.c[i][j][e] = block.exp2(fmaf(ds.c[i][j][e], shape.scale * log2_e, -lse[i][e / 2])) *
-                            (dp.c[i][j][e] - delta[i][e / 2]);
+        for (int e = 0; e < 4; ++e) {
+            if constexpr (Options)
+                dp.c[i][j][e] = (dp.c[i][j][e] - delta[i][e / 2]) * slope_of_cap(options, ds.c[i][j][e]);
+            else
+                dp.c[i][j][e] -= delta[i][e / 2];
+            ds.c[i][j][e] = block.exp2(fmaf(ds.c[i][j][e], unit * log2_e, -lse[i][e / 2])) * dp.c[i][j][e];
+        }
         add_product(block, ds, Pieces<dim>::down(k_tile, lane), dq);
     }
     dq.scale(shape.scale);

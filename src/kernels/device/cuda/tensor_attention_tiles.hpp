@@ -10,6 +10,7 @@
 // accumulate in fragments of 16 x 8 (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of
 // row l / 4, in c[0] and c[1], and of row l / 4 + 8, in c[2] and c[3].
 #include "kernels/attention.hpp"
+#include "kernels/math.hpp"
 #include "tensor_block.hpp"
 
 #include <algorithm>
@@ -103,6 +104,62 @@ struct TensorShape {
     u32 o;                   ///< stride between the tokens of o and dout
     u32 q, k, v, dq, dk, dv; ///< stride between the tokens of each other tensor
     float scale;
+};
+
+/// What an AttentionShape and its extras ask for besides causal attention. Kernels are compiled without it,
+/// too, so that it costs nothing there.
+struct TensorOptions {
+    TensorOptions(const AttentionShape& shape, const AttentionExtras<bf16>& extras)
+        : chunk(static_cast<u32>(shape.chunk > 0 ? shape.chunk : 1)), window(static_cast<u32>(shape.window)),
+          chunked(shape.chunk > 0), cap(static_cast<float>(shape.cap)), starts_bs(extras.starts_bs),
+          sinks_gr(extras.sinks_gr), any(window > 0 || chunked || cap > 0 || starts_bs || sinks_gr)
+    {
+    }
+
+    /// The first key that query s of a group sees, whose own key is `own`; it grows with s. Queries past the
+    /// end count as the last one.
+    TRV_HOST_DEVICE u32 first_seen(const TensorShape& shape, u32 group, u32 s, u32 own) const
+    {
+        if (s >= shape.q_len) {
+            own -= s - shape.q_len + 1;
+            s = shape.q_len - 1;
+        }
+        u32 first = 0;
+        if (starts_bs) { // a query always sees its own key
+            const std::int32_t document =
+                starts_bs[static_cast<u64>(group / shape.kv_heads) * shape.q_len + s];
+            first = document < 0 ? 0 : static_cast<u32>(document) < own ? static_cast<u32>(document) : own;
+        }
+        if (chunked)
+            first += chunk.quotient(own - first) * chunk.divisor;
+        return window > 0 && own >= window + first ? own - window + 1 : first;
+    }
+
+    /// The first query of a group that sees neither key t nor an earlier one, if the own key of query 0 is
+    /// key 0.
+    TRV_HOST_DEVICE u32 end_of_queries(const TensorShape& shape, u32 group, u32 t) const
+    {
+        u32 begin = t < shape.q_len ? t : shape.q_len, end = shape.q_len;
+        while (begin < end) {
+            const u32 middle = (begin + end) / 2;
+            if (first_seen(shape, group, middle, middle) <= t)
+                begin = middle + 1;
+            else
+                end = middle;
+        }
+        return begin;
+    }
+
+    /// Factor of what scores() leaves in place of scores.
+    TRV_HOST_DEVICE float unit(const TensorShape& shape) const { return cap > 0 ? cap : shape.scale; }
+
+    Divider chunk;
+    u32 window;
+    bool chunked;
+    float cap;
+    const std::int32_t* starts_bs;
+    const float* sinks_gr;
+    bool any;
 };
 
 /// Tiling of a kernel: `warps` warps of 16 m rows, iterating over the other sequence in steps of `step`.
@@ -232,6 +289,31 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
             }
         }
     }
+}
+
+/// With a cap, products x of queries and keys become tanh(scale x / cap).
+template <int M, int N, class Block>
+TRV_DEVICE void cap_scores(Block& block, const TensorShape& shape, const TensorOptions& options,
+                           Piece<M, N>& score)
+{
+    if (!(options.cap > 0))
+        return;
+    const float part = shape.scale / options.cap;
+    TRV_UNROLL
+    for (int i = 0; i < M; ++i)
+        TRV_UNROLL
+    for (int j = 0; j < N; ++j)
+        TRV_UNROLL
+    for (int e = 0; e < 4; ++e) {
+        const float x = score.c[i][j][e] * part;
+        score.c[i][j][e] = tanh_with(x, block.exp2(2 * log2_e * x));
+    }
+}
+
+/// The slope of the cap at tanh(x); 1 without one, 0 for hidden scores.
+TRV_HOST_DEVICE inline float slope_of_cap(const TensorOptions& options, float tanh)
+{
+    return options.cap > 0 ? fmaxf(1 - tanh * tanh, 0.0f) : 1.0f;
 }
 
 /// Starts copying rows [first, first + Rows) of each tensor into consecutive tiles, with zeros from row `end`

@@ -1,0 +1,128 @@
+// The options of each family, as published: configuration_*.py and modeling_*.py of transformers.
+#include "base/check.hpp"
+#include "config/model_config.hpp"
+
+namespace trivium {
+
+namespace {
+
+/// Order: that of Family. What a row leaves out has its default.
+const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
+{
+    using enum LayerKind;
+    constexpr auto before = NormRounding::before_weight, after = NormRounding::after_weight;
+    static const std::array<ModelConfig, names_of_enum<Family>.size()> rows{
+        // llama; rounded as Trivium's models are, more exactly than in transformers
+        ModelConfig{},
+        // gpt2
+        ModelConfig{.norm = NormKind::layer,
+                    .qkv_bias = true,
+                    .o_bias = true,
+                    .ffn_bias = true,
+                    .positions = Positions::learned,
+                    .activation = Activation::gelu_tanh,
+                    .gated = false},
+        // mistral
+        ModelConfig{.norm_rounding = before, .rope_theta = 1e6},
+        // qwen2
+        ModelConfig{.norm_rounding = before, .norm_eps = 1e-6, .qkv_bias = true, .rope_theta = 1e6},
+        // qwen3
+        ModelConfig{.norm_rounding = before, .norm_eps = 1e-6, .qk_norm = QkNorm::head, .rope_theta = 1e6},
+        // olmo2
+        ModelConfig{
+            .norm_rounding = after, .norm_eps = 1e-6, .placement = Placement::post, .qk_norm = QkNorm::width},
+        // olmo3
+        ModelConfig{.norm_rounding = after,
+                    .norm_eps = 1e-6,
+                    .placement = Placement::post,
+                    .qk_norm = QkNorm::width,
+                    .scale_local = false,
+                    .layer_pattern = {sliding, sliding, sliding, full},
+                    .window = 4096},
+        // gemma2
+        ModelConfig{.tied_embeddings = true,
+                    .norm_rounding = after,
+                    .norm_offset = true,
+                    .norm_eps = 1e-6,
+                    .placement = Placement::sandwich,
+                    .rope_theta = 1e4,
+                    .layer_pattern = {sliding, full},
+                    .window = 4096,
+                    .attention_cap = 50,
+                    .embedding_scale = 0,
+                    .logit_cap = 30,
+                    .activation = Activation::gelu_tanh},
+        // gemma3
+        ModelConfig{.tied_embeddings = true,
+                    .norm_rounding = after,
+                    .norm_offset = true,
+                    .norm_eps = 1e-6,
+                    .placement = Placement::sandwich,
+                    .qk_norm = QkNorm::head,
+                    .rope_theta = 1e6,
+                    .local_rope_theta = 1e4,
+                    .scale_local = false,
+                    .layer_pattern = {sliding, sliding, sliding, sliding, sliding, full},
+                    .window = 1024,
+                    .embedding_scale = 0,
+                    .activation = Activation::gelu_tanh},
+        // phi3
+        ModelConfig{.norm_rounding = before, .rope_theta = 1e4},
+        // neox
+        ModelConfig{.norm = NormKind::layer,
+                    .placement = Placement::parallel,
+                    .qkv_bias = true,
+                    .o_bias = true,
+                    .ffn_bias = true,
+                    .rotary_part = 0.25,
+                    .rope_theta = 1e4,
+                    .activation = Activation::gelu,
+                    .gated = false},
+        // starcoder2
+        ModelConfig{.norm = NormKind::layer,
+                    .qkv_bias = true,
+                    .o_bias = true,
+                    .ffn_bias = true,
+                    .rope_theta = 1e6,
+                    .window = 4096,
+                    .activation = Activation::gelu_tanh,
+                    .gated = false},
+        // granite; its multipliers differ by size, these are those of 2B
+        ModelConfig{.norm_rounding = before,
+                    .rope_theta = 1e4,
+                    .attention_scale = 1.0 / 64,
+                    .embedding_scale = 12,
+                    .residual_scale = 0.22,
+                    .logit_divisor = 8},
+        // smollm3
+        ModelConfig{.tied_embeddings = true,
+                    .norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .rope_theta = 5e6,
+                    .rotary_pattern = {1, 1, 1, 0}},
+    };
+    return rows;
+}
+
+} // namespace
+
+const ModelConfig& options_of(Family family) { return families()[static_cast<std::size_t>(family)]; }
+
+void set_family(ModelConfig& config, Family family)
+{
+    const ModelConfig shape = config;
+    config = options_of(family);
+    config.family = family;
+    config.preset = shape.preset;
+    config.layers = shape.layers;
+    config.dim = shape.dim;
+    config.heads = shape.heads;
+    config.kv_heads = shape.kv_heads;
+    config.head_dim = shape.head_dim;
+    config.ffn_dim = shape.ffn_dim;
+    config.vocab = shape.vocab;
+    config.seq = shape.seq;
+    config.tied_embeddings = config.tied_embeddings || shape.tied_embeddings;
+}
+
+} // namespace trivium

@@ -1,0 +1,21 @@
+#pragma once
+// The parameters of a model, once: counts, graphs (src/model) and their tests take them from these lists.
+#include "config/model_config.hpp"
+
+namespace trivium {
+
+/// `dims`: a letter per dimension, as in model/model.hpp: d model width, g key-value heads, r query heads per
+/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions.
+struct ModelParameter {
+    std::string name, dims;
+};
+
+/// Those of one layer, as "attn.q.weight", in the order in which the layer reads them.
+std::vector<ModelParameter> layer_parameters(const ModelConfig& config);
+/// Those outside of layers, by global name.
+std::vector<ModelParameter> outer_parameters(const ModelConfig& config);
+
+/// Extent of the dimension with a letter of ModelParameter. \pre the config is resolved
+i64 extent_of(const ModelConfig& config, char dim);
+
+} // namespace trivium

@@ -1,0 +1,64 @@
+#include "config/option_sets.hpp"
+
+namespace trivium {
+
+namespace {
+
+/// Norms of results and over all heads, windows and full layers, YaRN in full layers, sinks.
+void set_post(ModelConfig& c)
+{
+    set_family(c, Family::olmo3);
+    c.norm_rounding = NormRounding::before_weight;
+    c.layer_pattern = {LayerKind::sliding, LayerKind::full};
+    c.window = 3;
+    c.qkv_bias = true;
+    c.rope_scaling = {.kind = ScalingKind::yarn, .factor = 4, .original_seq = 16};
+    c.attention_sinks = true;
+    c.residual_scale = 0.5;
+}
+
+/// Norms around both parts and of each head, caps, factors of embeddings and logits, two rotary tables.
+void set_sandwich(ModelConfig& c)
+{
+    const bool tied = c.tied_embeddings;
+    set_family(c, Family::gemma3);
+    c.tied_embeddings = tied;
+    c.head_dim = 4;
+    c.layer_pattern = {LayerKind::full, LayerKind::sliding};
+    c.window = 4;
+    c.rope_theta = 1000;
+    c.local_rope_theta = 100;
+    c.rope_scaling = {.kind = ScalingKind::linear, .factor = 8};
+    c.attention_scale = 0.3;
+    c.attention_cap = 5;
+    c.logit_divisor = 2;
+    c.logit_cap = 10;
+}
+
+/// LayerNorms before parallel parts, biases, chunks, heads that rotate in part and layers that do not.
+void set_parallel(ModelConfig& c)
+{
+    set_family(c, Family::neox);
+    c.head_dim = 8;
+    c.rotary_part = 0.5;
+    c.rotary_layout = RotaryLayout::interleaved;
+    c.rotary_pattern = {1, 1, 0};
+    c.layer_pattern = {LayerKind::chunked, LayerKind::full};
+    c.chunk = 2;
+    c.activation = Activation::relu2;
+}
+
+} // namespace
+
+void set_options(ModelConfig& c, OptionSet set)
+{
+    switch (set) {
+    case OptionSet::llama: return set_family(c, Family::llama);
+    case OptionSet::gpt2: return set_family(c, Family::gpt2);
+    case OptionSet::post: return set_post(c);
+    case OptionSet::sandwich: return set_sandwich(c);
+    case OptionSet::parallel: return set_parallel(c);
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,195 @@
+// The options of blocks: what is refused, what a family sets, and what the graphs of options have.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "config/model_parameters.hpp"
+#include "config/option_sets.hpp"
+#include "has.hpp"
+#include "ir/names.hpp"
+#include "ir/verify.hpp"
+#include "model/model.hpp"
+
+#include <algorithm>
+#include <functional>
+
+using namespace trivium;
+
+namespace {
+
+ModelConfig valid_model()
+{
+    ModelConfig m;
+    m.vocab = 32;
+    return m;
+}
+
+/// The error about a model with this change.
+std::string refusal(const std::function<void(ModelConfig&)>& change)
+{
+    ModelConfig m = valid_model();
+    change(m);
+    resolve(m);
+    try {
+        validate(m);
+    } catch (const UserError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+std::vector<const Op*> ops_of(const Graph& graph, OpKind kind)
+{
+    std::vector<const Op*> found;
+    for (const Op& op : graph.ops)
+        if (op.kind == kind)
+            found.push_back(&op);
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("options that cannot be combined are refused, with the key")
+{
+    using Change = std::function<void(ModelConfig&)>;
+    struct Case {
+        const char *key, *words;
+        Change change;
+    };
+    const std::vector<Case> cases{
+        {"model.head_dim", "is too large", [](ModelConfig& m) { m.head_dim = 1 << 23; }},
+        {"model.heads", "3 heads do not divide dim", [](ModelConfig& m) { m.heads = 3; }},
+        {"model.kv_heads", "3 key-value heads", [](ModelConfig& m) { m.kv_heads = 3; }},
+        {"model.heads", "even number", [](ModelConfig& m) { m.head_dim = 7; }},
+        {"model.rotary_part", "even number", [](ModelConfig& m) { m.rotary_part = 0.2; }},
+        {"model.rotary_part", "at most 1", [](ModelConfig& m) { m.rotary_part = 1.5; }},
+        {"model.norm_offset", "\"rms\"",
+         [](ModelConfig& m) { m.norm = NormKind::layer, m.norm_offset = true; }},
+        {"model.chunk", "no layer is chunked",
+         [](ModelConfig& m) { m.chunk = 8, m.layer_pattern = {LayerKind::full}; }},
+        {"model.chunk", "all are sliding", [](ModelConfig& m) { m.chunk = 8, m.window = 8; }},
+        {"model.window", "no layer is sliding",
+         [](ModelConfig& m) { m.window = 8, m.layer_pattern = {LayerKind::full}; }},
+        {"model.layer_pattern", "model.chunk is 0",
+         [](ModelConfig& m) { m.layer_pattern = {LayerKind::chunked}; }},
+        {"model.rotary_pattern", "the number 2",
+         [](ModelConfig& m) {
+             m.rotary_pattern = {1, 2};
+         }},
+        {"model.rope_scaling", "learned positions",
+         [](ModelConfig& m) { m.positions = Positions::learned, m.rope_scaling = llama3_scaling(8); }},
+        {"model.rotary_part", "learned positions",
+         [](ModelConfig& m) { m.positions = Positions::learned, m.rotary_part = 0.5; }},
+        {"model.rope_scaling", "short_factors has 3 numbers, but 8",
+         [](ModelConfig& m) {
+             m.rope_scaling = {.kind = ScalingKind::longrope, .factor = 2};
+             m.rope_scaling.short_factors = {1, 1, 1};
+         }},
+        {"model.rope_scaling", "long_factors is of kind \"longrope\"",
+         [](ModelConfig& m) {
+             m.rope_scaling = {.kind = ScalingKind::yarn, .factor = 2};
+             m.rope_scaling.long_factors = {1};
+         }},
+        {"model.rope_scaling", "factor must be",
+         [](ModelConfig& m) { m.rope_scaling = {.kind = ScalingKind::linear, .factor = 0.5}; }},
+        {"model.rope_scaling", "mscale",
+         [](ModelConfig& m) {
+             m.rope_scaling = {.kind = ScalingKind::linear, .factor = 2};
+             m.rope_scaling.mscale = 1;
+         }},
+        {"model.attention_cap", "at least 0", [](ModelConfig& m) { m.attention_cap = -1; }},
+        {"model.logit_cap", "at least 0", [](ModelConfig& m) { m.logit_cap = -1; }},
+        {"model.logit_divisor", "positive", [](ModelConfig& m) { m.logit_divisor = 0; }},
+        {"model.residual_scale", "positive", [](ModelConfig& m) { m.residual_scale = 0; }},
+        {"model.embedding_scale", "at least 0", [](ModelConfig& m) { m.embedding_scale = -2; }},
+    };
+    CHECK(refusal([](ModelConfig&) {}).empty());
+    for (const Case& c : cases) {
+        const std::string message = refusal(c.change);
+        INFO(c.key << " " << c.words << ": " << message);
+        CHECK((has(message, c.key) && has(message, c.words)));
+    }
+}
+
+TEST_CASE("a family sets the options and leaves the shape")
+{
+    ModelConfig m = preset("llama3.2-1b");
+    set_family(m, Family::gemma2);
+    CHECK(m.dim == 2048);
+    CHECK(m.kv_heads == 8);
+    CHECK(m.placement == Placement::sandwich);
+    CHECK(m.rope_scaling == RopeScaling{});
+    CHECK(m.tied_embeddings);
+    set_family(m, Family::llama);
+    CHECK(m.placement == Placement::pre);
+    CHECK(m.logit_cap == 0);
+    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i) {
+        ModelConfig of = valid_model();
+        set_family(of, static_cast<Family>(i));
+        resolve(of);
+        INFO(name_of(of.family));
+        CHECK(of.family == static_cast<Family>(i));
+        CHECK_NOTHROW(validate(of));
+    }
+}
+
+TEST_CASE("graphs of every family and option set verify, and their parameters are the listed ones")
+{
+    std::vector<ModelConfig> models;
+    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
+        set_family(models.emplace_back(valid_model()), static_cast<Family>(i));
+    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i)
+        set_options(models.emplace_back(valid_model()), static_cast<OptionSet>(i));
+    for (ModelConfig& m : models) {
+        INFO(name_of(m.family) << ", " << name_of(m.placement));
+        resolve(m);
+        validate(m);
+        for (const bool documents : {false, true}) {
+            const Graph graph =
+                build_loss_graph(m, {.batch = 2, .compute = DType::bf16, .documents = documents});
+            CHECK_NOTHROW(verify(graph, Level::global));
+            i64 count = 0;
+            for (const ValueId id : graph.with_role(Role::parameter))
+                count += graph[id].type.elements();
+            CHECK(count == parameter_count(m));
+            CHECK(bool(graph.find(value_name::starts)) == documents);
+        }
+        CHECK_NOTHROW(verify(build_decode_graph(m, {.compute = DType::bf16}, 2, 64), Level::global));
+    }
+}
+
+TEST_CASE("each layer has the attention and the rotation of its place in the patterns")
+{
+    ModelConfig m = valid_model();
+    m.layers = 5;
+    m.layer_pattern = {LayerKind::sliding, LayerKind::chunked, LayerKind::full};
+    m.window = 3;
+    m.chunk = 4;
+    m.local_rope_theta = 100;
+    m.rotary_pattern = {1, 0};
+    const Graph graph = build_loss_graph(m, {});
+    const std::vector<const Op*> attention = ops_of(graph, OpKind::attention);
+    REQUIRE(attention.size() == 5);
+    for (std::size_t layer = 0; layer < 5; ++layer) {
+        INFO(layer);
+        CHECK((attention[layer]->attrs.lists.find(Attr::window) != nullptr) == (layer % 3 == 0));
+        CHECK((attention[layer]->attrs.lists.find(Attr::chunk) != nullptr) == (layer % 3 == 1));
+    }
+    std::vector<std::string> tables; // of q and k of the layers 0, 2 and 4
+    for (const Op* op : ops_of(graph, OpKind::rope))
+        tables.push_back(graph[op->operands[2]].name);
+    CHECK(tables == std::vector<std::string>{"rope_table.local", "rope_table.local", "rope_table",
+                                             "rope_table", "rope_table", "rope_table"});
+}
+
+TEST_CASE("parallel parts are summed before their biases, in one reduction over tensor ranks")
+{
+    ModelConfig m = valid_model();
+    set_options(m, OptionSet::parallel);
+    m.layers = 1;
+    const Graph graph = build_loss_graph(m, {});
+    const ValueId o = graph.find("layers.0.attn.o.out"), down = graph.find("layers.0.ffn.down.out");
+    REQUIRE((o && down));
+    const bool together = std::ranges::any_of(graph.ops, [&](const Op& op) {
+        return op.kind == OpKind::add && op.operands == std::vector<ValueId>{o, down};
+    });
+    CHECK(together);
+}

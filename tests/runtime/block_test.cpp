@@ -1,0 +1,251 @@
+// Decoder blocks with the options of every family, and with drawn options, against the plain reference: loss,
+// every gradient, and the logits of a KV cache.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "draw.hpp"
+#include "harness.hpp"
+#include "reference_block.hpp"
+#include "train/generator.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace trivium;
+using namespace trivium::runs;
+using reference::Vector;
+
+namespace {
+
+/// The options of `family` in a small model whose windows and scalings have an effect.
+ModelConfig small(Family family)
+{
+    ModelConfig m;
+    set_family(m, family);
+    m.layers = std::max<i64>(
+        {2, static_cast<i64>(m.layer_pattern.size()), static_cast<i64>(m.rotary_pattern.size())});
+    m.dim = 12;
+    m.heads = 4;
+    m.kv_heads = m.placement == Placement::parallel ? 4 : 2;
+    m.head_dim = family == Family::neox ? 8 : 4;
+    m.ffn_dim = 10;
+    m.vocab = 17;
+    m.seq = 9;
+    m.window = m.window > 0 ? 3 : 0;
+    m.norm_eps = 1e-2;
+    m.rope_theta = 50;
+    m.local_rope_theta = m.local_rope_theta > 0 ? 7 : 0;
+    m.attention_cap = m.attention_cap > 0 ? 1.5 : 0;
+    m.logit_cap = m.logit_cap > 0 ? 2.5 : 0;
+    if (family == Family::gemma3)
+        m.rope_scaling = {.kind = ScalingKind::linear, .factor = 8};
+    if (family == Family::olmo3)
+        m.rope_scaling = {.kind = ScalingKind::yarn, .factor = 8, .original_seq = 40};
+    if (family == Family::phi3) {
+        m.rope_scaling = {.kind = ScalingKind::longrope, .factor = 3, .original_seq = 4};
+        m.rope_scaling.short_factors = {1, 1};
+        m.rope_scaling.long_factors = {1.5, 4};
+    }
+    return m;
+}
+
+RopeScaling drawn_scaling(Draw& draw, i64 pairs)
+{
+    RopeScaling s;
+    s.kind = static_cast<ScalingKind>(below(draw, 6));
+    if (s.kind == ScalingKind::none || (s.kind == ScalingKind::dynamic && pairs == 1))
+        return {};
+    s.factor = 1.5 + static_cast<double>(below(draw, 8));
+    s.original_seq = 2 + below(draw, 60);
+    if (s.kind == ScalingKind::yarn) {
+        s.beta_fast = 4;
+        s.truncate = below(draw, 2) == 0;
+        s.attention_factor = below(draw, 3) == 0 ? 1.25 : 0;
+        if (below(draw, 3) == 0)
+            s.mscale = 0.7, s.mscale_all_dim = 0.9;
+    }
+    if (s.kind == ScalingKind::longrope)
+        for (i64 pair = 0; pair < pairs; ++pair) {
+            s.short_factors.push_back(1 + 0.1 * static_cast<double>(pair));
+            s.long_factors.push_back(2 + static_cast<double>(pair));
+        }
+    return s;
+}
+
+ModelConfig drawn_model(std::uint64_t seed)
+{
+    Draw draw(seed);
+    const auto flip = [&] { return below(draw, 2) == 0; };
+    ModelConfig m;
+    m.layers = 1 + below(draw, 3);
+    m.kv_heads = 1 + below(draw, 2);
+    m.heads = m.kv_heads * (1 + below(draw, 3));
+    m.head_dim = 2 * (1 + below(draw, 4));
+    m.dim = 5 + below(draw, 9);
+    m.ffn_dim = 4 + below(draw, 9);
+    m.vocab = 11 + below(draw, 9);
+    m.seq = 5 + below(draw, 6);
+    m.tied_embeddings = flip();
+    m.norm = flip() ? NormKind::rms : NormKind::layer;
+    m.norm_rounding = flip() ? NormRounding::before_weight : NormRounding::after_weight;
+    m.norm_offset = m.norm == NormKind::rms && flip();
+    m.norm_eps = 1e-2;
+    m.placement = static_cast<Placement>(below(draw, 4));
+    m.qk_norm = static_cast<QkNorm>(below(draw, 3));
+    m.qkv_bias = flip();
+    m.o_bias = flip();
+    m.ffn_bias = flip();
+    m.activation = static_cast<Activation>(below(draw, 4));
+    m.gated = flip();
+    m.attention_scale = flip() ? 0.3 : 0;
+    m.attention_cap = flip() ? 1.5 : 0;
+    m.attention_sinks = flip();
+    m.embedding_scale = static_cast<double>(below(draw, 3));
+    m.residual_scale = flip() ? 0.5 : 1;
+    m.logit_divisor = flip() ? 2 : 1;
+    m.logit_cap = flip() ? 2.5 : 0;
+    for (i64 i = below(draw, 4); i > 0; --i)
+        m.layer_pattern.push_back(static_cast<LayerKind>(below(draw, 3)));
+    const auto has = [&](LayerKind kind) {
+        return std::find(m.layer_pattern.begin(), m.layer_pattern.end(), kind) != m.layer_pattern.end();
+    };
+    if (has(LayerKind::sliding) || (m.layer_pattern.empty() && flip()))
+        m.window = 1 + below(draw, m.seq + 1);
+    if (has(LayerKind::chunked) || (m.layer_pattern.empty() && m.window == 0 && flip()))
+        m.chunk = 1 + below(draw, m.seq + 1);
+    if (below(draw, 4) == 0) {
+        m.positions = Positions::learned;
+        return m;
+    }
+    m.rotary_part = m.head_dim % 4 == 0 && flip() ? 0.5 : 1;
+    m.rotary_layout = flip() ? RotaryLayout::half : RotaryLayout::interleaved;
+    m.rope_theta = 50;
+    m.local_rope_theta = flip() ? 7 : 0;
+    m.scale_local = flip();
+    m.rope_scaling = drawn_scaling(draw, rotary_dim(m) / 2);
+    for (i64 i = below(draw, 3); i > 0; --i)
+        m.rotary_pattern.push_back(below(draw, 2));
+    return m;
+}
+
+std::string text_of(const ModelConfig& m)
+{
+    std::string text = str("family ", name_of(m.family));
+    ModelConfig::keys(m, [&](const char* key, const auto& value, KeyKind, const char*) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_enum_v<T>)
+            text += str(", ", key, " ", name_of(value));
+        else if constexpr (std::is_arithmetic_v<T>)
+            text += str(", ", key, " ", value);
+    });
+    return text + str(", scaling ", name_of(m.rope_scaling.kind));
+}
+
+RunConfig run_config(const ModelConfig& model, Precision precision, i64 rows)
+{
+    RunConfig c;
+    c.model = model;
+    c.train.precision = precision;
+    c.train.global_batch = rows;
+    c.parallel.threads = 1;
+    resolve_and_validate(c);
+    return c;
+}
+
+TokenBatch batch_of(const ModelConfig& model, i64 rows, std::uint64_t seed)
+{
+    reference::Model shape;
+    shape.vocab = static_cast<int>(model.vocab);
+    shape.seq = static_cast<int>(model.seq);
+    return random_batch(shape, rows, seed);
+}
+
+/// Gradients below this part of the largest are rounding errors: a key bias, for example, adds the same to
+/// all scores of a query.
+constexpr double vanishing = 1e-7;
+
+void compare_gradients(const ModelConfig& model, Precision precision, double tolerance)
+{
+    INFO(text_of(model));
+    constexpr i64 rows = 2;
+    Run run(run_config(model, precision, rows));
+    const TokenBatch batch = batch_of(model, rows, 6);
+    run.differentiate(batch);
+    const reference::Result want = reference::run(run.config.model, run.parameters(), batch.tokens,
+                                                  batch.targets, static_cast<std::size_t>(model.seq));
+    CHECK(run.tokens() == want.tokens);
+    CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
+    const reference::Tensors got = run.gradients();
+    REQUIRE(got.size() == want.gradients.size());
+    double largest = 0;
+    for (const auto& [name, gradient] : want.gradients)
+        largest = std::max(largest, magnitude(gradient));
+    for (const auto& [name, gradient] : want.gradients) {
+        INFO(name);
+        if (magnitude(gradient) < vanishing * largest)
+            CHECK(magnitude(got.at(name)) <= (tolerance + vanishing) * largest);
+        else
+            CHECK(scaled_difference(got.at(name), gradient) <= tolerance);
+    }
+    run.require_planned_is_used(batch);
+}
+
+/// Prefill in chunks and single tokens, up to a full cache.
+void compare_logits(const ModelConfig& model)
+{
+    INFO(text_of(model));
+    start_runtime();
+    RunConfig config = run_config(model, Precision::f64, 1);
+    constexpr i64 chunk = 4;
+    config.model.seq = 10;
+    Engine engine(compile_generation(config, {1, chunk, config.model.seq}, small_machine()));
+    engine.initialise(1);
+    draw_parameters(engine.program(prefill_program), engine.arenas(), 17, "test", 0.4);
+    const TokenBatch batch = batch_of(config.model, 1, 3);
+    const Vector want =
+        reference::run(config.model, read_parameters(engine.program(prefill_program), engine.arenas()),
+                       batch.tokens, reference::Ids(batch.tokens.size(), -1),
+                       static_cast<std::size_t>(config.model.seq))
+            .logits;
+    Generator generator(engine);
+    for (const std::vector<i64>& pieces : std::vector<std::vector<i64>>{{3, 1, 1, 4, 1}, {4, 6}}) {
+        generator.reset();
+        i64 length = 0;
+        for (const i64 piece : pieces) {
+            const std::span<const float> got = generator.append(
+                std::span(batch.tokens)
+                    .subspan(static_cast<std::size_t>(length), static_cast<std::size_t>(piece)));
+            length += piece;
+            const auto last = want.begin() + length * model.vocab;
+            INFO(length << " tokens");
+            CHECK(scaled_difference(Vector(got.begin(), got.end()), Vector(last - model.vocab, last)) <=
+                  1e-6); // they are floats
+        }
+    }
+}
+
+constexpr std::uint64_t draws = 60;
+
+} // namespace
+
+TEST_CASE("gradients of every family agree with the reference in f64 and f32")
+{
+    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i) {
+        const ModelConfig model = small(static_cast<Family>(i));
+        compare_gradients(model, Precision::f64, 1e-9);
+        compare_gradients(model, Precision::f32, 3e-4);
+    }
+}
+
+TEST_CASE("gradients of blocks with drawn options agree with the reference in f64")
+{
+    for (std::uint64_t seed = 1; seed <= draws; ++seed)
+        compare_gradients(drawn_model(seed), Precision::f64, 1e-8);
+}
+
+TEST_CASE("the logits of a KV cache are those of the whole sequence, for every family and drawn options")
+{
+    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
+        compare_logits(small(static_cast<Family>(i)));
+    for (std::uint64_t seed = 101; seed <= 100 + draws / 2; ++seed)
+        compare_logits(drawn_model(seed));
+}

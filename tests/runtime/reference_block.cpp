@@ -1,0 +1,380 @@
+#include "reference_block.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace reference {
+
+namespace {
+
+using std::size_t;
+using trivium::Activation;
+using trivium::LayerKind;
+using trivium::ModelConfig;
+using trivium::Placement;
+using trivium::ScalingKind;
+
+const double circle = 2 * std::acos(-1.0);
+
+/// What a number was computed from, with the derivatives by these.
+struct Made {
+    int from[2];
+    double slope[2];
+};
+std::vector<Made> tape;
+
+struct Num {
+    double value = 0;
+    int at = -1; ///< on the tape; -1: a constant
+
+    Num(double constant = 0) : value(constant) {}
+    Num(double result, Num a, double by_a, Num b = 0, double by_b = 0) : value(result)
+    {
+        if (a.at >= 0 || b.at >= 0) {
+            at = static_cast<int>(tape.size());
+            tape.push_back({{a.at, b.at}, {by_a, by_b}});
+        }
+    }
+    static Num variable(double value)
+    {
+        Num made(value);
+        made.at = static_cast<int>(tape.size());
+        tape.push_back({{-1, -1}, {0, 0}});
+        return made;
+    }
+};
+
+Num operator+(Num a, Num b) { return {a.value + b.value, a, 1, b, 1}; }
+Num operator-(Num a, Num b) { return {a.value - b.value, a, 1, b, -1}; }
+Num operator*(Num a, Num b) { return {a.value * b.value, a, b.value, b, a.value}; }
+Num operator/(Num a, Num b) { return {a.value / b.value, a, 1 / b.value, b, -a.value / b.value / b.value}; }
+Num exp(Num a) { return {std::exp(a.value), a, std::exp(a.value)}; }
+Num log(Num a) { return {std::log(a.value), a, 1 / a.value}; }
+Num sqrt(Num a) { return {std::sqrt(a.value), a, 0.5 / std::sqrt(a.value)}; }
+Num tanh(Num a) { return {std::tanh(a.value), a, 1 - std::tanh(a.value) * std::tanh(a.value)}; }
+Num erf(Num a) { return {std::erf(a.value), a, 2 / std::sqrt(circle / 2) * std::exp(-a.value * a.value)}; }
+
+using Row = std::vector<Num>;
+using Rows = std::vector<Row>; ///< by token
+
+Num activate(Activation kind, Num x)
+{
+    switch (kind) {
+    case Activation::silu: return x / (1 + exp(0 - x));
+    case Activation::gelu: return 0.5 * x * (1 + erf(x * std::sqrt(0.5)));
+    case Activation::gelu_tanh:
+        return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
+    case Activation::relu2: return x.value > 0 ? x * x : Num(0);
+    }
+    return 0;
+}
+
+Num capped(Num x, double cap) { return cap > 0 ? cap * tanh(x / cap) : x; }
+
+/// Radians per position of each pair that rotates, and the factor of their cosines and sines.
+struct Angles {
+    std::vector<double> frequency;
+    double factor = 1;
+};
+
+Angles angles_of(const ModelConfig& m, bool sliding)
+{
+    const trivium::RopeScaling none;
+    const auto& s = sliding && !m.scale_local ? none : m.rope_scaling;
+    double theta = sliding && m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta;
+    const int n = static_cast<int>(static_cast<double>(m.head_dim) * m.rotary_part);
+    const double f = s.factor, long_seq = static_cast<double>(m.seq),
+                 short_seq = static_cast<double>(s.original_seq);
+    if (s.kind == ScalingKind::dynamic)
+        theta *= std::pow(f * std::max(long_seq, short_seq) / short_seq - (f - 1), n / (n - 2.0));
+    Angles made;
+    for (int j = 0; j < n / 2; ++j) {
+        double turn = std::pow(theta, -2.0 * j / n);
+        const double wave = circle / turn;
+        if (s.kind == ScalingKind::linear)
+            turn /= f;
+        if (s.kind == ScalingKind::longrope)
+            turn /= (long_seq > short_seq ? s.long_factors : s.short_factors)[static_cast<size_t>(j)];
+        if (s.kind == ScalingKind::llama3 && wave > short_seq / s.low_freq_factor)
+            turn /= f;
+        else if (s.kind == ScalingKind::llama3 && wave >= short_seq / s.high_freq_factor) {
+            const double smooth =
+                (short_seq / wave - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+            turn = (1 - smooth) * turn / f + smooth * turn;
+        }
+        if (s.kind == ScalingKind::yarn) {
+            const auto dimension = [&](double turns) {
+                return n * std::log(short_seq / (turns * circle)) / (2 * std::log(theta));
+            };
+            double low = dimension(s.beta_fast), high = dimension(s.beta_slow);
+            if (s.truncate) {
+                low = std::floor(low);
+                high = std::ceil(high);
+            }
+            low = std::max(low, 0.0);
+            high = std::min(high, n - 1.0);
+            if (low == high)
+                high += 0.001;
+            const double stretched = std::clamp((j - low) / (high - low), 0.0, 1.0);
+            turn = turn * (1 - stretched) + turn / f * stretched;
+        }
+        made.frequency.push_back(turn);
+    }
+    if (s.kind == ScalingKind::longrope && f > 1)
+        made.factor = std::sqrt(1 + std::log(f) / std::log(short_seq));
+    if (s.kind == ScalingKind::yarn) {
+        const auto scale = [&](double by) { return f > 1 ? 0.1 * by * std::log(f) + 1 : 1; };
+        made.factor =
+            s.mscale > 0 && s.mscale_all_dim > 0 ? scale(s.mscale) / scale(s.mscale_all_dim) : scale(1);
+    }
+    if (s.attention_factor > 0)
+        made.factor = s.attention_factor;
+    return made;
+}
+
+class Decoder {
+public:
+    Decoder(const ModelConfig& model, const std::map<std::string, Row>& parameters, size_t length)
+        : m(model), p(parameters), seq_(length)
+    {
+    }
+
+    /// Logits by token. `starts` may be null.
+    Rows logits(const std::int32_t* tokens, const std::int32_t* starts) const
+    {
+        const auto d = static_cast<size_t>(m.dim), v = static_cast<size_t>(m.vocab);
+        Rows x(seq_, Row(d));
+        const double scale =
+            m.embedding_scale == 0 ? std::sqrt(static_cast<double>(m.dim)) : m.embedding_scale;
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t i = 0; i < d; ++i) {
+                x[s][i] = p.at("embed.weight")[static_cast<size_t>(tokens[s]) * d + i] * scale;
+                if (m.positions == trivium::Positions::learned)
+                    x[s][i] = x[s][i] + p.at("positions.weight")[s * d + i];
+            }
+        for (size_t l = 0; l < static_cast<size_t>(m.layers); ++l)
+            x = layer(l, x, starts);
+        x = norm("final_norm", x);
+        const Row& table = p.at(m.tied_embeddings ? "embed.weight" : "head.weight");
+        Rows y(seq_, Row(v));
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t o = 0; o < v; ++o) {
+                for (size_t i = 0; i < d; ++i)
+                    y[s][o] = y[s][o] + x[s][i] * table[o * d + i];
+                y[s][o] = capped(y[s][o] / m.logit_divisor, m.logit_cap);
+            }
+        return y;
+    }
+
+private:
+    Rows layer(size_t number, const Rows& x, const std::int32_t* starts) const
+    {
+        const std::string scope = "layers." + std::to_string(number) + ".";
+        const bool before = m.placement != Placement::post,
+                   after = m.placement == Placement::post || m.placement == Placement::sandwich;
+        const auto part = [&](const std::string& name, const Rows& in) {
+            const Rows a = before ? norm(scope + name + "_norm", in) : in;
+            const Rows b = name == "attn" ? attention(number, scope + "attn.", a, starts)
+                                          : feed_forward(scope + "ffn.", a);
+            return after ? norm(scope + name + "_post_norm", b) : b;
+        };
+        const auto sum = [&](Rows a, const Rows& b) {
+            for (size_t s = 0; s < seq_; ++s)
+                for (size_t i = 0; i < a[s].size(); ++i)
+                    a[s][i] = a[s][i] + m.residual_scale * b[s][i];
+            return a;
+        };
+        const Rows y = sum(x, part("attn", x));
+        return sum(y, part("ffn", m.placement == Placement::parallel ? x : y));
+    }
+
+    Rows linear(const std::string& name, const Rows& x, bool bias) const
+    {
+        const Row& w = p.at(name + ".weight");
+        const size_t in = x[0].size(), out = w.size() / in;
+        Rows y(seq_, Row(out));
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t o = 0; o < out; ++o) {
+                for (size_t i = 0; i < in; ++i)
+                    y[s][o] = y[s][o] + x[s][i] * w[i * out + o];
+                if (bias)
+                    y[s][o] = y[s][o] + p.at(name + ".bias")[o];
+            }
+        return y;
+    }
+
+    /// Of the n numbers from x on.
+    void rms(Num* x, size_t n, const Row& w) const
+    {
+        Num square;
+        for (size_t i = 0; i < n; ++i)
+            square = square + x[i] * x[i] / static_cast<double>(n);
+        const Num root = sqrt(square + m.norm_eps);
+        for (size_t i = 0; i < n; ++i)
+            x[i] = x[i] / root * (w[i] + (m.norm_offset ? 1 : 0));
+    }
+
+    Rows norm(const std::string& name, Rows x) const
+    {
+        const Row& w = p.at(name + ".weight");
+        for (Row& row : x) {
+            if (m.norm == trivium::NormKind::rms) {
+                rms(row.data(), row.size(), w);
+                continue;
+            }
+            const auto n = static_cast<double>(row.size());
+            Num mean, square;
+            for (const Num& v : row)
+                mean = mean + v / n;
+            for (const Num& v : row)
+                square = square + (v - mean) * (v - mean) / n;
+            const Num root = sqrt(square + m.norm_eps);
+            for (size_t i = 0; i < row.size(); ++i)
+                row[i] = (row[i] - mean) / root * w[i] + p.at(name + ".bias")[i];
+        }
+        return x;
+    }
+
+    void norm_heads(const std::string& name, Rows& x) const
+    {
+        if (m.qk_norm == trivium::QkNorm::none)
+            return;
+        const Row& w = p.at(name + ".weight");
+        const size_t width =
+            m.qk_norm == trivium::QkNorm::head ? static_cast<size_t>(m.head_dim) : x[0].size();
+        for (Row& row : x)
+            for (size_t i = 0; i < row.size(); i += width)
+                rms(&row[i], width, w);
+    }
+
+    void rotate(Rows& x, const Angles& angles) const
+    {
+        const auto e = static_cast<size_t>(m.head_dim);
+        const size_t pairs = angles.frequency.size();
+        const bool half = m.rotary_layout == trivium::RotaryLayout::half;
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t head = 0; head < x[s].size(); head += e)
+                for (size_t j = 0; j < pairs; ++j) {
+                    Num &a = x[s][head + (half ? j : 2 * j)],
+                        &b = x[s][head + (half ? j + pairs : 2 * j + 1)];
+                    const double angle = static_cast<double>(s) * angles.frequency[j],
+                                 c = angles.factor * std::cos(angle), n = angles.factor * std::sin(angle);
+                    const Num turned = a * c - b * n;
+                    b = a * n + b * c;
+                    a = turned;
+                }
+    }
+
+    LayerKind kind(size_t layer) const
+    {
+        if (!m.layer_pattern.empty())
+            return m.layer_pattern[layer % m.layer_pattern.size()];
+        return m.window > 0 ? LayerKind::sliding : m.chunk > 0 ? LayerKind::chunked : LayerKind::full;
+    }
+
+    Rows attention(size_t layer, const std::string& scope, const Rows& x, const std::int32_t* starts) const
+    {
+        const auto e = static_cast<size_t>(m.head_dim), heads = static_cast<size_t>(m.heads),
+                   group = heads / static_cast<size_t>(m.kv_heads);
+        Rows q = linear(scope + "q", x, m.qkv_bias), k = linear(scope + "k", x, m.qkv_bias);
+        const Rows v = linear(scope + "v", x, m.qkv_bias);
+        norm_heads(scope + "q_norm", q);
+        norm_heads(scope + "k_norm", k);
+        if (m.positions == trivium::Positions::rotary &&
+            (m.rotary_pattern.empty() || m.rotary_pattern[layer % m.rotary_pattern.size()] == 1)) {
+            const Angles angles = angles_of(m, kind(layer) == LayerKind::sliding);
+            rotate(q, angles);
+            rotate(k, angles);
+        }
+        const double scale =
+            m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(e));
+        Rows o(seq_, Row(heads * e));
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t h = 0; h < heads; ++h) {
+                Row weight(seq_);
+                Num sum = m.attention_sinks ? exp(p.at(scope + "sinks")[h]) : Num(0);
+                const long own = static_cast<long>(s), document = starts ? starts[s] : 0;
+                const auto sees = [&](long t) {
+                    return t <= own && t >= document &&
+                           (kind(layer) != LayerKind::sliding || t > own - m.window) &&
+                           (kind(layer) != LayerKind::chunked ||
+                            (t - document) / m.chunk == (own - document) / m.chunk);
+                };
+                for (size_t t = 0; t < seq_; ++t) {
+                    if (!sees(static_cast<long>(t)))
+                        continue;
+                    Num score;
+                    for (size_t i = 0; i < e; ++i)
+                        score = score + q[s][h * e + i] * k[t][h / group * e + i];
+                    weight[t] = exp(capped(score * scale, m.attention_cap));
+                    sum = sum + weight[t];
+                }
+                for (size_t t = 0; t < seq_; ++t)
+                    for (size_t i = 0; i < e && weight[t].at >= 0; ++i)
+                        o[s][h * e + i] = o[s][h * e + i] + weight[t] / sum * v[t][h / group * e + i];
+            }
+        return linear(scope + "o", o, m.o_bias);
+    }
+
+    Rows feed_forward(const std::string& scope, const Rows& x) const
+    {
+        Rows h = linear(scope + "up", x, m.ffn_bias);
+        const Rows gate = m.gated ? linear(scope + "gate", x, m.ffn_bias) : h;
+        for (size_t s = 0; s < seq_; ++s)
+            for (size_t i = 0; i < h[s].size(); ++i) {
+                const Num active = activate(m.activation, gate[s][i]);
+                h[s][i] = m.gated ? active * h[s][i] : active;
+            }
+        return linear(scope + "down", h, m.ffn_bias);
+    }
+
+    const ModelConfig& m;
+    const std::map<std::string, Row>& p;
+    size_t seq_;
+};
+
+} // namespace
+
+Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
+           const Ids& targets, std::size_t length, const Ids& starts)
+{
+    Result result;
+    for (const auto& [name, values] : parameters)
+        result.gradients[name].assign(values.size(), 0.0);
+    for (size_t first = 0; first < tokens.size(); first += length) {
+        tape.clear();
+        std::map<std::string, Row> variables;
+        for (const auto& [name, values] : parameters)
+            for (const double value : values)
+                variables[name].push_back(Num::variable(value));
+        const Rows logits = Decoder(model, variables, length)
+                                .logits(&tokens[first], starts.empty() ? nullptr : &starts[first]);
+        Num loss;
+        for (size_t s = 0; s < length; ++s) {
+            for (const Num& logit : logits[s])
+                result.logits.push_back(logit.value);
+            const std::int32_t target = targets[first + s];
+            if (target < 0)
+                continue;
+            Num sum;
+            for (const Num& logit : logits[s])
+                sum = sum + exp(logit);
+            loss = loss + log(sum) - logits[s][static_cast<size_t>(target)];
+            result.tokens += 1;
+        }
+        result.loss_sum += loss.value;
+        std::vector<double> gradient(tape.size(), 0.0);
+        if (loss.at >= 0)
+            gradient[static_cast<size_t>(loss.at)] = 1;
+        for (size_t i = tape.size(); i-- > 0;)
+            for (const int operand : {0, 1})
+                if (const int from = tape[i].from[operand]; from >= 0)
+                    gradient[static_cast<size_t>(from)] += gradient[i] * tape[i].slope[operand];
+        for (const auto& [name, row] : variables)
+            for (size_t i = 0; i < row.size(); ++i)
+                result.gradients[name][i] += gradient[static_cast<size_t>(row[i].at)];
+    }
+    return result;
+}
+
+} // namespace reference

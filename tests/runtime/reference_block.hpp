@@ -1,0 +1,14 @@
+#pragma once
+// An independent decoder with every option of [model]: double, one sequence after another, every sum a loop
+// over scalars. Its gradients come from a tape of scalars. It shares only the struct of options with Trivium.
+#include "config/model_config.hpp"
+#include "reference_model.hpp"
+
+namespace reference {
+
+/// `tokens` and `targets` are [rows, length]; a target below 0 is ignored. `starts`, of the same shape: for
+/// each token the index of its document's first token; empty: a document per row. \pre `model` is resolved
+Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
+           const Ids& targets, std::size_t length, const Ids& starts = {});
+
+} // namespace reference
