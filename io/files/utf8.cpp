@@ -1,6 +1,7 @@
 #include "io/files/utf8.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace trivium {
 
@@ -25,9 +26,16 @@ std::size_t first_character(std::string_view text)
 
 i64 first_invalid_utf8(std::string_view text)
 {
-    for (std::size_t at = 0, length = 0; at < text.size(); at += length)
-        if (length = first_character({&text[at], text.size() - at}); length == 0)
+    constexpr u64 high_bits = 0x8080808080808080u;
+    for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
+        u64 eight = high_bits;
+        if (at + sizeof eight <= text.size())
+            std::memcpy(&eight, &text[at], sizeof eight);
+        if ((eight & high_bits) == 0) // ASCII
+            length = sizeof eight;
+        else if (length = first_character({&text[at], text.size() - at}); length == 0)
             return static_cast<i64>(at);
+    }
     return -1;
 }
 

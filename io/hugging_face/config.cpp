@@ -1,9 +1,14 @@
 // config.json of Hugging Face <-> [model].
 #include "base/check.hpp"
+#include "io/files/config_file.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/config_parts.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <sstream>
 
 namespace trivium {
 
@@ -11,271 +16,431 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A key of config.json without an equivalent in [model], and the values that are supported.
-struct Fixed {
-    Family family;
+/// A key of config.json, by its name in LlamaConfig, and a key of [model].
+struct Field {
     const char* key;
-    std::vector<Json> allowed; ///< the first one is transformers' default
-    bool exported = true;      ///< written to config.json; otherwise only read
+    std::function<void(const ConfigKeys&, const std::string& key, ModelConfig&)> read; ///< `key`: its name
+    std::function<Json(const ModelConfig&, const Json& usual)> write; ///< `usual`: the class's default
+    bool required = false; ///< all classes have it, and none may leave it out
 };
 
-const std::vector<Fixed>& fixed_values()
+template <class T>
+Field plain(const char* key, T ModelConfig::* member, bool required = false)
 {
-    static const std::vector<Fixed> values{
-        {Family::llama, "hidden_act", {"silu", "swish"}},
-        {Family::llama, "attention_bias", {false}},
-        {Family::llama, "mlp_bias", {false}},
-        {Family::llama, "partial_rotary_factor", {1.0}, false},
-        {Family::gpt2, "activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
-        {Family::gpt2, "scale_attn_weights", {true}},
-        {Family::gpt2, "scale_attn_by_inverse_layer_idx", {false}},
-        {Family::gpt2, "add_cross_attention", {false}},
+    return {key,
+            [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
+                if constexpr (std::is_same_v<T, bool>)
+                    m.*member = keys.flag(name);
+                else if constexpr (std::is_same_v<T, double>)
+                    m.*member = keys.positive(name);
+                else
+                    m.*member = keys.whole(name);
+            },
+            [member](const ModelConfig& m, const Json&) { return Json(m.*member); }, required};
+}
+
+/// A size that has the value 0 in [model] if it is null.
+Field size_or_null(const char* key, i64 ModelConfig::* member)
+{
+    return {key,
+            [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
+                m.*member = keys.whole(name, 0);
+                if (keys.find(name) && m.*member == 0)
+                    keys.refuse(str("has ", name, " = 0"));
+            },
+            [member](const ModelConfig& m, const Json&) { return Json(m.*member); }};
+}
+
+/// null: none, 0 in [model].
+Field cap(const char* key, double ModelConfig::* member)
+{
+    return {key,
+            [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
+                m.*member = keys.positive(name, 0);
+            },
+            [member](const ModelConfig& m, const Json&) { return m.*member > 0 ? Json(m.*member) : Json(); }};
+}
+
+Field biases(const char* key, std::vector<bool ModelConfig::*> members)
+{
+    return {key,
+            [members](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
+                for (bool ModelConfig::* const member : members)
+                    m.*member = keys.flag(name);
+            },
+            [member = members[0]](const ModelConfig& m, const Json&) { return Json(m.*member); }};
+}
+
+/// transformers' names of activations; the first of a kind is preferred.
+constexpr std::array<std::pair<const char*, Activation>, 7> activations{
+    {{"silu", Activation::silu},
+     {"swish", Activation::silu},
+     {"gelu", Activation::gelu},
+     {"gelu_pytorch_tanh", Activation::gelu_tanh},
+     {"gelu_new", Activation::gelu_tanh},
+     {"gelu_fast", Activation::gelu_tanh},
+     {"relu2", Activation::relu2}}};
+
+void read_activation(const ConfigKeys& keys, const std::string& name, ModelConfig& m)
+{
+    const std::string text = keys.text(name);
+    std::string supported;
+    for (const auto& [theirs, ours] : activations) {
+        if (text == theirs) {
+            m.activation = ours;
+            return;
+        }
+        supported += str(supported.empty() ? "\"" : ", \"", theirs, "\"");
+    }
+    keys.unsupported(str("its ", name, " is ", in_quotes(text)), "supported: " + supported);
+}
+
+Json write_activation(const ModelConfig& m, const Json& usual)
+{
+    Json preferred;
+    for (const auto& [theirs, ours] : activations)
+        if (ours == m.activation && (preferred.is_null() || usual == theirs))
+            preferred = theirs;
+    return preferred;
+}
+
+double scale_of_attention(const ModelConfig& m)
+{
+    return m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
+}
+
+double scale_of_embeddings(const ModelConfig& m)
+{
+    return m.embedding_scale > 0 ? m.embedding_scale : std::sqrt(static_cast<double>(m.dim));
+}
+
+const std::vector<Field>& fields()
+{
+    using M = ModelConfig;
+    static const std::vector<Field> all{
+        plain("vocab_size", &M::vocab, true),
+        plain("hidden_size", &M::dim, true),
+        {"intermediate_size",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.ffn_dim = keys.whole(name, keys.defaults.contains(name) ? std::optional<i64>(0) : std::nullopt);
+             if (keys.find(name) && m.ffn_dim == 0)
+                 keys.refuse(str("has ", name, " = 0"));
+         },
+         [](const M& m, const Json&) { return Json(m.ffn_dim); }, true},
+        plain("num_hidden_layers", &M::layers, true),
+        plain("num_attention_heads", &M::heads, true),
+        size_or_null("num_key_value_heads", &M::kv_heads),
+        size_or_null("head_dim", &M::head_dim),
+        {"max_position_embeddings",
+         [](const ConfigKeys& keys, const std::string& name, M& m) { m.seq = keys.whole(name); },
+         [](const M& m, const Json&) { return Json(max_positions(m)); }},
+        plain("rms_norm_eps", &M::norm_eps),
+        plain("tie_word_embeddings", &M::tied_embeddings),
+        {"hidden_act", read_activation, write_activation},
+        biases("attention_bias", {&M::qkv_bias, &M::o_bias}),
+        biases("mlp_bias", {&M::ffn_bias}),
+        biases("use_bias", {&M::qkv_bias, &M::o_bias, &M::ffn_bias}),
+        {"use_parallel_residual",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.placement = keys.flag(name) ? Placement::parallel : Placement::pre;
+         },
+         [](const M& m, const Json&) { return Json(m.placement == Placement::parallel); }},
+        {"query_pre_attn_scalar",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.attention_scale = 1 / std::sqrt(keys.positive(name));
+         },
+         [](const M& m, const Json&) {
+             const double scalar = 1 / (scale_of_attention(m) * scale_of_attention(m));
+             return scalar < 0x1p31 ? Json(std::llround(scalar)) : Json(scalar);
+         }},
+        {"scale_attn_weights",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.attention_scale = keys.flag(name) ? 0 : 1;
+         },
+         [](const M& m, const Json&) { return Json(m.attention_scale != 1); }},
+        {"attention_multiplier",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.attention_scale = keys.positive(name);
+         },
+         [](const M& m, const Json&) { return Json(scale_of_attention(m)); }},
+        {"embedding_multiplier",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.embedding_scale = keys.positive(name);
+         },
+         [](const M& m, const Json&) { return Json(scale_of_embeddings(m)); }},
+        plain("residual_multiplier", &M::residual_scale),
+        plain("logits_scaling", &M::logit_divisor),
+        cap("attn_logit_softcapping", &M::attention_cap),
+        cap("final_logit_softcapping", &M::logit_cap),
     };
+    return all;
+}
+
+/// Keys that do not change the logits of a model in evaluation: token ids, dropout and initial values,
+/// generation, outputs, other tasks, versions.
+constexpr std::string_view harmless =
+    "_attn_implementation _commit_hash _from_model_config _name_or_path _remove_final_layer_norm architectures "
+    "attention_dropout attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id "
+    "cache_implementation chunk_size_feed_forward cross_attention_hidden_size custom_pipelines "
+    "decoder_start_token_id diversity_penalty do_sample dtype early_stopping embd_pdrop embedding_dropout "
+    "encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty finetuning_task "
+    "forced_bos_token_id forced_eos_token_id hidden_dropout id2label initializer_range is_decoder label2id "
+    "language length_penalty max_length max_new_tokens min_length model_type no_repeat_ngram_size "
+    "num_beam_groups num_beams num_labels num_return_sequences output_attentions output_hidden_states "
+    "output_router_logits output_scores pad_token_id prefix problem_type remove_invalid_values "
+    "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate sep_token_id "
+    "suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder "
+    "tie_last_hidden_states tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p "
+    "unsloth_fixed unsloth_version use_bfloat16 use_cache";
+
+/// Keys of published files that the class does not read, with the value that they have there.
+const std::vector<std::pair<const char*, Json>>& harmless_values()
+{
+    static const std::vector<std::pair<const char*, Json>> values{
+        {"pruned_heads", Json::object()}, {"mlp_type", "default"},  {"norm_type", "layer_norm"},
+        {"full_attn_mod", 1},             {"interpolate_factor", 1}};
     return values;
 }
 
-/// Reads the keys of an object in config.json. null counts as a missing key.
-struct Keys {
-    const Json& json;
-    const std::string& place;
-
-    [[noreturn]] void refuse(const std::string& problem, const std::string& reason = "") const
-    {
-        throw UserError({place, problem, reason, "get the file again from where it came from"});
-    }
-    /// Throws: `what` is valid, but no model that Trivium can train has it.
-    [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
-    {
-        throw UserError({place, "this model cannot be imported: " + what, reason,
-                         "docs/hugging-face.md lists what can be"});
-    }
-
-    const Json* find(const char* key) const
-    {
-        const auto at = json.find(key);
-        return at == json.end() || at->is_null() ? nullptr : &*at;
-    }
-    i64 whole(const char* key, i64 otherwise) const
-    {
-        const Json* value = find(key);
-        if (!value)
-            return otherwise;
-        if (!value->is_number_integer() || *value < 0 || *value > (i64{1} << 31) - 1)
-            refuse(str("has ", key, " = ", shown(*value)), "it must be a whole number below 2^31");
-        return value->get<i64>();
-    }
-    i64 whole(const char* key) const
-    {
-        if (!find(key))
-            refuse(str("has no ", key));
-        return whole(key, 0);
-    }
-    double number(const char* key, double otherwise) const
-    {
-        const Json* value = find(key);
-        if (value && !value->is_number())
-            refuse(str("has ", key, " = ", shown(*value)), "it must be a number");
-        return value ? value->get<double>() : otherwise;
-    }
-    bool flag(const char* key, bool otherwise) const
-    {
-        const Json* value = find(key);
-        if (value && !value->is_boolean())
-            refuse(str("has ", key, " = ", shown(*value)), "it must be true or false");
-        return value ? value->get<bool>() : otherwise;
-    }
-    std::string text(const char* key) const
-    {
-        const Json* value = find(key);
-        if (value && !value->is_string())
-            refuse(str("has ", key, " = ", shown(*value)), "it must be text");
-        return value ? value->get<std::string>() : "";
-    }
-    Keys object(const char* key) const
-    {
-        const Json* value = find(key);
-        static const Json empty = Json::object();
-        if (value && !value->is_object())
-            refuse(str("has ", key, " = ", shown(*value)), "it must be an object");
-        return {value ? *value : empty, place};
-    }
-};
-
-/// `"silu", "swish"`.
-std::string list_of(const std::vector<Json>& values)
+bool has_word(std::string_view words, const std::string& word)
 {
-    std::string list;
-    for (const Json& value : values)
-        list += (list.empty() ? "" : ", ") + shown(value);
-    return list;
+    std::istringstream all{std::string(words)};
+    for (std::string next; all >> next;)
+        if (next == word)
+            return true;
+    return false;
 }
 
-/// The supported architectures. Mistral is a Llama that may have an attention window.
-enum class Architecture { llama, mistral, gpt2 };
-
-Architecture kind_of(const Keys& keys)
+/// Throws for a key that may change the logits, and that nothing reads.
+void require_known(const ConfigKeys& keys, const ClassKeys& of)
 {
-    std::string name = keys.text("model_type");
-    if (const Json* architectures = keys.find("architectures")) {
-        if (!architectures->is_array() || architectures->size() != 1 || !(*architectures)[0].is_string())
-            keys.refuse("has architectures = " + shown(*architectures), "it must be a list of one name");
-        name = (*architectures)[0].get<std::string>();
+    const auto is_known = [&](const std::string& key, const Json& value) {
+        const bool is_off = value.is_null() || value == false, is_rotary = of.has("rope_theta");
+        return is_off || of.defaults.contains(key) || has_word(harmless, key) ||
+               has_word(of.architecture.ignored, key) ||
+               std::ranges::any_of(fields(),
+                                   [&](const Field& f) { return f.required && of.name(f.key) == key; }) ||
+               (is_rotary && has_word("rope_theta rope_scaling rope_parameters partial_rotary_factor "
+                                      "original_max_position_embeddings",
+                                      key)) ||
+               std::ranges::any_of(harmless_values(), [&](const auto& harmless_value) {
+                   return harmless_value.first == key && harmless_value.second == value;
+               });
+    };
+    for (const auto& [key, value] : keys.json.items())
+        if (!is_known(key, value))
+            keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
+                             str("Trivium does not know this key of ", of.architecture.name));
+}
+
+/// The name of the class, or else of its model_type.
+std::string class_in(const ConfigKeys& keys)
+{
+    const Json* listed = keys.find("architectures");
+    if (!listed)
+        return keys.text("model_type");
+    if (!listed->is_array() || listed->size() != 1 || !(*listed)[0].is_string())
+        keys.refuse("has architectures = " + shown(*listed), "it must be a list of one name");
+    return (*listed)[0].get<std::string>();
+}
+
+/// Gemma 3 with images: config.json of its text model, which may leave out sizes.
+Json text_of_gemma3(const ConfigKeys& keys)
+{
+    Json text{{"vocab_size", 262208},       {"hidden_size", 2304},        {"intermediate_size", 9216},
+              {"num_hidden_layers", 26},    {"num_attention_heads", 8}};
+    text.update(keys.object("text_config"));
+    text["architectures"] = {"Gemma3ForCausalLM"};
+    if (const Json* tied = keys.find("tie_word_embeddings"))
+        text["tie_word_embeddings"] = *tied;
+    return text;
+}
+
+const Architecture& architecture_in(const ConfigKeys& keys)
+{
+    std::string supported;
+    const std::string name = class_in(keys);
+    for (const Architecture& architecture : architectures()) {
+        if (name == architecture.name || name == architecture.type)
+            return architecture;
+        supported += str(supported.empty() ? "" : ", ", architecture.name);
     }
-    if (name == "LlamaForCausalLM" || name == "llama")
-        return Architecture::llama;
-    if (name == "MistralForCausalLM" || name == "mistral")
-        return Architecture::mistral;
-    if (name == "GPT2LMHeadModel" || name == "gpt2")
-        return Architecture::gpt2;
-    keys.unsupported(str("its architecture is ", in_quotes(name)),
-                     "supported: LlamaForCausalLM, MistralForCausalLM, GPT2LMHeadModel");
+    keys.unsupported(str("its architecture is ", in_quotes(name)), "supported: " + supported);
 }
 
-/// Reads "rope_parameters" (transformers 5) or "rope_theta" and "rope_scaling" (before).
-void read_rope(const Keys& keys, ModelConfig& model)
+/// Without the keys of other kinds.
+RopeScaling essence_of(const RopeScaling& s)
 {
-    const Keys rope = keys.object(keys.find("rope_parameters") ? "rope_parameters" : "rope_scaling");
-    model.rope_theta = rope.number("rope_theta", keys.number("rope_theta", 10000));
-    if (rope.number("partial_rotary_factor", 1) != 1)
-        rope.unsupported("its partial_rotary_factor is not 1", "");
-    std::string type = rope.text("rope_type");
-    if (type.empty())
-        type = rope.text("type");
-    if (type == "llama3") {
-        for (const char* key :
-             {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
-            if (!rope.find(key))
-                rope.refuse(str("has no ", key), "rotary scaling of type llama3 needs it");
-        model.rope_scaling = llama3_scaling(rope.number("factor", 0), rope.number("low_freq_factor", 0),
-                                            rope.number("high_freq_factor", 0),
-                                            rope.whole("original_max_position_embeddings"));
-    } else if (!type.empty() && type != "default") {
-        rope.unsupported("its rotary embeddings are scaled by the type " + in_quotes(type),
-                         "supported: default, llama3");
+    RopeScaling e;
+    e.kind = s.kind;
+    if (s.kind == ScalingKind::none)
+        return e;
+    e.factor = s.factor;
+    if (s.kind != ScalingKind::linear)
+        e.original_seq = s.original_seq;
+    if (s.kind == ScalingKind::llama3) {
+        e.low_freq_factor = s.low_freq_factor;
+        e.high_freq_factor = s.high_freq_factor;
     }
+    if (s.kind == ScalingKind::yarn) {
+        e = s;
+        e.low_freq_factor = RopeScaling{}.low_freq_factor;
+        e.high_freq_factor = RopeScaling{}.high_freq_factor;
+    }
+    if (s.kind == ScalingKind::longrope) {
+        e.attention_factor = s.attention_factor;
+        e.short_factors = s.short_factors;
+        e.long_factors = s.long_factors;
+    }
+    return e;
 }
 
-/// transformers' defaults for keys that config.json may lack.
-struct LlamaDefaults {
-    i64 kv_heads; ///< 0: as many as heads
-    i64 seq;
-};
-
-void read_llama(const Keys& keys, ModelConfig& model, const LlamaDefaults& otherwise)
+/// The model without what its other keys hide, so that two models are equal if and only if they compute the
+/// same, up to rounding.
+ModelConfig essence_of(ModelConfig m)
 {
-    model.layers = keys.whole("num_hidden_layers");
-    model.dim = keys.whole("hidden_size");
-    model.heads = keys.whole("num_attention_heads");
-    model.kv_heads =
-        keys.whole("num_key_value_heads", otherwise.kv_heads > 0 ? otherwise.kv_heads : model.heads);
-    model.ffn_dim = keys.whole("intermediate_size");
-    model.seq = keys.whole("max_position_embeddings", otherwise.seq);
-    model.norm_eps = keys.number("rms_norm_eps", 1e-6);
-    model.tied_embeddings = keys.flag("tie_word_embeddings", false);
-    read_rope(keys, model);
-}
-
-void read_gpt2(const Keys& keys, ModelConfig& model)
-{
-    model.layers = keys.whole("n_layer");
-    model.dim = keys.whole("n_embd");
-    model.heads = keys.whole("n_head");
-    model.kv_heads = model.heads;
-    model.ffn_dim = keys.whole("n_inner", 4 * model.dim);
-    model.seq = keys.whole("n_positions", 1024);
-    model.norm_eps = keys.number("layer_norm_epsilon", 1e-5);
-    model.tied_embeddings = keys.flag("tie_word_embeddings", true);
+    resolve(m);
+    m.preset.clear();
+    m.family = Family::llama;
+    m.rope_scaling = essence_of(m.rope_scaling);
+    m.norm_rounding = {}; // a class has one, and Trivium's own models another
+    m.attention_scale = scale_of_attention(m);
+    m.embedding_scale = scale_of_embeddings(m);
+    std::vector<LayerKind> kinds;
+    std::vector<i64> rotations;
+    for (i64 layer = 0; layer < m.layers; ++layer) {
+        kinds.push_back(kind_of_layer(m, layer));
+        rotations.push_back(rotates(m, layer) ? 1 : 0);
+    }
+    const auto has_kind = [&](LayerKind kind) {
+        return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    };
+    m.window = has_kind(LayerKind::sliding) ? m.window : 0;
+    m.chunk = has_kind(LayerKind::chunked) ? m.chunk : 0;
+    if (m.positions == Positions::learned) {
+        m.rope_theta = ModelConfig{}.rope_theta;
+        m.rotary_layout = {};
+    }
+    const bool has_local = m.positions == Positions::rotary && has_kind(LayerKind::sliding);
+    m.local_rope_theta = !has_local ? 0 : m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta;
+    m.scale_local = has_local && m.rope_scaling.kind != ScalingKind::none && m.scale_local;
+    m.layer_pattern = std::move(kinds);
+    m.rotary_pattern = std::move(rotations);
+    return m;
 }
 
 } // namespace
 
+ClassKeys::ClassKeys(const Architecture& of) : architecture(of)
+{
+    const Json by_our_name = Json::parse(of.keys);
+    for (const auto& [key, value] : by_our_name.items())
+        defaults[key_of(of, key.c_str())] = value;
+}
+
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place)
 {
-    const Json json = parse_strict_json(text, place);
-    const Keys keys{json, place};
+    const Json json = parse_strict_json(text, place), none = Json::object();
+    const ConfigKeys any{json, none, place};
     if (!json.is_object())
-        keys.refuse("is not a JSON object");
-    HuggingFaceConfig result;
-    ModelConfig& model = result.model;
-    const Architecture kind = kind_of(keys);
-    set_family(model, kind == Architecture::gpt2 ? Family::gpt2 : Family::llama);
-    if (keys.find("quantization_config"))
-        keys.unsupported("its weights are quantised", "quantization_config is there");
-    for (const Fixed& fixed : fixed_values())
-        if (const Json* value = fixed.family == model.family ? keys.find(fixed.key) : nullptr)
-            if (std::find(fixed.allowed.begin(), fixed.allowed.end(), *value) == fixed.allowed.end())
-                keys.unsupported(str("its ", fixed.key, " is ", shown(*value)),
-                                 "supported: " + list_of(fixed.allowed));
-    model.vocab = keys.whole("vocab_size");
-    if (kind == Architecture::gpt2)
-        read_gpt2(keys, model);
-    else
-        read_llama(keys, model,
-                   kind == Architecture::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
-    if (kind == Architecture::mistral) {
-        result.window =
-            json.contains("sliding_window") ? keys.whole("sliding_window", 0) : 4096; // null: none
-        if (result.window == 0 && keys.find("sliding_window"))
-            keys.refuse("has sliding_window = 0");
+        any.refuse("is not a JSON object");
+    if (class_in(any) == "Gemma3ForConditionalGeneration") {
+        HuggingFaceConfig of_text = parse_hugging_face_config(text_of_gemma3(any).dump(), place);
+        of_text.is_part = true;
+        return of_text;
     }
+    const Architecture& architecture = architecture_in(any);
+    if (any.find("quantization_config"))
+        any.unsupported("its weights are quantised", "quantization_config is there");
+    const ClassKeys of(architecture);
+    const ConfigKeys keys{json, of.defaults, place};
+    ModelConfig model = fixed_options(architecture);
+    for (const Field& field : fields())
+        if (field.required || of.has(field.key))
+            field.read(keys, of.name(field.key), model);
+    read_layers(keys, of, model);
+    read_rope(keys, of, model);
+    require_known(keys, of);
     try {
-        if (model.kv_heads == 0 || model.ffn_dim == 0) // in [model], 0 means a default
-            keys.refuse("has a size of 0");
         resolve(model);
         validate(model);
     } catch (const UserError& error) {
         throw UserError({place, "does not describe a model that can be trained", error.what(),
                          "docs/hugging-face.md lists what can be imported"});
     }
-    if (const i64 head_dim = keys.whole("head_dim", model.head_dim); head_dim != model.head_dim)
-        keys.unsupported(str("its head_dim is ", head_dim),
-                         str("hidden_size / num_attention_heads is ", model.head_dim));
-    return result;
+    return {model, &architecture};
 }
 
-std::string print_hugging_face_config(const ModelConfig& m, const std::string& type, i64 eos)
+std::string print_hugging_face_config(const ModelConfig& model, const Architecture& architecture,
+                                      const std::string& type, i64 eos)
 {
+    const ClassKeys of(architecture);
     nlohmann::ordered_json json;
-    const bool is_llama = m.family == Family::llama;
-    json["architectures"] = {is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel"};
-    json["model_type"] = is_llama ? "llama" : "gpt2";
-    json["vocab_size"] = m.vocab;
-    if (is_llama) {
-        json.update({{"hidden_size", m.dim},
-                     {"intermediate_size", m.ffn_dim},
-                     {"num_hidden_layers", m.layers},
-                     {"num_attention_heads", m.heads},
-                     {"num_key_value_heads", m.kv_heads},
-                     {"head_dim", m.head_dim},
-                     {"max_position_embeddings", m.seq},
-                     {"rms_norm_eps", m.norm_eps},
-                     {"rope_theta", m.rope_theta}});
-        json["rope_scaling"] = nullptr;
-        if (const RopeScaling& s = m.rope_scaling; s.factor != 1)
-            json["rope_scaling"] = {{"rope_type", "llama3"},
-                                    {"factor", s.factor},
-                                    {"low_freq_factor", s.low_freq_factor},
-                                    {"high_freq_factor", s.high_freq_factor},
-                                    {"original_max_position_embeddings", s.original_seq}};
-    } else {
-        json.update({{"n_embd", m.dim},
-                     {"n_inner", m.ffn_dim},
-                     {"n_layer", m.layers},
-                     {"n_head", m.heads},
-                     {"n_positions", m.seq},
-                     {"layer_norm_epsilon", m.norm_eps},
-                     {"resid_pdrop", 0.0},
-                     {"embd_pdrop", 0.0},
-                     {"attn_pdrop", 0.0}});
-    }
-    for (const Fixed& fixed : fixed_values())
-        if (fixed.family == m.family && fixed.exported)
-            json[fixed.key] = fixed.allowed[0];
-    json["tie_word_embeddings"] = m.tied_embeddings;
+    json["architectures"] = {architecture.name};
+    json["model_type"] = architecture.type;
+    for (const Field& field : fields())
+        if (field.required || of.has(field.key)) {
+            const std::string name = of.name(field.key);
+            json[name] = field.write(model, of.defaults.value(name, Json()));
+        }
+    write_layers(model, of, json);
+    write_rope(model, of, json);
+    json.update(nlohmann::ordered_json::parse(architecture.written));
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
     json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? Json() : Json(eos);
+    json["pad_token_id"] = nullptr;
     json["torch_dtype"] = type;
     return json.dump(2) + "\n";
+}
+
+ModelDifference difference_of_models(const ModelConfig& a, const ModelConfig& b)
+{
+    const auto values = [](const ModelConfig& of) {
+        RunConfig run;
+        run.model = of;
+        return values_by_key(to_toml(run, {"model"}));
+    };
+    const auto of_a = values(essence_of(a)), of_b = values(essence_of(b));
+    const bool whole_table = a.positions == Positions::learned; // with seq vectors
+    for (const auto& [key, value] : of_a)
+        if (const KeyKind kind = kind_of_key(key); of_b.at(key) != value &&
+                                                   (kind == KeyKind::forward || kind == KeyKind::shape ||
+                                                    (whole_table && key == "model.seq")))
+            return {key, values(a).at(key), values(b).at(key)};
+    return {};
+}
+
+namespace {
+
+/// What keeps config.json of `architecture` from describing the model; an empty key: nothing.
+ModelDifference loss_in(const Architecture& architecture, const ModelConfig& model)
+{
+    if (architecture.whole_heads && model.dim % model.heads != 0)
+        return {"model.heads", std::to_string(model.heads), str("a divisor of model.dim = ", model.dim)};
+    try {
+        const std::string text = print_hugging_face_config(model, architecture, "float32");
+        return difference_of_models(model, parse_hugging_face_config(text, "config.json").model);
+    } catch (const UserError& error) {
+        return {"model", error.what(), "another model"};
+    }
+}
+
+} // namespace
+
+const Architecture& architecture_of(const ModelConfig& model, const Architecture* preferred)
+{
+    // First the class of the imported model, then that of the family; errors are about the first.
+    std::vector<const Architecture*> candidates;
+    for (const Architecture& architecture : architectures())
+        candidates.push_back(&architecture);
+    std::ranges::stable_partition(candidates, [&](const Architecture* a) { return a->family == model.family; });
+    std::ranges::stable_partition(candidates, [&](const Architecture* a) { return a == preferred; });
+    for (const Architecture* candidate : candidates)
+        if (loss_in(*candidate, model).key.empty())
+            return *candidate;
+    const ModelDifference loss = loss_in(*candidates[0], model);
+    throw UserError({loss.key, "is " + loss.a, str(candidates[0]->name, " computes with ", loss.b),
+                     "only a model with that value can be exported"});
 }
 
 } // namespace trivium

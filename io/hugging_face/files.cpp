@@ -1,7 +1,6 @@
 #include "io/hugging_face/files.hpp"
 
 #include "base/check.hpp"
-#include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
@@ -44,51 +43,22 @@ std::string file_of(const TextFiles& files, const char* name)
 }
 
 /// The imported config.json, adapted to this model; "" if it describes another model.
-std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type,
-                           bool same_tokenizer, i64 eos)
+std::string adapted_config(const std::string& imported, const HuggingFaceConfig& theirs,
+                           const ModelConfig& model, const std::string& type, bool same_tokenizer, i64 eos)
 {
-    if (imported.empty())
+    if (theirs.is_part || !difference_of_models(model, theirs.model).key.empty())
         return "";
-    const std::string place = std::string(config_name) + " of the imported model";
-    const HuggingFaceConfig theirs = parse_hugging_face_config(imported, place);
     OrderedJson json = OrderedJson::parse(imported);
-    if (model.family == Family::llama) {
-        const i64 seq = model.seq;
-        json["max_position_embeddings"] = std::max(seq, theirs.model.seq);
-        if (theirs.window > 0 && seq > theirs.window) // Trivium trained it without a window
-            json["sliding_window"] = nullptr;
-        model.seq = theirs.model.seq;
-    }
-    if (print_hugging_face_config(model, type) != print_hugging_face_config(theirs.model, type))
-        return "";
+    const ScalingKind scaling = theirs.model.rope_scaling.kind; // of these, the length is a parameter
+    if (scaling != ScalingKind::dynamic && scaling != ScalingKind::longrope && scaling != ScalingKind::yarn)
+        json[key_of(*theirs.architecture, "max_position_embeddings")] = std::max(model.seq, theirs.model.seq);
     json.erase("auto_map"); // refers to Python files that are not exported
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
     if (!same_tokenizer) {
         json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? OrderedJson() : OrderedJson(eos);
-        json.erase("pad_token_id");
+        json["pad_token_id"] = nullptr; // a class may have a default
     }
     return json.dump(2) + "\n";
-}
-
-/// Throws if `config`, the exported config.json, describes another model: [model] has a key without an
-/// equivalent there.
-void require_described(const ModelConfig& model, const std::string& config, const std::string& architecture)
-{
-    const auto values = [](const ModelConfig& of) {
-        RunConfig run;
-        run.model = of;
-        if (of.family == Family::gpt2) // has no rotary embeddings
-            run.model.rope_theta = ModelConfig{}.rope_theta;
-        if (of.rope_scaling.factor == 1) // scales nothing
-            run.model.rope_scaling = {};
-        return values_by_key(to_toml(run, {"model"}));
-    };
-    const auto theirs = values(parse_hugging_face_config(config, config_name).model);
-    for (const auto& [key, ours] : values(model))
-        if (const KeyKind kind = kind_of_key(key);
-            (kind == KeyKind::forward || kind == KeyKind::shape) && theirs.at(key) != ours)
-            throw UserError({key, "is " + ours, str(architecture, " computes with ", theirs.at(key)),
-                             "only a model with that value can be exported"});
 }
 
 void copy_special_tokens(const std::string& imported, OrderedJson& to)
@@ -141,20 +111,22 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
                               state.imported_tokenizer == state.tokenizer);
     const i64 eos = tokenizer ? tokenizer->eos() : -1;
     ExportedFiles result;
-    std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, eos);
+    std::string config;
+    if (const std::string before = file_of(imported, config_name); !before.empty()) {
+        const HuggingFaceConfig theirs =
+            parse_hugging_face_config(before, std::string(config_name) + " of the imported model");
+        result.architecture = theirs.architecture;
+        config = adapted_config(before, theirs, model, type, same_tokenizer, eos);
+    }
     if (config.empty()) {
-        OrderedJson json = OrderedJson::parse(print_hugging_face_config(model, type, eos));
+        result.architecture = &architecture_of(model, result.architecture);
+        OrderedJson json =
+            OrderedJson::parse(print_hugging_face_config(model, *result.architecture, type, eos));
         if (same_tokenizer)
             copy_special_tokens(file_of(imported, config_name), json);
         config = json.dump(2) + "\n";
     }
     result.files[config_name] = config;
-    const OrderedJson json = OrderedJson::parse(config);
-    if (const auto names = json.find("architectures"); names != json.end() && !names->empty())
-        result.architecture = names->front().get<std::string>();
-    else
-        result.architecture = name_of(model.family);
-    require_described(model, config, result.architecture);
 
     if (tokenizer) {
         TokenizerFiles theirs = tokenizer_files(

@@ -3,6 +3,7 @@
 // export writes.
 #include "config/model_config.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/hugging_face/architectures.hpp"
 #include "io/hugging_face/tokenizer_files.hpp"
 
 namespace trivium {
@@ -14,13 +15,13 @@ TextFiles read_imported_files(const std::string& folder);
 
 struct ExportedFiles {
     TextFiles files;
-    std::string architecture;      ///< "LlamaForCausalLM"
+    const Architecture* architecture = nullptr; ///< the class that config.json names
     std::string no_tokenizer_json; ///< why `files` has no tokenizer.json; empty: it has one, or no tokenizer
 };
 
 /// All files but the tensors. Imported files are exported again if they describe this model; other files are
-/// generated. `type`: "float32" or "bfloat16". `tokenizer`: the run's; null if unknown. UserError if
-/// config.json cannot describe the model, as GPT-2 with grouped-query attention.
+/// generated. `type`: "float32" or "bfloat16". `tokenizer`: the run's; null if unknown. UserError if the
+/// config.json of no class describes the model, as GPT-2 with grouped-query attention.
 ExportedFiles exported_files(const ModelConfig& model, const std::string& type, const Tokenizer* tokenizer,
                              const RunState& state);
 

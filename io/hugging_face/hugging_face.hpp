@@ -3,6 +3,7 @@
 // table maps their tensors to ours, for import and export. "Theirs" is Hugging Face, "ours" Trivium.
 #include "config/model_config.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/hugging_face/architectures.hpp"
 #include "io/hugging_face/safetensors.hpp"
 
 #include <functional>
@@ -16,36 +17,52 @@ struct OurTensor {
     i64 rows = 1, columns = 1;
 };
 
-/// A tensor of Hugging Face: our tensors concatenated along the columns, or the transpose of one.
+/// A tensor of Hugging Face: our tensors side by side along the columns, or the transpose of that.
 struct HuggingFaceTensor {
     std::string name; ///< "model.layers.0.self_attn.q_proj.weight"
-    Shape shape; ///< [rows, sum of columns] of `ours`; [columns, rows] if transposed; a vector: [columns]
+    Shape shape; ///< [rows, sum of columns] of `ours`; [sum of columns, rows] if transposed; a vector: [columns]
     bool transposed = false;
+    i64 groups = 1; ///< in turn: the first of so many equal parts of each tensor's columns, the second parts, …
     std::vector<OurTensor> ours;
 };
 
-/// All tensors of LlamaForCausalLM or GPT2LMHeadModel, in the order of the forward pass; a tied embedding is
-/// listed once. Nothing is permuted: heads have the same order, and both programs rotate pairs of elements
-/// half a head apart (RoPE). \pre a valid model with vocab > 0, GPT-2 with kv_heads = heads
-std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model);
+/// All tensors in the order of the forward pass; a tied embedding is listed once. Heads have the same order
+/// in both programs, and the same pairs of elements rotate. \pre a valid model with vocab > 0 that
+/// `architecture` can express
+std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
+                                                    const Architecture& architecture);
 
 /// The content of config.json.
 struct HuggingFaceConfig {
     ModelConfig model; ///< resolved and validated; seq is the model's maximum sequence length
-    i64 window = 0;    ///< attention window in tokens, including the token itself; 0: no window
+    const Architecture* architecture = nullptr;
+    bool is_part = false; ///< the text model of one that also reads images
 };
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
 
 /// Generates config.json for transformers 4.43 and later. `type`: "float32" or "bfloat16". `eos`: id of the
-/// token between documents in training, which also serves as bos; negative: unknown. Leaves out
-/// keys of [model] without an equivalent; exported_files() refuses them.
-std::string print_hugging_face_config(const ModelConfig& model, const std::string& type, i64 eos = -1);
+/// token between documents in training, which also serves as bos; negative: unknown. Leaves out keys of
+/// [model] that the class does not have; architecture_of() finds one that has them.
+std::string print_hugging_face_config(const ModelConfig& model, const Architecture& architecture,
+                                      const std::string& type, i64 eos = -1);
+
+/// The class whose config.json describes the model: `preferred`, or else the class of its family, or any.
+/// UserError about a key of [model] if there is none.
+const Architecture& architecture_of(const ModelConfig& model, const Architecture* preferred = nullptr);
+
+/// A key of [model], and its values in two models.
+struct ModelDifference {
+    std::string key, a, b;
+};
+/// The first key by which the models compute different things, beyond rounding and the length of sequences,
+/// or have parameters of different shapes; an empty key: none. \pre valid models
+ModelDifference difference_of_models(const ModelConfig& a, const ModelConfig& b);
 
 /// A model in a Hugging Face folder, open for reading.
 struct HuggingFaceModel {
     ModelConfig model;
-    i64 window = 0; ///< as in HuggingFaceConfig
+    const Architecture* architecture;
     SafetensorsReader files;
     std::vector<HuggingFaceTensor> tensors; ///< with the names in the files, with or without "transformer."
 };

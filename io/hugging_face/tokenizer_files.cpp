@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 #include "io/tokens/stated_eos.hpp"
-#include "io/tokens/tokenizer_json.hpp"
+#include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <functional>
 #include <nlohmann/json.hpp>

@@ -11,6 +11,36 @@ namespace {
 
 constexpr i64 at_once = i64{1} << 20; ///< values in a buffer
 
+std::string stored_name(const OurTensor& tensor) { return "param/" + tensor.name; }
+
+/// Columns of one of our tensors that are side by side in theirs.
+struct Run {
+    std::size_t part;
+    i64 column, theirs, count; ///< first column there and here
+};
+
+/// All runs, by their place in `tensor`.
+std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
+{
+    std::vector<Run> runs;
+    i64 theirs = 0;
+    for (i64 group = 0; group < tensor.groups; ++group)
+        for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
+            const i64 count = tensor.ours[part].columns / tensor.groups;
+            runs.push_back({part, group * count, theirs, count});
+            theirs += count;
+        }
+    return runs;
+}
+
+i64 columns_of(const HuggingFaceTensor& tensor)
+{
+    i64 columns = 0;
+    for (const OurTensor& ours : tensor.ours)
+        columns += ours.columns;
+    return columns;
+}
+
 /// Fills `to` with values of the transpose of source [rows, columns], from flattened index `first`.
 void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 first, std::span<float> to)
 {
@@ -21,37 +51,63 @@ void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 f
                 source[static_cast<std::size_t>(i * columns + j)];
 }
 
-std::string stored_name(const OurTensor& tensor) { return "param/" + tensor.name; }
-
-i64 columns_of(const HuggingFaceTensor& tensor)
+void export_transposed(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+                       const std::function<void(std::span<const float>)>& sink)
 {
-    i64 columns = 0;
-    for (const OurTensor& ours : tensor.ours)
-        columns += ours.columns;
-    return columns;
+    std::vector<std::vector<float>> wholes;
+    for (const OurTensor& ours : tensor.ours) {
+        wholes.emplace_back(static_cast<std::size_t>(ours.rows * ours.columns));
+        from.read(stored_name(ours), 0, ours.rows * ours.columns, DType::f32, wholes.back().data());
+    }
+    std::vector<float> chunk;
+    for (const Run& run : runs_of(tensor)) {
+        const i64 rows = tensor.ours[run.part].rows, end = (run.column + run.count) * rows;
+        for (i64 first = run.column * rows; first < end; first += at_once) {
+            chunk.resize(static_cast<std::size_t>(std::min(at_once, end - first)));
+            copy_transposed(wholes[run.part], rows, tensor.ours[run.part].columns, first, chunk);
+            sink(chunk);
+        }
+    }
 }
 
-/// Concatenates our tensors along the columns, a bounded number of rows at a time.
+/// A bounded number of rows at a time.
 void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from,
                          const std::function<void(std::span<const float>)>& sink)
 {
     const i64 rows = tensor.ours[0].rows, columns = columns_of(tensor),
               band = std::max<i64>(1, at_once / columns);
-    std::vector<float> theirs, part;
+    const std::vector<Run> runs = runs_of(tensor);
+    std::vector<std::vector<float>> parts(tensor.ours.size());
+    std::vector<float> theirs;
     for (i64 first = 0; first < rows; first += band) {
         const i64 count = std::min(band, rows - first);
         theirs.resize(static_cast<std::size_t>(count * columns));
-        i64 column = 0;
-        for (const OurTensor& ours : tensor.ours) {
-            part.resize(static_cast<std::size_t>(count * ours.columns));
-            from.read(stored_name(ours), first * ours.columns, count * ours.columns, DType::f32, part.data());
-            for (i64 row = 0; row < count; ++row)
-                std::copy_n(part.begin() + row * ours.columns, ours.columns,
-                            theirs.begin() + row * columns + column);
-            column += ours.columns;
+        for (std::size_t part = 0; part < parts.size(); ++part) {
+            const OurTensor& ours = tensor.ours[part];
+            parts[part].resize(static_cast<std::size_t>(count * ours.columns));
+            from.read(stored_name(ours), first * ours.columns, count * ours.columns, DType::f32,
+                      parts[part].data());
         }
+        for (const Run& run : runs)
+            for (i64 row = 0; row < count; ++row)
+                std::copy_n(parts[run.part].begin() + row * tensor.ours[run.part].columns + run.column,
+                            run.count, theirs.begin() + row * columns + run.theirs);
         sink(theirs);
     }
+}
+
+/// The transpose of tensor.ours[part], which is some rows of theirs.
+std::vector<float> read_rows(const SafetensorsEntry& entry, const HuggingFaceTensor& tensor, std::size_t part,
+                             const SafetensorsReader& from)
+{
+    const OurTensor& ours = tensor.ours[part];
+    std::vector<float> whole(static_cast<std::size_t>(ours.rows * ours.columns));
+    for (const Run& run : runs_of(tensor))
+        if (run.part == part)
+            from.read(entry, run.theirs * ours.rows,
+                      std::span(whole).subspan(static_cast<std::size_t>(run.column * ours.rows),
+                                               static_cast<std::size_t>(run.count * ours.rows)));
+    return whole;
 }
 
 } // namespace
@@ -59,22 +115,10 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
 void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from,
                    const std::function<void(std::span<const float>)>& sink)
 {
-    const OurTensor& ours = tensor.ours[0];
-    const i64 count = ours.rows * ours.columns;
-    std::vector<float> chunk;
-    if (tensor.ours.size() > 1)
-        return export_side_by_side(tensor, from, sink);
-    std::vector<float> whole(static_cast<std::size_t>(tensor.transposed ? count : 0));
     if (tensor.transposed)
-        from.read(stored_name(ours), 0, count, DType::f32, whole.data());
-    for (i64 first = 0; first < count; first += at_once) {
-        chunk.resize(static_cast<std::size_t>(std::min(at_once, count - first)));
-        if (tensor.transposed)
-            copy_transposed(whole, ours.rows, ours.columns, first, chunk);
-        else
-            from.read(stored_name(ours), first, static_cast<i64>(chunk.size()), DType::f32, chunk.data());
-        sink(chunk);
-    }
+        export_transposed(tensor, from, sink);
+    else
+        export_side_by_side(tensor, from, sink);
 }
 
 ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, const SafetensorsReader& from)
@@ -85,10 +129,8 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
     const i64 count = ours.rows * ours.columns;
     if (tensor.transposed)
         return [=, &from, whole = std::vector<float>()](i64 first, std::span<float> to) mutable {
-            if (whole.empty()) {
-                whole.resize(static_cast<std::size_t>(count));
-                from.read(*entry, i64{0}, std::span(whole));
-            }
+            if (whole.empty())
+                whole = read_rows(*entry, tensor, part, from);
             copy_transposed(whole, ours.columns, ours.rows, first, to);
             if (first + static_cast<i64>(to.size()) == count)
                 whole = std::vector<float>();
@@ -96,24 +138,23 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
     if (tensor.ours.size() == 1)
         return [=, &from](i64 first, std::span<float> to) { from.read(*entry, first, to); };
     const i64 columns = columns_of(tensor);
-    i64 column = 0;
-    for (std::size_t i = 0; i < part; ++i)
-        column += tensor.ours[i].columns;
+    std::vector<Run> runs = runs_of(tensor);
+    std::erase_if(runs, [&](const Run& run) { return run.part != part; });
     return [=, &from](i64 first, std::span<float> to) {
         const i64 last = first + static_cast<i64>(to.size()), band = std::max<i64>(1, at_once / columns);
         std::vector<float> rows;
-        while (first < last) { // read whole rows of their tensor and copy our columns
-            const i64 row = first / ours.columns,
-                      count_of_rows = std::min(band, ceil_div(last, ours.columns) - row);
-            rows.resize(static_cast<std::size_t>(count_of_rows * columns));
+        for (i64 row = first / ours.columns; row * ours.columns < last; row += band) { // whole rows of theirs
+            const i64 here = std::min(band, ceil_div(last, ours.columns) - row);
+            rows.resize(static_cast<std::size_t>(here * columns));
             from.read(*entry, row * columns, std::span(rows));
-            for (i64 i = row; i < row + count_of_rows; ++i) {
-                const i64 begin = std::max(first, i * ours.columns),
-                          end = std::min(last, (i + 1) * ours.columns);
-                std::copy_n(rows.begin() + (i - row) * columns + column + begin - i * ours.columns,
-                            end - begin, to.begin() + (begin - last) + static_cast<i64>(to.size()));
-                first = end;
-            }
+            for (i64 i = row; i < row + here; ++i)
+                for (const Run& run : runs) {
+                    const i64 start = i * ours.columns + run.column, begin = std::max(first, start),
+                              end = std::min(last, start + run.count);
+                    if (begin < end)
+                        std::copy_n(rows.begin() + (i - row) * columns + run.theirs + begin - start,
+                                    end - begin, to.begin() + (begin - first));
+                }
         }
     };
 }

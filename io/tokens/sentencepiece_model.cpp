@@ -101,6 +101,17 @@ std::string byte_piece(int byte)
     return text;
 }
 
+int byte_of_piece(std::string_view piece)
+{
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>')
+        return -1;
+    const std::size_t high = digits.find(piece[3]), low = digits.find(piece[4]);
+    return high == std::string_view::npos || low == std::string_view::npos
+               ? -1
+               : static_cast<int>(16 * high + low);
+}
+
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& place)
 {
     SentencePieceModel model;

@@ -13,6 +13,8 @@ inline constexpr std::string_view space_mark = "\xe2\x96\x81";
 std::string with_spaces(std::string piece);
 /// The piece of a byte: "<0x0A>".
 std::string byte_piece(int byte);
+/// The byte of such a piece; -1 for other pieces.
+int byte_of_piece(std::string_view piece);
 
 struct SentencePieceModel {
     enum class Kind { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };

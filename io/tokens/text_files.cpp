@@ -102,8 +102,6 @@ bool begins_with_any(std::string_view head, std::initializer_list<std::string_vi
 
 } // namespace
 
-std::string suffix_of(const std::string& path) { return fs::path(path).extension().string(); }
-
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report)
 {
     std::vector<TextFile> files;
@@ -128,20 +126,20 @@ std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusRepo
 
 std::optional<NotText> not_text(const std::string& path, std::string_view head)
 {
-    const std::string suffix = suffix_of(path);
+    const std::string suffix = fs::path(path).extension().string();
     const auto has_suffix = [&](std::initializer_list<std::string_view> all) {
         return std::ranges::find(all, suffix) != all.end();
     };
     using namespace std::string_view_literals;
-    if (has_suffix({".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4", ".7z"}) ||
-        begins_with_any(head, {"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv,
-                               "\xfd"
+    if (has_suffix({".xz", ".bz2", ".zip", ".lz4", ".7z"}) ||
+        begins_with_any(head, {"\xfd"
                                "7zXZ"sv,
                                "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
-        return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)"},
-                       "is compressed",
-                       "only uncompressed text is read",
-                       "decompress it first (gunzip, unzstd, …)"};
+        return NotText{
+            {"compressed file", "compressed files", "decompress first, or compress with gzip or zstd"},
+            "is compressed",
+            "of compressed files only .gz and .zst are read",
+            "decompress it first (unxz, bunzip2, unzip, …)"};
     if (begins_with_any(head, {"\xff\xfe"sv, "\xfe\xff"sv}))
         return NotText{
             {"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)"},

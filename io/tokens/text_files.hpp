@@ -31,9 +31,6 @@ struct TextFile {
 /// no input is a folder; IoError if a folder cannot be listed.
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report);
 
-/// ".txt"; "" for a name without a suffix.
-std::string suffix_of(const std::string& path);
-
 /// A kind of file that is not text, and what to do about it.
 struct NotText {
     CorpusReport::Skipped kind;

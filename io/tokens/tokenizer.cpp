@@ -5,11 +5,11 @@
 #include "io/files/hash.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
-#include "io/tokens/byte_bpe.hpp"
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
-#include "io/tokens/tokenizer_json.hpp"
+#include "io/tokens/tokenizer/json_tokenizer.hpp"
+#include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <cctype>
 #include <filesystem>
@@ -31,13 +31,15 @@ public:
     std::string fingerprint() const override { return "bytes"; }
     const std::string& model() const override { return model_; }
 
-    std::vector<i32> encode(std::string_view text) const override
+    void encode_part(std::string_view text, bool, std::vector<i32>& ids) const override
     {
-        std::vector<i32> ids;
-        ids.reserve(text.size());
         for (const char c : text)
             ids.push_back(static_cast<unsigned char>(c));
-        return ids;
+    }
+
+    std::size_t cut(std::string_view text, std::size_t from) const override
+    {
+        return from < text.size() ? from : std::string_view::npos;
     }
 
     std::string decode(std::span<const i32> ids) const override
@@ -96,13 +98,10 @@ public:
     std::string fingerprint() const override { return fingerprint_; }
     const std::string& model() const override { return model_; }
 
-    std::vector<i32> encode(std::string_view text) const override
+    void encode_part(std::string_view text, bool, std::vector<i32>& ids) const override
     {
-        std::vector<i32> ids;
-        if (!exact_) { // a foreign model: encode exactly as SentencePiece does
-            append_words(text, ids);
-            return ids;
-        }
+        if (!exact_) // a foreign model: encode exactly as SentencePiece does
+            return append_words(text, ids);
         // A literal U+2581 would decode to a space, so encode its three bytes instead.
         for (std::size_t begin = 0; begin <= text.size();) {
             const std::size_t mark = text.find(space_mark, begin);
@@ -113,7 +112,12 @@ public:
                 ids.push_back(byte_id(static_cast<unsigned char>(c)));
             begin = mark + space_mark.size();
         }
-        return ids;
+    }
+
+    std::size_t cut(std::string_view text, std::size_t from) const override
+    {
+        const std::size_t at = exact_ ? boundary(text, from) : text.size();
+        return at < text.size() ? at : std::string_view::npos;
     }
 
     std::string decode(std::span<const i32> ids) const override
@@ -190,7 +194,7 @@ private:
 
     /// The first place from `from` on that no piece extends over, so that a cut there changes no id: no piece
     /// has these two characters in a row.
-    std::size_t cut(std::string_view text, std::size_t from) const
+    std::size_t boundary(std::string_view text, std::size_t from) const
     {
         from = character_begin(text, from);
         while (from < text.size()) {
@@ -208,7 +212,7 @@ private:
     void append_in_blocks(std::string_view text, std::vector<i32>& ids) const
     {
         while (text.size() > long_text) {
-            const std::size_t end = cut(text, long_text);
+            const std::size_t end = boundary(text, long_text);
             append(text.substr(0, end), ids);
             text.remove_prefix(end);
         }
@@ -304,7 +308,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const 
     if (model == "bytes")
         return std::make_unique<ByteTokenizer>();
     if (looks_like_tokenizer_json(model))
-        return make_byte_bpe(model, place);
+        return make_json_tokenizer(model, place);
     return std::make_unique<SentencePieceTokenizer>(model, place);
 }
 

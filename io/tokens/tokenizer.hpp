@@ -21,7 +21,18 @@ public:
     /// Ids of UTF-8 text, without bos and eos. Text that spells a special token stays text. UserError if
     /// `text` has a byte for which there is no token, or takes too long to match the pattern of a
     /// tokenizer.json.
-    virtual std::vector<i32> encode(std::string_view text) const = 0;
+    std::vector<i32> encode(std::string_view text) const
+    {
+        std::vector<i32> ids;
+        encode_part(text, true, ids);
+        return ids;
+    }
+    /// Appends the ids of a part of a text. A part that is not the `first` begins at a place of cut(). Errors
+    /// as encode().
+    virtual void encode_part(std::string_view text, bool first, std::vector<i32>& ids) const = 0;
+    /// A place at or after `from` where the text may be cut: the ids of its two parts are those of the text.
+    /// npos if there is none, or none is known.
+    virtual std::size_t cut(std::string_view text, std::size_t from) const = 0;
     /// Text of any ids. Special tokens become "", ids outside the vocabulary U+FFFD. A single id may be an
     /// incomplete character. decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer
     /// made, and for byte-level BPE whose normalizer and pre-tokenizer neither change nor drop text nor add a
@@ -31,8 +42,8 @@ public:
     virtual i32 eos() const = 0;
     /// A description: "bytes", "sentencepiece, 4096 tokens", "byte-level BPE, 50257 tokens".
     virtual std::string name() const = 0;
-    /// Identifies the meaning of the ids: "bytes", "sentencepiece:<hash of the model>" or "bpe:<hash of the
-    /// file>".
+    /// Identifies the meaning of the ids: "bytes", "sentencepiece:<hash of the model>", "bpe:<hash of the
+    /// file>" or "unigram:<hash of the file>".
     virtual std::string fingerprint() const = 0;
     /// The argument for tokenizer_from_model: the content of the SentencePiece model or the tokenizer.json,
     /// or "bytes".
@@ -40,7 +51,7 @@ public:
 };
 
 /// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or of a
-/// tokenizer.json (byte-level BPE, see byte_bpe.hpp), which the content distinguishes. `eod`: the special
+/// tokenizer.json (see tokenizer_json.hpp), which the content distinguishes. `eod`: the special
 /// token of a tokenizer.json that ends a document; by default the eos_token of a tokenizer_config.json in the
 /// same folder, otherwise TokenizerJson::eos. UserError if the file is missing or neither kind, if it has no
 /// such token, or if `eod` is set for another kind of tokenizer.

@@ -22,7 +22,7 @@ double to_unit(std::uint32_t high, std::uint32_t low)
 
 PhiloxBlock counter_of(std::uint64_t index)
 {
-    return {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0};
+    return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}};
 }
 
 /// 64-bit FNV-1a with a final mix: the same on every platform.
@@ -35,20 +35,6 @@ std::uint64_t stable_hash(std::string_view text, std::uint64_t seed)
 }
 
 } // namespace
-
-PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter)
-{
-    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-    PhiloxBlock c = counter;
-    for (int round = 0; round < 10; ++round) {
-        const std::uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];
-        c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-             static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return c;
-}
 
 RandomStream::RandomStream(std::uint64_t seed, std::string_view name) : key_(stable_hash(name, seed)) {}
 

@@ -167,9 +167,15 @@ std::vector<Choice> choices()
                            [&](const Optimizer& o) { return o.name == level.name && !o.continuous; });
     });
     add(std::move(optimizer));
+    add(enum_choice("data.attention", SampleAttention::causal, &RunConfig::data, &DataConfig::attention));
+    // One key for all of them, so that it adds few trainings.
+    add(list_choice<bool>("regularisers", {false, true}, [](RunConfig& c, const bool& on) {
+        c.model.dropout = on ? 0.2 : 0;
+        c.train.z_loss = on ? 0.01 : 0;
+        c.train.label_smoothing = on ? 0.1 : 0;
+    }));
     if (!computes_on_device()) // where training refuses it
         add(enum_choice("parallel.offload", usual.offload, parallel, &ParallelConfig::offload));
-    add(enum_choice("data.attention", SampleAttention::causal, &RunConfig::data, &DataConfig::attention));
     add(list_choice<bool>("parallel.sequence", {true, false}, setting(&ParallelConfig::sequence))).matters =
         [](const ParallelConfig& g) { return g.tensor > 1; };
     add(list_choice<bool>("parallel.overlap", {true, false}, setting(&ParallelConfig::overlap))).matters =
@@ -279,6 +285,7 @@ std::string CheckCase::text() const
                p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
                config.train.optimizer == OptimizerKind::adamw ? ""
                                                               : str(", ", name_of(config.train.optimizer)),
+               config.model.dropout > 0 ? ", dropout, z-loss, label smoothing" : "",
                p.tile > 0 ? str(", tile ", p.tile) : "",
                p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
@@ -319,8 +326,9 @@ RunConfig on_one_rank(const RunConfig& config)
 std::string answer_key(const RunConfig& c)
 {
     return str(model_text(c.model), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
-               ", of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq, c.data.by_documents() ? " with documents" : "");
+               ", attention ", name_of(c.data.attention), ", dropout ", c.model.dropout, ", of ",
+               c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
+               " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -346,7 +354,8 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
     note(p.data > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
-    note(c.data.by_documents(), "documents");
+    note(c.data.by_documents(), "attention within documents");
+    note(c.model.dropout > 0, "dropout, z-loss, label smoothing");
     note(true, str("optimizer ", name_of(c.train.optimizer)));
     note(true, str("precision ", name_of(c.train.precision)));
     if (c.model.placement == Placement::pre)

@@ -20,6 +20,8 @@ void add_eval_command(Command& program);
 void add_generate_command(Command& program);
 void add_checkpoint_command(Command& program, const std::string& build = "");
 /// Sub-commands of `data`.
+void add_data_tokenize(Command& data);
+void add_data_join(Command& data);
 void add_data_show(Command& data);
 void add_data_verify(Command& data);
 /// Sub-commands of `checkpoint`.

@@ -6,6 +6,23 @@
 
 namespace trivium {
 
+/// As config files have it: "none", Llama 3's list of four, or a table.
+inline nlohmann::ordered_json scaling_json(const RopeScaling& s)
+{
+    if (s == RopeScaling{})
+        return "none";
+    if (s == llama3_scaling(s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq))
+        return {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq};
+    nlohmann::ordered_json table;
+    RopeScaling::keys(s, [&](const char* name, const auto& member) {
+        if constexpr (std::is_enum_v<std::decay_t<decltype(member)>>)
+            table[name] = name_of(member);
+        else
+            table[name] = member;
+    });
+    return table;
+}
+
 /// As in TOML: a string, or an object per store.
 inline nlohmann::ordered_json value_json(const TrainingStores& stores)
 {
@@ -41,23 +58,6 @@ inline nlohmann::ordered_json value_json(const BatchRamp& ramp)
     for (const BatchRamp::Stage& stage : ramp.stages)
         list.push_back({stage.batch, stage.steps});
     return list;
-}
-
-/// As config files have it: "none", Llama 3's list of four, or a table.
-inline nlohmann::ordered_json scaling_json(const RopeScaling& s)
-{
-    if (s == RopeScaling{})
-        return "none";
-    if (s == llama3_scaling(s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq))
-        return {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq};
-    nlohmann::ordered_json table;
-    RopeScaling::keys(s, [&](const char* name, const auto& member) {
-        if constexpr (std::is_enum_v<std::decay_t<decltype(member)>>)
-            table[name] = name_of(member);
-        else
-            table[name] = member;
-    });
-    return table;
 }
 
 inline nlohmann::ordered_json config_json(const RunConfig& config)

@@ -131,7 +131,7 @@ int export_checkpoint(const ExportArguments& a)
     const bool is_bf16 = a.type == "bf16";
     const ExportedFiles files =
         exported_files(config.model, is_bf16 ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
-    const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model);
+    const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model, *files.architecture);
     require_parameters(checkpoint, tensors);
 
     std::vector<SafetensorsEntry> entries;
@@ -155,7 +155,7 @@ int export_checkpoint(const ExportArguments& a)
     });
     log_progress("");
     fmt::print("{}: {} of step {}\n  parameters {}, {} of {}, {} in {}\n  tokenizer  {}\n", a.output,
-               files.architecture, checkpoint.state().step, format_count(parameter_count(config.model)),
+               files.architecture->name, checkpoint.state().step, format_count(parameter_count(config.model)),
                counted(tensors.size(), "tensor"), a.type, format_bytes(bytes), counted(shards, "file"),
                describe(tokenizer.get(), a, files));
     return 0;

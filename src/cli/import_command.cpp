@@ -101,16 +101,6 @@ std::string model_toml(RunConfig config, const std::string& folder)
                "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");
 }
 
-/// Attention here covers all previous tokens; it equals windowed attention up to the window's length.
-void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArguments& a)
-{
-    if (source.window > 0 && seq > source.window)
-        throw UserError({a.folder + "/config.json",
-                         str("has sliding_window = ", source.window, ", and model.seq is ", seq),
-                         "Trivium has no attention window; the result is the same up to the window's length",
-                         str("add model.seq=", source.window, " or less")});
-}
-
 void require_finite(std::span<const float> values, i64 first, const std::string& tensor,
                     const std::string& place)
 {
@@ -153,7 +143,6 @@ int import_model(const ImportArguments& a)
     const std::string home = (fs::absolute(a.output) / ".").lexically_normal().parent_path().string();
     const std::string own = tokenizer.file.empty() ? tokenizer.path : home + "/" + tokenizer.file;
     const RunConfig config = config_of(source.model, own, a);
-    require_no_window(source, config.model.seq, a);
 
     RunState state;
     state.seed = config.train.seed;
@@ -178,7 +167,7 @@ int import_model(const ImportArguments& a)
     fmt::print("{}: {} parameters, {} of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
                "trivium train {} data.train=…\n",
                a.output, format_count(parameter_count(source.model)),
-               counted(source.tensors.size(), "tensor"), name_of(source.model.family),
+               counted(source.tensors.size(), "tensor"), source.architecture->name,
                format_bytes(source.files.bytes()),
                named         ? config.data.tokenizer
                : own.empty() ? "none usable: " + tokenizer.problem

@@ -65,6 +65,15 @@ GraphConfig graph_config(const RunConfig& config)
             config.data.by_documents()};
 }
 
+/// With what only the training has.
+GraphConfig training_config(const RunConfig& config)
+{
+    GraphConfig graph = graph_config(config);
+    graph.regularisers = {config.model.dropout, config.train.seed, config.train.z_loss,
+                          config.train.label_smoothing};
+    return graph;
+}
+
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
 bool gathers_in_microbatches(const ParallelConfig& p)
 {
@@ -97,7 +106,7 @@ Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRu
 Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
-    Graph g = build_loss_graph(config.model, graph_config(config));
+    Graph g = build_loss_graph(config.model, training_config(config));
     g.name = "train";
     g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
@@ -371,7 +380,7 @@ StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)
 {
     RunConfig whole = config;
     whole.parallel.tensor = 1; // costs of all ranks together
-    return stages_of(build_loss_graph(whole.model, graph_config(whole)), shape);
+    return stages_of(build_loss_graph(whole.model, training_config(whole)), shape);
 }
 
 std::vector<int> ranks_of_blocks(const RunConfig& config)
@@ -407,7 +416,6 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     Compiled compiled;
     GraphConfig graph = graph_config(alone);
     graph.batch = shape.batch;
-    graph.documents = false; // what is generated continues the prompt
     const Mesh mesh = mesh_of(alone.parallel);
     compiled.at.assign(mesh.axes.size(), 0);
     for (const i64 queries : {shape.prefill, i64{1}}) {

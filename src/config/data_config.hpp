@@ -92,9 +92,6 @@ struct DataConfig {
                (boundary_loss == BoundaryLoss::automatic && !by_documents());
     }
 
-    /// Whether there are tokens whose loss does not count.
-    bool masks_losses() const { return packing == SamplePacking::best_fit || !counts_boundaries(); }
-
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {

@@ -181,6 +181,8 @@ void validate(const ModelConfig& c)
     validate_sizes(c);
     require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
                   str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+    require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
+                  str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
     validate_positions(c);

@@ -111,6 +111,7 @@ struct ModelConfig {
     double logit_cap = 0; ///< 0: none
     Activation activation = Activation::silu;
     bool gated = true;
+    double dropout = 0;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -191,6 +192,9 @@ struct ModelConfig {
               "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2");
         visit("gated", self.gated, KeyKind::forward,
               "the feed-forward block multiplies its activations by a second product");
+        visit("dropout", self.dropout, KeyKind::training,
+              "in training, the probability that an element of the embeddings, or of what attention or "
+              "feed-forward block add to the residual stream, is 0 (the others are divided by 1 - dropout)");
     }
 };
 

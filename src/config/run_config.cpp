@@ -60,6 +60,9 @@ void validate_train(const TrainConfig& c)
     finite_from("train.eps", c.eps, 0, false);
     finite_from("train.grad_clip", c.grad_clip, 0, true);
     finite_from("train.spike_z", c.spike_z, 0, true);
+    finite_from("train.z_loss", c.z_loss, 0, true);
+    require(c.label_smoothing >= 0 && c.label_smoothing < 1, "train.label_smoothing",
+            str("must be from 0 to below 1, is ", c.label_smoothing), "0.1 is usual, 0 turns it off");
     require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "requires precision = \"bf16\"",
             "set train.precision to \"bf16\", or fp8 to false");
     at_least(0, "train.decay_steps", c.decay_steps);

@@ -106,6 +106,8 @@ struct TrainConfig {
     double beta2 = optimizer_row(OptimizerKind::adamw).beta2;
     double eps = 1e-8;
     double grad_clip = 1.0;
+    double z_loss = 0;
+    double label_smoothing = 0;
     i64 seed = 0;
     Precision precision = Precision::f32;
     bool fp8 = false;
@@ -151,8 +153,16 @@ struct TrainConfig {
         visit("eps", self.eps, KeyKind::training, "constant in AdamW's denominator");
         visit("grad_clip", self.grad_clip, KeyKind::training,
               "maximum global gradient norm; 0 = no clipping");
+        visit("z_loss", self.z_loss, KeyKind::training,
+              "coefficient of the squared log-sum-exp of a token's logits, which is added to its loss; the "
+              "training "
+              "loss includes it, the validation loss does not; 0 = off");
+        visit(
+            "label_smoothing", self.label_smoothing, KeyKind::training,
+            "share of a target's probability that is spread evenly over the vocabulary; the training loss is "
+            "that of the smoothed targets, the validation loss is not; 0 = off");
         visit("seed", self.seed, KeyKind::training,
-              "seed of the initial weights and of the order of samples");
+              "seed of the initial weights, of the order of samples and of dropout");
         visit("precision", self.precision, KeyKind::training,
               "f32; bf16 (computes in bf16, with f32 master weights and reductions); f64 (for exact tests)");
         visit(

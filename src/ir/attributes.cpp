@@ -80,6 +80,11 @@ public:
             check_turns();
         if (info(op_).scratch == ScratchKind::attention)
             check_keys();
+        if (a_.rate && !(*a_.rate >= 0 && *a_.rate < 1))
+            fail("rate", print_real(*a_.rate), "a real number from 0 to below 1", "0.1 is usual");
+        if (const auto* stream = a_.lists.find(Attr::stream); stream && stream->size() != 2)
+            fail("stream", print_numbers(*stream), "2 integers: a seed, and a number of the op",
+                 "write, for example, \"0 1\"");
     }
 
 private:

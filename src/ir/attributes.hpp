@@ -41,6 +41,7 @@ enum class Attr : std::uint8_t {
     eps,
     scale,
     value,
+    rate,
     weight_decay,
     momentum,
     alpha,
@@ -81,7 +82,8 @@ enum class Attr : std::uint8_t {
     needed,
     chunk,
     rounded,
-    interleaved
+    interleaved,
+    stream
 };
 
 /// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
@@ -121,6 +123,7 @@ inline constexpr ListName list_names[] = {
     {Attr::chunk, "chunk", true},
     {Attr::rounded, "rounded", true},
     {Attr::interleaved, "interleaved", true},
+    {Attr::stream, "stream"},
 };
 /// The row of a list attribute.
 constexpr const ListName& list_name(Attr attr)
@@ -176,6 +179,7 @@ struct Attributes {
     std::optional<double> eps{};           ///< of a norm: added under the square root
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
+    std::optional<double> rate{};          ///< of dropout: the share of elements that become 0
     std::optional<double> weight_decay{};
     std::optional<double> momentum{};        ///< factor of the old momentum in the new one
     std::optional<double> alpha{}, beta{};   ///< coefficients of a weighted sum, or of alpha x + beta
@@ -212,6 +216,7 @@ void each_attribute(Visit&& visit)
     visit(Attr::eps, "eps", &Attributes::eps);
     visit(Attr::scale, "scale", &Attributes::scale);
     visit(Attr::value, "value", &Attributes::value);
+    visit(Attr::rate, "rate", &Attributes::rate);
     visit(Attr::weight_decay, "weight_decay", &Attributes::weight_decay);
     visit(Attr::space, "space", &Attributes::space);
     visit(Attr::momentum, "momentum", &Attributes::momentum);

@@ -7,6 +7,8 @@ namespace trivium::value_name {
 // of each token's document.
 inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions",
                             *starts = "starts";
+/// With dropout: the number of each sequence's sample in the run, i32[b,2], the lower word first.
+inline constexpr const char* samples = "samples";
 // Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
 // the cache and the row whose logits are requested.
 inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";

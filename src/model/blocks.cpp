@@ -150,7 +150,7 @@ ValueId ModelBuilder::embed()
         const ValueId table = weight("weight", init_std);
         x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
     }
-    return x;
+    return dropped(x, 0);
 }
 
 Attributes ModelBuilder::rms_attributes() const
@@ -257,10 +257,15 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
     return add_bias(name, product(name, x, rule, init_std));
 }
 
+bool ModelBuilder::joint_biases() const
+{
+    return m_.placement == Placement::parallel && c_.regularisers.dropout == 0;
+}
+
 ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule& rule)
 {
     const ValueId y = product(name, x, rule, init_std / std::sqrt(2.0 * static_cast<double>(m_.layers)));
-    return m_.placement == Placement::parallel ? y : add_bias(name, y);
+    return joint_biases() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
 }
 
 ValueId ModelBuilder::rope_table(LayerKind kind)
@@ -295,6 +300,19 @@ ValueId ModelBuilder::rope_table(LayerKind kind)
                      {accumulator_of(c_.compute), {length, rotary_dim(m_) / 2, 2}}, Role::constant,
                      RopeTableInit{angles});
     return table;
+}
+
+ValueId ModelBuilder::dropped(ValueId x, i64 branch)
+{
+    const Regularisers& r = c_.regularisers;
+    if (r.dropout == 0)
+        return x;
+    if (!samples_)
+        samples_ =
+            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "w"});
+    Attributes attrs{.rate = r.dropout};
+    attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
+    return b_.op1(OpKind::dropout, {x, samples_}, attrs, b_.where.scope + ".dropped");
 }
 
 ValueId ModelBuilder::attention(i64 layer, ValueId x)
@@ -384,10 +402,12 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     if (m_.placement == Placement::parallel) { // one sum over tensor ranks; biases are added after it
         const ValueId attention = part("attn", x);
         ValueId sum = b_.sum_of(attention, part("ffn", x));
-        within(".attn");
-        sum = add_bias("o", sum);
-        within(".ffn");
-        sum = add_bias("down", sum);
+        if (joint_biases()) {
+            within(".attn");
+            sum = add_bias("o", sum);
+            within(".ffn");
+            sum = add_bias("down", sum);
+        }
         return b_.sum_of(x, times(sum, m_.residual_scale));
     }
     for (const char* name : {"attn", "ffn"}) {

@@ -57,17 +57,20 @@ private:
     ValueId add_bias(const std::string& name, ValueId y); ///< if the model has it
     ValueId product(const std::string& name, ValueId x, const Rule& rule, double std);
     ValueId linear(const std::string& name, ValueId x, const Rule& rule); ///< a product and its bias
-    /// The last product of a part of a layer; with parallel parts block() adds its bias.
+    bool joint_biases() const; ///< block() adds the biases of parallel parts to their sum
+    /// The last product of a part of a layer, with its bias unless joint_biases(), and after dropout.
     ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);
     ValueId rope_table(LayerKind kind);
+    /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
+    ValueId dropped(ValueId x_bsd, i64 branch);
 
     Builder b_;
     ModelConfig m_; // resolved
     GraphConfig c_;
     std::map<std::string, std::string> dims_; // of the parameters, by listed()
-    ValueId tokens_, positions_, starts_, embed_;
+    ValueId tokens_, positions_, starts_, embed_, samples_;
     std::array<ValueId, 2> rope_tables_; // the second: of sliding layers, if theirs differs
     i64 batch_ = 0, seq_ = 0;
 };

@@ -20,9 +20,16 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
         x = m.block(layer, x);
     const ValueId logits = m.head(m.final_norm(x), "b s d, v d -> b s v");
     b.where.scope = "loss";
+    Attributes smoothed, squared;
+    if (const double epsilon = config.regularisers.label_smoothing; epsilon > 0) {
+        smoothed.alpha = 1 - epsilon;
+        smoothed.beta = epsilon / static_cast<double>(model.vocab);
+    }
+    if (config.regularisers.z_loss > 0)
+        squared.beta = config.regularisers.z_loss;
     const std::vector<ValueId> stats =
-        b.op(OpKind::xent_stats, {logits, targets}, {}, {"loss.lse", "loss.picked"});
-    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, {}, value_name::loss);
+        b.op(OpKind::xent_stats, {logits, targets}, smoothed, {"loss.lse", "loss.picked"});
+    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, squared, value_name::loss);
     for (const auto& [name, kind, of] : {std::tuple{value_name::loss_sum, OpKind::sum, loss},
                                          {value_name::token_count, OpKind::count_valid, targets}}) {
         const ValueId in = b.value(std::string(name) + ".before", {DType::f64, {}}, Role::carry);
@@ -40,7 +47,9 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     graph.name = queries == 1 ? "decode" : "prefill";
     GraphConfig kept = config;
     kept.master = config.compute; // nothing is updated
-    kept.fp8 = false;             // the products of a single token do not benefit from it
+    kept.regularisers = {};
+    kept.documents = false; // a sequence is one
+    kept.fp8 = false;       // the products of a single token do not benefit from it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
     m.cache_capacity = capacity;

@@ -26,6 +26,14 @@ struct ModelAxes {
     bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
 };
 
+/// What only a training adds to the loss; zeros: nothing.
+struct Regularisers {
+    double dropout = 0;         ///< rate
+    i64 seed = 0;               ///< of what dropout keeps
+    double z_loss = 0;          ///< coefficient
+    double label_smoothing = 0; ///< epsilon
+};
+
 /// How a graph computes.
 struct GraphConfig {
     i64 batch = 1;              ///< sequences per microbatch
@@ -34,10 +42,12 @@ struct GraphConfig {
     ModelAxes axes{};
     bool fp8 = false;       ///< the products of the blocks round their operands to FP8
     bool documents = false; ///< attention stays within documents
+    Regularisers regularisers{};
 };
 
 /// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. With documents
-/// also `starts`: for each token the index in its sequence of its document's first token. Few values are
+/// also `starts`: for each token the index in its sequence of its document's first token; with dropout also `samples`
+/// (i32[b,2]). Few values are
 /// annotated with a sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others.
 /// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
 /// carried).

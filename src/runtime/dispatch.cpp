@@ -1,9 +1,11 @@
 #include "runtime/dispatch.hpp"
 
 #include "base/check.hpp"
+#include "base/rng.hpp"
 #include "ir/general/columns.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cache.hpp"
+#include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/loss.hpp"
@@ -83,6 +85,19 @@ k::RopeShape rope_shape(const Args& a)
     return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e),
             e,           a.dim(2, 1), a.number_or(Attr::interleaved, 0) != 0,
             a.in_row(0), a.out_row(0)};
+}
+
+k::LossShape loss_shape(const Args& a)
+{
+    return {a.rows(0), a.last(0), a.first_token(), a.attrs().alpha.value_or(1), a.attrs().beta.value_or(0)};
+}
+
+k::DropoutShape dropout_shape(const Args& a)
+{
+    const std::vector<i64>& stream = a.list(Attr::stream);
+    const RandomStream numbers(static_cast<u64>(stream[0]), str("dropout ", stream[1]));
+    return {a.dim(0, 0), a.dim(0, 1),   a.dim(0, 2),    a.attrs().offset_of("s"), a.attrs().offset_of("d"),
+            a.dim(1, 1), numbers.key(), *a.attrs().rate};
 }
 
 /// The call of an op with storage type T.
@@ -226,15 +241,12 @@ Call bind_typed(const Binding& b)
         };
     case OpKind::copy_into: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
     case OpKind::fill: return call_of(k::fill<T>, a.n(0), *a.attrs().value, a.out<T>(0));
-    case OpKind::xent_stats: {
-        const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
-        return call_of(k::xent_stats<T>, s, a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));
-    }
-    case OpKind::xent_stats_grad: {
-        const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
-        return call_of(k::xent_stats_grad<T>, s, a.in<T>(0), a.ids(1), a.in<A>(2), a.in<A>(3), a.in<A>(4),
-                       a.out<T>(0));
-    }
+    case OpKind::dropout: return call_of(k::dropout<T>, dropout_shape(a), a.in<T>(0), a.ids(1), a.out<T>(0));
+    case OpKind::xent_stats:
+        return call_of(k::xent_stats<T>, loss_shape(a), a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));
+    case OpKind::xent_stats_grad:
+        return call_of(k::xent_stats_grad<T>, loss_shape(a), a.in<T>(0), a.ids(1), a.in<A>(2), a.in<A>(3),
+                       a.in<A>(4), a.out<T>(0));
     default: break;
     }
     throw InternalError(__FILE__, __LINE__,
@@ -248,9 +260,13 @@ Call bind_real(const Binding& b)
     const Args a{b};
     switch (b.op->kind) {
     case OpKind::token_loss:
-        return call_of(k::token_loss<R>, a.n(0), a.in<R>(0), a.in<R>(1), a.ids(2), a.out<R>(0));
-    case OpKind::token_loss_grad:
-        return call_of(k::token_loss_grad<R>, a.n(0), a.in<R>(0), a.ids(1), a.out<R>(0), a.out<R>(1));
+        return call_of(k::token_loss<R>, a.n(0), a.attrs().beta.value_or(0), a.in<R>(0), a.in<R>(1), a.ids(2),
+                       a.out<R>(0));
+    case OpKind::token_loss_grad: {
+        const R* const lse = b.operands.size() > 2 ? a.in<R>(2) : nullptr;
+        return call_of(k::token_loss_grad<R>, a.n(0), lse ? a.attrs().beta.value_or(0) : 0, a.in<R>(0),
+                       a.ids(1), lse, a.out<R>(0), a.out<R>(1));
+    }
     case OpKind::sum: return call_of(k::sum_into<R>, a.n(0), a.in<R>(0), a.out<double>(0), a.over());
     default: return {};
     }

@@ -9,6 +9,15 @@ SampleArray position_array(i64 length)
     return sequence_array(length, [](i64, i64 i) { return i; });
 }
 
+SampleArray sample_numbers(i64 first)
+{
+    return {{DType::i32, {2}}, [first](i64 sample, const Box& box, void* to) {
+                for (i64 i = 0; i < box.shape[0]; ++i)
+                    static_cast<std::int32_t*>(to)[i] =
+                        static_cast<std::int32_t>((first + sample) >> (32 * (box.offset[0] + i)));
+            }};
+}
+
 void fill_input(const Graph& graph, const Value& input, const Batch& batch, i64 microbatch, void* to)
 {
     const Shape& whole = whole_shape(input);

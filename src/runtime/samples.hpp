@@ -35,6 +35,9 @@ SampleArray sequence_array(i64 length, At at)
 /// The positions in a sequence of `length` tokens, from 0.
 SampleArray position_array(i64 length);
 
+/// The numbers of the samples as two words each (value_name::samples); sample 0 has the number `first`.
+SampleArray sample_numbers(i64 first = 0);
+
 /// Writes the shard of `input` that the rank of `graph` holds, of one microbatch, to `to`. Dimension 0 of an
 /// input is the row of the microbatch; the others are those of the batch's array of its name. Any of them may
 /// be sharded. Throws UserError if the batch has no such array of that type, and the errors of

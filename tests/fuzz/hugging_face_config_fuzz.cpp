@@ -9,15 +9,17 @@ using namespace trivium;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
-    ModelConfig model;
+    HuggingFaceConfig config;
     try {
-        model = parse_hugging_face_config({reinterpret_cast<const char*>(data), size}, "input").model;
+        config = parse_hugging_face_config({reinterpret_cast<const char*>(data), size}, "input");
     } catch (const UserError&) {
         return 0;
     }
-    validate(model);
-    const std::string text = print_hugging_face_config(model, "float32");
-    if (print_hugging_face_config(parse_hugging_face_config(text, "again").model, "float32") != text)
+    validate(config.model);
+    const std::string text = print_hugging_face_config(config.model, *config.architecture, "float32");
+    const HuggingFaceConfig again = parse_hugging_face_config(text, "again");
+    if (again.architecture != config.architecture ||
+        print_hugging_face_config(again.model, *again.architecture, "float32") != text)
         std::abort();
     return 0;
 }

@@ -2,9 +2,10 @@
 // order of the text; if none is dropped, they cover it.
 #include "base/check.hpp"
 #include "io/files/utf8.hpp"
-#include "io/tokens/text_split.hpp"
+#include "io/tokens/tokenizer/text_split.hpp"
 
 #include <cstdlib>
+#include <vector>
 
 using namespace trivium;
 
@@ -25,11 +26,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const TextSplit split(rule, "input");
         MatchEffort effort = MatchEffort::for_text(text.size());
         const char* covered = text.data();
+        std::vector<std::string_view> pieces;
         split.split(text, effort, [&](std::string_view piece) {
             if (piece.empty() || piece.data() < covered ||
                 (rule.behavior != SplitBehavior::removed && piece.data() != covered))
                 std::abort();
             covered = piece.data() + piece.size();
+            pieces.push_back(piece);
+        });
+        // Oniguruma is the referee of the faster matcher.
+        std::size_t next = 0;
+        effort = MatchEffort::for_text(text.size());
+        TextSplit(rule, "input", SplitMatcher::oniguruma).split(text, effort, [&](std::string_view piece) {
+            if (next == pieces.size() || piece.data() != pieces[next].data() ||
+                piece.size() != pieces[next].size())
+                std::abort();
+            ++next;
         });
         if (rule.behavior != SplitBehavior::removed && covered != text.data() + text.size())
             std::abort();

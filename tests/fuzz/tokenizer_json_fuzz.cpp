@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a tokenizer.json. An accepted tokenizer encodes a part of these bytes and decodes
 // any ids.
 #include "base/check.hpp"
-#include "io/tokens/byte_bpe.hpp"
+#include "io/tokens/tokenizer/json_tokenizer.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string text(reinterpret_cast<const char*>(data), size);
     std::unique_ptr<Tokenizer> tokenizer;
     try {
-        tokenizer = make_byte_bpe(text, "input");
+        tokenizer = make_json_tokenizer(text, "input");
     } catch (const UserError&) {
         return 0;
     }

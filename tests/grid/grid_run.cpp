@@ -114,7 +114,7 @@ std::string Case::text() const
         mixed         ? name_of(*mixed)
         : model.llama ? "llama"
                       : "gpt2",
-        model.tied ? " tied" : "", ", ", name_of(precision),
+        model.tied ? " tied" : "", model.dropout > 0 ? " regularised" : "", ", ", name_of(precision),
         p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,

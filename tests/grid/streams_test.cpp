@@ -231,7 +231,9 @@ TEST_CASE("consecutive updates of all parameters are one launch, and so are thei
 
 TEST_CASE("a device that delays its work and runs it in any legal order gives the bits of the host")
 {
-    for (const Case& c : cases()) {
+    for (Case c : cases()) {
+        if (c.ranks() == 2)
+            c.model = runs::regularised(c.model);
         const Outcome want = train_on_threads(c);
         for (const u64 seed : {1, 2})
             if (const bool graphs = seed == 2 && c.parallel.update == UpdateMode::synchronous; true) {

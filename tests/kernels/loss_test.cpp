@@ -12,7 +12,7 @@ namespace {
 
 struct Sizes {
     i64 rows, vocab, offset;
-    double scale;
+    double scale, share = 1, every = 0;
 };
 
 } // namespace
@@ -20,14 +20,15 @@ struct Sizes {
 TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
-    for (const auto& [rows, vocab, offset, scale] :
-         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20},
-          Sizes{4, 33, 0, 0}, Sizes{3, 6152, 5, 20}, Sizes{on_device ? 400 : 2, 50257, 0, 5}}) {
+    for (const auto& [rows, vocab, offset, scale, share, every] :
+         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{9, 17, 10, 1, 0.7, 0.01},
+          Sizes{5, 9001, 0, 2, 0.9, 1e-5}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20}, Sizes{4, 33, 0, 0},
+          Sizes{3, 6152, 5, 20}, Sizes{on_device ? 400 : 2, 50257, 0, 5}}) {
         const i64 n = rows * vocab;
         const auto x = random<T>(n, "logits", scale);
         const Tokens target = random_tokens(rows, "target", offset - 3, offset + vocab + 3);
         const auto slopes = random<Acc<T>>(2 * rows, "slopes");
-        const LossShape shape{rows, vocab, offset};
+        const LossShape shape{rows, vocab, offset, share, every};
         const auto [lse, picked, dx, in_place] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<Acc<T>> a(static_cast<std::size_t>(rows)), b(a);
             std::vector<T> c(static_cast<std::size_t>(n)), d = x;
@@ -45,10 +46,14 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
             const double total = reference::log_sum_exp(wx.data() + r * vocab, vocab);
             const i64 hit = target[r] < 0 ? -1 : target[r] - offset;
             want_lse.push_back(total);
-            want_picked.push_back(hit >= 0 && hit < vocab ? wx[r * vocab + hit] : 0.0);
-            for (i64 v = 0; v < vocab; ++v)
+            double picked_here = 0;
+            for (i64 v = 0; v < vocab; ++v) {
+                const double q = target[r] < 0 ? 0 : (v == hit ? share : 0) + every;
+                picked_here += q * wx[r * vocab + v];
                 want_dx.push_back(static_cast<double>(slopes[r]) * std::exp(wx[r * vocab + v] - total) +
-                                  (v == hit ? static_cast<double>(slopes[rows + r]) : 0.0));
+                                  q * static_cast<double>(slopes[rows + r]));
+            }
+            want_picked.push_back(picked_here);
         }
         // The storage type rounds the logits; lse itself is of the accumulator type.
         require_close(lse, want_lse, tolerance<Acc<T>>, "lse");
@@ -60,23 +65,31 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
 TEST_CASE("the gradient of the loss agrees with differences")
 {
     const i64 rows = 3, vocab = 11;
+    const double z = 0.03, epsilon = 0.2;
+    const LossShape shape{rows, vocab, 0, 1 - epsilon, epsilon / vocab};
     const auto x = random<double>(rows * vocab, "x", 2), dloss = random<double>(rows, "dloss");
     const Tokens target{4, -1, 10};
     const auto loss_of = [&](const Doubles& at) {
         double sum = 0;
         for (i64 r = 0; r < rows; ++r)
-            if (target[r] >= 0)
+            if (target[r] >= 0) {
+                const double lse = reference::log_sum_exp(at.data() + r * vocab, vocab);
+                double smooth = 0; // mean of -log p
+                for (i64 v = 0; v < vocab; ++v)
+                    smooth += (lse - at[r * vocab + v]) / vocab;
                 sum += dloss[r] *
-                       (reference::log_sum_exp(at.data() + r * vocab, vocab) - at[r * vocab + target[r]]);
+                       ((1 - epsilon) * (lse - at[r * vocab + target[r]]) + epsilon * smooth + z * lse * lse);
+            }
         return sum;
     };
     const auto [loss, dx] = stable([&](const Exec& exec) {
         Doubles lse(rows), picked(rows), out(rows), dlse(rows), dpicked(rows), grad(x.size());
-        xent_stats<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(picked));
-        token_loss<double>(exec, rows, lend(lse), lend(picked), lend(target), lend(out));
-        token_loss_grad<double>(exec, rows, lend(dloss), lend(target), lend(dlse), lend(dpicked));
-        xent_stats_grad<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse),
-                                lend(dpicked), lend(grad));
+        xent_stats<double>(exec, shape, lend(x), lend(target), lend(lse), lend(picked));
+        token_loss<double>(exec, rows, z, lend(lse), lend(picked), lend(target), lend(out));
+        token_loss_grad<double>(exec, rows, z, lend(dloss), lend(target), lend(lse), lend(dlse),
+                                lend(dpicked));
+        xent_stats_grad<double>(exec, shape, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked),
+                                lend(grad));
         return std::tuple(out, grad);
     });
     CHECK(loss[1] == 0);

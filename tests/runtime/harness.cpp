@@ -48,6 +48,9 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
     c.model.tied_embeddings = m.tied;
     c.model.rope_theta = m.theta;
     c.model.norm_eps = m.eps;
+    c.model.dropout = m.dropout;
+    c.train.z_loss = m.z_loss;
+    c.train.label_smoothing = m.smoothing;
     if (m.factor != 1)
         c.model.rope_scaling =
             llama3_scaling(m.factor, m.low_freq_factor, m.high_freq_factor, static_cast<i64>(m.original_seq));
@@ -59,6 +62,21 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
     return c;
 }
 
+reference::Model regularised(reference::Model m)
+{
+    m.z_loss = 0.02;
+    m.smoothing = 0.15;
+    m.dropout = 0.25;
+    m.keeps = [](int place, std::int64_t sample, int token, int column) {
+        const PhiloxBlock bits =
+            philox(RandomStream(0, str("dropout ", place)).key(),
+                   {{static_cast<std::uint32_t>(column / 4), static_cast<std::uint32_t>(token),
+                     static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32)}});
+        return bits[column % 4] >= (1u << 30); // a quarter of 2^32
+    };
+    return m;
+}
+
 Batch rows_of(const TokenBatch& batch, i64 first)
 {
     const auto rows = [seq = batch.seq](const reference::Ids& ids) {
@@ -67,7 +85,8 @@ Batch rows_of(const TokenBatch& batch, i64 first)
     };
     return {{{value_name::tokens, rows(batch.tokens)},
              {value_name::targets, rows(batch.targets)},
-             {value_name::positions, position_array(batch.seq)}},
+             {value_name::positions, position_array(batch.seq)},
+             {value_name::samples, sample_numbers(batch.first_sample)}},
             first};
 }
 
@@ -76,6 +95,7 @@ TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t s
     const RandomStream stream(seed, "batch");
     TokenBatch batch;
     batch.seq = model.seq;
+    batch.first_sample = (i64{1} << 33) + static_cast<i64>(seed) * rows; // two words
     for (i64 i = 0; i < rows * model.seq; ++i) {
         const std::uint64_t bits = stream.bits_at(static_cast<u64>(i));
         batch.tokens.push_back(static_cast<std::int32_t>(bits % static_cast<u64>(model.vocab)));

@@ -19,10 +19,14 @@ CompileConfig small_machine();
 /// The run config of a reference model. \pre rows is a multiple of microbatches
 RunConfig config_of(const reference::Model& model, Precision precision, i64 rows, i64 microbatches = 1);
 
+/// The model trained with dropout, z-loss and label smoothing. \pre the seed of its run is 0
+reference::Model regularised(reference::Model model);
+
 /// Tokens and targets for `rows` sequences; about one target in seven is ignored, never all.
 struct TokenBatch {
     reference::Ids tokens, targets;
     i64 seq = 0;
+    i64 first_sample = 0; ///< number in the run of the first sequence
 };
 /// Its rows from `first` on, valid while it exists.
 Batch rows_of(const TokenBatch& batch, i64 first = 0);

@@ -60,6 +60,8 @@ std::vector<Case> cases()
         {"gpt2, odd sizes, tied", gpt2(2, 3, 3, 6, 10, 17, 5, true), 3, 3},
         {"gpt2, untied", gpt2(3, 2, 2, 5, 9, 11, 8, false), 4, 2},
         {"gpt2, grouped keys", gpt2(1, 4, 2, 3, 12, 23, 9, true), 2, 1},
+        {"llama, regularised", regularised(llama(2, 3, 1, 6, 10, 17, 5, false)), 4, 2},
+        {"gpt2, regularised, tied", regularised(gpt2(2, 3, 3, 6, 10, 17, 5, true)), 3, 3},
     };
     all[1].model.eps = 1e-2; // so that its effect is visible
     all[6].model.eps = 1e-2;
@@ -90,7 +92,8 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
     const TokenBatch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
     run.differentiate(first); // a step before, whose remains must not affect the next
     run.differentiate(batch);
-    const reference::Result want = reference::run(c.model, run.parameters(), batch.tokens, batch.targets);
+    const reference::Result want =
+        reference::run(c.model, run.parameters(), batch.tokens, batch.targets, batch.first_sample);
     const double scale = largest(want.gradients);
     CHECK(run.tokens() == want.tokens);
     CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
@@ -103,6 +106,20 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
             CHECK(magnitude(got.at(name)) <= tolerance * scale);
         else
             CHECK((by_norm ? norm_difference : scaled_difference)(got.at(name), gradient) <= tolerance);
+    }
+    if (c.model.dropout > 0) { // which an evaluation has not
+        Model plain = c.model;
+        plain.dropout = plain.z_loss = plain.smoothing = 0;
+        LossSum evaluated;
+        for (i64 first = 0; first < c.rows; first += run.engine->evaluation_rows()) {
+            const LossSum part = run.engine->evaluate(rows_of(batch, first));
+            evaluated.sum += part.sum;
+            evaluated.tokens += part.tokens;
+        }
+        const double sum = reference::run(plain, run.parameters(), batch.tokens, batch.targets).loss_sum;
+        CHECK(evaluated.tokens == want.tokens);
+        CHECK(std::abs(evaluated.sum - sum) <= tolerance * sum);
+        CHECK(std::abs(want.loss_sum - sum) > 0.01 * sum);
     }
     run.require_planned_is_used(batch);
 }
@@ -131,7 +148,7 @@ TEST_CASE("gradients of whole models agree with the reference in bf16")
 
 TEST_CASE("the reference itself agrees with finite differences")
 {
-    for (Case c : {cases()[1], cases()[3], cases()[6]}) {
+    for (Case c : {cases()[1], cases()[3], cases()[6], cases()[8]}) {
         INFO(c.name);
         c.model.seq = 3;
         c.model.layers = 1;

@@ -201,6 +201,25 @@ std::vector<Case> model_cases()
              return b.op(OpKind::xent_stats,
                          {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})});
          }},
+        {"xent_stats with label smoothing",
+         [](Builder& b) -> V {
+             return b.op(OpKind::xent_stats, {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})},
+                         {.alpha = 0.8, .beta = 0.03});
+         }},
+        {"token_loss with z-loss",
+         [](Builder& b) -> V {
+             return {b.op1(
+                 OpKind::token_loss,
+                 {parameter(b, "lse", {2, 3}), parameter(b, "picked", {2, 3}), ids(b, "targets<7", {2, 3})},
+                 {.beta = 0.7})};
+         }},
+        {"dropout",
+         [](Builder& b) -> V {
+             Attributes attrs{.rate = 0.4};
+             attrs.lists.set(Attr::stream, {3, 1});
+             const ValueId x = parameter(b, "x", {2, 3, 5}), samples = ids(b, "samples<9", {2, 2});
+             return {b.op1(OpKind::dropout, {b.op1(OpKind::gelu, {x}), samples}, attrs)};
+         }},
         {"token_loss",
          [](Builder& b) -> V {
              return {b.op1(OpKind::token_loss, {parameter(b, "lse", {2, 3}), parameter(b, "picked", {2, 3}),

@@ -44,8 +44,8 @@ void add_to(Vector& a, const Vector& b)
 class Sequence {
 public:
     Sequence(const Model& model, const Tensors& parameters, const std::int32_t* tokens,
-             const std::int32_t* targets, Tensors& gradients)
-        : m(model), p(parameters), g(gradients), tokens_(tokens), targets_(targets)
+             const std::int32_t* targets, Tensors& gradients, std::int64_t sample)
+        : m(model), p(parameters), g(gradients), tokens_(tokens), targets_(targets), sample_(sample)
     {
     }
 
@@ -61,6 +61,7 @@ public:
                 if (!m.llama)
                     x_[s * m.dim + d] += at("positions.weight")[s * m.dim + d];
             }
+        drop(x_, 0);
         layers_.resize(size(m.layers));
         for (int l = 0; l < m.layers; ++l)
             layer_forward(l, layers_[l]);
@@ -84,10 +85,14 @@ public:
             double sum = 0;
             for (int v = 0; v < m.vocab; ++v)
                 sum += std::exp(row[v]);
-            loss += std::log(sum) - row[targets_[s]];
+            const double lse = std::log(sum);
+            loss += m.z_loss * lse * lse;
             count += 1;
-            for (int v = 0; v < m.vocab; ++v)
-                dlogits[s * m.vocab + v] = std::exp(row[v]) / sum - (v == targets_[s] ? 1 : 0);
+            for (int v = 0; v < m.vocab; ++v) {
+                const double q = (v == targets_[s] ? 1 - m.smoothing : 0) + m.smoothing / m.vocab;
+                loss += q * (lse - row[v]);
+                dlogits[s * m.vocab + v] = std::exp(row[v]) / sum * (1 + 2 * m.z_loss * lse) - q;
+            }
         }
         const std::string table = m.tied ? "embed.weight" : "head.weight";
         Vector dnormed(normed_.size(), 0.0);
@@ -100,6 +105,7 @@ public:
         Vector dx = norm_backward("final_norm", last_, dnormed);
         for (int l = m.layers - 1; l >= 0; --l)
             dx = layer_backward(l, layers_[l], dx);
+        drop(dx, 0);
         for (int s = 0; s < m.seq; ++s)
             for (int d = 0; d < m.dim; ++d) {
                 g["embed.weight"][tokens_[s] * m.dim + d] += dx[s * m.dim + d];
@@ -114,6 +120,15 @@ private:
             o; ///< block input, normed, queries, keys, values, probabilities, heads' output
         Vector y, b, gate, up, h; ///< input of the feed-forward half, normed, its hidden values
     };
+
+    /// Dropout, and its gradient.
+    void drop(Vector& x, int place) const
+    {
+        if (m.dropout > 0)
+            for (int s = 0; s < m.seq; ++s)
+                for (int d = 0; d < m.dim; ++d)
+                    x[s * m.dim + d] *= m.keeps(place, sample_, s, d) ? 1 / (1 - m.dropout) : 0;
+    }
 
     static std::size_t size(int n) { return static_cast<std::size_t>(n); }
     const Vector& at(const std::string& name) const { return p.at(name); }
@@ -281,7 +296,9 @@ private:
             rotate(l.k, m.kv_heads, 1);
         }
         attention_forward(l);
-        add_to(x_, linear(scope + ".attn.o", l.o, d, d));
+        Vector branch = linear(scope + ".attn.o", l.o, d, d);
+        drop(branch, 2 * number + 2);
+        add_to(x_, branch);
         l.y = x_;
         l.b = norm(scope + ".ffn_norm", l.y);
         l.up = linear(scope + ".ffn.up", l.b, d, m.ffn);
@@ -294,14 +311,18 @@ private:
             for (std::size_t i = 0; i < l.h.size(); ++i)
                 l.h[i] = 0.5 * l.up[i] * (1 + std::tanh(gelu_inner(l.up[i])));
         }
-        add_to(x_, linear(scope + ".ffn.down", l.h, m.ffn, d));
+        branch = linear(scope + ".ffn.down", l.h, m.ffn, d);
+        drop(branch, 2 * number + 3);
+        add_to(x_, branch);
     }
 
     Vector layer_backward(int number, const Layer& l, const Vector& dout)
     {
         const std::string scope = "layers." + std::to_string(number);
         const int d = m.dim, kv = m.kv_heads * m.head_dim();
-        const Vector dh = linear_backward(scope + ".ffn.down", dout, l.h, m.ffn, d);
+        Vector branch = dout;
+        drop(branch, 2 * number + 3);
+        const Vector dh = linear_backward(scope + ".ffn.down", branch, l.h, m.ffn, d);
         Vector dup(dh.size()), dgate(dh.size());
         for (std::size_t i = 0; i < dh.size(); ++i) {
             if (m.llama) {
@@ -320,8 +341,10 @@ private:
         Vector dy = norm_backward(scope + ".ffn_norm", l.y, db);
         add_to(dy, dout);
 
+        branch = dy;
+        drop(branch, 2 * number + 2);
         Vector dq, dk, dv;
-        attention_backward(l, linear_backward(scope + ".attn.o", dy, l.o, d, d), dq, dk, dv);
+        attention_backward(l, linear_backward(scope + ".attn.o", branch, l.o, d, d), dq, dk, dv);
         if (m.llama) {
             rotate(dq, m.heads, -1);
             rotate(dk, m.kv_heads, -1);
@@ -338,6 +361,7 @@ private:
     const Tensors& p;
     Tensors& g;
     const std::int32_t *tokens_, *targets_;
+    std::int64_t sample_;
     Vector x_, last_, normed_;
     std::vector<Layer> layers_;
 };
@@ -380,14 +404,16 @@ std::map<std::string, std::size_t> parameter_sizes(const Model& m)
     return sizes;
 }
 
-Result run(const Model& model, const Tensors& parameters, const Ids& tokens, const Ids& targets)
+Result run(const Model& model, const Tensors& parameters, const Ids& tokens, const Ids& targets,
+           std::int64_t first)
 {
     Result result;
     for (const auto& [name, count] : parameter_sizes(model))
         result.gradients[name].assign(count, 0.0);
     const std::size_t seq = static_cast<std::size_t>(model.seq);
     for (std::size_t row = 0; row * seq < tokens.size(); ++row) {
-        Sequence sequence(model, parameters, &tokens[row * seq], &targets[row * seq], result.gradients);
+        Sequence sequence(model, parameters, &tokens[row * seq], &targets[row * seq], result.gradients,
+                          first + static_cast<std::int64_t>(row));
         sequence.forward();
         sequence.backward();
         result.loss_sum += sequence.loss;

@@ -3,6 +3,7 @@
 // loop, every backward pass written by hand. It shares no code with Trivium, so both cannot have the same
 // error in the same function.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ struct Model {
     bool tied = false;
     double theta = 10000, eps = 1e-5;
     double factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_seq = 8192; ///< Llama 3's scaling
+    double z_loss = 0, smoothing = 0, dropout = 0;
+    /// Whether dropout keeps an element. Places: 0 the embeddings, 2n + 2 attention of layer n, 2n + 3 its
+    /// feed-forward block.
+    std::function<bool(int place, std::int64_t sample, int token, int column)> keeps{};
     int head_dim() const { return dim / heads; }
 };
 
@@ -32,7 +37,8 @@ struct Result {
     Vector logits;       ///< [rows, seq, vocab]
 };
 
-/// `tokens` and `targets` are [rows, seq]; a target below 0 is ignored.
-Result run(const Model& model, const Tensors& parameters, const Ids& tokens, const Ids& targets);
+/// `tokens` and `targets` are [rows, seq]; a target below 0 is ignored. Row 0 is sample `first`.
+Result run(const Model& model, const Tensors& parameters, const Ids& tokens, const Ids& targets,
+           std::int64_t first = 0);
 
 } // namespace reference

@@ -14,9 +14,11 @@ ROOT = sys.argv.pop(1)
 SPACK_NAMES = {
     "CUDAToolkit": "cuda",
     "DNNL_INCLUDE_DIR": "onednn",
+    "LIBZSTD": "zstd",
     "MPI": "mpi",
     "OpenMP": None,  # the compiler's
     "PkgConfig": "pkgconfig",
+    "ZLIB": "zlib-api",
     "kokkos_include": "kokkos",
     "Threads": None,  # the C library's
     "openmpi": "mpi",

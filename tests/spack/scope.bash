@@ -21,6 +21,8 @@ sentencepiece libsentencepiece-dev
 tomlplusplus  libtomlplusplus-dev
 utf8proc      libutf8proc-dev
 xxhash        libxxhash-dev
+zlib          zlib1g-dev
+zstd          libzstd-dev
 '
 
 # debian_version PACKAGE: its upstream version; nothing where it is not installed.

@@ -66,6 +66,8 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("tomlplusplus@3:")
     depends_on("utf8proc@2.1:")
     depends_on("xxhash@0.8:")
+    depends_on("zlib-api")
+    depends_on("zstd@1.4:")
 
     depends_on("catch2@2.13:", type="test")
 

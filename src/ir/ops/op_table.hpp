@@ -118,7 +118,7 @@ struct OpInfo {
     bool separable = false; ///< ranges of a factor may be computed separately: concatenated if a result
                             ///< has it, added if only operands have it
     bool bucket = false;    ///< may have several operands of one element type, with one result per operand
-    bool reshapes = false;  ///< only moves elements; propagation treats it as element-wise
+    bool reshapes = false;  ///< only moves or masks elements; propagation treats it as element-wise
     bool forward_first = false; ///< as `reshapes`, but at first from operands to results only
     bool expands = false;       ///< repeats elements: propagation from operands to results comes last
     bool slices = false;        ///< its result is the part of its operand that its windows read

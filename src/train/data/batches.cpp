@@ -81,7 +81,8 @@ Batch Batches::at(i64 first, i64 end) const
     return {{{value_name::tokens, input(SampleInput::tokens, 0)},
              {value_name::targets, input(SampleInput::targets, -1)},
              {value_name::positions, input(SampleInput::positions, 0)},
-             {value_name::starts, input(SampleInput::starts, 0)}},
+             {value_name::starts, input(SampleInput::starts, 0)},
+             {value_name::samples, sample_numbers()}},
             first};
 }
 

@@ -33,9 +33,10 @@ public:
     /// Number of samples of one epoch of all stores.
     i64 samples() const;
 
-    /// The batch from sample `first` on: `tokens`, `targets`, `positions` and `starts`, each i32[model.seq].
-    /// Samples from `end` on are padding: their targets do not count (-1). The batch is valid while this
-    /// object exists; reading it throws the errors of TokenStore::read(). \pre first >= that of mix()
+    /// The batch from sample `first` on: `tokens`, `targets`, `positions` and `starts`, each i32[model.seq],
+    /// and `samples`. Samples from `end` on are padding: their targets do not count (-1). The batch is valid
+    /// while this object exists; reading it throws the errors of TokenStore::read(). \pre first >= that of
+    /// mix()
     Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
 
 private:

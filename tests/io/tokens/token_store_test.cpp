@@ -17,7 +17,11 @@ namespace {
 class WideTokenizer final : public Tokenizer {
 public:
     i64 vocab_size() const override { return 70000; }
-    std::vector<i32> encode(std::string_view) const override { return {69999, 0, 65536}; }
+    void encode_part(std::string_view, bool, std::vector<i32>& ids) const override
+    {
+        ids.insert(ids.end(), {69999, 0, 65536});
+    }
+    std::size_t cut(std::string_view, std::size_t) const override { return std::string_view::npos; }
     std::string decode(std::span<const i32>) const override { return ""; }
     i32 bos() const override { return 1; }
     i32 eos() const override { return 69998; }

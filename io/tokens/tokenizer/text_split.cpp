@@ -1,8 +1,10 @@
-#include "io/tokens/text_split.hpp"
+#include "io/tokens/tokenizer/text_split.hpp"
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
+#include "io/tokens/tokenizer/character.hpp"
+#include "io/tokens/tokenizer/class_pattern.hpp"
 
 #include <algorithm>
 #include <oniguruma.h>
@@ -62,6 +64,7 @@ struct TextSplit::Impl {
     std::unique_ptr<regex_t, Free<onig_free>> pattern;
     std::unique_ptr<OnigMatchParam, Free<onig_free_match_param>> limits;
     std::unique_ptr<OnigRegion, Free<free_region>> region;
+    std::shared_ptr<const ClassPattern> classes; ///< if set, Oniguruma is not needed
 
     [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
     {
@@ -88,8 +91,48 @@ struct TextSplit::Impl {
         region.reset(onig_region_new());
     }
 
-    /// The first match from `from` on: `region` has its begin and end.
-    bool find(std::string_view text, std::size_t from, MatchEffort& effort) const
+    struct Match {
+        std::size_t begin = std::string_view::npos, end = 0;
+    };
+
+    /// The first match from `from` on.
+    Match find(std::string_view text, std::size_t from, MatchEffort& effort) const
+    {
+        if (!classes)
+            return find_by_oniguruma(text, from, effort);
+        for (; from < text.size(); from += character_length(text[from]))
+            if (const std::size_t end = classes->match(text, from, effort.left);
+                end != std::string_view::npos)
+                return {from, end};
+            else if (effort.left == 0)
+                refuse("splits text by a pattern that takes too long", "");
+        return {};
+    }
+
+    /// Calls add(begin, end, matched) with all matches and the text between them, in order.
+    template <class Add>
+    void for_each_part(std::string_view text, MatchEffort& effort, Add&& add) const
+    {
+        std::size_t covered = 0, last_end = std::string_view::npos;
+        for (std::size_t from = 0; from <= text.size();) {
+            const Match match = find(text, from, effort);
+            if (match.begin == std::string_view::npos)
+                break;
+            if (match.begin == match.end &&
+                match.end == last_end) { // an empty match right after a match does not count
+                from = character_begin(text, from + 1);
+                continue;
+            }
+            if (covered < match.begin)
+                add(covered, match.begin, false);
+            add(match.begin, match.end, true);
+            covered = from = last_end = match.end;
+        }
+        if (covered < text.size())
+            add(covered, text.size(), false);
+    }
+
+    Match find_by_oniguruma(std::string_view text, std::size_t from, MatchEffort& effort) const
     {
         for (u64 retries = first_retries, stack = first_stack;;) {
             onig_set_retry_limit_in_match_of_match_param(limits.get(), retries);
@@ -99,9 +142,9 @@ struct TextSplit::Impl {
                 onig_search_with_param(pattern.get(), bytes(text), end_of(text), bytes(text) + from,
                                        end_of(text), region.get(), ONIG_OPTION_NONE, limits.get());
             if (result >= 0)
-                return true;
+                return {static_cast<std::size_t>(region->beg[0]), static_cast<std::size_t>(region->end[0])};
             if (result == ONIG_MISMATCH)
-                return false;
+                return {};
             const bool stack_is_full = result == ONIGERR_MATCH_STACK_LIMIT_OVER;
             if (!stack_is_full && result != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER &&
                 result != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
@@ -118,24 +161,49 @@ struct TextSplit::Impl {
     }
 };
 
-TextSplit::TextSplit(const SplitRule& rule, const std::string& place) : impl_(std::make_unique<Impl>())
+TextSplit::TextSplit(const SplitRule& rule, const std::string& place, SplitMatcher matcher)
+    : impl_(std::make_unique<Impl>())
 {
     impl_->rule = rule;
     impl_->place = place;
-    impl_->compile();
+    start_oniguruma(); // ClassPattern reads its tables
+    if (matcher == SplitMatcher::fastest && !rule.literal)
+        impl_->classes = ClassPattern::parse(rule.pattern);
+    if (!impl_->classes)
+        impl_->compile();
+}
+
+TextSplit::TextSplit(const TextSplit& other) : impl_(std::make_unique<Impl>())
+{
+    impl_->rule = other.impl_->rule;
+    impl_->place = other.impl_->place;
+    impl_->classes = other.impl_->classes;
+    if (!impl_->classes)
+        impl_->compile();
 }
 
 TextSplit::TextSplit(TextSplit&&) noexcept = default;
 TextSplit::~TextSplit() = default;
 
-void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& emit) const
+bool TextSplit::is_simple() const
+{
+    const SplitBehavior behavior = impl_->rule.behavior;
+    return impl_->classes && (behavior == SplitBehavior::isolated || behavior == SplitBehavior::removed);
+}
+bool TextSplit::cuts_before_words() const { return is_simple() && impl_->classes->cuts_before_words(); }
+bool TextSplit::ignores_words() const
+{
+    return is_simple() && !impl_->rule.invert && impl_->classes->ignores_words();
+}
+
+void TextSplit::split_to(std::string_view text, MatchEffort& effort, EmitTo emit, void* to) const
 {
     const SplitRule& rule = impl_->rule;
     std::size_t begin = 0, end = 0; // of the current piece, which may still grow
     bool was_match = false, open = false;
     const auto flush = [&] {
         if (open && end > begin && !(rule.behavior == SplitBehavior::removed && was_match))
-            emit(text.substr(begin, end - begin));
+            emit(to, text.substr(begin, end - begin));
     };
     const auto add = [&](std::size_t first, std::size_t last, bool matched) {
         const bool is_match = matched != rule.invert;
@@ -148,22 +216,17 @@ void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& em
         was_match = is_match;
     };
 
-    std::size_t covered = 0, last_end = std::string_view::npos;
-    for (std::size_t from = 0; from <= text.size() && impl_->find(text, from, effort);) {
-        const auto first = static_cast<std::size_t>(impl_->region->beg[0]);
-        const auto last = static_cast<std::size_t>(impl_->region->end[0]);
-        if (first == last && last == last_end) { // an empty match right after a match does not count
-            from = character_begin(text, from + 1);
-            continue;
-        }
-        if (covered < first)
-            add(covered, first, false);
-        add(first, last, true);
-        covered = from = last_end = last;
-    }
-    if (covered < text.size())
-        add(covered, text.size(), false);
+    impl_->for_each_part(text, effort, add);
     flush();
+}
+
+std::string TextSplit::replace(std::string_view text, MatchEffort& effort, std::string_view by) const
+{
+    std::string result;
+    impl_->for_each_part(text, effort, [&](std::size_t begin, std::size_t end, bool matched) {
+        result += matched ? by : text.substr(begin, end - begin);
+    });
+    return result;
 }
 
 } // namespace trivium

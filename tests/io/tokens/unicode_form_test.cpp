@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/tokens/nfc.hpp"
 #include "io/tokens/tokenizer.hpp"
+#include "io/tokens/tokenizer/unicode_form.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -74,8 +74,8 @@ TEST_CASE("examples of form C from the Unicode standard")
 {
     for (const auto& [source, nfc] : examples()) {
         INFO(utf8(source));
-        CHECK(to_nfc(utf8(source)) == utf8(nfc));
-        CHECK(to_nfc(utf8(nfc)) == utf8(nfc));
+        CHECK(to_form(UnicodeForm::nfc, utf8(source)) == utf8(nfc));
+        CHECK(to_form(UnicodeForm::nfc, utf8(nfc)) == utf8(nfc));
     }
     // A text of several blocks equals its lines, normalized one by one.
     std::string text, expected;
@@ -84,7 +84,7 @@ TEST_CASE("examples of form C from the Unicode standard")
             text += utf8(source) + "\n";
             expected += utf8(nfc) + "\n";
         }
-    CHECK((to_nfc(text) == expected));
+    CHECK((to_form(UnicodeForm::nfc, text) == expected));
 }
 
 TEST_CASE("with a normalizer, decomposed text has the same ids as composed text")

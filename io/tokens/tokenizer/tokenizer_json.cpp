@@ -1,10 +1,16 @@
-#include "io/tokens/tokenizer_json.hpp"
+#include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/files/utf8.hpp"
+#include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
+#include "io/tokens/tokenizer/tokenizer_members.hpp"
+#include "io/tokens/tokenizer/tokenizer_steps.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 
@@ -15,9 +21,6 @@ namespace {
 using Json = nlohmann::json;
 using i32 = std::int32_t;
 using Kind = TokenizerJson::Token::Kind;
-
-constexpr const char* gpt2_pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 /// Names of special tokens in known models, the most likely first.
 constexpr std::array eos_names{"<|end_of_text|>", "<|endoftext|>", "</s>",
@@ -73,95 +76,67 @@ const Alphabet& alphabet()
     return instance;
 }
 
-class Reader {
+/// `tokenizers` reads the digits of a score as an integer and divides it by a power of ten, which rounds twice.
+/// Sums of scores that are equal but for rounding decide between divisions of a text.
+double as_serde_reads(double score)
+{
+    char text[32];
+    const char* const end = std::to_chars(text, text + sizeof text, std::abs(score), std::chars_format::scientific).ptr;
+    u64 digits = 0;
+    int places = 0; // behind the point
+    const char* at = text;
+    for (bool behind = false; at != end && *at != 'e'; ++at) {
+        if (*at == '.') {
+            behind = true;
+            continue;
+        }
+        digits = 10 * digits + static_cast<u64>(*at - '0');
+        places += behind;
+    }
+    int exponent = 0;
+    if (at != end)
+        std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+    exponent -= places;
+    if (std::abs(exponent) > 22) // such powers are not exact; no score is as small or as large
+        return score;
+    double power = 1;
+    for (int i = 0; i < std::abs(exponent); ++i)
+        power *= 10;
+    const auto number = static_cast<double>(digits);
+    return std::copysign(exponent < 0 ? number / power : number * power, score);
+}
+
+class Reader : TokenizerMembers {
 public:
-    Reader(const Json& file, const std::string& place) : file_(file), place_(place) {}
+    Reader(const Json& file, const std::string& place) : TokenizerMembers(place), file_(file) {}
 
     TokenizerJson read()
     {
         const Json& model = member(file_, "model");
         check_model(model);
-        if (const auto normalizer = file_.find("normalizer"); normalizer != file_.end())
-            read_normalizer(*normalizer, false);
-        read_pre_tokenizer(member(file_, "pre_tokenizer"), false);
-        if (!byte_level_)
-            unsupported("no pre_tokenizer ByteLevel", "");
-        check_decoder();
-        read_vocabulary(member(model, "vocab"));
-        read_merges(member(model, "merges"));
-        out_.ignore_merges = flag(model, "ignore_merges", false);
+        decoding_ = read_tokenizer_steps(file_, place_, out_);
+        if (out_.unigram)
+            read_pieces(model);
+        else {
+            read_vocabulary(member(model, "vocab"));
+            read_merges(member(model, "merges"));
+            out_.ignore_merges = flag(model, "ignore_merges", false);
+            out_.fuse_unknown = flag(model, "fuse_unk", false);
+        }
+        read_bytes(model);
         read_added();
         find_special_tokens();
         return std::move(out_);
     }
 
 private:
-    [[noreturn]] void damaged(const std::string& problem, const std::string& reason = "") const
-    {
-        throw UserError(
-            {place_, problem, reason, "get the tokenizer.json of the model again from where it came from"});
-    }
-
-    [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
-    {
-        throw UserError(
-            {place_, str("is a tokenizer with ", what, ", which is not supported"),
-             reason.empty() ? "a tokenizer.json must be byte-level BPE, like those of GPT-2, Llama 3 and Qwen"
-                            : reason,
-             "if the model has a tokenizer.model (SentencePiece), like Llama 2, use that instead"});
-    }
-
-    const Json& member(const Json& object, const char* name) const
-    {
-        if (!object.is_object() || !object.contains(name))
-            damaged(str("has no '", name, "' where a tokenizer.json has one"),
-                    "is it another file of the model?");
-        return object.at(name);
-    }
-
-    std::string text(const Json& object, const char* name) const
-    {
-        const Json& value = member(object, name);
-        if (!value.is_string())
-            damaged(str("has a '", name, "' that is not a string"));
-        return value.get<std::string>();
-    }
-
-    bool flag(const Json& object, const char* name, bool otherwise) const
-    {
-        if (!object.contains(name) || object.at(name).is_null())
-            return otherwise;
-        if (!object.at(name).is_boolean())
-            damaged(str("has a '", name, "' that is neither true nor false"));
-        return object.at(name).get<bool>();
-    }
-
-    /// Only NFC (as in Qwen) or no normalizer is supported.
-    void read_normalizer(const Json& step, bool inside)
-    {
-        if (step.is_null())
-            return;
-        const std::string type = text(step, "type");
-        if (type == "Sequence" && !inside) {
-            const Json& steps = member(step, "normalizers");
-            if (!steps.is_array())
-                damaged("has a Sequence of normalizers that is not a list");
-            for (const Json& each : steps)
-                read_normalizer(each, true);
-        } else if (type == "NFC")
-            out_.nfc = true;
-        else
-            unsupported("the normalizer " + in_quotes(type), "");
-    }
-
-    void check_model(const Json& model) const
+    void check_model(const Json& model)
     {
         const std::string type =
             model.is_object() && model.contains("type") ? text(model, "type") : "BPE"; // early files lack it
-        if (type != "BPE")
+        out_.unigram = type == "Unigram";
+        if (type != "BPE" && !out_.unigram)
             unsupported("a model of type " + in_quotes(type), "");
-        if (flag(model, "byte_fallback", false))
-            unsupported("byte_fallback", "it was made from a SentencePiece model");
         if (const auto dropout = model.find("dropout");
             dropout != model.end() && !dropout->is_null() && *dropout != 0)
             unsupported("dropout", "the same text would get other ids each time");
@@ -169,64 +144,6 @@ private:
             if (const auto affix = model.find(name);
                 affix != model.end() && !affix->is_null() && *affix != "")
                 unsupported(str("a ", name), "");
-    }
-
-    void check_decoder() const
-    {
-        const auto decoder = file_.find("decoder");
-        if (decoder != file_.end() && !decoder->is_null() && text(*decoder, "type") != "ByteLevel")
-            unsupported("the decoder " + in_quotes(text(*decoder, "type")), "");
-    }
-
-    void add_split(std::string pattern, SplitBehavior behavior, bool literal = false, bool invert = false)
-    {
-        out_.splits.push_back({std::move(pattern), literal, behavior, invert});
-    }
-
-    SplitBehavior behavior(const Json& step) const
-    {
-        const std::string name = text(step, "behavior");
-        constexpr std::array names{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
-                                   "Contiguous"};
-        const auto found = std::ranges::find(names, name);
-        if (found == names.end())
-            unsupported("a pre_tokenizer of behavior " + in_quotes(name), "");
-        return static_cast<SplitBehavior>(found - names.begin());
-    }
-
-    void read_pre_tokenizer(const Json& step, bool inside)
-    {
-        if (step.is_null())
-            return;
-        const std::string type = text(step, "type");
-        if (byte_level_)
-            unsupported(str("the pre_tokenizer ", in_quotes(type), " after ByteLevel"), "");
-        if (type == "Sequence" && !inside) {
-            const Json& steps = member(step, "pretokenizers");
-            if (!steps.is_array() || steps.size() > 100)
-                damaged("has a Sequence of pre_tokenizers that is not a list, or is too long");
-            for (const Json& each : steps)
-                read_pre_tokenizer(each, true);
-        } else if (type == "Split") {
-            const Json& pattern = member(step, "pattern");
-            const bool literal = pattern.is_object() && pattern.contains("String");
-            add_split(text(pattern, literal ? "String" : "Regex"), behavior(step), literal,
-                      flag(step, "invert", false));
-        } else if (type == "Digits") {
-            add_split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::isolated
-                                                                         : SplitBehavior::contiguous);
-        } else if (type == "Punctuation") {
-            add_split(R"([$+<=>^`|~\p{P}])",
-                      step.contains("behavior") ? behavior(step) : SplitBehavior::isolated);
-        } else if (type == "ByteLevel") {
-            byte_level_ = true;
-            if (flag(step, "add_prefix_space", true))
-                out_.prefix_space_at = static_cast<i64>(out_.splits.size());
-            if (flag(step, "use_regex", true))
-                add_split(gpt2_pattern, SplitBehavior::isolated);
-        } else {
-            unsupported("the pre_tokenizer " + in_quotes(type), "");
-        }
     }
 
     /// A token's id. Gaps are allowed, but an id must not make the table much larger than the file.
@@ -250,24 +167,85 @@ private:
         return out_.tokens[at];
     }
 
+    /// What a token that is not of the byte-level alphabet decodes to.
+    std::string decoded(std::string token) const
+    {
+        if (const int byte = byte_of_piece(token); byte >= 0 && decoding_.bytes)
+            return {static_cast<char>(byte)};
+        for (const auto& [what, by] : decoding_.replaced)
+            for (std::size_t at = 0; (at = token.find(what, at)) != std::string::npos; at += by.size())
+                token.replace(at, what.size(), by);
+        return token;
+    }
+
+    void add_token(const std::string& token, i32 id)
+    {
+        TokenizerJson::Token& entry = slot(id);
+        if (entry.kind != Kind::absent)
+            damaged(str("has the id ", id, " for two tokens"), in_quotes(token) + " is one of them");
+        if (out_.byte_level) {
+            const std::optional<std::string> bytes = alphabet().bytes_of(token);
+            entry = {Kind::plain, bytes.value_or(token), bytes.has_value()};
+        } else
+            entry = {Kind::plain, decoded(token), !token.empty(), token};
+        ids_.emplace(token, id);
+    }
+
     void read_vocabulary(const Json& vocabulary)
     {
         if (!vocabulary.is_object())
             damaged("has a 'vocab' that is not a table of tokens");
         ids_.reserve(vocabulary.size());
-        for (const auto& [token, value] : vocabulary.items()) {
-            const i32 id = id_of(token, value, vocabulary.size());
-            TokenizerJson::Token& entry = slot(id);
-            if (entry.kind != Kind::absent)
-                damaged(str("has the id ", id, " for two tokens"), in_quotes(token) + " is one of them");
-            const std::optional<std::string> bytes = alphabet().bytes_of(token);
-            entry = {Kind::plain, bytes.value_or(token), bytes.has_value()};
-            ids_.emplace(token, id);
+        for (const auto& [token, value] : vocabulary.items())
+            add_token(token, id_of(token, value, vocabulary.size()));
+    }
+
+    /// The vocabulary of a unigram model: a list of [piece, score].
+    void read_pieces(const Json& model)
+    {
+        const Json& pieces = member(model, "vocab");
+        if (!pieces.is_array())
+            damaged("has a 'vocab' that is not a list of pieces");
+        for (const Json& piece : pieces) {
+            if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number())
+                damaged(str("has an entry of 'vocab' (number ", out_.tokens.size(),
+                            ") that is not a piece with its score"));
+            if (ids_.contains(piece[0].get<std::string>()))
+                damaged("has two pieces " + in_quotes(piece[0].get<std::string>()));
+            add_token(piece[0].get<std::string>(), static_cast<i32>(out_.tokens.size()));
+            out_.scores.push_back(as_serde_reads(piece[1].get<double>()));
         }
-        for (std::size_t byte = 0; byte < 256; ++byte) {
-            const auto found = ids_.find(alphabet().letters[byte]);
-            out_.bytes[byte] = found == ids_.end() ? -1 : found->second;
+        out_.fuse_unknown = true;
+        if (const auto unknown = model.find("unk_id"); unknown != model.end() && !unknown->is_null()) {
+            if (!unknown->is_number_integer() || *unknown < 0 || *unknown >= out_.tokens.size())
+                damaged("has an 'unk_id' that is not the id of a piece");
+            out_.unknown = unknown->get<i32>();
         }
+    }
+
+    void read_bytes(const Json& model)
+    {
+        out_.bytes.fill(-1);
+        if (!out_.byte_level && !flag(model, "byte_fallback", false))
+            return read_unknown(model);
+        for (int byte = 0; byte < 256; ++byte) {
+            const auto found = ids_.find(out_.byte_level ? alphabet().letters[static_cast<std::size_t>(byte)]
+                                                         : byte_piece(byte));
+            if (found != ids_.end())
+                out_.bytes[static_cast<std::size_t>(byte)] = found->second;
+        }
+        read_unknown(model);
+    }
+
+    void read_unknown(const Json& model)
+    {
+        const auto unknown = model.find("unk_token");
+        if (out_.unigram || out_.byte_level || unknown == model.end() || unknown->is_null())
+            return;
+        const auto found = ids_.find(text(model, "unk_token"));
+        if (found == ids_.end())
+            damaged("has an 'unk_token' that is not in the vocabulary");
+        out_.unknown = found->second;
     }
 
     i32 merged_token(const std::string& token, std::size_t rank) const
@@ -323,6 +301,10 @@ private:
         for (const i32 id : out_.bytes)
             if (id >= 0)
                 made_[static_cast<std::size_t>(id)] = true;
+        for (std::size_t id = 0; !out_.byte_level && !out_.unigram && id < out_.tokens.size(); ++id)
+            if (const std::string& piece = out_.tokens[id].piece;
+                !piece.empty() && first_character(piece) == piece.size())
+                made_[id] = true; // one character
         for (const BpeMerges::Merge& merge : out_.merges)
             made_[static_cast<std::size_t>(merge.result)] = true;
         const std::size_t tokens = ids_.size() + list->size();
@@ -341,12 +323,12 @@ private:
                     slot(id) = {Kind::special, "", false};
                 continue;
             }
-            for (const char* name : {"single_word", "lstrip", "rstrip"})
-                if (flag(token, name, false))
-                    unsupported(str("an added token ", in_quotes(content), " with '", name, "'"), "");
-            out_.added.push_back({content, id, flag(token, "normalized", true)});
+            if (flag(token, "single_word", false))
+                unsupported(str("an added token ", in_quotes(content), " with 'single_word'"), "");
+            out_.added.push_back({content, id, flag(token, "normalized", true), flag(token, "lstrip", false),
+                                  flag(token, "rstrip", false)});
             slot(id).kind = Kind::plain;
-            slot(id).text = content;
+            slot(id).text = out_.byte_level ? content : decoded(content);
         }
     }
 
@@ -457,11 +439,10 @@ private:
     }
 
     const Json& file_;
-    const std::string& place_;
     TokenizerJson out_;
     std::unordered_map<std::string, i32> ids_; ///< by token, as spelled in the file
     std::vector<bool> made_;                   ///< by id: BPE yields the token
-    bool byte_level_ = false;
+    TokenDecoding decoding_;
 };
 
 } // namespace

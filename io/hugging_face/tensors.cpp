@@ -1,0 +1,175 @@
+// The names and layouts of tensors in each class of transformers.
+#include "base/check.hpp"
+#include "config/model_parameters.hpp"
+#include "io/hugging_face/hugging_face.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace trivium {
+
+namespace {
+
+/// Our module, and theirs. Modules with the same name there are one: the products side by side, in the order
+/// of the table.
+struct Module {
+    const char *ours, *theirs;
+};
+
+// Norms, by their placement: only those of the model are looked up.
+constexpr std::array llama_modules{
+    Module{"attn_norm", "input_layernorm"},
+    Module{"attn.q", "self_attn.q_proj"},
+    Module{"attn.k", "self_attn.k_proj"},
+    Module{"attn.v", "self_attn.v_proj"},
+    Module{"attn.q_norm", "self_attn.q_norm"},
+    Module{"attn.k_norm", "self_attn.k_norm"},
+    Module{"attn.o", "self_attn.o_proj"},
+    Module{"attn_post_norm", "post_attention_layernorm"},
+    Module{"ffn_norm", "post_attention_layernorm"}, // but see module_name
+    Module{"ffn.gate", "mlp.gate_proj"},
+    Module{"ffn.up", "mlp.up_proj"},
+    Module{"ffn.down", "mlp.down_proj"},
+    Module{"ffn_post_norm", "post_feedforward_layernorm"},
+};
+
+// What the others call differently.
+constexpr std::array phi3_modules{
+    Module{"attn.q", "self_attn.qkv_proj"}, Module{"attn.k", "self_attn.qkv_proj"},
+    Module{"attn.v", "self_attn.qkv_proj"}, Module{"ffn.gate", "mlp.gate_up_proj"},
+    Module{"ffn.up", "mlp.gate_up_proj"},
+};
+constexpr std::array starcoder2_modules{Module{"ffn.up", "mlp.c_fc"}, Module{"ffn.down", "mlp.c_proj"}};
+constexpr std::array neox_modules{
+    Module{"attn.q", "attention.query_key_value"}, Module{"attn.k", "attention.query_key_value"},
+    Module{"attn.v", "attention.query_key_value"}, Module{"attn.o", "attention.dense"},
+    Module{"ffn.up", "mlp.dense_h_to_4h"},         Module{"ffn.down", "mlp.dense_4h_to_h"},
+};
+constexpr std::array gpt2_modules{
+    Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"}, Module{"attn.k", "attn.c_attn"},
+    Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"}, Module{"ffn_norm", "ln_2"},
+    Module{"ffn.up", "mlp.c_fc"},    Module{"ffn.down", "mlp.c_proj"},
+};
+
+/// The names outside of layers.
+struct OuterNames {
+    const char *layers, *embed, *positions, *final_norm, *head;
+};
+
+OuterNames outer_names(TensorNames names)
+{
+    switch (names) {
+    case TensorNames::neox:
+        return {"gpt_neox.layers.", "gpt_neox.embed_in", "", "gpt_neox.final_layer_norm", "embed_out"};
+    case TensorNames::gpt2:
+        return {"transformer.h.", "transformer.wte", "transformer.wpe", "transformer.ln_f", "lm_head"};
+    default: return {"model.layers.", "model.embed_tokens", "", "model.norm", "lm_head"};
+    }
+}
+
+std::span<const Module> own_modules(TensorNames names)
+{
+    switch (names) {
+    case TensorNames::phi3: return phi3_modules;
+    case TensorNames::starcoder2: return starcoder2_modules;
+    case TensorNames::neox: return neox_modules;
+    case TensorNames::gpt2: return gpt2_modules;
+    case TensorNames::llama: break;
+    }
+    return {};
+}
+
+std::string module_name(const std::string& ours, TensorNames names, const ModelConfig& model)
+{
+    if (ours == "ffn_norm" && model.placement == Placement::sandwich)
+        return "pre_feedforward_layernorm";
+    for (const std::span<const Module> modules : {own_modules(names), std::span<const Module>(llama_modules)})
+        for (const Module& module : modules)
+            if (ours == module.ours)
+                return module.theirs;
+    TRV_CHECK(false, "transformers has no module like ", ours);
+    return {};
+}
+
+/// The matrix of a parameter: the width d is its inputs or its outputs; a table has a row per entry.
+OurTensor our_tensor(const std::string& name, const std::string& dims, const ModelConfig& model)
+{
+    OurTensor tensor;
+    tensor.name = name;
+    std::size_t bar = 0; // dims before it are rows
+    if (dims.size() > 1 && dims.front() == 'd')
+        bar = 1;
+    else if (dims.size() > 1 && dims.back() == 'd')
+        bar = dims.size() - 1;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+        tensor.shape.push_back(extent_of(model, dims[i]));
+        (i < bar ? tensor.rows : tensor.columns) *= tensor.shape.back();
+    }
+    return tensor;
+}
+
+/// Sets the shape of a tensor that has its parts. `transposed`: if it is a matrix.
+void finish(HuggingFaceTensor& tensor, bool is_matrix, bool transposed)
+{
+    i64 columns = 0;
+    for (const OurTensor& ours : tensor.ours)
+        columns += ours.columns;
+    const i64 rows = tensor.ours[0].rows;
+    tensor.transposed = is_matrix && transposed;
+    if (!is_matrix)
+        tensor.shape = {columns};
+    else
+        tensor.shape = tensor.transposed ? Shape{columns, rows} : Shape{rows, columns};
+}
+
+void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, TensorNames names, i64 layer)
+{
+    const std::size_t first = to.size();
+    for (const ModelParameter& parameter : layer_parameters(model)) {
+        const std::size_t dot = parameter.name.rfind('.');
+        const std::string theirs = str(outer_names(names).layers, layer, ".",
+                                       module_name(parameter.name.substr(0, dot), names, model),
+                                       parameter.name.substr(dot));
+        auto at = std::find_if(to.begin() + static_cast<std::ptrdiff_t>(first), to.end(),
+                               [&](const HuggingFaceTensor& tensor) { return tensor.name == theirs; });
+        if (at == to.end())
+            at = to.insert(at, HuggingFaceTensor{.name = theirs, .shape = {}, .ours = {}});
+        at->ours.push_back(our_tensor(str("layers.", layer, ".", parameter.name), parameter.dims, model));
+        // Linear has weights [out, in], Conv1D of GPT-2 [in, out].
+        const bool is_matrix = parameter.name.ends_with(".weight") && parameter.dims.size() > 1 &&
+                               parameter.dims.find('d') != std::string::npos;
+        finish(*at, is_matrix, names != TensorNames::gpt2);
+        if (names == TensorNames::neox && at->ours.size() > 1)
+            at->groups = model.heads;
+    }
+}
+
+} // namespace
+
+std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model, const Architecture& architecture)
+{
+    TRV_EXPECT(model.vocab > 0 && model.kv_heads > 0 && model.head_dim > 0 && model.ffn_dim > 0,
+               "a model that is not resolved");
+    const TensorNames names = architecture.names;
+    const OuterNames outer = outer_names(names);
+    const std::array modules{Module{"embed", outer.embed}, Module{"positions", outer.positions},
+                             Module{"final_norm", outer.final_norm}, Module{"head", outer.head}};
+    std::vector<HuggingFaceTensor> tensors;
+    bool layers_done = false;
+    for (const ModelParameter& parameter : outer_parameters(model)) {
+        const std::size_t dot = parameter.name.find('.');
+        const std::string ours = parameter.name.substr(0, dot);
+        if (ours == "final_norm" && !std::exchange(layers_done, true))
+            for (i64 layer = 0; layer < model.layers; ++layer)
+                append_layer(tensors, model, names, layer);
+        const auto at = std::ranges::find_if(modules, [&](const Module& m) { return ours == m.ours; });
+        TRV_CHECK(at != modules.end() && *at->theirs, "transformers has no module like ", ours);
+        HuggingFaceTensor tensor{.name = at->theirs + parameter.name.substr(dot), .shape = {}, .ours = {}};
+        tensor.ours.push_back(our_tensor(parameter.name, parameter.dims, model));
+        finish(tensor, parameter.dims.size() > 1, false);
+        tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+}
+
+} // namespace trivium

@@ -1,0 +1,45 @@
+#pragma once
+// The files of a corpus, and the account of what was read and left out.
+#include "io/tokens/text/documents.hpp"
+
+namespace trivium {
+
+class Corpus {
+public:
+    /// Errors as list_text_files; UserError also if a `key` is set and no input can have JSON records.
+    explicit Corpus(TextSelection selection);
+
+    const std::vector<TextFile>& files() const { return files_; }
+    const std::string& key() const { return key_; }
+    bool skip_bad() const { return selection_.skip_bad; }
+    Bytes bytes_total() const { return bytes_total_; }
+    /// UserError if an input cannot be read twice, or by several ranks (a pipe).
+    void require_files(const std::string& reason) const;
+
+    /// What was found so far. Those of consecutive parts may be added up.
+    struct Found {
+        CorpusReport report{};
+        i64 documents = 0, record_files = 0;
+        Bytes bytes = 0; ///< read or skipped
+
+        Found& operator+=(const Found& next);
+        std::string to_text() const; ///< for another rank
+        static Found from_text(const std::string& text);
+    };
+    /// Adds a block that had `documents`.
+    static void add(Found& found, const TextBlock& block, const BlockOutcome& outcome, i64 documents);
+
+    /// With what was left out when the files were listed.
+    CorpusReport report(const Found& found) const;
+    /// To call after the last file. UserError if there was no document, or no record for a `key`.
+    void check_end(const Found& found) const;
+
+private:
+    TextSelection selection_;
+    std::string key_;
+    CorpusReport listed_;
+    std::vector<TextFile> files_;
+    Bytes bytes_total_ = 0;
+};
+
+} // namespace trivium

@@ -1,0 +1,201 @@
+// `trivium data tokenize` and `trivium data join`.
+#include "base/check.hpp"
+#include "base/cores.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
+#include "cli/commands.hpp"
+#include "cli/text_arguments.hpp"
+#include "io/files/files.hpp"
+#include "io/tokens/text/join_stores.hpp"
+#include "io/tokens/text/tokenize.hpp"
+#include "mpi/session.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <unistd.h>
+
+namespace trivium {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Throws if an output exists that must not be replaced.
+void require_free(const std::string& output, bool force)
+{
+    if (std::error_code ignored;
+        !force && fs::is_regular_file(output, ignored) && fs::file_size(output, ignored) > 0)
+        throw UserError({output, "exists already", "a run may need this token store", force_remedy});
+}
+
+void print_store(const StoreSummary& store)
+{
+    const double bytes_per_token =
+        store.tokens == 0 ? 0 : static_cast<double>(store.text_bytes) / static_cast<double>(store.tokens);
+    std::cout << store.path << ": " << counted_in_groups(store.documents, "document") << ", "
+              << counted_in_groups(store.tokens, "token") << ", " << fixed(bytes_per_token, 2)
+              << " bytes per token, " << format_bytes(file_size(store.path)) << "\n";
+}
+
+// ---- data tokenize
+
+struct TokenizeOptions {
+    TextSelection text;
+    std::string tokenizer, eod, output, valid;
+    double valid_fraction = 0.05;
+    i64 threads = 0;
+    bool force = false, append = false;
+};
+
+/// Reports if whole documents could not match the requested fraction.
+void note_hold_out(i64 documents, double share, double fraction)
+{
+    if (documents == 1)
+        log_info("the corpus is a single document: blocks of it are held out, which end at line ends");
+    else if (share > 2 * fraction || share < fraction / 2)
+        log_warning(str("--valid holds out ", fixed(100 * share, 2), " % of the text, not ",
+                        fixed(100 * fraction, 2), " %: whole documents are held out, of ",
+                        format_count(documents),
+                        "; use more and smaller documents, or tokenize a separate validation text"));
+}
+
+/// The threads of a rank: the cores that it may use, shared with the ranks that may use the same ones.
+int threads_of_rank(Comm& comm)
+{
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    const std::string own = str(host, " ", usable_cores());
+    const std::vector<std::string> all = gather_texts(comm, own);
+    const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), own));
+    return std::max(1, usable_core_count() / sharing);
+}
+
+void run_tokenize(const TokenizeOptions& options, Comm& comm)
+{
+    TokenizeJob job;
+    std::unique_ptr<Tokenizer> tokenizer;
+    succeed_together(comm, [&] {
+        std::vector<std::string> inputs = options.text.inputs;
+        inputs.push_back(options.tokenizer);
+        require_own_place(options.output, inputs);
+        inputs.push_back(options.output);
+        if (!options.valid.empty())
+            require_own_place(options.valid, inputs);
+        if (options.force && options.append)
+            throw UserError({"--append", "contradicts --force", "the one keeps what the other replaces",
+                             "leave one out"});
+        for (const std::string& output : {options.output, options.valid})
+            require_free(output, options.force || options.append);
+        if (!options.valid.empty() && !(options.valid_fraction > 0 && options.valid_fraction < 1))
+            throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction),
+                             "", "0.05 is usual"});
+        tokenizer = make_tokenizer(options.tokenizer, options.eod);
+        job.text = options.text;
+        job.text.own = {options.output, options.valid};
+        if (options.tokenizer != "bytes")
+            job.text.own.push_back(options.tokenizer);
+    });
+    job.tokenizer = tokenizer.get();
+    job.output = options.output;
+    job.valid = options.valid;
+    job.valid_fraction = options.valid_fraction;
+    job.append = options.append;
+    const int cores = threads_of_rank(comm);
+    job.threads = options.threads > 0 ? static_cast<int>(options.threads) : cores;
+    job.on_survey = [&](i64 documents, double share) {
+        note_hold_out(documents, share, options.valid_fraction);
+    };
+    TextProgress progress;
+    job.on_progress = [&](Bytes done, Bytes total, i64 tokens) { progress.show(done, total, tokens); };
+    const TokenizedText result = tokenize_text(job, comm);
+    if (comm.rank() > 0)
+        return;
+    log_progress("");
+    print_report(result.report);
+    for (const StoreSummary& store : result.stores)
+        print_store(store);
+    const double rate = static_cast<double>(result.bytes) / 1e6 / progress.seconds();
+    log_info(str("done in ", format_seconds(progress.seconds()), ", ", fixed(rate, 1), " MB/s, ",
+                 comm.size() == 1 ? "" : str(comm.size(), " ranks with "),
+                 counted_in_groups(job.threads, "thread")));
+}
+
+// ---- data join
+
+struct JoinOptions {
+    std::vector<std::string> inputs;
+    std::string output, tokenizer, eod;
+    bool force = false;
+};
+
+void run_join(const JoinOptions& options)
+{
+    require_own_place(options.output, options.inputs);
+    require_free(options.output, options.force);
+    TokenStoreOptions open;
+    if (!options.tokenizer.empty())
+        open.tokenizer = make_tokenizer(options.tokenizer, options.eod);
+    std::vector<TokenStore> stores;
+    for (const std::string& input : options.inputs)
+        stores.push_back(TokenStore::open(input, open));
+    const std::unique_ptr<Tokenizer> tokenizer = stores.front().tokenizer();
+    TokenStoreWriter writer(options.output, *tokenizer);
+    for (const TokenStore& store : stores)
+        append_store(writer, store, *tokenizer);
+    writer.finish();
+    print_store({options.output, writer.documents(), writer.tokens(), writer.text_bytes()});
+}
+
+} // namespace
+
+void add_data_tokenize(Command& data)
+{
+    auto options = std::make_shared<TokenizeOptions>();
+    Command command = data.add("tokenize", "write text as a token store (HDF5)");
+    add_selection(command, options->text);
+    command
+        .option("--tokenizer", options->tokenizer,
+                "\"bytes\", a SentencePiece model file, or a tokenizer.json (BPE or Unigram)",
+                {.required = true, .type = "T"})
+        .option("--eod", options->eod,
+                "special token of a tokenizer.json that ends each document (default: what the file or its "
+                "tokenizer_config.json says)",
+                {.type = "TOKEN"})
+        .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--valid", options->valid,
+                "hold text out into this second store: whole documents, or blocks of a single document",
+                {.type = "FILE.h5"})
+        .option("--valid-fraction", options->valid_fraction,
+                "fraction of the text that is held out, evenly spread",
+                {.show_default = true, .needs = "--valid"});
+    command.option("--threads", options->threads, "threads of each rank (default: the cores that it may use)",
+                   {.from = 1, .to = 4096});
+    command.flag("--append", options->append, "add to existing token stores, which the same tokenizer made")
+        .flag("--force", options->force, "replace existing token stores");
+    command.action([options] {
+        return run_session([&](Session& session) {
+            run_tokenize(*options, session.world());
+            return session.end_together(0);
+        });
+    });
+}
+
+void add_data_join(Command& data)
+{
+    auto options = std::make_shared<JoinOptions>();
+    Command command = data.add("join", "write the documents of several token stores as one, in order");
+    command
+        .option("inputs", options->inputs, "token stores of one tokenizer",
+                {.required = true, .type = "STORE…"})
+        .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--tokenizer", options->tokenizer, "the tokenizer of stores that do not contain it",
+                {.type = "T"})
+        .option("--eod", options->eod, "special token of a tokenizer.json that ends each document",
+                {.type = "TOKEN", .needs = "--tokenizer"});
+    command.flag("--force", options->force, "replace an existing token store");
+    command.action([options] { return on_first_rank([&] { return run_join(*options), 0; }); });
+}
+
+} // namespace trivium

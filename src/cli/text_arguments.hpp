@@ -1,0 +1,30 @@
+#pragma once
+// What commands that read text have in common.
+#include "base/clock.hpp"
+#include "cli/command_line.hpp"
+#include "io/tokens/text_files.hpp"
+
+namespace trivium {
+
+/// Adds inputs, --key, --include, --exclude and --skip-bad.
+void add_selection(Command& command, TextSelection& text);
+
+/// Prints which files were read and left out.
+void print_report(const CorpusReport& report);
+
+/// UserError if an output is also one of `others`, or its folder is missing.
+void require_own_place(const std::string& output, const std::vector<std::string>& others);
+
+inline constexpr const char* force_remedy = "name another file, or add --force to replace this one";
+
+/// Prints the progress of a command a few times per second.
+class TextProgress {
+public:
+    void show(Bytes done, Bytes total, i64 tokens);
+    Seconds seconds() const;
+
+private:
+    Seconds begin_ = now(), last_ = 0;
+};
+
+} // namespace trivium

@@ -1,0 +1,304 @@
+"""Two small models of each family of transformers: import, logits, greedy tokens, five steps of AdamW, export.
+
+    hugging_face_families.py TRIVIUM LOGITS_PROGRAM IDS_PROGRAM [--keep] [FIRST LETTERS OF A MODEL]
+
+Weights are a formula of name and index. Without transformers, a checkout is compared with the numbers in
+hugging_face_families.json, which --keep writes.
+"""
+
+import array
+import json
+import os
+import pathlib
+import struct
+import sys
+import tempfile
+import zlib
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+from hugging_face_helpers import logits_in_bytes, run, tolerance, trivium
+
+try:
+    import torch
+    import transformers
+    import safetensors.torch
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    missing = None
+except Exception as reason:  # not only ImportError: a broken package may raise anything
+    missing = reason
+
+kept_file = pathlib.Path(__file__).with_suffix(".json")
+keeping, only = "--keep" in sys.argv, [a for a in sys.argv[4:] if a != "--keep"]
+seq, steps, rate, decay = 64, 5, 2e-3, 0.1
+prompt = [(7 * i * i + 3 * i) % 251 for i in range(44)]
+drawn = 20  # greedy tokens
+text = bytes(97 + (5 * i * i + i) % 26 for i in range(seq))  # repeated: all windows of the training data are equal
+kept_positions = (7, 40, 63)
+
+
+def yarn(factor, original, **more):
+    return dict(rope_type="yarn", rope_theta=5e5, factor=factor, original_max_position_embeddings=original, **more)
+
+
+def rope(kind, theta=1e4, **more):
+    return dict(rope_type=kind, rope_theta=theta, **more)
+
+
+def sizes(**changes):
+    return {**dict(vocab_size=259, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+                   max_position_embeddings=seq, rms_norm_eps=1e-5, tie_word_embeddings=False), **changes}
+
+
+def other_sizes(**changes):
+    return sizes(**{**dict(vocab_size=263, hidden_size=36, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True), **changes})
+
+
+plain = rope("default")
+full, sliding = "full_attention", "sliding_attention"
+# Name: class, keys. The first of a family has few options, the second many.
+models = {
+    "llama": ("Llama", sizes(rope_parameters=plain)),
+    "llama-on": ("Llama", other_sizes(head_dim=10, attention_bias=True, mlp_bias=True, hidden_act="gelu",
+                                      rope_parameters=rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32))),
+    "mistral": ("Mistral", sizes(sliding_window=None, num_key_value_heads=2, rope_parameters=rope("linear", factor=2.5))),
+    "mistral-on": ("Mistral", other_sizes(sliding_window=7, head_dim=14, num_key_value_heads=1, rope_parameters=yarn(4.0, 16, beta_fast=16.0, beta_slow=2.0))),
+    "qwen2": ("Qwen2", sizes(rope_parameters=rope("dynamic", factor=2.0))),
+    "qwen2-on": ("Qwen2", other_sizes(num_key_value_heads=3, use_sliding_window=True, sliding_window=9, max_window_layers=1, rms_norm_eps=1e-6,
+                                      rope_parameters=yarn(2.0, 32, mscale=0.7, mscale_all_dim=1.1, truncate=False))),
+    "qwen3": ("Qwen3", sizes(head_dim=10, rope_parameters=plain)),
+    "qwen3-on": ("Qwen3", other_sizes(head_dim=8, num_key_value_heads=1, attention_bias=True, use_sliding_window=True, sliding_window=6,
+                                      layer_types=[sliding, full, sliding], rope_parameters=yarn(4.0, 16, attention_factor=1.3))),
+    "olmo2": ("Olmo2", sizes(rope_parameters=plain)),
+    "olmo2-on": ("Olmo2", other_sizes(attention_bias=True, rope_parameters=rope("linear", 5e5, factor=3.0))),
+    "olmo3": ("Olmo3", sizes(num_hidden_layers=4, sliding_window=5, rope_parameters={full: yarn(8.0, 16), sliding: rope("default", 5e5)})),
+    "olmo3-on": ("Olmo3", other_sizes(num_hidden_layers=5, attention_bias=True, sliding_window=11, layer_types=[full, sliding, sliding, full, sliding],
+                                      rope_parameters={full: yarn(8.0, 16), sliding: {**yarn(8.0, 16), "rope_theta": 1e4}})),
+    "gemma2": ("Gemma2", sizes(head_dim=8, sliding_window=4096, attn_logit_softcapping=None, final_logit_softcapping=None, rope_parameters=plain)),
+    "gemma2-on": ("Gemma2", other_sizes(head_dim=10, query_pre_attn_scalar=24, sliding_window=6, attn_logit_softcapping=5.0, final_logit_softcapping=4.0,
+                                        attention_bias=True, tie_word_embeddings=False, rope_parameters=plain)),
+    "gemma3": ("Gemma3Text", sizes(head_dim=8, sliding_window=8, sliding_window_pattern=2, tie_word_embeddings=True,
+                                   rope_parameters={full: rope("default", 1e6), sliding: plain})),
+    "gemma3-on": ("Gemma3Text", other_sizes(head_dim=10, query_pre_attn_scalar=30, num_hidden_layers=5, sliding_window=9, final_logit_softcapping=4.0,
+                                            attention_bias=True, hidden_activation="gelu", layer_types=[sliding, sliding, full, sliding, full],
+                                            rope_parameters={full: rope("linear", 1e6, factor=8.0), sliding: plain})),
+    "phi3": ("Phi3", sizes(rope_parameters=plain)),
+    "phi3-on": ("Phi3", other_sizes(hidden_size=48, sliding_window=11, original_max_position_embeddings=32,
+                                    rope_parameters=rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3], long_factor=[1.2, 2.5, 4.0]))),
+    "neox": ("GPTNeoX", sizes(rope_parameters=rope("default", partial_rotary_factor=0.25))),
+    "neox-on": ("GPTNeoX", other_sizes(hidden_size=48, num_attention_heads=4, layer_norm_eps=1e-6, use_parallel_residual=False, attention_bias=False,
+                                       hidden_act="gelu_new", rope_parameters=rope("default", 2e4, partial_rotary_factor=0.5))),
+    "starcoder2": ("Starcoder2", sizes(use_bias=False, sliding_window=None, rope_parameters=plain)),
+    "starcoder2-on": ("Starcoder2", other_sizes(sliding_window=10, norm_epsilon=1e-6, rope_parameters=rope("default", 1e5))),
+    "granite": ("Granite", sizes(rope_parameters=plain)),
+    "granite-on": ("Granite", other_sizes(attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.3,
+                                          attention_multiplier=0.2, rope_parameters=plain)),
+    "smollm3": ("SmolLM3", sizes(num_hidden_layers=5, rope_parameters=rope("default", 2e6))),
+    "smollm3-on": ("SmolLM3", other_sizes(attention_bias=True, mlp_bias=True, tie_word_embeddings=False, no_rope_layers=[0, 1, 1], use_sliding_window=True,
+                                          sliding_window=7, rope_parameters=plain)),
+    "gpt2": ("GPT2", dict(vocab_size=259, n_embd=32, n_layer=3, n_head=4, n_positions=seq)),
+    "gpt2-on": ("GPT2", dict(vocab_size=263, n_embd=36, n_layer=3, n_head=6, n_positions=seq, n_inner=80, layer_norm_epsilon=1e-6, tie_word_embeddings=False,
+                             activation_function="gelu", scale_attn_weights=False)),
+}
+
+
+def values_of(name, shape, class_name):
+    """Uniform, by a hash of name and index (the last steps of MurmurHash3)."""
+    count, start, centre, width = 1, zlib.crc32(name.encode()), 0.0, 0.45
+    for extent in shape:
+        count *= extent
+    if len(shape) == 1:
+        width = 0.3
+        if name.endswith("weight") and not class_name.startswith("Gemma"):
+            centre = 1.0
+    values = array.array("f")
+    for i in range(count):
+        x = (start + i * 0x9E3779B1) & 0xFFFFFFFF
+        x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+        x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+        values.append(centre + width * ((x ^ (x >> 16)) / 2**31 - 1))
+    return values
+
+
+def write_folder(folder, config, shapes, class_name):
+    """What save_pretrained writes, without its packages."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        values = values_of(name, shape, class_name).tobytes()
+        header[name] = dict(dtype="F32", shape=shape, data_offsets=[len(data), len(data) + len(values)])
+        data += values
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
+
+
+def as_written_by_4(config):
+    """The same config.json in the keys of transformers 4; None if these cannot say it."""
+    old = {key: value for key, value in config.items() if key not in ("rope_parameters", "layer_types", "_sliding_window_pattern", "dtype")}
+    old["torch_dtype"] = config["dtype"]
+    parameters = config.get("rope_parameters")
+    if parameters is None:  # learned positions
+        return old
+    if config["model_type"] not in ("gemma2", "olmo3", "gemma3_text") and sliding in config.get("layer_types", []) and config.get("max_window_layers") != 1:
+        old["layer_types"] = config["layer_types"]
+    of_full, of_sliding = (parameters[full], parameters[sliding]) if full in parameters else (parameters, None)
+    scaling = {key: value for key, value in of_full.items() if key not in ("rope_theta", "partial_rotary_factor")}
+    if config["model_type"] == "phi3":
+        scaling.pop("original_max_position_embeddings", None)
+        scaling["type"] = scaling.pop("rope_type")
+    old["rope_scaling"] = None if "default" in scaling.values() else scaling
+    if config["model_type"] == "gpt_neox":
+        old["rotary_emb_base"], old["rotary_pct"] = parameters["rope_theta"], parameters["partial_rotary_factor"]
+        return old
+    old["rope_theta"] = of_full["rope_theta"]
+    if "partial_rotary_factor" in of_full:
+        old["partial_rotary_factor"] = of_full["partial_rotary_factor"]
+    if config["model_type"] == "gemma3_text":
+        old["rope_local_base_freq"] = of_sliding["rope_theta"]
+        old["sliding_window_pattern"] = config["_sliding_window_pattern"]
+    if of_sliding and (of_sliding["rope_type"] != "default" or (config["model_type"] == "olmo3" and of_sliding["rope_theta"] != of_full["rope_theta"])):
+        return None
+    if config["model_type"] in ("gemma2", "olmo3", "gemma3_text"):
+        pattern = dict(gemma2=2, olmo3=4).get(config["model_type"], config.get("_sliding_window_pattern"))
+        if config["layer_types"] != [sliding if (i + 1) % pattern else full for i in range(config["num_hidden_layers"])]:
+            old["layer_types"] = config["layer_types"]
+    return old
+
+
+def tables_of(home):
+    return (home / "model.toml").read_text().split("[data]")[0]
+
+
+def largest_difference(ours, theirs):
+    return max(abs(a - b) / (1 + abs(b)) for a, b in zip(ours, theirs, strict=True))
+
+
+def their_model(class_name, keys):
+    config_class = getattr(transformers, class_name + "Config")
+    name = class_name.removesuffix("Text") + ("LMHeadModel" if class_name == "GPT2" else "ForCausalLM")
+    config = config_class(**keys, pad_token_id=None, bos_token_id=None, eos_token_id=None, attn_implementation="eager")
+    return getattr(transformers, name)(config).eval()
+
+
+def loaded(folder):
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager")
+    assert not any(info.get(key) for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), info
+    return model.eval()
+
+
+def loss_of(model):
+    window = torch.tensor([list(text) + [text[0]]])
+    return torch.nn.functional.cross_entropy(model(window[:, :-1]).logits[0].float(), window[0, 1:])
+
+
+def numbers_of(model, folder):
+    """All that is compared, from transformers."""
+    ids = list(prompt)
+    with torch.no_grad():
+        for _ in range(drawn):
+            ids.append(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax().item())
+        logits = model(torch.tensor([ids])).logits[0].float()
+    assert logits.abs().max() > 0.5, "logits are too small to tell"
+    half = loaded(folder).to(torch.bfloat16)
+    with torch.no_grad():
+        in_bf16 = loss_of(half).item()
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    optimizer = torch.optim.AdamW([dict(params=decayed, weight_decay=decay), dict(params=[p for p in model.parameters() if p.dim() == 1], weight_decay=0.0)],
+                                  lr=rate, betas=(0.9, 0.95), eps=1e-8)
+    losses = []
+    for _ in range(steps):
+        loss = loss_of(model)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return dict(greedy=ids[len(prompt):], logits={str(at): logits[at, :12].tolist() for at in kept_positions}, losses=losses, bf16=in_bf16,
+                trained=loss_of(model).item()), logits.flatten().tolist()
+
+
+def train(home, config, name, *rows):
+    run(trivium, "train", config, f"data.train={home.parent}/train.h5", f"checkpoint.dir={home}/{name}", f"log.dir={home}/logs-{name}", "train.global_batch=1",
+        f"train.lr={rate}", f"train.min_lr={rate}", f"train.weight_decay={decay}", "train.grad_clip=0", *rows)
+    return [json.loads(line)["loss"] for line in (home / f"logs-{name}" / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
+
+
+def check(name, kept, place):
+    class_name, keys = models[name]
+    home = place / name
+    model = all_logits = None
+    if missing is None:
+        model = their_model(class_name, keys)
+        model.save_pretrained(home / "saved")
+        shapes = {key: list(value.shape) for key, value in safetensors.torch.load_file(home / "saved/model.safetensors").items()}
+        config = json.loads((home / "saved/config.json").read_text())
+    else:
+        shapes, config = kept["shapes"], kept["config"]
+    write_folder(home / "theirs", config, shapes, class_name)
+    numbers = kept
+    if missing is None:
+        model = loaded(home / "theirs")
+        numbers, all_logits = numbers_of(model, home / "theirs")
+        if keeping:
+            old = {key: value for key, value in config.items() if not key.endswith("token_id") and key != "transformers_version"}
+            kept.update(dict(config=old, shapes=shapes, **numbers))
+
+    run(trivium, "checkpoint", "import", home / "theirs", home / "ours")
+    if old := as_written_by_4(config):
+        write_folder(home / "old", old, shapes, class_name)
+        run(trivium, "checkpoint", "import", home / "old", home / "of-old")
+        assert tables_of(home / "ours") == tables_of(home / "of-old"), f"{name}: both generations of config.json"
+
+    ids = prompt + numbers["greedy"]
+    data = array.array("f", logits_in_bytes(home / "ours/model.toml", home / "ours", home, ids))
+    vocab = len(data) // len(ids)
+    rows = [data[i * vocab:(i + 1) * vocab] for i in range(len(ids))]
+    error = max(largest_difference(rows[int(at)][:12], values) for at, values in numbers["logits"].items())
+    if all_logits:
+        error = max(error, largest_difference(data, all_logits))
+    greedy = [max(range(vocab), key=row.__getitem__) for row in rows[len(prompt) - 1:-1]]
+    losses = train(home, home / "ours/model.toml", "run", f"train.steps={steps}")
+    loss_error = max(abs(a - b) / b for a, b in zip(losses, numbers["losses"], strict=True))
+    in_bf16 = train(home, home / "ours/model.toml", "half", "train.steps=1", "train.precision=bf16")[0]
+    print(f"{name}: logits {error:.1e}, losses {losses[0]:.4f} to {losses[-1]:.4f} {loss_error:.1e}, bf16 {in_bf16 - numbers['bf16']:.1e}", flush=True)
+    assert error < tolerance, f"{name}: logits"
+    assert greedy == numbers["greedy"], f"{name}: greedy tokens {greedy} and {numbers['greedy']}"
+    assert loss_error < tolerance, f"{name}: losses {losses} and {numbers['losses']}"
+    assert abs(in_bf16 - numbers["bf16"]) < 5e-3 * max(1, numbers["bf16"]), f"{name}: loss in bf16 {in_bf16} and {numbers['bf16']}"
+
+    run(trivium, "checkpoint", "export", home / "run", home / "trained")
+    train(home, home / "ours/model.toml", "own", "train.steps=1", 'train.init_from=""')  # not imported: config.json is written anew
+    run(trivium, "checkpoint", "export", home / "own", home / "again")
+    if missing is None:
+        after = loss_of(loaded(home / "trained")).item()
+        assert abs(after - numbers["trained"]) < tolerance * numbers["trained"], f"{name}: exported after training, {after} and {numbers['trained']}"
+        with torch.no_grad():
+            theirs = loaded(home / "again")(torch.tensor([ids])).logits[0].flatten().tolist()
+        ours = array.array("f", logits_in_bytes(home / "ours/model.toml", home / "own", home, ids))
+        assert largest_difference(ours, theirs) < 1e-5, f"{name}: exported as a new model, {largest_difference(ours, theirs)}"
+    run(trivium, "checkpoint", "import", home / "again", home / "back")
+    assert tables_of(home / "ours") == tables_of(home / "back"), f"{name}: [model] there and back"
+
+
+kept_models = json.loads(kept_file.read_text()) if kept_file.exists() else {}
+if missing is not None:
+    print(f"kept numbers of {kept_models['versions']}: no transformers here ({missing})")
+elif keeping:
+    kept_models["versions"] = f"torch {torch.__version__}, transformers {transformers.__version__}"
+failures = []
+with tempfile.TemporaryDirectory() as place_name:
+    place = pathlib.Path(place_name)
+    (place / "text.txt").write_bytes(text * 12)
+    run(trivium, "data", "tokenize", place / "text.txt", "--tokenizer", "bytes", "-o", place / "train.h5")
+    for model_name in models:
+        if not only or model_name.startswith(only[0]):
+            try:
+                check(model_name, kept_models.setdefault(model_name, {}), place)
+            except AssertionError as failure:
+                failures.append(str(failure))
+if keeping:
+    kept_file.write_text(json.dumps(kept_models, separators=(",", ":")) + "\n")
+assert not failures, "\n".join(failures)
+print("all is well")
