@@ -1,6 +1,7 @@
 #include "choose/choose_schedule.hpp"
 
 #include "choose/memory_policy.hpp"
+#include "config/masked_losses.hpp"
 #include "config/schedules.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/search_order.hpp"
@@ -12,11 +13,12 @@ namespace trivium {
 namespace {
 
 /// The kinds of updates that the config may have.
-std::vector<UpdateMode> updates_of(const ParallelConfig& p)
+std::vector<UpdateMode> updates_of(const RunConfig& config)
 {
+    const ParallelConfig& p = config.parallel;
     if (p.update != UpdateMode::automatic)
         return {p.update};
-    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs)
+    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || masks_losses(config.data))
         return {UpdateMode::synchronous};
     return {UpdateMode::synchronous, UpdateMode::post_validated};
 }
@@ -32,7 +34,7 @@ public:
 
     void look_at(const Candidate& candidate)
     {
-        for (const UpdateMode update : updates_of(candidate.config.parallel)) {
+        for (const UpdateMode update : updates_of(candidate.config)) {
             Candidate tried = candidate;
             tried.config.parallel.update = update;
             const Score now = estimator_.score({with_usual_policy(tried.config), tried.order}, clock_);
@@ -73,7 +75,7 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
     const ParallelConfig& p = config.parallel;
     const Bytes limit = limit_of(p, clock);
     Candidate plain{with_usual_policy(config), {}};
-    plain.config.parallel.update = updates_of(p).front();
+    plain.config.parallel.update = updates_of(config).front();
     plain.config.parallel.schedule = name_of(ScheduleKind::zb_h1);
     plain.config.parallel.chunks = 0;
     plain.order = training_order(plain.config);
@@ -125,7 +127,7 @@ Candidate choose_schedule(const RunConfig& given, Estimator& estimator)
     }
     if (config.parallel.pipeline == 1 || !searches) {
         Candidate only{config, training_order(config)};
-        const std::vector<UpdateMode> updates = updates_of(config.parallel);
+        const std::vector<UpdateMode> updates = updates_of(config);
         if (updates.size() > 1) {
             const Machine clock = deciding_machine(config.parallel, estimator.machine().is_device);
             Fastest fastest(limit_of(config.parallel, clock), estimator, clock);

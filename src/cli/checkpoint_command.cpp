@@ -89,6 +89,9 @@ int show(const CheckpointArguments& a)
         parameters += entry.name.starts_with("param/") ? element_count(entry.shape) : 0;
         pieces += entry.pieces;
     }
+    nlohmann::ordered_json mixture = nlohmann::ordered_json::array(); // of several training stores
+    for (const MixtureSource& source : state.mixture.sources)
+        mixture.push_back({{"path", source.path}, {"data", source.data}, {"samples", source.samples}});
     if (a.json) {
         fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()},
                                                   {"step", state.step},
@@ -100,6 +103,7 @@ int show(const CheckpointArguments& a)
                                                   {"tokenizer", state.tokenizer},
                                                   {"grid", state.grid},
                                                   {"ranks", state.ranks},
+                                                  {"mixture", mixture},
                                                   {"version", reader.version()},
                                                   {"shards", reader.shards()},
                                                   {"pieces", pieces},
@@ -118,6 +122,8 @@ int show(const CheckpointArguments& a)
                state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
                format_bytes(reader.bytes()), counted(reader.shards(), "shard"), counted(pieces, "piece"),
                reader.version(), reader.tensors().size(), format_count(values), format_count(parameters));
+    for (const MixtureSource& source : state.mixture.sources)
+        fmt::print("  read       {} samples of {}\n", format_count(source.samples), source.path);
     for (const auto& tensor : tensors)
         fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(),
                    tensor["shape"].dump());

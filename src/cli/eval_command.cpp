@@ -63,7 +63,7 @@ int run_eval(const EvalArguments& a)
     const RunConfig config = load_config(a.config);
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
     for (const ValidationStore& set : sets)
-        TokenStore::open(set.path); // the likelier mistakes first
+        TokenStore::open(set.path, store_options(config.data, config.model.vocab)); // likelier mistakes first
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
     std::vector<Batches> data;

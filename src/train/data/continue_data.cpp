@@ -68,6 +68,13 @@ SourceEnd end_of(const MixtureHistory& history, std::size_t place, const DataSou
     return result;
 }
 
+/// Samples of the run when its last step is done.
+i64 samples_at_end(const RunState& state, const TrainConfig& train)
+{
+    const i64 to_come = samples_in(train, train.steps) - samples_in(train, state.step);
+    return state.samples + std::max<i64>(0, to_come);
+}
+
 void require_enough(const SourceEnd& end, const DataSource& source, i64 samples)
 {
     if (end.fits)
@@ -113,7 +120,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
         throw UserError({"data.train",
                          str("has, with the stores of the run before, ", history.sources.size(), " stores"),
                          str("a run has at most ", most_sources), "join some of them"});
-    const i64 end = samples_in(config.train, config.train.steps);
+    const i64 end = samples_at_end(state, config.train);
     for (std::size_t i = 0; i < sources.size(); ++i)
         require_enough(end_of(history, place[i], train.list[i], data.stores()[i].samples(), end),
                        train.list[i], end);
@@ -137,7 +144,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
 std::vector<std::string> describe_data(const RunState& state, const RunConfig& config, const Batches& data)
 {
     const TrainConfig& t = config.train;
-    const i64 end = samples_in(t, t.steps);
+    const i64 end = samples_at_end(state, t);
     i64 tokens = 0;
     for (const StoreSamples& store : data.stores())
         tokens += store.store().size();

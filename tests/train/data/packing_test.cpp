@@ -4,8 +4,11 @@
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 #include "train/data/batches.hpp"
+#include "train/evaluator.hpp"
+#include "train/tiny_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -144,6 +147,79 @@ TEST_CASE("best-fit packing loses no token, and documents stay apart")
     CHECK(found == expected);
     CHECK(counted == targets);
     CHECK(samples.samples() * (seq + 1) < tokens + tokens / 4); // tightly
+}
+
+TEST_CASE("the loss of packed documents is that of each document alone")
+{
+    const tiny::Ground ground(TemporaryFolder().path()); // starts Kokkos
+    const TemporaryFolder folder;
+    std::vector<std::vector<i32>> documents = documents_of(40, 4);
+    store_of(folder / "all.h5", documents);
+    for (std::vector<i32>& ids : documents)
+        ids.pop_back();               // its end
+    for (const int family : {0, 1}) { // rotary and learned positions
+        RunConfig config = ground.config(tiny::model_of(family), Precision::f64, {}, "x");
+        config.model.seq = 13; // documents of up to 60 tokens are divided
+        config.data = config_of(SamplePacking::best_fit, SampleAttention::document);
+        config.train.global_batch = config.train.micro_batch = 3;
+        resolve_and_validate(config);
+        Engine engine(compile_evaluation(config, {}));
+        engine.initialise(0);
+        draw_parameters(engine.program(only_program), engine.arenas(), 1, "test", 0.3);
+        const auto loss_of = [&](const std::string& path, LossSum& sum) {
+            const Batches data(StoreSamples(TokenStore::open(path), config.model.seq, config.data));
+            const Evaluation e = evaluate(engine, data, 0, {}, only_program);
+            sum.sum += e.loss * static_cast<double>(e.tokens);
+            sum.tokens += static_cast<double>(e.tokens);
+        };
+        LossSum packed, alone;
+        loss_of(folder / "all.h5", packed);
+        for (const std::vector<i32>& ids : documents) {
+            std::vector<std::vector<i32>> one{ids};
+            store_of(folder / "one.h5", one);
+            loss_of(folder / "one.h5", alone);
+        }
+        CHECK(packed.tokens == alone.tokens);
+        CHECK(packed.sum == Approx(alone.sum).epsilon(1e-9));
+        config.data.attention = SampleAttention::causal; // for comparison: it looks at other documents
+        config.data.boundary_loss = BoundaryLoss::ignore;
+        Engine causal(compile_evaluation(config, {}));
+        causal.initialise(0);
+        draw_parameters(causal.program(only_program), causal.arenas(), 1, "test", 0.3);
+        const Batches data(StoreSamples(TokenStore::open(folder / "all.h5"), config.model.seq, config.data));
+        CHECK(std::abs(evaluate(causal, data, 0, {}, only_program).loss / alone.mean() - 1) > 1e-6);
+    }
+}
+
+TEST_CASE("training on documents is the same on any grid")
+{
+    const TemporaryFolder folder;
+    const tiny::Ground ground(folder.path());
+    std::vector<std::vector<i32>> documents = documents_of(600, 5);
+    store_of(folder / "documents.h5", documents);
+    const auto losses = [&](const tiny::Layout& layout, const std::string& name, const DataConfig& data) {
+        RunConfig config = ground.config(tiny::model_of(0), Precision::f32, layout, name);
+        config.data = data;
+        config.data.train = folder / "documents.h5";
+        return tiny::train(config, 1);
+    };
+    for (const SamplePacking packing : {SamplePacking::concatenate, SamplePacking::best_fit}) {
+        const DataConfig data = config_of(packing, SampleAttention::document);
+        const std::string name(name_of(packing));
+        const std::vector<double> one = losses({1, 1, 1, 0, "1f1b", true, 12}, name + "1", data);
+        REQUIRE(one.size() == 8);
+        for (const tiny::Layout& layout :
+             {tiny::Layout{2, 1, 2, 1, "1f1b", true, 3}, tiny::Layout{1, 2, 2, 0, "gpipe", false, 6}}) {
+            const std::vector<double> many = losses(layout, name + layout.schedule + "4", data);
+            for (std::size_t i = 0; i < one.size(); ++i)
+                CHECK(many[i] == Approx(one[i]).epsilon(1e-4));
+        }
+        DataConfig causal = data;
+        causal.attention = SampleAttention::causal;
+        causal.boundary_loss = BoundaryLoss::ignore;
+        CHECK(losses({1, 1, 1, 0, "1f1b", true, 12}, name + "causal", causal)[0] !=
+              Approx(one[0]).epsilon(1e-6));
+    }
 }
 
 TEST_CASE("windows of documents in a row: begins, positions and losses")

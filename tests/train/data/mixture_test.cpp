@@ -8,6 +8,7 @@
 #include "train/data/training_data.hpp"
 #include "train/tiny_run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -166,7 +167,7 @@ TEST_CASE("changed weights, new and removed stores lose and repeat no sample of 
         CHECK(changes.empty() == (state.samples == 0));
         for (const auto& [mark, w] : windows_read(data, state.samples, end))
             read[mark].push_back(w);
-        state.samples = end;
+        state.samples = state.step = end;
         state.mixture = data.history(end);
     }
     const std::pair<i32, i64> sizes[] = {{201, 300}, {202, 400}, {203, 100}};
@@ -181,6 +182,34 @@ TEST_CASE("changed weights, new and removed stores lose and repeat no sample of 
     }
     CHECK(std::abs(static_cast<double>(read[201].size()) - (0.7 * 131 + 0.2 * 97 + 0.5 * 50 + 0.25 * 200)) <
           4);
+}
+
+TEST_CASE("a run of one store becomes a mixture, in which that store continues")
+{
+    const TemporaryFolder folder;
+    RunConfig config;
+    config.model.seq = window;
+    config.train.global_batch = 1;
+    config.train.steps = 80;
+    const std::string a = numbered_store(folder / "a.h5", 100, 201),
+                      b = numbered_store(folder / "b.h5", 100, 202);
+    config.data.train = a;
+    RunState state;
+    Batches alone = open_batches(config);
+    CHECK(continue_data(state, config, alone).empty());
+    CHECK(state.mixture.empty());
+    std::set<std::pair<i32, i64>> read;
+    for (const auto& each : windows_read(alone, 0, 60))
+        CHECK(read.insert(each).second);
+    state.samples = state.step = 60;
+    state.data = alone.content();
+    config.data.train.list = {{a, 1.0}, {b, 1.0}};
+    Batches both = open_batches(config);
+    CHECK(has(continue_data(state, config, both).at(0), "a.h5 100 %)")); // until now
+    CHECK(state.mixture.sources.at(0).samples == 60);
+    for (const auto& each : windows_read(both, 60, 80))
+        CHECK(read.insert(each).second);
+    CHECK(std::ranges::count(read, 201, &std::pair<i32, i64>::first) == 70);
 }
 
 TEST_CASE("a store that would end before the run is refused unless it may be repeated")
