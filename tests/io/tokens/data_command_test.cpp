@@ -138,7 +138,7 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
         put(folder / "in/src/" + std::to_string(i) + ".py", "print(" + std::to_string(i) + ")\n");
     put(folder / "in/README", "about");
     put(folder / "in/data.json", "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
-    put(folder / "in/old.gz", "\x1f\x8b\x08rest");
+    put(folder / "in/old.bz2", "BZh91AYrest");
     put(folder / "in/.git/config", "hidden");
     const std::string out = folder / "in/o.h5";
     const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes",
@@ -149,7 +149,7 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
         CHECK(has(output, "120 .py"));
         CHECK(has(output, "1 file without a suffix"));
         CHECK(has(output, "121 documents"));
-        CHECK(has(output, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
+        CHECK(has(output, "left out: 1 compressed file, " + folder / "in/old.bz2; decompress"));
         CHECK(has(output, "left out: 1 file of JSON records without text in the field \"text\", " +
                               folder / "in/data.json; name the field with --key"));
         CHECK(has(output, "left out: 1 hidden file or folder"));
