@@ -80,7 +80,8 @@ TEST_CASE("ids equal those of Hugging Face's tokenizers")
             CHECK(ids == expected.at(i).get<std::vector<i32>>());
             if (golden.at("decoded").contains(name))
                 CHECK(tokenizer->decode(ids) == golden.at("decoded").at(name).at(i).get<std::string>());
-            else if (name != "prefix" && name != "previous" && name != "removed") // these add a space or drop text
+            else if (name != "prefix" && name != "previous" &&
+                     name != "removed") // these add a space or drop text
                 CHECK(tokenizer->decode(ids) == text);
         }
     }

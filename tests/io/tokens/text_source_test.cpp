@@ -166,7 +166,8 @@ TEST_CASE("files that are not text are skipped in folders, and refused if named 
     const TemporaryFolder folder;
     const std::vector<std::pair<std::string, std::string>> bad{
         {"a.txt.bz2", "x"},
-        {"xz.txt", "\xfd" "7zXZ"},
+        {"xz.txt", "\xfd"
+                   "7zXZ"},
         {"zip.md", "PK\x03\x04"},
         {"lz4", "\x04\x22\x4d\x18"},
         {"utf16.txt", "\xff\xfe"
