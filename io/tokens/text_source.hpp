@@ -1,6 +1,6 @@
 #pragma once
 // Reads the documents of a text corpus one after another, in a defined order and with bounded memory.
-#include "io/tokens/text/corpus.hpp"
+#include "io/tokens/text/text_corpus.hpp"
 
 #include <deque>
 
@@ -36,9 +36,9 @@ public:
     CorpusReport report() const { return corpus_.report(found_); } ///< so far
 
 private:
-    Corpus corpus_;
+    TextCorpus corpus_;
     TextBlocks blocks_;
-    Corpus::Found found_;
+    TextCorpus::Found found_;
     std::deque<Document> waiting_;
     i64 documents_ = 0;
 };
