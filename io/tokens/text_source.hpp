@@ -20,7 +20,7 @@ struct Document {
 /// line.
 class TextSource {
 public:
-    /// Errors as Corpus.
+    /// Errors as TextCorpus.
     explicit TextSource(TextSelection selection);
 
     /// Reads the next document; false after the last. UserError (with file, and byte offset or line) if a
