@@ -38,7 +38,7 @@ const std::vector<std::pair<std::string, std::string>>& family_patterns()
     return all;
 }
 
-std::vector<std::string> pieces_of(const SplitRule& rule, std::string_view text, SplitMatcher matcher)
+std::vector<std::string> pieces_by(const SplitRule& rule, std::string_view text, SplitMatcher matcher)
 {
     MatchEffort effort = MatchEffort::for_text(text.size());
     std::vector<std::string> pieces;
@@ -99,8 +99,8 @@ TEST_CASE("families' patterns split as Oniguruma splits")
             rule.behavior = static_cast<SplitBehavior>(n % 5);
             rule.invert = n % 2 == 0;
             INFO(text);
-            CHECK(pieces_of(rule, text, SplitMatcher::fastest) ==
-                  pieces_of(rule, text, SplitMatcher::oniguruma));
+            CHECK(pieces_by(rule, text, SplitMatcher::fastest) ==
+                  pieces_by(rule, text, SplitMatcher::oniguruma));
         }
     }
 }
@@ -114,7 +114,7 @@ TEST_CASE("each character is in the classes that Oniguruma puts it in")
         if (code < 0xd800 || code >= 0xe000)
             for (int times = 0; times < 6; ++times)
                 text += utf8_of(code);
-    CHECK((pieces_of(rule, text, SplitMatcher::fastest) == pieces_of(rule, text, SplitMatcher::oniguruma)));
+    CHECK((pieces_by(rule, text, SplitMatcher::fastest) == pieces_by(rule, text, SplitMatcher::oniguruma)));
 }
 
 TEST_CASE("what the matcher does not know is left to Oniguruma")

@@ -49,7 +49,7 @@ std::vector<std::string> texts_of(const std::string& input)
     return texts;
 }
 
-std::string refusal(const std::string& input)
+std::string text_refusal(const std::string& input)
 {
     return message_of<UserError>([&] { texts_of(input); });
 }
@@ -208,7 +208,7 @@ TEST_CASE("compressed files are read as what they contain; truncated and damaged
         INFO(path);
         put(path, format.first);
         if (!format.present) {
-            CHECK(says(refusal(path), "is compressed", "built without"));
+            CHECK(says(text_refusal(path), "is compressed", "built without"));
             continue;
         }
         CHECK(texts_of(path) == two);
@@ -222,24 +222,24 @@ TEST_CASE("compressed files are read as what they contain; truncated and damaged
             if (size == format.first.size())
                 continue;
             put(path, all.substr(0, size));
-            CHECK(says(refusal(path), "x.jsonl" + format.suffix, "is truncated",
+            CHECK(says(text_refusal(path), "x.jsonl" + format.suffix, "is truncated",
                        "at byte " + std::to_string(size)));
         }
         std::string damaged = all;
         damaged[all.size() - 6] ^= 1; // of the hash or the text
         put(path, damaged);
-        CHECK(says(refusal(path), "x.jsonl" + format.suffix, "is damaged", "behind", "bytes of text"));
+        CHECK(says(text_refusal(path), "x.jsonl" + format.suffix, "is damaged", "behind", "bytes of text"));
         put(path, all + "more");
-        CHECK(says(refusal(path), "is "));
+        CHECK(says(text_refusal(path), "is "));
         put(path, "{\"text\":\"plain\"}\n");
-        CHECK(says(refusal(path), "is not compressed, although its name says so"));
+        CHECK(says(text_refusal(path), "is not compressed, although its name says so"));
     }
     if (make_gzip_decompressor()) {
         put(folder / "z.jsonl.gz", gzip_two + std::string(512, '\0'));
         CHECK(texts_of(folder / "z.jsonl.gz") == two);
     }
     put(folder / "a.txt.xz", "x");
-    CHECK(says(refusal(folder / "a.txt.xz"), "compressed", ".gz and .zst"));
+    CHECK(says(text_refusal(folder / "a.txt.xz"), "compressed", ".gz and .zst"));
 }
 
 TEST_CASE("records are read as nlohmann-json reads them")
