@@ -104,4 +104,17 @@ TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& im
 
 bool is_bytes_json(const std::string& text) { return text == print_sentencepiece_json(byte_pieces()).text; }
 
+bool is_converted_json(const std::string& text, const std::string& model)
+{
+    const std::string converted =
+        print_sentencepiece_json(parse_sentencepiece_model(model, "tokenizer.model")).text;
+    nlohmann::json ours = nlohmann::json::parse(converted, nullptr, false),
+                   theirs = nlohmann::json::parse(text, nullptr, false);
+    if (!ours.is_object() || !theirs.is_object())
+        return false;
+    ours.erase("post_processor"); // depends on the imported settings
+    theirs.erase("post_processor");
+    return ours == theirs;
+}
+
 } // namespace trivium

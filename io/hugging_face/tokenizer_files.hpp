@@ -24,4 +24,8 @@ TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& im
 /// Whether `text` is the tokenizer.json of the tokenizer "bytes".
 bool is_bytes_json(const std::string& text);
 
+/// Whether `text` is the tokenizer.json that tokenizer_files makes of a SentencePiece model. UserError if
+/// `model` is none.
+bool is_converted_json(const std::string& text, const std::string& model);
+
 } // namespace trivium

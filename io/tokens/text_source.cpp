@@ -28,7 +28,7 @@ bool TextSource::next(Document& document)
             read_documents(*block, corpus_.key(), corpus_.skip_bad(), [&](std::string& text, i64 line) {
                 waiting_.push_back({std::move(text), place_of(*block, line)});
             });
-        Corpus::add(found_, *block, outcome, static_cast<i64>(waiting_.size()));
+        TextCorpus::add(found_, *block, outcome, static_cast<i64>(waiting_.size()));
     }
     document = std::move(waiting_.front());
     waiting_.pop_front();

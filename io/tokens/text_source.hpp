@@ -1,6 +1,6 @@
 #pragma once
 // Reads the documents of a text corpus one after another, in a defined order and with bounded memory.
-#include "io/tokens/text/corpus.hpp"
+#include "io/tokens/text/text_corpus.hpp"
 
 #include <deque>
 
@@ -20,7 +20,7 @@ struct Document {
 /// line.
 class TextSource {
 public:
-    /// Errors as Corpus.
+    /// Errors as TextCorpus.
     explicit TextSource(TextSelection selection);
 
     /// Reads the next document; false after the last. UserError (with file, and byte offset or line) if a
@@ -36,9 +36,9 @@ public:
     CorpusReport report() const { return corpus_.report(found_); } ///< so far
 
 private:
-    Corpus corpus_;
+    TextCorpus corpus_;
     TextBlocks blocks_;
-    Corpus::Found found_;
+    TextCorpus::Found found_;
     std::deque<Document> waiting_;
     i64 documents_ = 0;
 };

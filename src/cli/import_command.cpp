@@ -11,6 +11,7 @@
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/tokenizer.hpp"
+#include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,8 +44,14 @@ FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& mode
         if (path.empty())
             continue;
         try {
-            if (is_bytes_json(read_file(path, file, max_tokenizer_bytes)))
+            const std::string text = read_file(path, file, max_tokenizer_bytes);
+            if (is_bytes_json(text))
                 return {"bytes", "", ""};
+            // An export of ours: its stores have the fingerprint of the SentencePiece model.
+            if (const std::string source = file_in_folder(folder, "tokenizer.model");
+                looks_like_tokenizer_json(text) && !source.empty() &&
+                is_converted_json(text, read_file(source, "tokenizer.model", max_tokenizer_bytes)))
+                continue;
             const i64 vocab = make_tokenizer(path)->vocab_size();
             if (vocab <= model.vocab)
                 return {path, file, ""};

@@ -23,7 +23,7 @@ NotText not_utf8(Bytes offset)
 class DocumentReader {
 public:
     DocumentReader(TextBlock& block, const std::string& key, bool skip_bad,
-                const std::function<void(std::string&, i64)>& take)
+                   const std::function<void(std::string&, i64)>& take)
         : block_(block), key_(key), skip_bad_(skip_bad), take_(take)
     {
     }

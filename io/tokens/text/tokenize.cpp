@@ -73,7 +73,7 @@ public:
         succeed_together(comm_, [&] {
             corpus_.require_files("documents to hold out are chosen in a first pass");
             TextBlocks blocks(corpus_.files(), corpus_.key(), part_);
-            Corpus::Found found;
+            TextCorpus::Found found;
             work_in_order<TextBlock, std::pair<std::vector<Bytes>, Bytes>>(
                 job_.threads, [&] { return blocks.next(); },
                 [&](TextBlock& block) {
@@ -138,7 +138,7 @@ public:
             if (comm_.rank() > 0)
                 return;
             for (std::size_t rank = 1; rank < found.size(); ++rank)
-                found_ += Corpus::Found::from_text(found[rank]);
+                found_ += TextCorpus::Found::from_text(found[rank]);
             corpus_.check_end(found_);
             result.report = corpus_.report(found_);
             result.bytes = found_.bytes;
@@ -246,7 +246,7 @@ private:
                 }
             });
         }
-        Corpus::add(found_, done.block, done.outcome, static_cast<i64>(done.documents.size()));
+        TextCorpus::add(found_, done.block, done.outcome, static_cast<i64>(done.documents.size()));
         progress(found_.bytes);
     }
 
@@ -276,14 +276,14 @@ private:
 
     const TokenizeJob& job_;
     Comm& comm_;
-    Corpus corpus_;
+    TextCorpus corpus_;
     CorpusPart part_;
     HoldOut hold_out_;
     std::vector<std::string> outputs_;
     Bytes part_bytes_ = 0;
     std::vector<PartFile> parts_;
     std::vector<TokenStoreWriter> writers_; ///< of outputs_, or of this rank's parts
-    Corpus::Found found_;
+    TextCorpus::Found found_;
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 #pragma once
 // Tokenizes a corpus into token stores, on all threads of all ranks. The stores have the same bytes for any
 // number of threads and ranks.
-#include "io/tokens/text/corpus.hpp"
+#include "io/tokens/text/text_corpus.hpp"
 #include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
 

@@ -138,14 +138,14 @@ private:
         if (!normalizer_.keeps_words_apart(space_))
             return Words::unknown;
         for (const TokenizerJson::Added& token : json.added) {
-            if (token.id < 0)
-                continue;
+            if (!finds_[0] && !finds_[1]) // none of them is searched for
+                break;
+            if (token.left || token.right)
+                return Words::unknown;
             for (const std::string& space : {std::string(" "), space_})
                 for (std::size_t at = 1; (at = token.text.find(space, at)) != std::string::npos; ++at)
                     if (std::isalpha(static_cast<unsigned char>(token.text[at - 1])) != 0)
                         return Words::unknown;
-            if (token.left || token.right)
-                return Words::unknown;
         }
         bool apart = false;
         std::size_t split = 0;

@@ -129,7 +129,8 @@ void PieceEncoder::encode_word(std::string_view word, Scratch& scratch, std::vec
     bool hit = false;
     WordCache::Entry& entry = scratch.cache.find(word, hit);
     if (hit) {
-        ids.insert(ids.end(), entry.found().begin(), entry.found().end());
+        for (const i32 id : entry.found())
+            ids.push_back(id);
         return;
     }
     const std::size_t before = ids.size();

@@ -76,12 +76,13 @@ const Alphabet& alphabet()
     return instance;
 }
 
-/// `tokenizers` reads the digits of a score as an integer and divides it by a power of ten, which rounds twice.
-/// Sums of scores that are equal but for rounding decide between divisions of a text.
+/// `tokenizers` reads the digits of a score as an integer and divides it by a power of ten, which rounds
+/// twice. Sums of scores that are equal but for rounding decide between divisions of a text.
 double as_serde_reads(double score)
 {
     char text[32];
-    const char* const end = std::to_chars(text, text + sizeof text, std::abs(score), std::chars_format::scientific).ptr;
+    const char* const end =
+        std::to_chars(text, text + sizeof text, std::abs(score), std::chars_format::scientific).ptr;
     u64 digits = 0;
     int places = 0; // behind the point
     const char* at = text;

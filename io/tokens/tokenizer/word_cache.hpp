@@ -37,7 +37,9 @@ public:
         u64 hash = (key[0] ^ key[2] * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
         hash ^= (key[1] ^ key[3] * 0xc4ceb9fe1a85ec53u) * 0x2545f4914f6cdd1du + word.size();
         Entry& entry = entries_[hash * 0x9e3779b97f4a7c15u >> (64 - bits)];
-        hit = entry.length == word.size() && entry.key == key;
+        const u64 differs = (entry.key[0] ^ key[0]) | (entry.key[1] ^ key[1]) | (entry.key[2] ^ key[2]) |
+                            (entry.key[3] ^ key[3]) | (entry.length ^ word.size());
+        hit = differs == 0;
         return entry;
     }
 

@@ -131,6 +131,36 @@ TEST_CASE("part of a single document is held out; otherwise whole documents")
     CHECK(std::abs(TokenStore::open(valid).documents() - 5) <= 1);
 }
 
+TEST_CASE("tokenize --append and join add to stores")
+{
+    const TemporaryFolder folder;
+    put(folder / "a.txt", sample_text(500, 1));
+    put(folder / "b.txt", sample_text(300, 2));
+    const std::string a = folder / "a.h5", b = folder / "b.h5", both = folder / "both.h5",
+                      joined = folder / "joined.h5";
+    const auto tokenize = [&](std::vector<std::string> arguments, const std::string& output) {
+        arguments.insert(arguments.begin(), "tokenize");
+        arguments.insert(arguments.end(), {"--tokenizer", "bytes", "-o", output});
+        return data(arguments);
+    };
+    tokenize({folder / "a.txt", folder / "b.txt", "--threads", "3"}, both);
+    tokenize({folder / "a.txt"}, a);
+    tokenize({folder / "b.txt", "--threads", "1"}, b);
+    CHECK(has(data({"join", a, b, "-o", joined}), "2 documents"));
+    CHECK((get(joined) == get(both)));
+    CHECK(has(tokenize({folder / "b.txt", "--append"}, a), "2 documents"));
+    CHECK((get(a) == get(both)));
+    CHECK(says(diagnostic({"join", a, b, "-o", joined}), joined, "exists already", "--force"));
+    CHECK(says(diagnostic({"join", a, b, "-o", a, "--force"}), a, "both input and output"));
+    CHECK(says(
+        diagnostic({"tokenize", folder / "b.txt", "--tokenizer", "bytes", "-o", a, "--append", "--force"}),
+        "--append"));
+    data({"tokenizer", folder / "a.txt", "--vocab", "300", "-o", folder / "t.model"});
+    data({"tokenize", folder / "b.txt", "--tokenizer", folder / "t.model", "-o", b, "--force"});
+    CHECK(says(diagnostic({"join", a, b, "-o", joined, "--force"}), b, "was made by another tokenizer"));
+    CHECK((get(joined) == get(both)));
+}
+
 TEST_CASE("a folder: the report lists what was read, what was left out, and why")
 {
     const TemporaryFolder folder;
@@ -138,7 +168,7 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
         put(folder / "in/src/" + std::to_string(i) + ".py", "print(" + std::to_string(i) + ")\n");
     put(folder / "in/README", "about");
     put(folder / "in/data.json", "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
-    put(folder / "in/old.gz", "\x1f\x8b\x08rest");
+    put(folder / "in/old.bz2", "BZh91AYrest");
     put(folder / "in/.git/config", "hidden");
     const std::string out = folder / "in/o.h5";
     const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes",
@@ -149,7 +179,7 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
         CHECK(has(output, "120 .py"));
         CHECK(has(output, "1 file without a suffix"));
         CHECK(has(output, "121 documents"));
-        CHECK(has(output, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
+        CHECK(has(output, "left out: 1 compressed file, " + folder / "in/old.bz2; decompress"));
         CHECK(has(output, "left out: 1 file of JSON records without text in the field \"text\", " +
                               folder / "in/data.json; name the field with --key"));
         CHECK(has(output, "left out: 1 hidden file or folder"));

@@ -1,4 +1,4 @@
-#include "io/tokens/text/corpus.hpp"
+#include "io/tokens/text/text_corpus.hpp"
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
@@ -27,7 +27,7 @@ void add_skipped(CorpusReport& report, const CorpusReport::Skipped& kind)
 
 } // namespace
 
-Corpus::Corpus(TextSelection selection)
+TextCorpus::TextCorpus(TextSelection selection)
     : selection_(std::move(selection)), key_(selection_.key.empty() ? "text" : selection_.key)
 {
     files_ = list_text_files(selection_, listed_);
@@ -49,7 +49,7 @@ Corpus::Corpus(TextSelection selection)
         bytes_total_ += each.bytes;
 }
 
-void Corpus::require_files(const std::string& reason) const
+void TextCorpus::require_files(const std::string& reason) const
 {
     std::error_code ignored;
     for (const TextFile& each : files_)
@@ -58,7 +58,7 @@ void Corpus::require_files(const std::string& reason) const
                              "write it to a file first"});
 }
 
-Corpus::Found& Corpus::Found::operator+=(const Found& next)
+TextCorpus::Found& TextCorpus::Found::operator+=(const Found& next)
 {
     for (const auto& [suffix, read] : next.report.read) {
         report.read[suffix].files += read.files;
@@ -72,7 +72,7 @@ Corpus::Found& Corpus::Found::operator+=(const Found& next)
     return *this;
 }
 
-std::string Corpus::Found::to_text() const
+std::string TextCorpus::Found::to_text() const
 {
     Json read = Json::array(), skipped = Json::array();
     for (const auto& [suffix, count] : report.read)
@@ -83,7 +83,7 @@ std::string Corpus::Found::to_text() const
                                                                     Json::error_handler_t::replace);
 }
 
-Corpus::Found Corpus::Found::from_text(const std::string& text)
+TextCorpus::Found TextCorpus::Found::from_text(const std::string& text)
 {
     const Json all = Json::parse(text);
     Found found;
@@ -99,7 +99,7 @@ Corpus::Found Corpus::Found::from_text(const std::string& text)
     return found;
 }
 
-void Corpus::add(Found& found, const TextBlock& block, const BlockOutcome& outcome, i64 documents)
+void TextCorpus::add(Found& found, const TextBlock& block, const BlockOutcome& outcome, i64 documents)
 {
     found.documents += documents;
     found.bytes += block.input_bytes;
@@ -120,7 +120,7 @@ void Corpus::add(Found& found, const TextBlock& block, const BlockOutcome& outco
     read.documents += documents;
 }
 
-CorpusReport Corpus::report(const Found& found) const
+CorpusReport TextCorpus::report(const Found& found) const
 {
     CorpusReport all = found.report;
     all.skipped = listed_.skipped;
@@ -129,7 +129,7 @@ CorpusReport Corpus::report(const Found& found) const
     return all;
 }
 
-void Corpus::check_end(const Found& found) const
+void TextCorpus::check_end(const Found& found) const
 {
     const CorpusReport all = report(found);
     if (found.documents == 0) {

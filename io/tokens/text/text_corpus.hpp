@@ -4,10 +4,10 @@
 
 namespace trivium {
 
-class Corpus {
+class TextCorpus {
 public:
     /// Errors as list_text_files; UserError also if a `key` is set and no input can have JSON records.
-    explicit Corpus(TextSelection selection);
+    explicit TextCorpus(TextSelection selection);
 
     const std::vector<TextFile>& files() const { return files_; }
     const std::string& key() const { return key_; }
