@@ -70,7 +70,10 @@ std::string print_config(const ModelConfig& model, const std::string& type = "fl
     return print_hugging_face_config(model, architecture_of(model), type, eos);
 }
 
-ModelConfig parse_config(const std::string& text) { return parse_hugging_face_config(text, "config.json").model; }
+ModelConfig parse_config(const std::string& text)
+{
+    return parse_hugging_face_config(text, "config.json").model;
+}
 
 /// All values differ.
 float weight_of(const std::string& name, i64 index)
@@ -295,7 +298,8 @@ TEST_CASE("config.json and [model] convert to each other")
     all[2].rope_theta = 123456.789;
     all[4].rope_scaling = {.kind = ScalingKind::linear, .factor = 3};
     all[6].rope_scaling = {.kind = ScalingKind::dynamic, .factor = 2, .original_seq = 64};
-    all[7].rope_scaling = {.kind = ScalingKind::yarn, .factor = 2, .original_seq = 64, .beta_fast = 16, .truncate = false};
+    all[7].rope_scaling = {
+        .kind = ScalingKind::yarn, .factor = 2, .original_seq = 64, .beta_fast = 16, .truncate = false};
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
         const ModelConfig back = parse_config(print_config(model, "bfloat16", 6));
@@ -364,45 +368,46 @@ TEST_CASE("each preset has a class in transformers, with its parameters")
 TEST_CASE("config.json of published models is that of their presets")
 {
     // As on the hub, without keys that do not matter.
-    for (const auto& [name, text] : std::vector<std::pair<std::string, const char*>>{
-             {"mistral-7b-v0.1",
-              R"({"architectures":["MistralForCausalLM"],"hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,
+    for (
+        const auto& [name, text] : std::vector<std::pair<std::string, const char*>>{
+            {"mistral-7b-v0.1",
+             R"({"architectures":["MistralForCausalLM"],"hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,
              "max_position_embeddings":32768,"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"rms_norm_eps":1e-05,
              "rope_theta":10000.0,"sliding_window":4096,"tie_word_embeddings":false,"use_cache":true,"vocab_size":32000})"},
-             {"qwen2.5-7b",
-              R"({"architectures":["Qwen2ForCausalLM"],"hidden_act":"silu","hidden_size":3584,"intermediate_size":18944,
+            {"qwen2.5-7b",
+             R"({"architectures":["Qwen2ForCausalLM"],"hidden_act":"silu","hidden_size":3584,"intermediate_size":18944,
              "max_position_embeddings":32768,"max_window_layers":28,"num_attention_heads":28,"num_hidden_layers":28,"num_key_value_heads":4,
              "rms_norm_eps":1e-06,"rope_theta":1000000.0,"sliding_window":131072,"tie_word_embeddings":false,"use_mrope":false,
              "use_sliding_window":false,"vocab_size":152064})"},
-             {"gemma2-2b",
-              R"({"architectures":["Gemma2ForCausalLM"],"attn_logit_softcapping":50.0,"cache_implementation":"hybrid",
+            {"gemma2-2b",
+             R"({"architectures":["Gemma2ForCausalLM"],"attn_logit_softcapping":50.0,"cache_implementation":"hybrid",
              "final_logit_softcapping":30.0,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","hidden_activation":"gelu_pytorch_tanh",
              "hidden_size":2304,"intermediate_size":9216,"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":26,
              "num_key_value_heads":4,"query_pre_attn_scalar":256,"rms_norm_eps":1e-06,"rope_theta":10000.0,"sliding_window":4096,
              "vocab_size":256000})"},
-             {"gemma3-1b",
-              R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","attn_logit_softcapping":null,"cache_implementation":"hybrid",
+            {"gemma3-1b",
+             R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","attn_logit_softcapping":null,"cache_implementation":"hybrid",
              "final_logit_softcapping":null,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,"intermediate_size":6912,
              "max_position_embeddings":32768,"num_attention_heads":4,"num_hidden_layers":26,"num_key_value_heads":1,"query_pre_attn_scalar":256,
              "rms_norm_eps":1e-06,"rope_local_base_freq":10000,"rope_scaling":null,"rope_theta":1000000,"sliding_window":512,
              "sliding_window_pattern":6,"vocab_size":262144})"},
-             {"pythia-70m",
-              R"({"architectures":["GPTNeoXForCausalLM"],"hidden_act":"gelu","hidden_size":512,"intermediate_size":2048,"layer_norm_eps":1e-05,
+            {"pythia-70m",
+             R"({"architectures":["GPTNeoXForCausalLM"],"hidden_act":"gelu","hidden_size":512,"intermediate_size":2048,"layer_norm_eps":1e-05,
              "max_position_embeddings":2048,"num_attention_heads":8,"num_hidden_layers":6,"rotary_emb_base":10000,"rotary_pct":0.25,
              "tie_word_embeddings":false,"use_parallel_residual":true,"vocab_size":50304})"},
-             {"starcoder2-3b",
-              R"({"architectures":["Starcoder2ForCausalLM"],"hidden_act":"gelu_pytorch_tanh","hidden_size":3072,"intermediate_size":12288,
+            {"starcoder2-3b",
+             R"({"architectures":["Starcoder2ForCausalLM"],"hidden_act":"gelu_pytorch_tanh","hidden_size":3072,"intermediate_size":12288,
              "max_position_embeddings":16384,"mlp_type":"default","norm_epsilon":1e-05,"norm_type":"layer_norm","num_attention_heads":24,
              "num_hidden_layers":30,"num_key_value_heads":2,"rope_theta":999999.4420358813,"sliding_window":4096,"use_bias":true,
              "vocab_size":49152})"},
-             {"smollm3-3b",
-              R"({"architectures":["SmolLM3ForCausalLM"],"attention_bias":false,"hidden_act":"silu","hidden_size":2048,"intermediate_size":11008,
+            {"smollm3-3b",
+             R"({"architectures":["SmolLM3ForCausalLM"],"attention_bias":false,"hidden_act":"silu","hidden_size":2048,"intermediate_size":11008,
              "max_position_embeddings":65536,"max_window_layers":28,"mlp_bias":false,"no_rope_layer_interval":4,
              "no_rope_layers":[1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0],"num_attention_heads":16,
              "num_hidden_layers":36,"num_key_value_heads":4,"pretraining_tp":2,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":5000000.0,
              "sliding_window":null,"use_sliding_window":false,"vocab_size":128256})"},
-             {"granite3.1-2b",
-              R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
+            {"granite3.1-2b",
+             R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
              "hidden_act":"silu","hidden_size":2048,"intermediate_size":8192,"logits_scaling":8.0,"max_position_embeddings":131072,
              "mlp_bias":false,"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"residual_multiplier":0.22,
              "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"}}) {
@@ -422,7 +427,8 @@ TEST_CASE("kinds of layers are read from lists and from the rules of the classes
     json["sliding_window_pattern"] = 2;
     using enum LayerKind;
     CHECK(parse_config(json.dump()).layer_pattern == std::vector{sliding, full});
-    json["layer_types"] = {"full_attention", "full_attention", "full_attention", "sliding_attention", "full_attention"};
+    json["layer_types"] = {"full_attention", "full_attention", "full_attention", "sliding_attention",
+                           "full_attention"};
     CHECK(parse_config(json.dump()).layer_pattern == std::vector{full, full, full, sliding});
     json["layer_types"] = {"sliding_attention"};
     CHECK(says(message_of<UserError>([&] { (void)parse_config(json.dump()); }), "layer_types", "5 layers"));
@@ -518,9 +524,7 @@ TEST_CASE("a folder whose tensors do not match its config.json is refused")
     const std::string home = folder / "theirs";
     export_model(model, save_model(model, folder.path()), home);
     const auto message = [&] { return message_of<UserError>([&] { (void)open_hugging_face(home); }); };
-    const auto config = [&](const ModelConfig& m) {
-        put(home + "/config.json", print_config(m));
-    };
+    const auto config = [&](const ModelConfig& m) { put(home + "/config.json", print_config(m)); };
     CHECK(message().empty());
     model.layers = 3;
     config(model);
