@@ -294,3 +294,28 @@ TEST_CASE("the cases have every general op, with every attribute, combiner and e
             }
     }
 }
+
+TEST_CASE("attention with a window, chunks, a cap, documents and sinks over batch and heads")
+{
+    for (const auto& [q, k, sinks] : {std::tuple{"<x,-,y,-,->", "<x,-,y,->", "<y,->"},
+                                      {"<x,-,-,y,->", "<x,-,-,->", "<-,y>"},
+                                      {"<-,x,-,-,y>", "<x,-,-,y>", "<x,y>"}}) {
+        INFO(q << " " << k << " " << sinks);
+        const std::string text =
+            str("graph attention\nmesh x=2 y=2\ninput %q : f64[4,9,2,2,4] ", q, "\ninput %k : f64[4,9,2,4] ",
+                k, "\ninput %v : f64[4,9,2,4] ", k, "\ninput %dout : f64[4,9,2,2,4] ", q,
+                "\ninput %starts : i32[4,9]\ninput %sinks : f64[2,2] ", sinks, R"(
+%o, %lse = attention(%q, %k, %v, %starts, %sinks) {cap=2.0, window="4", chunk=5} : f64[4,9,2,2,4], f64[4,2,2,9]
+%dq, %dk, %dv = attention_grad(%dout, %q, %k, %v, %o, %lse, %starts) {cap=2.0, window="4", chunk=5} : f64[4,9,2,2,4], f64[4,9,2,4], f64[4,9,2,4]
+%dsinks = attention_grad_sinks(%dout, %o, %lse, %sinks) : f64[2,2]
+output %o
+output %lse
+output %dq
+output %dk
+output %dv
+output %dsinks
+)");
+        for (const double difference : runs::differences_on_threads(text, 11))
+            CHECK(difference <= 1e-12);
+    }
+}

@@ -162,10 +162,10 @@ std::vector<Rule> partial_rules(const OpInfo& row)
     std::vector<Rule> rules;
     for (unsigned given = 0; row.optional > 0 && given < 1u << row.optional; ++given) {
         Rule::Parts parts = *row.rule->operator->();
-        const auto first = parts.operands.end() - parts.operands.begin() - row.optional;
+        const auto required = static_cast<std::ptrdiff_t>(parts.operands.size()) - row.optional;
         for (int i = row.optional; i-- > 0;)
             if ((given >> i & 1u) == 0)
-                parts.operands.erase(parts.operands.begin() + first + i);
+                parts.operands.erase(parts.operands.begin() + required + i);
         rules.emplace_back(std::move(parts));
     }
     return rules;

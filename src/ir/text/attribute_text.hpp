@@ -24,8 +24,9 @@ struct AttrText {
 /// index. Throws UserError if a factor's value is not an integer, an attribute appears twice or its value has
 /// another type.
 Attributes parse_attributes(const std::vector<AttrText>& fields);
-/// The initial content `kind`; `fields` lists its members, all that have no usual value. Throws UserError if `kind`, which is at
-/// `place`, is unknown or lacks a member, or a field has an unknown name, a wrong type, or appears twice.
+/// The initial content `kind`; `fields` lists its members, all that have no usual value. Throws UserError if
+/// `kind`, which is at `place`, is unknown or lacks a member, or a field has an unknown name, a wrong type,
+/// or appears twice.
 Init parse_init(const std::string& kind, const std::string& place, const std::vector<AttrText>& fields);
 
 /// Throws UserError: "its attribute 'to' is '2', must be …".
