@@ -22,10 +22,10 @@ struct Architecture {
     /// read, and that may not be missing, are not here.
     const char* keys;
     std::vector<std::pair<const char*, const char*>> renamed{}; ///< our name, theirs
-    const char* ignored = ""; ///< keys that the class does not read, separated by spaces
+    const char* ignored = "";   ///< keys that the class does not read, separated by spaces
     const char* written = "{}"; ///< JSON: keys for an export that [model] does not have
-    bool per_kind = false;    ///< sliding layers have their own rotary embeddings
-    bool whole_heads = false; ///< the class requires that heads divide the width, whatever their size
+    bool per_kind = false;      ///< sliding layers have their own rotary embeddings
+    bool whole_heads = false;   ///< the class requires that heads divide the width, whatever their size
 };
 
 const std::vector<Architecture>& architectures();

@@ -25,7 +25,7 @@ struct Field {
 };
 
 template <class T>
-Field plain(const char* key, T ModelConfig::* member, bool required = false)
+Field plain(const char* key, T ModelConfig::*member, bool required = false)
 {
     return {key,
             [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
@@ -40,7 +40,7 @@ Field plain(const char* key, T ModelConfig::* member, bool required = false)
 }
 
 /// A size that has the value 0 in [model] if it is null.
-Field size_or_null(const char* key, i64 ModelConfig::* member)
+Field size_or_null(const char* key, i64 ModelConfig::*member)
 {
     return {key,
             [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
@@ -52,7 +52,7 @@ Field size_or_null(const char* key, i64 ModelConfig::* member)
 }
 
 /// null: none, 0 in [model].
-Field cap(const char* key, double ModelConfig::* member)
+Field cap(const char* key, double ModelConfig::*member)
 {
     return {key,
             [member](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
@@ -65,7 +65,7 @@ Field biases(const char* key, std::vector<bool ModelConfig::*> members)
 {
     return {key,
             [members](const ConfigKeys& keys, const std::string& name, ModelConfig& m) {
-                for (bool ModelConfig::* const member : members)
+                for (bool ModelConfig::*const member : members)
                     m.*member = keys.flag(name);
             },
             [member = members[0]](const ModelConfig& m, const Json&) { return Json(m.*member); }};
@@ -122,7 +122,8 @@ const std::vector<Field>& fields()
         plain("hidden_size", &M::dim, true),
         {"intermediate_size",
          [](const ConfigKeys& keys, const std::string& name, M& m) {
-             m.ffn_dim = keys.whole(name, keys.defaults.contains(name) ? std::optional<i64>(0) : std::nullopt);
+             m.ffn_dim =
+                 keys.whole(name, keys.defaults.contains(name) ? std::optional<i64>(0) : std::nullopt);
              if (keys.find(name) && m.ffn_dim == 0)
                  keys.refuse(str("has ", name, " = 0"));
          },
@@ -179,8 +180,10 @@ const std::vector<Field>& fields()
 /// Keys that do not change the logits of a model in evaluation: token ids, dropout and initial values,
 /// generation, outputs, other tasks, versions.
 constexpr std::string_view harmless =
-    "_attn_implementation _commit_hash _from_model_config _name_or_path _remove_final_layer_norm architectures "
-    "attention_dropout attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id "
+    "_attn_implementation _commit_hash _from_model_config _name_or_path _remove_final_layer_norm "
+    "architectures "
+    "attention_dropout attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens "
+    "bos_token_id "
     "cache_implementation chunk_size_feed_forward cross_attention_hidden_size custom_pipelines "
     "decoder_start_token_id diversity_penalty do_sample dtype early_stopping embd_pdrop embedding_dropout "
     "encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty finetuning_task "
@@ -190,15 +193,18 @@ constexpr std::string_view harmless =
     "output_router_logits output_scores pad_token_id prefix problem_type remove_invalid_values "
     "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate sep_token_id "
     "suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder "
-    "tie_last_hidden_states tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p "
+    "tie_last_hidden_states tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
+    "typical_p "
     "unsloth_fixed unsloth_version use_bfloat16 use_cache";
 
 /// Keys of published files that the class does not read, with the value that they have there.
 const std::vector<std::pair<const char*, Json>>& harmless_values()
 {
-    static const std::vector<std::pair<const char*, Json>> values{
-        {"pruned_heads", Json::object()}, {"mlp_type", "default"},  {"norm_type", "layer_norm"},
-        {"full_attn_mod", 1},             {"interpolate_factor", 1}};
+    static const std::vector<std::pair<const char*, Json>> values{{"pruned_heads", Json::object()},
+                                                                  {"mlp_type", "default"},
+                                                                  {"norm_type", "layer_norm"},
+                                                                  {"full_attn_mod", 1},
+                                                                  {"interpolate_factor", 1}};
     return values;
 }
 
@@ -247,8 +253,11 @@ std::string class_in(const ConfigKeys& keys)
 /// Gemma 3 with images: config.json of its text model, which may leave out sizes.
 Json text_of_gemma3(const ConfigKeys& keys)
 {
-    Json text{{"vocab_size", 262208},       {"hidden_size", 2304},        {"intermediate_size", 9216},
-              {"num_hidden_layers", 26},    {"num_attention_heads", 8}};
+    Json text{{"vocab_size", 262208},
+              {"hidden_size", 2304},
+              {"intermediate_size", 9216},
+              {"num_hidden_layers", 26},
+              {"num_attention_heads", 8}};
     text.update(keys.object("text_config"));
     text["architectures"] = {"Gemma3ForCausalLM"};
     if (const Json* tied = keys.find("tie_word_embeddings"))
@@ -403,9 +412,9 @@ ModelDifference difference_of_models(const ModelConfig& a, const ModelConfig& b)
     const auto of_a = values(essence_of(a)), of_b = values(essence_of(b));
     const bool whole_table = a.positions == Positions::learned; // with seq vectors
     for (const auto& [key, value] : of_a)
-        if (const KeyKind kind = kind_of_key(key); of_b.at(key) != value &&
-                                                   (kind == KeyKind::forward || kind == KeyKind::shape ||
-                                                    (whole_table && key == "model.seq")))
+        if (const KeyKind kind = kind_of_key(key);
+            of_b.at(key) != value &&
+            (kind == KeyKind::forward || kind == KeyKind::shape || (whole_table && key == "model.seq")))
             return {key, values(a).at(key), values(b).at(key)};
     return {};
 }
@@ -433,7 +442,8 @@ const Architecture& architecture_of(const ModelConfig& model, const Architecture
     std::vector<const Architecture*> candidates;
     for (const Architecture& architecture : architectures())
         candidates.push_back(&architecture);
-    std::ranges::stable_partition(candidates, [&](const Architecture* a) { return a->family == model.family; });
+    std::ranges::stable_partition(candidates,
+                                  [&](const Architecture* a) { return a->family == model.family; });
     std::ranges::stable_partition(candidates, [&](const Architecture* a) { return a == preferred; });
     for (const Architecture* candidate : candidates)
         if (loss_in(*candidate, model).key.empty())

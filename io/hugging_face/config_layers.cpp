@@ -48,8 +48,8 @@ std::vector<bool> read_layer_types(const ConfigKeys& keys, const Json& types, i6
 {
     std::vector<bool> slides;
     if (!types.is_array() || static_cast<i64>(types.size()) != layers)
-        keys.refuse("has a wrong layer_types", str("it must be a list with an entry for each of ", layers,
-                                                   " layers"));
+        keys.refuse("has a wrong layer_types",
+                    str("it must be a list with an entry for each of ", layers, " layers"));
     for (const Json& type : types) {
         if (type != full_type && type != sliding_type)
             keys.unsupported("its layer_types have " + shown(type),
@@ -60,8 +60,7 @@ std::vector<bool> read_layer_types(const ConfigKeys& keys, const Json& types, i6
 }
 
 /// By the rules of the classes where layer_types is missing.
-bool slides_by_rule(const ConfigKeys& keys, const ClassKeys& of, i64 layer,
-                    const std::vector<i64>& rotations)
+bool slides_by_rule(const ConfigKeys& keys, const ClassKeys& of, i64 layer, const std::vector<i64>& rotations)
 {
     if (of.has("sliding_window_pattern")) {
         const i64 pattern = keys.whole("sliding_window_pattern");

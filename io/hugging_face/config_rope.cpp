@@ -14,10 +14,10 @@ constexpr const char *parameters_key = "rope_parameters", *scaling_key = "rope_s
                      *full_key = "full_attention", *sliding_key = "sliding_attention";
 
 /// Keys of rope_parameters and rope_scaling. Those of another type than rope_type are not read.
-constexpr std::array rope_keys{"rope_theta",       "rope_type",   "type",        part_key,
-                               "factor",           original_key,  "beta_fast",   "beta_slow",
-                               "attention_factor", "short_factor", "long_factor", "low_freq_factor",
-                               "high_freq_factor", "mscale",      "mscale_all_dim", "truncate"};
+constexpr std::array rope_keys{"rope_theta",       "rope_type",    "type",           part_key,
+                               "factor",           original_key,   "beta_fast",      "beta_slow",
+                               "attention_factor", "short_factor", "long_factor",    "low_freq_factor",
+                               "high_freq_factor", "mscale",       "mscale_all_dim", "truncate"};
 
 const Json& no_defaults()
 {
@@ -61,8 +61,7 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
         return s;
     const auto required = [&](const char* key) {
         if (!rope.find(key))
-            rope.refuse(str("has no ", key),
-                        str("rotary scaling of type ", name_of(s.kind), " needs it"));
+            rope.refuse(str("has no ", key), str("rotary scaling of type ", name_of(s.kind), " needs it"));
         return rope.positive(key);
     };
     const bool whole_factor = s.kind == ScalingKind::yarn || s.kind == ScalingKind::longrope;
@@ -103,11 +102,12 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
     return s;
 }
 
+/// Some versions of transformers 4 wrote both names of GPT-NeoX.
 double read_part(const ConfigKeys& keys, const ConfigKeys& rope, const ClassKeys& of)
 {
     const std::string name = of.name(part_key);
     const double part = rope.number(part_key, keys.number(name, 1));
-    const double other = keys.number(part_key, part); // GPT-NeoX of transformers 4 wrote both names
+    const double other = name == part_key && of.has(part_key) ? part : keys.number(part_key, part);
     if (part != other || (part != 1 && !of.has(part_key)))
         rope.unsupported(str("its ", part_key, " is ", part != 1 ? part : other),
                          of.has(part_key) ? str(name, " is ", part) : "whole heads rotate in its class");
@@ -169,8 +169,7 @@ Json scaling_json(const ModelConfig& m, const ClassKeys& of)
     // Phi-3 has an own key for the original length, and in transformers 4 nothing but two lists here.
     const bool is_phi3 = of.has(original_key), is_longrope = s.kind == ScalingKind::longrope;
     Json to{{is_phi3 ? "type" : "rope_type", name_of(s.kind)}};
-    const double quotient =
-        static_cast<double>(max_positions(m)) / static_cast<double>(s.original_seq);
+    const double quotient = static_cast<double>(max_positions(m)) / static_cast<double>(s.original_seq);
     if (!is_phi3 || !is_longrope || s.factor != quotient)
         to["factor"] = s.factor;
     if (!is_phi3 && s.kind != ScalingKind::linear && s.kind != ScalingKind::dynamic)

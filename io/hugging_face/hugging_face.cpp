@@ -110,8 +110,7 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         if (known.contains(entry.name) || is_ignored(entry.name) ||
             (description.is_part && is_of_images(entry.name)))
             continue;
-        if (!model.tied_embeddings ||
-            (!entry.name.ends_with(head_name) && entry.name != neox_head_name))
+        if (!model.tied_embeddings || (!entry.name.ends_with(head_name) && entry.name != neox_head_name))
             refuse(folder, "has a tensor " + in_quotes(entry.name),
                    "the model in config.json does not have it");
         require_tied(files, entry, *files.find(result.tensors[0].name), folder);

@@ -20,9 +20,11 @@ struct OurTensor {
 /// A tensor of Hugging Face: our tensors side by side along the columns, or the transpose of that.
 struct HuggingFaceTensor {
     std::string name; ///< "model.layers.0.self_attn.q_proj.weight"
-    Shape shape; ///< [rows, sum of columns] of `ours`; [sum of columns, rows] if transposed; a vector: [columns]
+    Shape shape;      ///< [rows, sum of columns] of `ours`; [sum of columns, rows] if transposed; a vector:
+                      ///< [columns]
     bool transposed = false;
-    i64 groups = 1; ///< in turn: the first of so many equal parts of each tensor's columns, the second parts, …
+    i64 groups =
+        1; ///< in turn: the first of so many equal parts of each tensor's columns, the second parts, …
     std::vector<OurTensor> ours;
 };
 

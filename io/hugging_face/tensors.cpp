@@ -46,8 +46,8 @@ constexpr std::array neox_modules{
     Module{"ffn.up", "mlp.dense_h_to_4h"},         Module{"ffn.down", "mlp.dense_4h_to_h"},
 };
 constexpr std::array gpt2_modules{
-    Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"}, Module{"attn.k", "attn.c_attn"},
-    Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"}, Module{"ffn_norm", "ln_2"},
+    Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"},  Module{"attn.k", "attn.c_attn"},
+    Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"},  Module{"ffn_norm", "ln_2"},
     Module{"ffn.up", "mlp.c_fc"},    Module{"ffn.down", "mlp.c_proj"},
 };
 
@@ -127,9 +127,9 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
     const std::size_t first = to.size();
     for (const ModelParameter& parameter : layer_parameters(model)) {
         const std::size_t dot = parameter.name.rfind('.');
-        const std::string theirs = str(outer_names(names).layers, layer, ".",
-                                       module_name(parameter.name.substr(0, dot), names, model),
-                                       parameter.name.substr(dot));
+        const std::string theirs =
+            str(outer_names(names).layers, layer, ".",
+                module_name(parameter.name.substr(0, dot), names, model), parameter.name.substr(dot));
         auto at = std::find_if(to.begin() + static_cast<std::ptrdiff_t>(first), to.end(),
                                [&](const HuggingFaceTensor& tensor) { return tensor.name == theirs; });
         if (at == to.end())
@@ -146,7 +146,8 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
 
 } // namespace
 
-std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model, const Architecture& architecture)
+std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
+                                                    const Architecture& architecture)
 {
     TRV_EXPECT(model.vocab > 0 && model.kv_heads > 0 && model.head_dim > 0 && model.ffn_dim > 0,
                "a model that is not resolved");

@@ -55,6 +55,10 @@ def other_sizes(**changes):
     return sizes(**{**dict(vocab_size=263, hidden_size=36, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True), **changes})
 
 
+def without(keys, *names):
+    return {key: value for key, value in keys.items() if key not in names}
+
+
 plain = rope("default")
 full, sliding = "full_attention", "sliding_attention"
 # Name: class, keys. The first of a family has few options, the second many.
@@ -86,11 +90,12 @@ models = {
     "phi3": ("Phi3", sizes(rope_parameters=plain)),
     "phi3-on": ("Phi3", other_sizes(hidden_size=48, sliding_window=11, original_max_position_embeddings=32,
                                     rope_parameters=rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3], long_factor=[1.2, 2.5, 4.0]))),
-    "neox": ("GPTNeoX", sizes(rope_parameters=rope("default", partial_rotary_factor=0.25))),
-    "neox-on": ("GPTNeoX", other_sizes(hidden_size=48, num_attention_heads=4, layer_norm_eps=1e-6, use_parallel_residual=False, attention_bias=False,
-                                       hidden_act="gelu_new", rope_parameters=rope("default", 2e4, partial_rotary_factor=0.5))),
-    "starcoder2": ("Starcoder2", sizes(use_bias=False, sliding_window=None, rope_parameters=plain)),
-    "starcoder2-on": ("Starcoder2", other_sizes(sliding_window=10, norm_epsilon=1e-6, rope_parameters=rope("default", 1e5))),
+    "neox": ("GPTNeoX", without(sizes(rope_parameters=rope("default", partial_rotary_factor=0.25)), "num_key_value_heads", "rms_norm_eps")),
+    "neox-on": ("GPTNeoX", without(other_sizes(hidden_size=48, num_attention_heads=4, layer_norm_eps=1e-6, use_parallel_residual=False, attention_bias=False,
+                                               hidden_act="gelu_new", rope_parameters=rope("default", 2e4, partial_rotary_factor=0.5)),
+                                   "num_key_value_heads", "rms_norm_eps")),
+    "starcoder2": ("Starcoder2", without(sizes(use_bias=False, sliding_window=None, rope_parameters=plain), "rms_norm_eps")),
+    "starcoder2-on": ("Starcoder2", without(other_sizes(sliding_window=10, norm_epsilon=1e-6, rope_parameters=rope("default", 1e5)), "rms_norm_eps")),
     "granite": ("Granite", sizes(rope_parameters=plain)),
     "granite-on": ("Granite", other_sizes(attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.3,
                                           attention_multiplier=0.2, rope_parameters=plain)),
@@ -290,7 +295,7 @@ elif keeping:
 failures = []
 with tempfile.TemporaryDirectory() as place_name:
     place = pathlib.Path(place_name)
-    (place / "text.txt").write_bytes(text * 12)
+    (place / "text.txt").write_bytes(text * 12 + text[:9])  # the end of the document is in no window
     run(trivium, "data", "tokenize", place / "text.txt", "--tokenizer", "bytes", "-o", place / "train.h5")
     for model_name in models:
         if not only or model_name.startswith(only[0]):

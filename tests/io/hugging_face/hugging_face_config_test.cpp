@@ -1,0 +1,248 @@
+// config.json of transformers <-> [model].
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "has.hpp"
+#include "io/hugging_face/small_models.hpp"
+
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+using Json = nlohmann::json;
+
+namespace {
+
+/// The error for a Llama, or for GPT-2, after this change of its config.json.
+std::string refusal(const ModelConfig& model, const Json& change)
+{
+    Json json = Json::parse(print_config(model));
+    json.merge_patch(change); // null removes
+    return message_of<UserError>([&] { (void)parse_hugging_face_config(json.dump(), "config.json"); });
+}
+
+} // namespace
+
+TEST_CASE("config.json and [model] convert to each other")
+{
+    std::vector<ModelConfig> all = models();
+    all[0].rope_scaling = llama3_scaling(8, 1, 4, 4096);
+    all[2].rope_theta = 123456.789;
+    all[4].rope_scaling = {.kind = ScalingKind::linear, .factor = 3};
+    all[6].rope_scaling = {.kind = ScalingKind::dynamic, .factor = 2, .original_seq = 64};
+    all[7].rope_scaling = {
+        .kind = ScalingKind::yarn, .factor = 2, .original_seq = 64, .beta_fast = 16, .truncate = false};
+    for (ModelConfig& model : all) {
+        model.norm_eps = 1e-6;
+        const ModelConfig back = parsed(print_config(model, "bfloat16", 6));
+        CHECK(print_config(back, "bfloat16", 6) == print_config(model, "bfloat16", 6));
+        const ModelDifference difference = difference_of_models(back, model);
+        INFO(name_of(model.family) << ": " << difference.key);
+        CHECK(difference.key.empty());
+        CHECK(parameter_count(back) == parameter_count(model));
+        CHECK(back.family == model.family);
+    }
+    const Json json = Json::parse(print_config(all[0], "bfloat16", 6));
+    CHECK(json["torch_dtype"] == "bfloat16");
+    CHECK(json["eos_token_id"] == 6);
+    CHECK(Json::parse(print_config(all[0]))["bos_token_id"].is_null());
+}
+
+TEST_CASE("config.json of published models yields their sizes")
+{
+    // The fields of Llama 3.1 8B, in the format before transformers 5 …
+    const char* const llama =
+        R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008],
+        "hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama",
+        "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,
+        "rope_scaling":{"factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},
+        "rope_theta":500000.0,"tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":128256})";
+    const ModelConfig old = parse_hugging_face_config(llama, "config.json").model;
+    CHECK(parameter_count(old) == 8'030'261'248);
+    CHECK(old.rope_scaling == llama3_scaling(8));
+    CHECK(old.rope_theta == 500000);
+    CHECK(old.seq == 131072);
+    // … and in the newer format.
+    Json changed = Json::parse(llama);
+    changed["rope_parameters"] = changed["rope_scaling"];
+    changed["rope_parameters"]["rope_theta"] = changed["rope_theta"];
+    changed.erase("rope_scaling");
+    changed.erase("rope_theta");
+    const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json").model;
+    CHECK(print_config(newer) == print_config(old));
+    // GPT-2 small, which relies on defaults.
+    const ModelConfig gpt2 =
+        parse_hugging_face_config(
+            R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})",
+            "config.json")
+            .model;
+    CHECK(parameter_count(gpt2) == 124'439'808);
+    CHECK(gpt2.norm_eps == 1e-5);
+}
+
+TEST_CASE("each preset has a class in transformers, with its parameters")
+{
+    for (const std::string& name : preset_names()) {
+        INFO(name);
+        ModelConfig model = preset(name);
+        model.vocab = std::max<i64>(model.vocab, 300);
+        resolve(model);
+        CHECK(architecture_of(model).family == model.family);
+        const ModelDifference difference = difference_of_models(parsed(print_config(model)), model);
+        CHECK(difference.key + difference.a + difference.b == "");
+        i64 count = 0;
+        for (const HuggingFaceTensor& tensor : tensors_of(model))
+            count += element_count(tensor.shape);
+        CHECK(count == parameter_count(model));
+    }
+}
+
+TEST_CASE("config.json of published models is that of their presets")
+{
+    // As on the hub, without keys that do not matter.
+    for (
+        const auto& [name, text] : std::vector<std::pair<std::string, const char*>>{
+            {"mistral-7b-v0.1",
+             R"({"architectures":["MistralForCausalLM"],"hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,
+             "max_position_embeddings":32768,"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"rms_norm_eps":1e-05,
+             "rope_theta":10000.0,"sliding_window":4096,"tie_word_embeddings":false,"use_cache":true,"vocab_size":32000})"},
+            {"qwen2.5-7b",
+             R"({"architectures":["Qwen2ForCausalLM"],"hidden_act":"silu","hidden_size":3584,"intermediate_size":18944,
+             "max_position_embeddings":32768,"max_window_layers":28,"num_attention_heads":28,"num_hidden_layers":28,"num_key_value_heads":4,
+             "rms_norm_eps":1e-06,"rope_theta":1000000.0,"sliding_window":131072,"tie_word_embeddings":false,"use_mrope":false,
+             "use_sliding_window":false,"vocab_size":152064})"},
+            {"gemma2-2b",
+             R"({"architectures":["Gemma2ForCausalLM"],"attn_logit_softcapping":50.0,"cache_implementation":"hybrid",
+             "final_logit_softcapping":30.0,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","hidden_activation":"gelu_pytorch_tanh",
+             "hidden_size":2304,"intermediate_size":9216,"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":26,
+             "num_key_value_heads":4,"query_pre_attn_scalar":256,"rms_norm_eps":1e-06,"rope_theta":10000.0,"sliding_window":4096,
+             "vocab_size":256000})"},
+            {"gemma3-1b",
+             R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","attn_logit_softcapping":null,"cache_implementation":"hybrid",
+             "final_logit_softcapping":null,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,"intermediate_size":6912,
+             "max_position_embeddings":32768,"num_attention_heads":4,"num_hidden_layers":26,"num_key_value_heads":1,"query_pre_attn_scalar":256,
+             "rms_norm_eps":1e-06,"rope_local_base_freq":10000,"rope_scaling":null,"rope_theta":1000000,"sliding_window":512,
+             "sliding_window_pattern":6,"vocab_size":262144})"},
+            {"pythia-70m",
+             R"({"architectures":["GPTNeoXForCausalLM"],"hidden_act":"gelu","hidden_size":512,"intermediate_size":2048,"layer_norm_eps":1e-05,
+             "max_position_embeddings":2048,"num_attention_heads":8,"num_hidden_layers":6,"rotary_emb_base":10000,"rotary_pct":0.25,
+             "tie_word_embeddings":false,"use_parallel_residual":true,"vocab_size":50304})"},
+            {"starcoder2-3b",
+             R"({"architectures":["Starcoder2ForCausalLM"],"hidden_act":"gelu_pytorch_tanh","hidden_size":3072,"intermediate_size":12288,
+             "max_position_embeddings":16384,"mlp_type":"default","norm_epsilon":1e-05,"norm_type":"layer_norm","num_attention_heads":24,
+             "num_hidden_layers":30,"num_key_value_heads":2,"rope_theta":999999.4420358813,"sliding_window":4096,"use_bias":true,
+             "vocab_size":49152})"},
+            {"smollm3-3b",
+             R"({"architectures":["SmolLM3ForCausalLM"],"attention_bias":false,"hidden_act":"silu","hidden_size":2048,"intermediate_size":11008,
+             "max_position_embeddings":65536,"max_window_layers":28,"mlp_bias":false,"no_rope_layer_interval":4,
+             "no_rope_layers":[1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0,1,1,1,0],"num_attention_heads":16,
+             "num_hidden_layers":36,"num_key_value_heads":4,"pretraining_tp":2,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":5000000.0,
+             "sliding_window":null,"use_sliding_window":false,"vocab_size":128256})"},
+            {"granite3.1-2b",
+             R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
+             "hidden_act":"silu","hidden_size":2048,"intermediate_size":8192,"logits_scaling":8.0,"max_position_embeddings":131072,
+             "mlp_bias":false,"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"residual_multiplier":0.22,
+             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"}}) {
+        INFO(name);
+        ModelConfig expected = preset(name);
+        resolve(expected);
+        const ModelDifference difference = difference_of_models(parsed(text), expected);
+        CHECK(difference.key + difference.a + difference.b == "");
+    }
+}
+
+TEST_CASE("kinds of layers are read from lists and from the rules of the classes")
+{
+    Json json = Json::parse(print_config(small_model(Family::gemma3)));
+    json["num_hidden_layers"] = 5;
+    json.erase("layer_types");
+    json["sliding_window_pattern"] = 2;
+    using enum LayerKind;
+    CHECK(parsed(json.dump()).layer_pattern == std::vector{sliding, full});
+    json["layer_types"] = {"full_attention", "full_attention", "full_attention", "sliding_attention",
+                           "full_attention"};
+    CHECK(parsed(json.dump()).layer_pattern == std::vector{full, full, full, sliding});
+    json["layer_types"] = {"sliding_attention"};
+    CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "layer_types", "5 layers"));
+    json["layer_types"] = std::vector<std::string>(5, "chunked_attention");
+    CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "chunked_attention"));
+    json["layer_types"] = std::vector<std::string>(5, "sliding_attention");
+    json["sliding_window"] = nullptr;
+    CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "no sliding_window"));
+
+    Json qwen = Json::parse(print_config(small_model(Family::qwen2)));
+    qwen.erase("layer_types");
+    qwen.update({{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 1}});
+    CHECK(parsed(qwen.dump()).layer_pattern == std::vector{full, sliding, sliding});
+    CHECK(parsed(qwen.dump()).window == 9);
+    qwen["use_sliding_window"] = false;
+    CHECK(parsed(qwen.dump()).window == 0);
+}
+
+TEST_CASE("a model is exported as any class that computes what it does")
+{
+    ModelConfig model = llama_model();
+    model.window = 16;
+    CHECK(std::string(architecture_of(model).name) == "MistralForCausalLM");
+    model.layer_pattern = {LayerKind::full, LayerKind::sliding};
+    model.qkv_bias = true;
+    CHECK(std::string(architecture_of(model).name) == "Qwen2ForCausalLM");
+    model.o_bias = true;
+    CHECK(says(message_of<UserError>([&] { (void)architecture_of(model); }), "can be exported"));
+    model = llama_model();
+    model.attention_sinks = true;
+    CHECK(says(message_of<UserError>([&] { (void)architecture_of(model); }), "model.attention_sinks: is true",
+               "LlamaForCausalLM computes with false"));
+}
+
+TEST_CASE("errors name unsupported and invalid keys of config.json")
+{
+    const ModelConfig llama = llama_model(), gpt2 = gpt2_model();
+    CHECK(refusal(llama, {{"head_dim", nullptr}, {"hidden_act", "swish"}, {"unknown", false}}).empty());
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
+             {{{"unknown", 5}}, "\"unknown\" is 5"},
+             {{{"sliding_window", 16}}, "sliding_window"},
+             {{{"hidden_act", "relu"}}, "hidden_act"},
+             {{{"quantization_config", Json::object()}}, "quantised"},
+             {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
+             {{{"rope_scaling", {{"type", "proportional"}, {"factor", 2.0}}}}, "proportional"},
+             {{{"rope_scaling", {{"rope_type", "yarn"}, {"alpha", 3}}}}, "alpha"},
+             {{{"architectures", {"MixtralForCausalLM"}}}, "Mixtral"}})
+        CHECK(says(refusal(llama, change), "cannot be imported", expected));
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
+             {{{"activation_function", "relu"}}, "activation_function"},
+             {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
+             {{{"add_cross_attention", true}}, "add_cross_attention"}})
+        CHECK(says(refusal(gpt2, change), "cannot be imported", expected));
+    const auto lists = [](const std::string& text, const std::string& problem, const std::string& supported) {
+        CHECK(has(text, problem));
+        CHECK(has(text, supported));
+        CHECK(!has(text, "\\"));
+    };
+    lists(refusal(llama, {{"hidden_act", "relu"}}), R"(hidden_act is "relu")", R"("silu", "swish")");
+    lists(refusal(gpt2, {{"activation_function", "relu"}}), R"(activation_function is "relu")",
+          R"("gelu_pytorch_tanh", "gelu_new")");
+    lists(refusal(llama, {{"hidden_size", "24"}}), R"(hidden_size = "24")", "whole number");
+    for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}},
+                                                {{"hidden_size", 1.5}},
+                                                {{"hidden_size", -24}},
+                                                {{"hidden_size", "24"}},
+                                                {{"hidden_size", 99999999999999}},
+                                                {{"num_attention_heads", 0}},
+                                                {{"num_key_value_heads", 4}},
+                                                {{"intermediate_size", 0}},
+                                                {{"vocab_size", nullptr}},
+                                                {{"rms_norm_eps", "1"}},
+                                                {{"rms_norm_eps", 0}},
+                                                {{"tie_word_embeddings", 1}},
+                                                {{"rope_scaling", 5}},
+                                                {{"rope_scaling", {{"rope_type", "llama3"}}}},
+                                                {{"rope_scaling", {{"rope_type", 3}}}},
+                                                {{"architectures", {1}}},
+                                                {{"architectures", Json::array()}},
+                                                {{"architectures", {"a", "b"}}}}) {
+        INFO(change.dump());
+        CHECK(says(refusal(llama, change), "config.json"));
+    }
+    for (const char* text : {"", "[]", "{", "5", "{}", R"({"model_type":"llama","model_type":"gpt2"})"})
+        CHECK(says(message_of<UserError>([&] { (void)parse_hugging_face_config(text, "config.json"); }),
+                   "config.json"));
+}
