@@ -213,6 +213,9 @@ TEST_CASE("excessive numbers are refused by name, at once")
             "parallel: data");
     refuses({"train.global_batch=16777216", "train.micro_batch=1"}, "train.micro_batch");
     refuses({"model.norm_eps=inf"}, "model.norm_eps");
+    refuses({"model.dropout=1"}, "model.dropout");
+    refuses({"train.label_smoothing=1"}, "train.label_smoothing");
+    refuses({"train.z_loss=-1e-4"}, "train.z_loss");
     refuses({"model.rope_theta=inf"}, "model.rope_theta");
     refuses({"model.rope_scaling=[1e308, 1.0, inf, 8192]"}, "model.rope_scaling");
     for (const char* line : {"scratch_exchange = 9223372036854775807", "process = 4000000000000000000",
