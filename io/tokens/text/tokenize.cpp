@@ -127,7 +127,6 @@ public:
     /// Joins the parts. Collective; rank 0 writes the stores.
     TokenizedText join()
     {
-        std::vector<i64> parts; // documents in the stores of each rank
         const std::vector<std::string> found = gather_to_first(comm_, found_.to_text());
         std::string counts;
         for (const TokenStoreWriter& writer : writers_)

@@ -157,6 +157,8 @@ private:
                 continue;
             }
             const TextSplit& each = splits_[split++];
+            if (step.rule.literal && step.rule.pattern == " " && space_ != " ")
+                continue; // no space is left
             if (space_ == " " && each.cuts_before_words())
                 apart = true;
             else if (step.rule.literal && step.rule.pattern == space_ && !step.rule.invert &&
