@@ -1,7 +1,7 @@
 // What users of mixtures, validation sets and schedules type and see.
 #include "catch.hpp"
 #include "io/metrics/metrics.hpp"
-#include "program.hpp"
+#include "train/program.hpp"
 
 #include <nlohmann/json.hpp>
 
