@@ -24,11 +24,11 @@ StoreSamples::StoreSamples(TokenStore store, i64 seq, const DataConfig& config)
 
 void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bool* begins) const
 {
-    std::fill_n(begins, count, false);
     if (!packed_) {
         store_->read(sample * seq_ + begin, count, tokens);
-        if (by_documents_ || !counts_boundaries_)
-            store_->mark_begins(sample * seq_ + begin, count, begins);
+        if (begins == nullptr)
+            return;
+        store_->mark_begins(sample * seq_ + begin, count, begins);
         if (begin == 0 && count > 0)
             begins[0] = false;
         return;
@@ -39,7 +39,7 @@ void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bo
         if (from < to)
             store_->read(piece.begin + from - piece.at, to - from, tokens + from - begin);
         for (const i64 at : {piece.at, piece.at + piece.count}) // the padding begins like a document
-            if (at > 0 && at >= begin && at < begin + count)
+            if (begins != nullptr && at > 0 && at >= begin && at < begin + count)
                 begins[at - begin] = true;
     }
 }
@@ -59,7 +59,8 @@ void StoreSamples::read(SampleInput input, i64 sample, i64 begin, i64 count, i32
               size = whole ? begin + count : count;
     std::vector<i32> tokens(static_cast<std::size_t>(size));
     const auto begins = std::make_unique<bool[]>(static_cast<std::size_t>(size));
-    read_tokens(sample, first, size, tokens.data(), begins.get());
+    const bool marks = whole || (input == SampleInput::targets && !counts_boundaries_);
+    read_tokens(sample, first, size, tokens.data(), marks ? begins.get() : nullptr);
     const i32 padding = std::max(store_->eos(), 0); // of a store that has documents, but no eos
     i64 start = 0;
     for (i64 i = 0; i < size; ++i) {

@@ -34,7 +34,7 @@ public:
 
 private:
     /// Tokens [begin, begin + count) of a sample, -1 after its last; and for each whether a document, or a
-    /// piece of one, begins there.
+    /// piece of one, begins there, unless `begins` is null.
     void read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bool* begins) const;
 
     std::unique_ptr<const TokenStore> store_; ///< at one place, for packed_
