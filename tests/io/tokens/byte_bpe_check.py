@@ -119,7 +119,7 @@ def of_characters():
     llama2["decoder"] = {"type": "Sequence", "decoders": decoder + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
     gemma["normalizer"] = TO_MARK
     gemma["decoder"] = {"type": "Sequence", "decoders": decoder}
-    gemma["added_tokens"] += [added(gemma, "\n\n", 0), added(gemma, "<tool>", 1), added(gemma, "the", 0)]
+    gemma["added_tokens"] += [added(gemma, "\n\n", 0), added(gemma, "<tool>", 0), added(gemma, "the", 0)]
 
     unigram = Tokenizer(models.Unigram())
     unigram.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip(),
