@@ -119,8 +119,7 @@ def of_characters():
     llama2["decoder"] = {"type": "Sequence", "decoders": decoder + [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
     gemma["normalizer"] = TO_MARK
     gemma["decoder"] = {"type": "Sequence", "decoders": decoder}
-    more = ["\n\n", "▁▁", "<tool>"]
-    gemma["added_tokens"] += [added(gemma, content, n) for n, content in enumerate(more)]
+    gemma["added_tokens"] += [added(gemma, "\n\n", 0), added(gemma, "<tool>", 0), added(gemma, "the", 0)]
 
     unigram = Tokenizer(models.Unigram())
     unigram.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip(),
@@ -133,7 +132,9 @@ def of_characters():
 
 
 def added(file, content, n, **flags):
-    token = {"id": max(file["model"]["vocab"].values()) + 1 + n, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+    """An added token: of the vocabulary, or the new one number n."""
+    vocabulary = file["model"]["vocab"]
+    token = {"id": vocabulary.get(content, max(vocabulary.values()) + 1 + n), "content": content, "single_word": False, "lstrip": False, "rstrip": False,
              "normalized": False, "special": False}
     return {**token, **flags}
 
@@ -143,7 +144,7 @@ def other_characters(folder):
     file = json.loads((folder / "llama2.json").read_text(encoding="utf-8"))
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
     split_before = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
-    around = [added(file, "<tool>", 0, rstrip=True), added(file, "<think>", 1, lstrip=True), added(file, "the", 2, normalized=True)]
+    around = [added(file, "<tool>", 0, rstrip=True), added(file, "<think>", 1, lstrip=True), added(file, "<norm>", 2, normalized=True)]
     unknown = {**file["model"], "byte_fallback": False}
     yield "mistral", {**file, "normalizer": None, "pre_tokenizer": metaspace}
     yield "mistral words", {**file, "normalizer": None, "pre_tokenizer": {**metaspace, "prepend_scheme": "always", "split": True}}
@@ -250,7 +251,7 @@ def characters(whole):
 
 def random_text(draw, every):
     common = "aeinstAEST   '''\n\r\t.,;:!?-_/()0123456789éßſ"
-    pieces = NASTY + SENTENCES + ["'s", "'LL", " \n", "\r\n", "  ", "<think>", "the", "</s>", "\u1e0b\u0323!", "\u1e0d\u0307!", "\u1e0b\u0323?", "\u1e0d\u0307?"]
+    pieces = NASTY + SENTENCES + ["▁", "<tool>", " <think> ", " <norm>", "'s", "'LL", " \n", "\r\n", "  ", "<think>", "the", "</s>", "\u1e0b\u0323!", "\u1e0d\u0307!", "\u1e0b\u0323?", "\u1e0d\u0307?"]
     text = ""
     for _ in range(draw.randrange(1, 12)):
         kind = draw.randrange(7)

@@ -110,13 +110,16 @@ TEST_CASE("with a normalizer, decomposed text has the same ids as composed text"
         CHECK(t->decode(t->encode("caf\xe9 e\u0301")) ==
               "caf\xe9 \u00e9"); // bytes that are not UTF-8 are kept
     }
-    file["normalizer"] = {{"type", "NFKC"}};
+    file["normalizer"] = {{"type", "Sequence"},
+                          {"normalizers", {{{"type", "NFKC"}}, {{"type", "Lowercase"}}}}};
+    CHECK(tokenizer_from_model(file.dump(), "other.json")->encode("\ufb01ne \u00b2 \u0130\u00c9") ==
+          without->encode("fine 2 i\u0307\u00e9"));
+    file["normalizer"] = {{"type", "Precompiled"}};
     CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json",
-               "the normalizer \"NFKC\"", "not supported"));
+               "the normalizer \"Precompiled\"", "not supported"));
     file["normalizer"] = "NFC";
     CHECK(
         says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json"));
-    file["normalizer"] = {{"type", "Sequence"},
-                          {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}};
-    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "Lowercase"));
+    file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Nmt"}}}}};
+    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "Nmt"));
 }
