@@ -162,9 +162,9 @@ TEST_CASE("kinds of layers are read from lists and from the rules of the classes
     CHECK(parsed(json.dump()).layer_pattern == std::vector{full, full, full, sliding});
     json["layer_types"] = {"sliding_attention"};
     CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "layer_types", "5 layers"));
-    json["layer_types"] = std::vector(5, "chunked_attention");
+    json["layer_types"] = std::vector<std::string>(5, "chunked_attention");
     CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "chunked_attention"));
-    json["layer_types"] = std::vector(5, "sliding_attention");
+    json["layer_types"] = std::vector<std::string>(5, "sliding_attention");
     json["sliding_window"] = nullptr;
     CHECK(says(message_of<UserError>([&] { (void)parsed(json.dump()); }), "no sliding_window"));
 
