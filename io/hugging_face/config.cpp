@@ -16,6 +16,9 @@ using Json = nlohmann::json;
 
 namespace {
 
+/// Trivium's own key of config.json, which transformers keeps and ignores.
+constexpr const char* rounding_key = "trivium_norm_rounding";
+
 /// A key of config.json, by its name in LlamaConfig, and a key of [model].
 struct Field {
     const char* key;
@@ -222,7 +225,7 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
 {
     const auto is_known = [&](const std::string& key, const Json& value) {
         const bool is_off = value.is_null() || value == false, is_rotary = of.has("rope_theta");
-        return is_off || of.defaults.contains(key) || has_word(harmless, key) ||
+        return is_off || key == rounding_key || of.defaults.contains(key) || has_word(harmless, key) ||
                has_word(of.architecture.ignored, key) ||
                std::ranges::any_of(fields(),
                                    [&](const Field& f) { return f.required && of.name(f.key) == key; }) ||
@@ -237,6 +240,17 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
         if (!is_known(key, value))
             keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
                              str("Trivium does not know this key of ", of.architecture.name));
+}
+
+/// How norms round, if the file is of a model that rounds otherwise than its class.
+NormRounding rounding_in(const ConfigKeys& keys, NormRounding of_class)
+{
+    const std::string name = keys.text(rounding_key);
+    const auto& names = names_of_enum<NormRounding>;
+    const auto at = std::ranges::find(names, name);
+    if (!name.empty() && at == names.end())
+        keys.wrong(rounding_key, *keys.find(rounding_key), "before-weight or after-weight");
+    return name.empty() ? of_class : static_cast<NormRounding>(at - names.begin());
 }
 
 /// The name of the class, or else of its model_type.
@@ -312,7 +326,7 @@ ModelConfig essence_of(ModelConfig m)
     m.preset.clear();
     m.family = Family::llama;
     m.rope_scaling = essence_of(m.rope_scaling);
-    m.norm_rounding = {}; // a class has one, and Trivium's own models another
+    m.norm_rounding = {}; // a class has one, and rounding_key may name the other
     m.attention_scale = scale_of_attention(m);
     m.embedding_scale = scale_of_embeddings(m);
     std::vector<LayerKind> kinds;
@@ -367,6 +381,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     for (const Field& field : fields())
         if (field.required || of.has(field.key))
             field.read(keys, of.name(field.key), model);
+    model.norm_rounding = rounding_in(keys, model.norm_rounding);
     read_layers(keys, of, model);
     read_rope(keys, of, model);
     require_known(keys, of);
@@ -394,6 +409,8 @@ std::string print_hugging_face_config(const ModelConfig& model, const Architectu
         }
     write_layers(model, of, json);
     write_rope(model, of, json);
+    if (model.norm == NormKind::rms && model.norm_rounding != fixed_options(architecture).norm_rounding)
+        json[rounding_key] = name_of(model.norm_rounding);
     json.update(nlohmann::ordered_json::parse(architecture.written));
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
     json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? Json() : Json(eos);

@@ -16,9 +16,10 @@ struct CheckCase {
 
 /// For `ranks` ranks: every grid that they can form, with degrees of at most 8 except data; if there
 /// are fewer than six such grids, also the grids of the next lower number of ranks that has six. On each
-/// grid: Llama and GPT-2 with default settings in f32. In addition (also of mixes of families' options), every pair of levels of any two keys occurs
-/// in some case where both have an effect; a case uses bf16 only if bf16 is in the pair. `longer`: also every
-/// combination of grid, ZeRO stage, schedule, these two families and precision.
+/// grid: Llama and GPT-2 with default settings in f32. In addition (also of mixes of families' options),
+/// every pair of levels of any two keys occurs in some case where both have an effect; a case uses bf16 only
+/// if bf16 is in the pair. `longer`: also every combination of grid, ZeRO stage, schedule, these two families
+/// and precision.
 std::vector<CheckCase> check_cases(int ranks, bool longer);
 
 /// The same model and batch on one rank, in one microbatch.
