@@ -200,8 +200,9 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
         sum += block.shuffle_xor(sum, 1);
         sum += block.shuffle_xor(sum, 2);
         const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
-        float most = unit * row_max[i][half], part = 1;
-        if constexpr (Options)
+        float most = 0, part = 1;
+        if constexpr (Options) {
+            most = unit * row_max[i][half];
             if (options.sinks_gr) {
                 const u32 per = shape.q_per_kv.divisor, head = row - shape.q_per_kv.quotient(row) * per;
                 const float sink = block.load_float(options.sinks_gr + group % shape.kv_heads * per + head);
@@ -210,13 +211,15 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
                 part = block.exp2((before - most) * log2_e);
                 sum = sum * part + block.exp2((sink - most) * log2_e);
             }
+        }
         TRV_UNROLL
         for (int j = 0; j < dim / 8; ++j) {
             o.c[i][j][2 * half] *= part / sum;
             o.c[i][j][2 * half + 1] *= part / sum;
         }
         if (lane % 4 == 0 && row < shape.rows)
-            block.store(call.lse_bgrs + shape.lse_at(group, row), most + ::logf(sum));
+            block.store(call.lse_bgrs + shape.lse_at(group, row),
+                        (Options ? most : shape.scale * row_max[i][half]) + ::logf(sum));
     }
     store_rows<dim>(block, own_tile, o, call.o_bsgre + shape.queries_of(group, shape.o), warp_row, shape.rows,
                     [&](u32 row) { return shape.query_at(row, shape.o); });
