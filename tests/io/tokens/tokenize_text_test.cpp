@@ -272,7 +272,7 @@ TEST_CASE("records are read as nlohmann-json reads them")
                                          "\"\u00e9\\n\"",
                                          "null"};
     int read = 0;
-    for (int n = 0; n < 20000; ++n) {
+    for (int n = 0; n < 40000; ++n) {
         std::string record = "{\"text\":";
         if (random() % 2 == 0)
             record = "{\"a\":" + parts[random() % parts.size()] + ",\"text\":";
