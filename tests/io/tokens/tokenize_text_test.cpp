@@ -68,7 +68,7 @@ void make_corpus(const TemporaryFolder& folder)
         put(folder / "in/b/" + std::to_string(i) + ".md", sample_text(i * 7 + 1, unsigned(i)));
     put(folder / "in/c.json", "[" + nlohmann::json{{"text", "in a list"}}.dump() + "," +
                                   nlohmann::json{{"text", "and another"}}.dump() + "]");
-    put(folder / "in/d.txt", sample_text(1'200'000, 5));
+    put(folder / "in/d.txt", sample_text(800'000, 5));
     put(folder / "in/e.jsonl", "{\"text\":\"no newline at the end\"}");
 }
 
