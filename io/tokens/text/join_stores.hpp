@@ -1,5 +1,5 @@
 #pragma once
-// Token stores one behind the other.
+// Appends token stores to a new one.
 #include "io/tokens/token_store.hpp"
 
 namespace trivium {

@@ -68,7 +68,7 @@ void make_corpus(const TemporaryFolder& folder)
         put(folder / "in/b/" + std::to_string(i) + ".md", sample_text(i * 7 + 1, unsigned(i)));
     put(folder / "in/c.json", "[" + nlohmann::json{{"text", "in a list"}}.dump() + "," +
                                   nlohmann::json{{"text", "and another"}}.dump() + "]");
-    put(folder / "in/d.txt", sample_text(1'200'000, 5));
+    put(folder / "in/d.txt", sample_text(800'000, 5));
     put(folder / "in/e.jsonl", "{\"text\":\"no newline at the end\"}");
 }
 
@@ -88,24 +88,27 @@ TEST_CASE("a store has the same bytes for any number of threads and ranks")
     make_corpus(folder);
     const auto tokenizer = llama3_tokenizer();
     // The reference: one document after the other.
+    std::string read;
     {
         TextSource source({{folder / "in"}});
         TokenStoreWriter writer(folder / "reference.h5", *tokenizer);
         for (Document document; source.next(document);)
             writer.add(tokenizer->encode(document.text), Bytes(document.text.size()));
         writer.finish();
+        read = describe_read(source.report());
     }
     const std::string reference = get(folder / "reference.h5");
     for (const int ranks : {1, 2, 5}) {
         for (const int threads : {1, 3}) {
             INFO(ranks << " ranks, " << threads << " threads");
+            std::string found;
             run_on_threads(ranks, [&](Comm& comm) {
                 const TokenizedText result =
                     tokenize_text(job_for(folder, *tokenizer, "out.h5", threads), comm);
                 if (comm.rank() == 0)
-                    CHECK((describe_read(result.report) ==
-                           "40 .md, 2 .jsonl (8,780 documents), 1 .json (2 documents), 1 .txt"));
+                    found = describe_read(result.report);
             });
+            CHECK(found == read);
             CHECK((get(folder / "out.h5") == reference));
             CHECK(names(folder.path()) == std::vector<std::string>{"in", "out.h5", "reference.h5"});
         }
@@ -182,14 +185,15 @@ TEST_CASE("errors name the line of the file, whichever rank reads it")
         CHECK(says(message, "x.jsonl:877", "is not valid JSON"));
         CHECK(names(folder.path()) == std::vector<std::string>{"in"});
         job.text.skip_bad = true;
+        TokenizedText on_first;
         run_on_threads(ranks, [&](Comm& comm) {
             const TokenizedText result = tokenize_text(job, comm);
-            if (comm.rank() > 0)
-                return;
-            REQUIRE(result.report.skipped.size() == 1);
-            CHECK(result.report.skipped[0].example == folder / "in/x.jsonl:877");
-            CHECK(result.stores.at(0).documents == 999);
+            if (comm.rank() == 0)
+                on_first = result;
         });
+        REQUIRE(on_first.report.skipped.size() == 1);
+        CHECK(on_first.report.skipped[0].example == folder / "in/x.jsonl:877");
+        CHECK(on_first.stores.at(0).documents == 999);
         std::filesystem::remove(folder / "o.h5");
     }
 }
@@ -268,7 +272,7 @@ TEST_CASE("records are read as nlohmann-json reads them")
                                          "\"\u00e9\\n\"",
                                          "null"};
     int read = 0;
-    for (int n = 0; n < 20000; ++n) {
+    for (int n = 0; n < 40000; ++n) {
         std::string record = "{\"text\":";
         if (random() % 2 == 0)
             record = "{\"a\":" + parts[random() % parts.size()] + ",\"text\":";
