@@ -104,8 +104,7 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          "raise parallel.pipeline, or remove the key");
     const ModelConfig& m = config.model;
     warn(m.positions == Positions::learned && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
-         str("is ignored: the ", name_of(m.family),
-             " model has learned positions, not rotary embeddings"),
+         str("is ignored: the ", name_of(m.family), " model has learned positions, not rotary embeddings"),
          "remove the key");
     warn(m.local_rope_theta > 0 && m.window == 0, "model.local_rope_theta", "is ignored: no layer is sliding",
          "remove the key, or set model.window");

@@ -388,7 +388,9 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     const auto within = [&](const std::string& part) { enter(unit, scope + part); };
     const auto part = [&](const std::string& name, ValueId in) {
         within("");
-        ValueId h = before ? norm(name + "_norm", in) : in;
+        // Without a norm a copy of x, so that the gradients of its products are summed before those of the
+        // stream, which are whole, join them: one reduction over tensor ranks, not one per product.
+        ValueId h = before ? norm(name + "_norm", in) : b_.reshard_to(in, {}, str(scope, ".", name, ".in"));
         within("." + name);
         h = name == "attn" ? attention(layer, h) : feed_forward(h);
         within("");
