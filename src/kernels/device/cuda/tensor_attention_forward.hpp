@@ -199,11 +199,12 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
         float sum = row_sum[i][half];
         sum += block.shuffle_xor(sum, 1);
         sum += block.shuffle_xor(sum, 2);
-        const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
-        float most = 0, part = 1;
+        [[maybe_unused]] float most = 0;
+        float part = 1;
         if constexpr (Options) {
             most = unit * row_max[i][half];
             if (options.sinks_gr) {
+                const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
                 const u32 per = shape.q_per_kv.divisor, head = row - shape.q_per_kv.quotient(row) * per;
                 const float sink = block.load_float(options.sinks_gr + group % shape.kv_heads * per + head);
                 const float before = most;
@@ -217,9 +218,14 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
             o.c[i][j][2 * half] *= part / sum;
             o.c[i][j][2 * half + 1] *= part / sum;
         }
-        if (lane % 4 == 0 && row < shape.rows)
-            block.store(call.lse_bgrs + shape.lse_at(group, row),
-                        (Options ? most : shape.scale * row_max[i][half]) + ::logf(sum));
+        const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
+        if (lane % 4 == 0 && row < shape.rows) {
+            if constexpr (Options)
+                block.store(call.lse_bgrs + shape.lse_at(group, row), most + ::logf(sum));
+            else
+                block.store(call.lse_bgrs + shape.lse_at(group, row),
+                            fmaf(shape.scale, row_max[i][half], ::logf(sum)));
+        }
     }
     store_rows<dim>(block, own_tile, o, call.o_bsgre + shape.queries_of(group, shape.o), warp_row, shape.rows,
                     [&](u32 row) { return shape.query_at(row, shape.o); });
