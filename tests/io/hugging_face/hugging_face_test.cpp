@@ -229,7 +229,9 @@ TEST_CASE("a folder whose tensors do not match its config.json is refused")
     const std::string home = folder / "theirs";
     export_model(model, save_model(model, folder.path()), home);
     const auto message = [&] { return message_of<UserError>([&] { (void)open_hugging_face(home); }); };
-    const auto config = [&](const ModelConfig& m) { put(home + "/config.json", print_config(m)); };
+    const auto config = [&](const ModelConfig& m) {
+        put(home + "/config.json", print_hugging_face_config(m, architecture_of(gpt2_model()), "float32"));
+    };
     CHECK(message().empty());
     model.layers = 3;
     config(model);
