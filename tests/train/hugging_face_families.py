@@ -274,7 +274,7 @@ def check(name, kept, place):
     assert abs(in_bf16 - numbers["bf16"]) < 5e-3 * max(1, numbers["bf16"]), f"{name}: loss in bf16 {in_bf16} and {numbers['bf16']}"
 
     run(trivium, "checkpoint", "export", home / "run", home / "trained")
-    train(home, home / "ours/model.toml", "own", "train.steps=1", 'train.init_from=""')  # not imported: config.json is written anew
+    train(home, home / "ours/model.toml", "own", "train.steps=1", 'train.init_from=""')  # not imported: its config.json is generated
     run(trivium, "checkpoint", "export", home / "own", home / "again")
     if missing is None:
         after = loss_of(loaded(home / "trained")).item()
