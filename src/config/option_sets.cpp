@@ -59,7 +59,7 @@ void set_options(ModelConfig& c, OptionSet set)
     case OptionSet::sandwich: set_sandwich(c); break;
     case OptionSet::parallel: set_parallel(c); break;
     }
-    c.norm_eps = 1e-2; // tiny models have rows near 0, whose norms would amplify rounding errors
+    c.norm_eps = 0.1; // tiny models have rows near 0, whose norms would amplify rounding errors
 }
 
 } // namespace trivium

@@ -77,7 +77,8 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
 {
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
-        const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
+        const auto* const filled = std::get_if<FillInit>(&v.init); // 1 for the weights of most norms
+        const double centre = filled ? filled->value : 0;
         const RandomStream stream(seed, label + " " + v.name);
         HostWindow window = kept_window(program.schedule, v.name, arenas);
         with_type(v.type.dtype, [&](auto t) {

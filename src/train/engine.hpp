@@ -53,9 +53,9 @@ struct StepCalls {
 /// The settings of a config, with `threads` threads.
 ExecutorConfig executor_config(const RunConfig& config, int threads);
 
-/// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`; weights
-/// of norms are around 1. They depend on (seed, label, name, global index) only, so they are the same on any
-/// grid.
+/// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`, around
+/// the value with which a run fills a tensor (1 for most norms). They depend on (seed, label, name, global
+/// index) only, so they are the same on any grid.
 void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
                      const std::string& label, double spread);
 
