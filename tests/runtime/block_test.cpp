@@ -223,6 +223,55 @@ void compare_logits(const ModelConfig& model)
     }
 }
 
+/// The loss of each token alone: -log of the probability of its target.
+std::vector<double> losses_of(Run& run, TokenBatch batch)
+{
+    const reference::Ids targets = batch.targets;
+    std::vector<double> losses;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        batch.targets.assign(targets.size(), -1);
+        batch.targets[i] = targets[i];
+        run.differentiate(batch);
+        losses.push_back(run.loss_sum());
+    }
+    return losses;
+}
+
+/// Two documents in a sequence: a token has no effect on what stands before it or in the other document, to
+/// the bit, and each has the losses that it has alone.
+void require_documents_apart(const ModelConfig& model, Recompute recompute)
+{
+    INFO(text_of(model));
+    RunConfig config = run_config(model, Precision::f64, 1);
+    config.data.attention = SampleAttention::document;
+    config.parallel.recompute = recompute;
+    Run run(config);
+    run.randomise(5);
+    const auto seq = static_cast<std::size_t>(model.seq), second = seq / 2 - 1;
+    TokenBatch batch = batch_of(model, 1, 4);
+    for (std::size_t i = 0; i < seq; ++i) {
+        batch.starts.push_back(static_cast<std::int32_t>(i < second ? 0 : second));
+        batch.targets[i] = std::max(batch.targets[i], 0);
+    }
+    const std::vector<double> losses = losses_of(run, batch);
+    for (const std::size_t changed : {std::size_t{0}, second - 1, second, seq - 2}) {
+        TokenBatch other = batch;
+        other.tokens[changed] = (other.tokens[changed] + 1) % static_cast<std::int32_t>(model.vocab);
+        const std::vector<double> now = losses_of(run, other);
+        for (std::size_t i = 0; i < seq; ++i)
+            if (i < changed || (changed < second && i >= second))
+                CHECK(now[i] == losses[i]);
+        CHECK(now[changed] != losses[changed]);
+    }
+    TokenBatch alone = batch;
+    std::rotate(alone.tokens.begin(), alone.tokens.begin() + second, alone.tokens.end());
+    std::rotate(alone.targets.begin(), alone.targets.begin() + second, alone.targets.end());
+    alone.starts.clear(); // what follows in the sequence is no part of its past
+    const std::vector<double> own = losses_of(run, alone);
+    for (std::size_t i = second; i < seq; ++i)
+        CHECK(std::abs(own[i - second] - losses[i]) <= 1e-9 * losses[i]);
+}
+
 constexpr std::uint64_t draws = 60;
 
 } // namespace
@@ -248,4 +297,12 @@ TEST_CASE("the logits of a KV cache are those of the whole sequence, for every f
         compare_logits(small(static_cast<Family>(i)));
     for (std::uint64_t seed = 101; seed <= 100 + draws / 2; ++seed)
         compare_logits(drawn_model(seed));
+}
+
+TEST_CASE("documents in a sequence do not see each other, nor tokens those after them")
+{
+    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
+        require_documents_apart(small(static_cast<Family>(i)), static_cast<Recompute>(i % 3));
+    for (std::uint64_t seed = 201; seed <= 210; ++seed)
+        require_documents_apart(drawn_model(seed), static_cast<Recompute>(seed % 3));
 }

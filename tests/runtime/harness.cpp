@@ -83,9 +83,14 @@ Batch rows_of(const TokenBatch& batch, i64 first)
         return sequence_array(
             seq, [&ids, seq](i64 row, i64 i) { return ids[static_cast<std::size_t>(row * seq + i)]; });
     };
+    const auto start = [&starts = batch.starts](i64, i64 i) {
+        return starts.empty() ? 0 : starts[static_cast<std::size_t>(i)];
+    };
     return {{{value_name::tokens, rows(batch.tokens)},
              {value_name::targets, rows(batch.targets)},
-             {value_name::positions, position_array(batch.seq)},
+             {value_name::starts, sequence_array(batch.seq, start)},
+             {value_name::positions,
+              sequence_array(batch.seq, [=](i64 row, i64 i) { return i - start(row, i); })},
              {value_name::samples, sample_numbers(batch.first_sample)}},
             first};
 }

@@ -26,7 +26,8 @@ reference::Model regularised(reference::Model model);
 struct TokenBatch {
     reference::Ids tokens, targets;
     i64 seq = 0;
-    i64 first_sample = 0; ///< number in the run of the first sequence
+    i64 first_sample = 0;    ///< number in the run of the first sequence
+    reference::Ids starts{}; ///< of each token's document, in every sequence; empty: all tokens are one
 };
 /// Its rows from `first` on, valid while it exists.
 Batch rows_of(const TokenBatch& batch, i64 first = 0);
