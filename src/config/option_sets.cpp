@@ -11,7 +11,6 @@ void set_post(ModelConfig& c)
     c.norm_rounding = NormRounding::before_weight;
     c.layer_pattern = {LayerKind::sliding, LayerKind::full};
     c.window = 3;
-    c.qkv_bias = true;
     c.rope_scaling = {.kind = ScalingKind::yarn, .factor = 4, .original_seq = 16};
     c.attention_sinks = true;
     c.residual_scale = 0.5;
