@@ -43,7 +43,7 @@ void set_parallel(ModelConfig& c)
     c.rotary_layout = RotaryLayout::interleaved;
     c.rotary_pattern = {1, 1, 0};
     c.layer_pattern = {LayerKind::chunked, LayerKind::full};
-    c.chunk = 2;
+    c.chunk = 3;
     c.activation = Activation::relu2;
 }
 
