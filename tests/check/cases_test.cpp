@@ -141,7 +141,7 @@ TEST_CASE("any two compatible traits occur in a case whose numbers show small er
                                           "several microbatches"})
                     CHECK(met.count({bucket, other}) == 1);
         }
-        CHECK(few.size() <= std::size_t(ranks == 8 ? 84 : 78));
+        CHECK(few.size() <= std::size_t(ranks == 8 ? 80 : ranks == 4 ? 77 : 71));
         std::printf("%d ranks: %zu trainings\n", ranks, few.size());
     }
 }
@@ -195,7 +195,7 @@ TEST_CASE("correct trainings stay far below the tolerances", "[release]")
                     TRV_CHECK(d.initial.empty(), d.initial);
                     const CheckTolerance t = tolerance_of(c.config);
                     TRV_CHECK(std::max(d.losses, d.norms) < 0.4 * t.losses &&
-                                  d.parameters < 0.4 * t.parameters,
+                                  d.parameters < 0.6 * t.parameters,
                               c.text(), ": losses ", d.losses, ", norms ", d.norms, ", parameters ",
                               d.parameters, " ", d.parameter);
                 });
