@@ -56,7 +56,7 @@ void require_same_answer(const Case& c)
     INFO(c.text());
     const Differences d = from_one_rank(c);
     INFO(d.text());
-    CHECK(d.most() < (c.optimizer == OptimizerKind::muon ? 1e-8 : 1e-9)); // Muon amplifies small errors
+    CHECK(d.most() < (c.optimizer == OptimizerKind::muon ? 2e-9 : 1e-9)); // 1.2e-9 in one case
 }
 
 } // namespace
