@@ -344,8 +344,9 @@ TEMPLATE_TEST_CASE("the gradient of attention in f32 and bf16 follows that in f6
         const auto [wq, wk, wv, wsinks] =
             gradients<double>({2}, shape, wide(q), wide(k), wide(v), wide(dout), with);
         const double room = 2 * tolerance<T>; // o is rounded to T
-        require_close(dq, wq, room, "dq");
-        require_close(dk, wk, room, "dk");
+        const double least = 0.01;            // where queries see one key, all are 0
+        require_close(dq, wq, room, "dq", least);
+        require_close(dk, wk, room, "dk", least);
         require_close(dv, wv, tolerance<T>, "dv");
         require_close(dsinks, wsinks, room, "dsinks");
     }

@@ -80,15 +80,17 @@ inline double dot(const Doubles& a, const Doubles& b)
 }
 
 /// Requires every element to be within `tol` of the expected one, relative to its size plus the root mean
-/// square of all.
+/// square of all, or `least` if that is larger.
 template <class T>
-void require_close(const std::vector<T>& got, const Doubles& want, double tol, const char* what = "")
+void require_close(const std::vector<T>& got, const Doubles& want, double tol, const char* what = "",
+                   double least = 0)
 {
     REQUIRE(got.size() == want.size());
     double square = 0;
     for (const double value : want)
         square += value * value;
-    const double size = want.empty() ? 0 : std::sqrt(square / static_cast<double>(want.size()));
+    const double size =
+        std::max(least, want.empty() ? 0 : std::sqrt(square / static_cast<double>(want.size())));
     for (std::size_t i = 0; i < want.size(); ++i) {
         const double value = static_cast<double>(static_cast<Acc<T>>(got[i]));
         if (!(std::abs(value - want[i]) <= tol * (std::abs(want[i]) + size) + 1e-300)) {

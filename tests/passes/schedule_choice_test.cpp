@@ -121,6 +121,7 @@ TEST_CASE("a schedule that does not fit is refused with one that does")
 TEST_CASE("on another grid, auto searches again, and a file is replaced by 1f1b")
 {
     RunConfig c = deep_config(2, 2);
+    resolve(c.model);
     c.parallel.schedule = "auto";
     Compiling estimator(machine_called("cpu"));
     const auto on = [&](i64 ranks) { return choose_grid(c, ranks, 0, estimator); };
