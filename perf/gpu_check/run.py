@@ -310,7 +310,7 @@ PLANS = {
         [
             tests(90, "test_device", "~*the sizes of training"),
             tests(75, "test_device", "*the sizes of training"),
-            tests(75, "test_kernels_on_device"),
+            tests(110, "test_kernels_on_device"),
             train(75, "f32"),
             train(75, "bf16"),
             ranks("nccl", 75, "nccl_ranks", 2),
