@@ -59,7 +59,9 @@ Batch random_tokens(const RunConfig& config)
     };
     return {{{value_name::tokens, random_below_vocab(0)},
              {value_name::targets, random_below_vocab(32)},
-             {value_name::positions, position_array(seq)}}};
+             {value_name::positions, sequence_array(seq, [](i64, i64 i) { return i; })},
+             {value_name::starts, sequence_array(seq, [](i64, i64) { return 0; })},
+             {value_name::samples, sample_numbers()}}};
 }
 
 struct Measured {

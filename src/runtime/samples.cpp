@@ -4,11 +4,6 @@
 
 namespace trivium {
 
-SampleArray position_array(i64 length)
-{
-    return sequence_array(length, [](i64, i64 i) { return i; });
-}
-
 SampleArray sample_numbers(i64 first)
 {
     return {{DType::i32, {2}}, [first](i64 sample, const Box& box, void* to) {

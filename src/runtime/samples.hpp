@@ -32,8 +32,6 @@ SampleArray sequence_array(i64 length, At at)
                         static_cast<std::int32_t>(at(sample, box.offset[0] + i));
             }};
 }
-/// The positions in a sequence of `length` tokens, from 0.
-SampleArray position_array(i64 length);
 
 /// The numbers of the samples as two words each (value_name::samples); sample 0 has the number `first`.
 SampleArray sample_numbers(i64 first = 0);

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "config/model_parameters.hpp"
 #include "config/option_sets.hpp"
+#include "config/run_config.hpp"
 #include "has.hpp"
 #include "ir/names.hpp"
 #include "ir/verify.hpp"
@@ -107,6 +108,27 @@ TEST_CASE("options that cannot be combined are refused, with the key")
         INFO(c.key << " " << c.words << ": " << message);
         CHECK((has(message, c.key) && has(message, c.words)));
     }
+}
+
+TEST_CASE("a config whose activations overflow the planner's sums is refused, for wide heads, too")
+{
+    RunConfig config;
+    config.model = {.layers = 2,
+                    .dim = 64,
+                    .heads = 1 << 14,
+                    .kv_heads = 1 << 14,
+                    .head_dim = 1 << 10,
+                    .ffn_dim = 192,
+                    .vocab = 32,
+                    .seq = 1 << 20};
+    config.train.global_batch = 1 << 14;
+    std::string message;
+    try {
+        resolve_and_validate(config);
+    } catch (const UserError& error) {
+        message = error.what();
+    }
+    CHECK(has(message, "too large to plan"));
 }
 
 TEST_CASE("a family sets the options and leaves the shape")

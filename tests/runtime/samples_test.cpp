@@ -59,7 +59,7 @@ TEST_CASE("each rank reads its shard, with samples over two axes and a dimension
 
 TEST_CASE("an input without an array of its name and type is an error with the names of the source")
 {
-    const Batch batch{{{"x", numbered()}, {"positions", position_array(4)}}};
+    const Batch batch{{{"x", numbered()}, {"positions", sequence_array(4, [](i64, i64 i) { return i; })}}};
     const auto message = [&](const Value& value) -> std::string {
         try {
             fill_input({}, value, batch, 0, nullptr);

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
@@ -34,7 +35,7 @@ ByteStream::ByteStream(const std::string& path, Bytes begin) : path_(path)
     file_size(path, "text file"); // the usual errors
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0 || (begin > 0 && ::lseek(descriptor_, begin, SEEK_SET) != begin))
-        throw_errno(path, "cannot read");
+        throw_errno(path, "read");
     if (begin > 0)
         return;
     while (input_.size() < zstd_magic.size() && !file_ended_)
@@ -62,12 +63,9 @@ ByteStream::~ByteStream()
 
 std::size_t ByteStream::read_file(char* to, std::size_t bytes)
 {
-    ssize_t size = 0;
-    do
-        size = ::read(descriptor_, to, bytes);
-    while (size < 0 && errno == EINTR);
+    const ssize_t size = TEMP_FAILURE_RETRY(::read(descriptor_, to, bytes));
     if (size < 0)
-        throw_errno(path_, "cannot read");
+        throw_errno(path_, "read");
     file_ended_ = size == 0;
     taken_ += size;
     return static_cast<std::size_t>(size);

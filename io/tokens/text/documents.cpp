@@ -67,13 +67,14 @@ private:
         if (plain_text_of_record(record, key_, text))
             return take(text, line);
         try {
-            std::string unusual = text_of_record(record, key_, skip_bad_ ? "" : place_of(block_, line));
-            take(unusual, line);
+            text = text_of_record(record, key_, "");
         } catch (const UserError&) {
-            if (!skip_bad_)
-                throw;
+            if (!skip_bad_) // a place can take a pass over the file
+                text_of_record(record, key_, place_of(block_, line));
             outcome_.skipped.emplace_back(bad_record(), line);
+            return;
         }
+        take(text, line);
     }
 
     void read_lines()

@@ -131,10 +131,11 @@ private:
             ++at_;
             if (!take('+'))
                 take('-');
-            if (!digits())
+            const char* const exponent = at_;
+            if (!digits() || at_ - exponent > 2)
                 return false;
         }
-        return at_ - begin < 18; // what is longer may be out of range
+        return at_ - begin < 200; // with more digits, or a larger exponent, it may be out of range
     }
 
     bool hexadecimal(std::uint32_t& code)

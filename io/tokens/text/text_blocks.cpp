@@ -71,7 +71,10 @@ std::optional<TextBlock> TextBlocks::next()
             file_begin_ = file_ == 0 ? 0 : file_begin_ + (*files_)[file_ - 1].bytes;
             if (!open())
                 continue;
-            if (const auto why = not_text(file.path, std::string_view(held_).substr(0, head_bytes))) {
+            const auto why = before_part_ > 0 // open() has judged the file by its begin
+                                 ? std::optional<NotText>()
+                                 : not_text(file.path, std::string_view(held_).substr(0, head_bytes));
+            if (why) {
                 TextBlock block{TextBlock::Form::none, &file};
                 block.input_bytes = file.bytes;
                 block.why = why;

@@ -94,7 +94,7 @@ private:
                     unsupported("a decoder that replaces a Regex", "");
                 decoding_.replaced.emplace_back(rule.pattern, text(step, "content"));
             } else if (type == "Metaspace") {
-                decoding_.replaced.emplace_back(text(step, "replacement"), " ");
+                decoding_.replaced.emplace_back(mark_of(step), " ");
                 out_.strips_space = prefix_of(step) != TokenizerJson::Step::Prefix::never;
             } else if (type == "Fuse")
                 fused = true;
@@ -108,6 +108,14 @@ private:
             } else if (type != "ByteLevel")
                 unsupported("the decoder " + in_quotes(type), "");
         });
+    }
+
+    std::string mark_of(const Json& metaspace) const
+    {
+        std::string mark = text(metaspace, "replacement");
+        if (mark.empty())
+            damaged("has a Metaspace without replacement");
+        return mark;
     }
 
     TokenizerJson::Step::Prefix prefix_of(const Json& metaspace) const
@@ -162,9 +170,7 @@ private:
             } else if (type == "WhitespaceSplit") {
                 add_split(R"(\s)", SplitBehavior::removed);
             } else if (type == "Metaspace") {
-                const std::string mark = text(step, "replacement");
-                if (mark.empty())
-                    damaged("has a Metaspace without replacement");
+                const std::string mark = mark_of(step);
                 add_mark(mark, prefix_of(step));
                 if (flag(step, "split", true))
                     add_split(mark, SplitBehavior::merged_with_next, true);

@@ -302,6 +302,9 @@ TEST_CASE("errors name the unsupported part of a tokenizer")
                    file["added_tokens"].push_back({{"id", 701}, {"content", "<x>"}, {"single_word", true}});
                })),
                "\"<x>\"", "single_word"));
+    Json gemma = file_json("gemma.json");
+    gemma["decoder"]["decoders"][0] = {{"type", "Metaspace"}, {"replacement", ""}};
+    CHECK(says(message_for(gemma), "Metaspace without replacement"));
     const auto tokenizer = tokenizer_of(changed([](Json& file) {
         file["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json::array()}};
         file["decoder"] = nullptr;

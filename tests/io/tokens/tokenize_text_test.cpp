@@ -198,6 +198,31 @@ TEST_CASE("errors name the line of the file, whichever rank reads it")
     }
 }
 
+TEST_CASE("a file is judged by its begin, not by the begin of each rank's part")
+{
+    const TemporaryFolder folder;
+    std::string lines;
+    for (int i = 0; i < 1000; ++i)
+        lines += i == 503 ? std::string("{\"text\":\"\0\"}\n", 13)
+                          : nlohmann::json{{"text", std::string(40, 'a')}}.dump() + "\n";
+    put(folder / "in/x.jsonl", lines);
+    const auto tokenizer = llama3_tokenizer();
+    TokenizeJob job = job_for(folder, *tokenizer, "o.h5", 1);
+    job.text.skip_bad = true;
+    for (const int ranks : {1, 2, 4}) {
+        INFO(ranks << " ranks");
+        run_on_threads(ranks, [&](Comm& comm) {
+            const TokenizedText result = tokenize_text(job, comm);
+            if (comm.rank() == 0) {
+                REQUIRE(result.report.skipped.size() == 1);
+                CHECK(result.report.skipped[0].example == folder / "in/x.jsonl:504");
+                CHECK(result.stores.at(0).documents == 999);
+            }
+        });
+        std::filesystem::remove(folder / "o.h5");
+    }
+}
+
 TEST_CASE("compressed files are read as what they contain; truncated and damaged ones are refused")
 {
     const TemporaryFolder folder;
@@ -290,6 +315,14 @@ TEST_CASE("records are read as nlohmann-json reads them")
         CHECK(parsed.at("text").get<std::string>() == text);
     }
     CHECK(read > 500);
+    const auto reads = [](const std::string& number) {
+        std::string text;
+        return plain_text_of_record("{\"score\":" + number + ",\"text\":\"a\"}", "text", text);
+    };
+    for (const char* usual : {"0.9185566902160645", "-1.25e-07", "1e99"})
+        CHECK(reads(usual));
+    for (const std::string& unusual : {std::string("1e999"), std::string("1e-100"), std::string(400, '1')})
+        CHECK_FALSE(reads(unusual));
 }
 
 TEST_CASE("work in order: results in the order of tasks, errors after the results before them")
