@@ -91,6 +91,8 @@ struct DataConfig {
         return boundary_loss == BoundaryLoss::count ||
                (boundary_loss == BoundaryLoss::automatic && !by_documents());
     }
+    /// Whether there are tokens whose loss does not count: padding, or first tokens of documents.
+    bool masks_losses() const { return packing == SamplePacking::best_fit || !counts_boundaries(); }
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)

@@ -12,7 +12,7 @@ using trivium::Activation;
 using trivium::LayerKind;
 using trivium::ModelConfig;
 using trivium::Placement;
-using trivium::ScalingKind;
+using trivium::RopeKind;
 
 const double circle = 2 * std::acos(-1.0);
 
@@ -85,24 +85,24 @@ Angles angles_of(const ModelConfig& m, bool sliding)
     const int n = static_cast<int>(static_cast<double>(m.head_dim) * m.rotary_part);
     const double f = s.factor, long_seq = static_cast<double>(m.seq),
                  short_seq = static_cast<double>(s.original_seq);
-    if (s.kind == ScalingKind::dynamic)
+    if (s.kind == RopeKind::dynamic)
         theta *= std::pow(f * std::max(long_seq, short_seq) / short_seq - (f - 1), n / (n - 2.0));
     Angles made;
     for (int j = 0; j < n / 2; ++j) {
         double turn = std::pow(theta, -2.0 * j / n);
         const double wave = circle / turn;
-        if (s.kind == ScalingKind::linear)
+        if (s.kind == RopeKind::linear)
             turn /= f;
-        if (s.kind == ScalingKind::longrope)
+        if (s.kind == RopeKind::longrope)
             turn /= (long_seq > short_seq ? s.long_factors : s.short_factors)[static_cast<size_t>(j)];
-        if (s.kind == ScalingKind::llama3 && wave > short_seq / s.low_freq_factor)
+        if (s.kind == RopeKind::llama3 && wave > short_seq / s.low_freq_factor)
             turn /= f;
-        else if (s.kind == ScalingKind::llama3 && wave >= short_seq / s.high_freq_factor) {
+        else if (s.kind == RopeKind::llama3 && wave >= short_seq / s.high_freq_factor) {
             const double smooth =
                 (short_seq / wave - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
             turn = (1 - smooth) * turn / f + smooth * turn;
         }
-        if (s.kind == ScalingKind::yarn) {
+        if (s.kind == RopeKind::yarn) {
             const auto dimension = [&](double turns) {
                 return n * std::log(short_seq / (turns * circle)) / (2 * std::log(theta));
             };
@@ -120,9 +120,9 @@ Angles angles_of(const ModelConfig& m, bool sliding)
         }
         made.frequency.push_back(turn);
     }
-    if (s.kind == ScalingKind::longrope && f > 1)
+    if (s.kind == RopeKind::longrope && f > 1)
         made.factor = std::sqrt(1 + std::log(f) / std::log(short_seq));
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         const auto scale = [&](double by) { return f > 1 ? 0.1 * by * std::log(f) + 1 : 1; };
         made.factor =
             s.mscale > 0 && s.mscale_all_dim > 0 ? scale(s.mscale) / scale(s.mscale_all_dim) : scale(1);

@@ -124,6 +124,9 @@ struct OpInfo {
     bool slices = false;        ///< its result is the part of its operand that its windows read
     bool manual = false;        ///< the boundary of a manual region
     bool enters = false;        ///< with `manual`: its result is inside the region
+
+    /// Whether its ops have, or may have, the attribute.
+    bool takes(Attr attr) const { return needs.has(attr) || may_have.has(attr); }
 };
 
 const OpInfo& info(OpKind kind);
