@@ -159,10 +159,6 @@ TokenBatch batch_of(const ModelConfig& model, i64 rows, std::uint64_t seed)
     return random_batch(shape, rows, seed);
 }
 
-/// Gradients below this part of the largest are rounding errors: a key bias, for example, adds the same to
-/// all scores of a query.
-constexpr double vanishing = 1e-7;
-
 void compare_gradients(const ModelConfig& model, Precision precision, double tolerance)
 {
     INFO(text_of(model));
@@ -172,20 +168,7 @@ void compare_gradients(const ModelConfig& model, Precision precision, double tol
     run.differentiate(batch);
     const reference::Result want = reference::run(run.config.model, run.parameters(), batch.tokens,
                                                   batch.targets, static_cast<std::size_t>(model.seq));
-    CHECK(run.tokens() == want.tokens);
-    CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
-    const reference::Tensors got = run.gradients();
-    REQUIRE(got.size() == want.gradients.size());
-    double largest = 0;
-    for (const auto& [name, gradient] : want.gradients)
-        largest = std::max(largest, magnitude(gradient));
-    for (const auto& [name, gradient] : want.gradients) {
-        INFO(name);
-        if (magnitude(gradient) < vanishing * largest)
-            CHECK(magnitude(got.at(name)) <= (tolerance + vanishing) * largest);
-        else
-            CHECK(scaled_difference(got.at(name), gradient) <= tolerance);
-    }
+    require_result(run, want, tolerance, 1e-7);
     run.require_planned_is_used(batch);
 }
 

@@ -110,6 +110,13 @@ void pass_on(Tape& t, int i)
         t.accumulate_grad(i, t.grad(0));
 }
 
+/// The gradient of operand i, made by one op.
+void gradient_by(Tape& t, int i, OpKind kind, std::vector<ValueId> operands, Attributes attributes = {})
+{
+    if (t.requires_grad(i))
+        t.accumulate_grad(i, t.build().op1(kind, std::move(operands), std::move(attributes)));
+}
+
 /// The gradients of operands 0, 1, …, which one op computes together.
 void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 {
