@@ -107,16 +107,6 @@ Json write_activation(const ModelConfig& m, const Json& usual)
     return preferred;
 }
 
-double scale_of_attention(const ModelConfig& m)
-{
-    return m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
-}
-
-double scale_of_embeddings(const ModelConfig& m)
-{
-    return m.embedding_scale > 0 ? m.embedding_scale : std::sqrt(static_cast<double>(m.dim));
-}
-
 const std::vector<Field>& fields()
 {
     using M = ModelConfig;

@@ -75,10 +75,11 @@ private:
         if (type != fs::file_type::regular) {
             const bool broken = type == fs::file_type::not_found || type == fs::file_type::none;
             const char *const one = broken ? "broken link" : "pipe, socket or device",
-                             *const several = broken ? "broken links" : "pipes, sockets or devices";
+                              *const several = broken ? "broken links" : "pipes, sockets or devices";
             report_.skip({one, several, "", path});
         } else if (is_own(selection_, entry.path()))
-            report_.skip({"file that this command itself uses", "files that this command itself uses", "", path});
+            report_.skip(
+                {"file that this command itself uses", "files that this command itself uses", "", path});
         else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) ||
                  matches(selection_.exclude, entry.path(), folder))
             report_.skip({"file excluded by --include or --exclude",

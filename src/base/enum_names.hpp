@@ -8,7 +8,8 @@
 namespace trivium {
 
 /// The names of an enum's values, in order. Specialise next to the enum:
-/// `template <> inline constexpr std::array<std::string_view, 2> names_of_enum<Positions>{"rotary", "learned"};`
+/// `template <> inline constexpr std::array<std::string_view, 2> names_of_enum<Positions>{"rotary",
+/// "learned"};`
 template <class Enum>
 inline constexpr int names_of_enum = 0;
 

@@ -90,9 +90,7 @@ void run_tokenize(const TokenizeOptions& options, Comm& comm)
     parallel.threads = options.threads;
     const Grid grid(comm, {{{data_axis, comm.size()}}}, node_name());
     job.threads = thread_count(parallel, most_threads, ranks_on_same_cores(grid));
-    job.on_survey = [&](i64 documents, double share) {
-        note_hold_out(documents, share, job.valid_fraction);
-    };
+    job.on_survey = [&](i64 documents, double share) { note_hold_out(documents, share, job.valid_fraction); };
     TextProgress progress;
     job.on_progress = [&](Bytes done, Bytes total, i64 tokens) { progress.show(done, total, tokens); };
     const TokenizedText result = tokenize_text(job, comm);
@@ -149,7 +147,8 @@ void add_data_tokenize(Command& data)
                 "special token of a tokenizer.json that ends each document (default: what the file or its "
                 "tokenizer_config.json says)",
                 {.type = "TOKEN"})
-        .option("-o,--output", options->job.output, "token store to write", {.required = true, .type = "FILE.h5"})
+        .option("-o,--output", options->job.output, "token store to write",
+                {.required = true, .type = "FILE.h5"})
         .option("--valid", options->job.valid,
                 "hold text out into this second store: whole documents, or blocks of a single document",
                 {.type = "FILE.h5"})
@@ -158,7 +157,8 @@ void add_data_tokenize(Command& data)
                 {.show_default = true, .needs = "--valid"});
     command.option("--threads", options->threads, "threads of each rank (default: the cores that it may use)",
                    {.from = 1, .to = most_threads});
-    command.flag("--append", options->job.append, "add to existing token stores, which the same tokenizer made")
+    command
+        .flag("--append", options->job.append, "add to existing token stores, which the same tokenizer made")
         .flag("--force", options->force, "replace existing token stores");
     command.action([options] {
         return run_session([&](Session& session) {

@@ -16,8 +16,8 @@ namespace trivium {
 /// One store of data.train.
 struct DataSource {
     std::string path;
-    std::optional<double>
-        weight{};        ///< share of the samples, relative to the other stores; absent: their sizes
+    /// Share of the samples, relative to the other stores; absent: their sizes.
+    std::optional<double> weight{};
     double epochs = 0;   ///< how often its samples may be read; 0: once
     bool repeat = false; ///< its samples may be read any number of times
 

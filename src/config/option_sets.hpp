@@ -12,8 +12,8 @@ template <>
 inline constexpr std::array<std::string_view, 5> names_of_enum<OptionSet>{"llama", "gpt2", "post", "sandwich",
                                                                           "parallel"};
 
-/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim. Windows and
-/// chunks are a few tokens.
+/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim. Windows
+/// and chunks are a few tokens.
 void set_options(ModelConfig& config, OptionSet set);
 
 } // namespace trivium

@@ -255,9 +255,7 @@ KOKKOS_FUNCTION void cap_scores(const Row& row, const AttentionTiles& at, i64 n,
     const A cap = A(at.cap), part = A(1 / at.cap);
     for (i64 c = 0; c < keys; ++c) {
         A* score = score_ts + c * at.rows;
-        row.each(n, [=](i64 i) {
-            score[i] = cap * fast_tanh(score[i] * part);
-        });
+        row.each(n, [=](i64 i) { score[i] = cap * fast_tanh(score[i] * part); });
     }
     row.sync();
 }

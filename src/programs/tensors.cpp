@@ -1,6 +1,5 @@
 #include "programs/tensors.hpp"
 
-#include "base/check.hpp"
 #include "base/rng.hpp"
 #include "ir/ops/op_table.hpp"
 #include "kernels/exec.hpp"

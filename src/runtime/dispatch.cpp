@@ -197,8 +197,7 @@ Call bind_typed(const Binding& b)
                    : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1), f);
     }
     case OpKind::gelu:
-        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0),
-                       activation_of(a, Activation::gelu_tanh));
+        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0), activation_of(a, Activation::gelu_tanh));
     case OpKind::gelu_grad:
         return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0),
                        activation_of(a, Activation::gelu_tanh));

@@ -86,13 +86,13 @@ TEST_CASE("a text that is too long, or has too many values, ops or operands, is 
         return text;
     };
     CHECK(has(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"),
-                   "long.graph: has 67108865 bytes, more than 67108864"));
+              "long.graph: has 67108865 bytes, more than 67108864"));
     CHECK(has(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"),
-                   "more than 200000 values"));
+              "more than 200000 values"));
     CHECK(has(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n",
-                                    "%y# = gelu(%x) : f32[2]\n"),
-                               "o.graph"),
-                   "more than 100000 ops"));
+                               "%y# = gelu(%x) : f32[2]\n"),
+                          "o.graph"),
+              "more than 100000 ops"));
     std::string operands = "%x";
     for (std::size_t i = 0; i < max_text_operands; ++i)
         operands += ", %x";

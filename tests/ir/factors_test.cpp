@@ -79,9 +79,9 @@ TEST_CASE("a factor that only results have takes its size from an attribute")
     CHECK(grad.shape_of(grad.results[0]) ==
           Shape{10, 4}); // the size of an operand takes precedence over an attribute
     CHECK(has(rule_error("* d, * -> v d", {{2, 4}, {2}}),
-               "no operand or attribute determines the size of 'v'"));
+              "no operand or attribute determines the size of 'v'"));
     CHECK(has(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", -1}}),
-               "the size of 'v' is -1, must be from 0 to 2^48"));
+              "the size of 'v' is -1, must be from 0 to 2^48"));
 }
 
 TEST_CASE("the last pattern of a variadic rule repeats")
@@ -98,13 +98,13 @@ TEST_CASE("operands that do not fit are refused, with the place and the rule")
     const std::string wrong = rule_error("m k, k n -> m n", {{2, 3}, {4, 5}});
     CHECK(has(wrong, "the place: dimension 0 of operand 1 is 4, but 'k' is 3"));
     CHECK(has(wrong, "its rule is 'm k, k n -> m n'"));
-    CHECK(has(rule_error("m k, k n -> m n", {{2, 3}, {3}}),
-               "operand 1 has 1 dimensions, the rule requires 2"));
+    CHECK(
+        has(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule requires 2"));
     CHECK(has(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule requires 2"));
     CHECK(has(rule_error("* d, d -> * d", {{}, {3}}),
-               "operand 0 has 0 dimensions, the rule requires 1 or more"));
+              "operand 0 has 0 dimensions, the rule requires 1 or more"));
     CHECK(has(rule_error("*, * -> *", {{2, 3}, {3}}),
-               "operand 1 has 1 free dimensions, but another operand has 2"));
+              "operand 1 has 1 free dimensions, but another operand has 2"));
     CHECK(has(rule_error("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
     CHECK(has(rule_error("m k", {{2, 3}}), "the rule has no '->'"));
     CHECK(has(rule_error("* * -> *", {{2, 3}}), "more than one '*'"));

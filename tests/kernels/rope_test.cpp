@@ -14,7 +14,8 @@ double plain_frequency(double theta, i64 j) { return std::pow(theta, -static_cas
 
 } // namespace
 
-TEMPLATE_TEST_CASE("rope rotates heads or a part of each, of halves or of neighbours, and back", "", TRV_STORAGE_TYPES)
+TEMPLATE_TEST_CASE("rope rotates heads or a part of each, of halves or of neighbours, and back", "",
+                   TRV_STORAGE_TYPES)
 {
     using T = TestType;
     // Whole packs of a device in every type, none, and some.
@@ -36,7 +37,8 @@ TEMPLATE_TEST_CASE("rope rotates heads or a part of each, of halves or of neighb
                 return std::tuple(out, in, again);
             });
             INFO(pairs << " pairs of " << e << ", interleaved " << interleaved);
-            require_close(y, reference::rope({10, 3, e, pairs, interleaved}, 500, pos, wide(x)), tolerance<T>);
+            require_close(y, reference::rope({10, 3, e, pairs, interleaved}, 500, pos, wide(x)),
+                          tolerance<T>);
             CHECK(same_bits(y, same));
             require_close(back, wide(x), tolerance<T>);
             for (std::size_t i = 0; i < x.size(); ++i) // the others keep their bits

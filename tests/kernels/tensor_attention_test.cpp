@@ -33,9 +33,15 @@ Forward forward(const Inputs& in, bool backwards = false)
     const std::vector<std::int32_t> start{in.start};
     const i64 tokens = in.shape.batch * in.shape.q_len, row = in.shape.query_row();
     Forward out{filled(tokens * row, bf16(NAN)), filled(tokens * row / Dim, NAN)};
-    ForwardCall call{
-        TensorShape(in.shape), in.q.data(),    in.k.data(), in.v.data(), in.start ? start.data() : nullptr,
-        out.o.data(),          out.lse.data(), 0,           {in.shape, in.extras()}};
+    ForwardCall call{TensorShape(in.shape),
+                     in.q.data(),
+                     in.k.data(),
+                     in.v.data(),
+                     in.start ? start.data() : nullptr,
+                     out.o.data(),
+                     out.lse.data(),
+                     0,
+                     {in.shape, in.extras()}};
     call.row_blocks = blocks_for(call.shape.rows, Form::rows);
     Launch launch;
     launch.blocks = call.shape.groups * call.row_blocks;

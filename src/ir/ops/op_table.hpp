@@ -110,8 +110,8 @@ struct OpInfo {
     bool cheap = false;        ///< for selective recomputation: large results for little work
     bool communicates = false; ///< moves data between ranks along its attribute `axis`
     bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
-    bool parts =
-        false; ///< splits its operand into its results along one dimension, or concatenates its operands
+    /// Splits its operand into its results along one dimension, or concatenates its operands.
+    bool parts = false;
     bool columns = false; ///< its results are columns of its operand, or its operands of its result
     bool view = false;    ///< with `columns`: all are in one buffer, so nothing runs
     ColumnsAt may_be_columns{};

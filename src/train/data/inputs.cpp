@@ -63,8 +63,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
     if (data.train.empty())
         return tokenizer_named_by(data);
     const TokenStoreOptions options = store_options(data);
-    const TokenStore store = about_key(
-        "data.train", [&] { return TokenStore::open(data.train.list.front().path, options); });
+    const TokenStore store =
+        about_key("data.train", [&] { return TokenStore::open(data.train.list.front().path, options); });
     require_tokenizer(data, options, store);
     return store.tokenizer();
 }
