@@ -14,16 +14,7 @@ namespace {
 
 Model llama(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
 {
-    Model m;
-    m.layers = layers;
-    m.dim = heads * head_dim;
-    m.heads = heads;
-    m.kv_heads = kv_heads;
-    m.ffn = ffn;
-    m.vocab = vocab;
-    m.seq = seq;
-    m.tied = tied;
-    return m;
+    return {true, layers, heads * head_dim, heads, kv_heads, ffn, vocab, seq, tied};
 }
 
 Model gpt2(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
