@@ -2,6 +2,7 @@
 // How far a run has read each of its training stores, and with which weights.
 #include "base/units.hpp"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct MixtureSegment {
     std::vector<i64> weights{}; ///< by source; of those that the run had by then
     std::vector<i64> counts{};  ///< by source: samples read before it
 
+    i64 weight_sum() const { return std::accumulate(weights.begin(), weights.end(), i64{0}); }
     bool operator==(const MixtureSegment&) const = default;
 };
 

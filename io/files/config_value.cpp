@@ -140,7 +140,7 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
             throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"),
                              str("it takes ", one_of(known)), did_you_mean(name, known, "remove it")});
     }
-    if (scaling.kind == ScalingKind::none && !(scaling == RopeScaling{}))
+    if (scaling.kind == RopeKind::none && !(scaling == RopeScaling{}))
         throw UserError({value.place, str("'", value.key, "' has values, but its kind is \"none\""), "",
                          "write \"none\" alone, or set its kind"});
     return scaling;
@@ -287,8 +287,7 @@ void assign(RopeScaling& target, const ConfigValue& value)
     double factor = 1;
     if (const auto* text = value.node.as_string()) {
         if (text->get() != "none" && text->get() != "llama3") {
-            std::vector<std::string> kinds = enum_names<ScalingKind>();
-            const bool kind = std::find(kinds.begin(), kinds.end(), text->get()) != kinds.end();
+            const bool kind = value_named<RopeKind>(text->get()).has_value();
             throw UserError({value.place, str("'", value.key, "' has no value \"", text->get(), "\""),
                              str("it must be ", scaling_forms),
                              kind ? str("write {kind = \"", text->get(), "\", factor = ...}")
@@ -362,19 +361,17 @@ std::string print_value(const RopeScaling& value)
     if (value == llama3)
         return str("[", print_value(value.factor), ", ", print_value(value.low_freq_factor), ", ",
                    print_value(value.high_freq_factor), ", ", print_value(value.original_seq), "]");
-    std::vector<std::string> usual, entries;
+    std::vector<std::string> usual;
     const RopeScaling none;
     RopeScaling::keys(none, [&](const char*, const auto& member) { usual.push_back(print_value(member)); });
-    RopeScaling::keys(value, [&](const char* name, const auto& member) {
-        const std::string text = print_value(member);
-        if (text != usual[entries.size()] || entries.empty())
-            entries.push_back(str(name, " = ", text));
-        else
-            entries.emplace_back();
-    });
     std::string text;
-    for (const std::string& entry : entries)
-        text += entry.empty() ? "" : str(text.empty() ? "{" : ", ", entry);
+    std::size_t i = 0;
+    RopeScaling::keys(value, [&](const char* name, const auto& member) {
+        const std::string shown = print_value(member);
+        if (i == 0 || shown != usual[i]) // always the kind
+            text += str(i == 0 ? "{" : ", ", name, " = ", shown);
+        ++i;
+    });
     return text + "}";
 }
 

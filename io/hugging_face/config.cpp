@@ -107,16 +107,6 @@ Json write_activation(const ModelConfig& m, const Json& usual)
     return preferred;
 }
 
-double scale_of_attention(const ModelConfig& m)
-{
-    return m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
-}
-
-double scale_of_embeddings(const ModelConfig& m)
-{
-    return m.embedding_scale > 0 ? m.embedding_scale : std::sqrt(static_cast<double>(m.dim));
-}
-
 const std::vector<Field>& fields()
 {
     using M = ModelConfig;
@@ -246,11 +236,10 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
 NormRounding rounding_in(const ConfigKeys& keys, NormRounding of_class)
 {
     const std::string name = keys.text(rounding_key);
-    const auto& names = names_of_enum<NormRounding>;
-    const auto at = std::ranges::find(names, name);
-    if (!name.empty() && at == names.end())
+    const auto named = value_named<NormRounding>(name);
+    if (!name.empty() && !named)
         keys.wrong(rounding_key, *keys.find(rounding_key), "before-weight or after-weight");
-    return name.empty() ? of_class : static_cast<NormRounding>(at - names.begin());
+    return named.value_or(of_class);
 }
 
 /// The name of the class, or else of its model_type.
@@ -296,21 +285,21 @@ RopeScaling essence_of(const RopeScaling& s)
 {
     RopeScaling e;
     e.kind = s.kind;
-    if (s.kind == ScalingKind::none)
+    if (s.kind == RopeKind::none)
         return e;
     e.factor = s.factor;
-    if (s.kind != ScalingKind::linear)
+    if (s.kind != RopeKind::linear)
         e.original_seq = s.original_seq;
-    if (s.kind == ScalingKind::llama3) {
+    if (s.kind == RopeKind::llama3) {
         e.low_freq_factor = s.low_freq_factor;
         e.high_freq_factor = s.high_freq_factor;
     }
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         e = s;
         e.low_freq_factor = RopeScaling{}.low_freq_factor;
         e.high_freq_factor = RopeScaling{}.high_freq_factor;
     }
-    if (s.kind == ScalingKind::longrope) {
+    if (s.kind == RopeKind::longrope) {
         e.attention_factor = s.attention_factor;
         e.short_factors = s.short_factors;
         e.long_factors = s.long_factors;
@@ -345,8 +334,8 @@ ModelConfig essence_of(ModelConfig m)
         m.rotary_layout = {};
     }
     const bool has_local = m.positions == Positions::rotary && has_kind(LayerKind::sliding);
-    m.local_rope_theta = !has_local ? 0 : m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta;
-    m.scale_local = has_local && m.rope_scaling.kind != ScalingKind::none && m.scale_local;
+    m.local_rope_theta = has_local ? local_theta(m) : 0;
+    m.scale_local = has_local && m.rope_scaling.kind != RopeKind::none && m.scale_local;
     m.layer_pattern = std::move(kinds);
     m.rotary_pattern = std::move(rotations);
     return m;

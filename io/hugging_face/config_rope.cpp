@@ -25,20 +25,20 @@ const Json& no_defaults()
     return empty;
 }
 
-ScalingKind kind_called(const ConfigKeys& rope, const ClassKeys& of)
+RopeKind kind_called(const ConfigKeys& rope, const ClassKeys& of)
 {
     std::string type = rope.text("rope_type");
     if (type.empty())
         type = rope.text("type");
     if (type.empty() || type == "default")
-        return ScalingKind::none;
+        return RopeKind::none;
     const bool is_phi3 = of.has(original_key);
     if (is_phi3 && (type == "su" || type == "yarn")) // as it was called at first
         type = "longrope";
     std::vector<std::string> supported{"default"};
-    for (std::size_t i = 1; i < names_of_enum<ScalingKind>.size(); ++i) {
-        const auto kind = static_cast<ScalingKind>(i);
-        if (is_phi3 && kind != ScalingKind::longrope)
+    for (std::size_t i = 1; i < names_of_enum<RopeKind>.size(); ++i) {
+        const auto kind = static_cast<RopeKind>(i);
+        if (is_phi3 && kind != RopeKind::longrope)
             continue;
         if (type == name_of(kind))
             return kind;
@@ -57,17 +57,17 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
                              "Trivium does not know it");
     RopeScaling s;
     s.kind = kind_called(rope, of);
-    if (s.kind == ScalingKind::none)
+    if (s.kind == RopeKind::none)
         return s;
     const auto required = [&](const char* key) {
         if (!rope.find(key))
             rope.refuse(str("has no ", key), str("rotary scaling of type ", name_of(s.kind), " needs it"));
         return rope.positive(key);
     };
-    const bool whole_factor = s.kind == ScalingKind::yarn || s.kind == ScalingKind::longrope;
-    if (s.kind == ScalingKind::dynamic) {
+    const bool whole_factor = s.kind == RopeKind::yarn || s.kind == RopeKind::longrope;
+    if (s.kind == RopeKind::dynamic) {
         s.original_seq = seq;
-    } else if (s.kind != ScalingKind::linear) {
+    } else if (s.kind != RopeKind::linear) {
         s.original_seq = keys.whole(original_key, rope.whole(original_key, seq));
         if (s.original_seq == 0)
             keys.refuse(str("has ", original_key, " = 0"));
@@ -76,13 +76,13 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
         s.factor = std::max(1.0, static_cast<double>(seq) / static_cast<double>(s.original_seq));
     else
         s.factor = required("factor");
-    if (s.kind == ScalingKind::llama3) {
+    if (s.kind == RopeKind::llama3) {
         s.low_freq_factor = required("low_freq_factor");
         s.high_freq_factor = required("high_freq_factor");
     }
     if (whole_factor)
         s.attention_factor = rope.positive("attention_factor", 0);
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         s.beta_fast = rope.positive("beta_fast", s.beta_fast);
         s.beta_slow = rope.positive("beta_slow", s.beta_slow);
         s.truncate = rope.flag("truncate", true);
@@ -95,7 +95,7 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
             s.mscale_all_dim = rope.positive("mscale_all_dim");
         }
     }
-    if (s.kind == ScalingKind::longrope) {
+    if (s.kind == RopeKind::longrope) {
         s.short_factors = rope.numbers("short_factor");
         s.long_factors = rope.numbers("long_factor");
     }
@@ -154,7 +154,7 @@ void read_per_kind(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& mod
     (void)read_part(keys, sliding, of);
     model.rope_scaling = read_scaling(keys, full, of, model.seq);
     const RopeScaling local = read_scaling(keys, sliding, of, model.seq);
-    model.scale_local = local.kind != ScalingKind::none;
+    model.scale_local = local.kind != RopeKind::none;
     if (model.scale_local && local != model.rope_scaling)
         keys.unsupported(str("its ", sliding_key, " layers scale rotary embeddings differently"),
                          "supported: as in the other layers, or not at all");
@@ -164,21 +164,21 @@ void read_per_kind(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& mod
 Json scaling_json(const ModelConfig& m, const ClassKeys& of)
 {
     const RopeScaling& s = m.rope_scaling;
-    if (s.kind == ScalingKind::none)
+    if (s.kind == RopeKind::none)
         return {};
     // Phi-3 has an own key for the original length, and in transformers 4 nothing but two lists here.
-    const bool is_phi3 = of.has(original_key), is_longrope = s.kind == ScalingKind::longrope;
+    const bool is_phi3 = of.has(original_key), is_longrope = s.kind == RopeKind::longrope;
     Json to{{is_phi3 ? "type" : "rope_type", name_of(s.kind)}};
     const double quotient = static_cast<double>(max_positions(m)) / static_cast<double>(s.original_seq);
     if (!is_phi3 || !is_longrope || s.factor != quotient)
         to["factor"] = s.factor;
-    if (!is_phi3 && s.kind != ScalingKind::linear && s.kind != ScalingKind::dynamic)
+    if (!is_phi3 && s.kind != RopeKind::linear && s.kind != RopeKind::dynamic)
         to[original_key] = s.original_seq;
-    if (s.kind == ScalingKind::llama3)
+    if (s.kind == RopeKind::llama3)
         to.update({{"low_freq_factor", s.low_freq_factor}, {"high_freq_factor", s.high_freq_factor}});
     if (s.attention_factor != 0)
         to["attention_factor"] = s.attention_factor;
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         to.update({{"beta_fast", s.beta_fast}, {"beta_slow", s.beta_slow}});
         if (s.mscale != 0 && s.mscale_all_dim != 0)
             to.update({{"mscale", s.mscale}, {"mscale_all_dim", s.mscale_all_dim}});
@@ -195,10 +195,10 @@ Json scaling_json(const ModelConfig& m, const ClassKeys& of)
 i64 max_positions(const ModelConfig& m)
 {
     const RopeScaling& s = m.rope_scaling;
-    if (s.kind == ScalingKind::dynamic)
+    if (s.kind == RopeKind::dynamic)
         return s.original_seq;
     const double scaled = s.factor * static_cast<double>(s.original_seq);
-    if (s.kind == ScalingKind::longrope && scaled == std::floor(scaled) && scaled < 0x1p31)
+    if (s.kind == RopeKind::longrope && scaled == std::floor(scaled) && scaled < 0x1p31)
         return static_cast<i64>(scaled);
     return m.seq;
 }
@@ -219,10 +219,10 @@ void write_rope(const ModelConfig& m, const ClassKeys& of, nlohmann::ordered_jso
     if (of.has(part_key))
         to[of.name(part_key)] = m.rotary_part;
     if (of.has(original_key))
-        to[original_key] = m.rope_scaling.kind == ScalingKind::none ? m.seq : m.rope_scaling.original_seq;
+        to[original_key] = m.rope_scaling.kind == RopeKind::none ? m.seq : m.rope_scaling.original_seq;
     if (!of.architecture.per_kind)
         return;
-    const double local = m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta;
+    const double local = local_theta(m);
     if (of.has("rope_local_base_freq"))
         to["rope_local_base_freq"] = local;
     Json full = scaling.is_null() ? Json{{"rope_type", "default"}} : scaling,

@@ -49,8 +49,8 @@ std::string adapted_config(const std::string& imported, const HuggingFaceConfig&
     if (theirs.is_part || !difference_of_models(model, theirs.model).key.empty())
         return "";
     OrderedJson json = OrderedJson::parse(imported);
-    const ScalingKind scaling = theirs.model.rope_scaling.kind; // of these, the length is a parameter
-    if (scaling != ScalingKind::dynamic && scaling != ScalingKind::longrope && scaling != ScalingKind::yarn)
+    const RopeKind scaling = theirs.model.rope_scaling.kind; // of these, the length is a parameter
+    if (scaling != RopeKind::dynamic && scaling != RopeKind::longrope && scaling != RopeKind::yarn)
         json[key_of(*theirs.architecture, "max_position_embeddings")] = std::max(model.seq, theirs.model.seq);
     json.erase("auto_map"); // refers to Python files that are not exported
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;

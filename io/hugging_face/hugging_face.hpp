@@ -23,8 +23,8 @@ struct HuggingFaceTensor {
     Shape shape;      ///< [rows, sum of columns] of `ours`; [sum of columns, rows] if transposed; a vector:
                       ///< [columns]
     bool transposed = false;
-    i64 groups =
-        1; ///< in turn: the first of so many equal parts of each tensor's columns, the second parts, …
+    /// In turn: the first of so many equal parts of each tensor's columns, the second parts, …
+    i64 groups = 1;
     std::vector<OurTensor> ours;
 };
 

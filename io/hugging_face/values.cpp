@@ -33,14 +33,6 @@ std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
     return runs;
 }
 
-i64 columns_of(const HuggingFaceTensor& tensor)
-{
-    i64 columns = 0;
-    for (const OurTensor& ours : tensor.ours)
-        columns += ours.columns;
-    return columns;
-}
-
 /// Fills `to` with values of the transpose of source [rows, columns], from flattened index `first`.
 void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 first, std::span<float> to)
 {
@@ -74,7 +66,7 @@ void export_transposed(const HuggingFaceTensor& tensor, const CheckpointReader& 
 void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from,
                          const std::function<void(std::span<const float>)>& sink)
 {
-    const i64 rows = tensor.ours[0].rows, columns = columns_of(tensor),
+    const i64 rows = tensor.ours[0].rows, columns = tensor.shape.back(),
               band = std::max<i64>(1, at_once / columns);
     const std::vector<Run> runs = runs_of(tensor);
     std::vector<std::vector<float>> parts(tensor.ours.size());
@@ -137,7 +129,7 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
         };
     if (tensor.ours.size() == 1)
         return [=, &from](i64 first, std::span<float> to) { from.read(*entry, first, to); };
-    const i64 columns = columns_of(tensor);
+    const i64 columns = tensor.shape.back();
     std::vector<Run> runs = runs_of(tensor);
     std::erase_if(runs, [&](const Run& run) { return run.part != part; });
     return [=, &from](i64 first, std::span<float> to) {

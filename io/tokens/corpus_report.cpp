@@ -7,14 +7,13 @@
 
 namespace trivium {
 
-void CorpusReport::skip(const Skipped& kind, const std::string& path)
+CorpusReport::Skipped& CorpusReport::skip(const Skipped& kind)
 {
-    auto known = std::ranges::find_if(skipped, [&](const Skipped& each) { return each.what == kind.what; });
-    if (known == skipped.end()) {
-        known = skipped.insert(known, kind);
-        known->example = path;
-    }
-    ++known->count;
+    const auto known = std::ranges::find(skipped, kind.what, &Skipped::what);
+    if (known == skipped.end())
+        return skipped.emplace_back(kind);
+    known->count += kind.count;
+    return *known;
 }
 
 std::string describe_read(const CorpusReport& report)

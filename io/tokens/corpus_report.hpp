@@ -17,13 +17,13 @@ struct CorpusReport {
         std::string what_plural; ///< plural
         std::string remedy{};    ///< may be empty
         std::string example{};   ///< path of the first file
-        i64 count = 0;
+        i64 count = 1;
     };
     std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one
     std::vector<Skipped> skipped;     ///< by kind, in order of appearance
 
-    /// Counts a skipped file.
-    void skip(const Skipped& kind, const std::string& path);
+    /// Adds what was skipped to that of the same kind, whose example stays. Returns the kind's entry.
+    Skipped& skip(const Skipped& kind);
 };
 
 /// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix": one line, the most frequent suffixes first.

@@ -47,9 +47,8 @@ public:
         for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
             const fs::path& path = at->path();
             if (path.filename().string().starts_with(".")) {
-                report_.skip(
-                    {"hidden file or folder", "hidden files and folders", "to read it, name it as an input"},
-                    path.string());
+                report_.skip({"hidden file or folder", "hidden files and folders",
+                              "to read it, name it as an input", path.string()});
                 at.disable_recursion_pending();
             } else
                 visit(*at, folder, found);
@@ -69,24 +68,22 @@ private:
         const fs::file_type type = entry.status(error).type();
         if (type == fs::file_type::directory) {
             if (entry.is_symlink(error))
-                report_.skip(
-                    {"link to a folder", "links to folders", "to read it, name the folder as an input"},
-                    path);
+                report_.skip({"link to a folder", "links to folders",
+                              "to read it, name the folder as an input", path});
             return;
         }
         if (type != fs::file_type::regular) {
             const bool broken = type == fs::file_type::not_found || type == fs::file_type::none;
-            report_.skip(broken
-                             ? CorpusReport::Skipped{"broken link", "broken links"}
-                             : CorpusReport::Skipped{"pipe, socket or device", "pipes, sockets or devices"},
-                         path);
+            const char *const one = broken ? "broken link" : "pipe, socket or device",
+                              *const several = broken ? "broken links" : "pipes, sockets or devices";
+            report_.skip({one, several, "", path});
         } else if (is_own(selection_, entry.path()))
-            report_.skip({"file that this command itself uses", "files that this command itself uses"}, path);
+            report_.skip(
+                {"file that this command itself uses", "files that this command itself uses", "", path});
         else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) ||
                  matches(selection_.exclude, entry.path(), folder))
-            report_.skip(
-                {"file excluded by --include or --exclude", "files excluded by --include or --exclude"},
-                path);
+            report_.skip({"file excluded by --include or --exclude",
+                          "files excluded by --include or --exclude", "", path});
         else
             found.push_back({path, false, static_cast<Bytes>(entry.file_size(error))});
     }

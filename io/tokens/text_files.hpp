@@ -13,8 +13,8 @@ struct TextSelection {
     std::vector<std::string> inputs;               ///< files and folders; folders are searched recursively
     std::string key{};                             ///< field of a JSON record with the text; empty: "text"
     std::vector<std::string> include{}, exclude{}; ///< patterns ("*.md") for files in folders
-    bool skip_bad =
-        false; ///< skip and count what would be an error: bad records, named files that are not text
+    /// Skip and count what would be an error: bad records, named files that are not text.
+    bool skip_bad = false;
     std::vector<std::string> own{}; ///< files that the command itself reads or writes: skipped in folders
 };
 

@@ -7,15 +7,6 @@ TextSource::TextSource(TextSelection selection)
 {
 }
 
-void TextSource::rewind()
-{
-    corpus_.require_files("documents to hold out are chosen in a first pass");
-    blocks_ = TextBlocks(corpus_.files(), corpus_.key());
-    found_ = {};
-    waiting_.clear();
-    documents_ = 0;
-}
-
 bool TextSource::next(Document& document)
 {
     while (waiting_.empty()) {

@@ -27,8 +27,6 @@ public:
     /// named input is not text, a record is not valid JSON or has no text, or the corpus has no document;
     /// with selection.skip_bad, counts bad files and records instead. IoError.
     bool next(Document& document);
-    /// Starts again with the first document. UserError if an input cannot be read twice (a pipe).
-    void rewind();
 
     Bytes bytes_total() const { return corpus_.bytes_total(); }    ///< size of all files
     Bytes bytes_done() const { return found_.bytes; }              ///< read or skipped so far

@@ -10,8 +10,6 @@
 
 namespace trivium {
 
-using i32 = std::int32_t;
-
 /// Several threads may call encode and decode concurrently.
 class Tokenizer {
 public:

@@ -18,8 +18,8 @@ namespace trivium {
 class SideChannel {
 public:
     static constexpr Bytes longest = 1024; ///< maximum bytes of a text; the rest is cut off
-    static constexpr int most_per_second =
-        50000; ///< datagrams that a rank reads per second; later ones wait or are lost
+    /// Datagrams that a rank reads per second; later ones wait or are lost.
+    static constexpr int most_per_second = 50000;
 
     using Message = OpenedDatagram;
 

@@ -281,7 +281,7 @@ void bench_rope(Bench& bench, const Sizes& z)
              Errors errors;
              for (const i64 row : bench.sample(z.tokens(), 8))
                  errors.add(y.read(row * width, width),
-                            reference::rope(1, heads, z.head_dim, theta,
+                            reference::rope({1, heads, z.head_dim, z.head_dim / 2}, theta,
                                             {positions[static_cast<std::size_t>(row)]},
                                             x.filled(row * width, width)));
              return errors.largest();

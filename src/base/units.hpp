@@ -5,6 +5,7 @@
 
 namespace trivium {
 
+using i32 = std::int32_t;
 using i64 = std::int64_t;
 using u64 = std::uint64_t;
 

@@ -65,6 +65,14 @@ std::string joined_words(const std::vector<std::string>& words, std::string_view
     return text;
 }
 
+std::string one_of(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    return text;
+}
+
 std::vector<int> numbers_of(const std::vector<std::string>& words)
 {
     std::map<std::string, int> seen;

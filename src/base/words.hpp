@@ -16,6 +16,9 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 /// The words with `separator` between them: "data+tensor".
 std::string joined_words(const std::vector<std::string>& words, std::string_view separator);
 
+/// The words as one phrase: "a, b or c".
+std::string one_of(const std::vector<std::string>& words);
+
 /// Numbers words in order of appearance: the same word, the same number.
 std::vector<int> numbers_of(const std::vector<std::string>& words);
 

@@ -1,7 +1,6 @@
 #include "choose/choose_schedule.hpp"
 
 #include "choose/memory_policy.hpp"
-#include "config/masked_losses.hpp"
 #include "config/schedules.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/search_order.hpp"
@@ -18,7 +17,7 @@ std::vector<UpdateMode> updates_of(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     if (p.update != UpdateMode::automatic)
         return {p.update};
-    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || masks_losses(config.data))
+    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || config.data.masks_losses())
         return {UpdateMode::synchronous};
     return {UpdateMode::synchronous, UpdateMode::post_validated};
 }

@@ -37,9 +37,7 @@ struct StoreArguments {
     }
     TokenStore open(const std::string& path) const
     {
-        const auto named = std::ranges::find(names_of_enum<TokenType>, type);
-        TokenStoreOptions options{static_cast<TokenType>(named - names_of_enum<TokenType>.begin()), vocab,
-                                  eos};
+        TokenStoreOptions options{*value_named<TokenType>(type), vocab, eos};
         if (!tokenizer.empty())
             options.tokenizer = make_tokenizer(tokenizer);
         return TokenStore::open(path, options);

@@ -1,20 +1,19 @@
 // `trivium data tokenize` and `trivium data join`.
 #include "base/check.hpp"
-#include "base/cores.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/text_arguments.hpp"
+#include "compile/threads.hpp"
 #include "io/files/files.hpp"
 #include "io/tokens/text/join_stores.hpp"
 #include "io/tokens/text/tokenize.hpp"
 #include "mpi/session.hpp"
+#include "train/node_resources.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <unistd.h>
 
 namespace trivium {
 
@@ -41,12 +40,13 @@ void print_store(const StoreSummary& store)
 
 // ---- data tokenize
 
+constexpr int most_threads = 4096;
+
 struct TokenizeOptions {
-    TextSelection text;
-    std::string tokenizer, eod, output, valid;
-    double valid_fraction = 0.05;
+    TokenizeJob job;
+    std::string tokenizer, eod;
     i64 threads = 0;
-    bool force = false, append = false;
+    bool force = false;
 };
 
 /// Reports if whole documents could not match the requested fraction.
@@ -61,52 +61,36 @@ void note_hold_out(i64 documents, double share, double fraction)
                         "; use more and smaller documents, or tokenize a separate validation text"));
 }
 
-/// The threads of a rank: the cores that it may use, shared with the ranks that may use the same ones.
-int threads_of_rank(Comm& comm)
-{
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    const std::string own = str(host, " ", usable_cores());
-    const std::vector<std::string> all = gather_texts(comm, own);
-    const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), own));
-    return std::max(1, usable_core_count() / sharing);
-}
-
 void run_tokenize(const TokenizeOptions& options, Comm& comm)
 {
-    TokenizeJob job;
+    TokenizeJob job = options.job;
     std::unique_ptr<Tokenizer> tokenizer;
     succeed_together(comm, [&] {
-        std::vector<std::string> inputs = options.text.inputs;
+        std::vector<std::string> inputs = job.text.inputs;
         inputs.push_back(options.tokenizer);
-        require_own_place(options.output, inputs);
-        inputs.push_back(options.output);
-        if (!options.valid.empty())
-            require_own_place(options.valid, inputs);
-        if (options.force && options.append)
+        require_own_place(job.output, inputs);
+        inputs.push_back(job.output);
+        if (!job.valid.empty())
+            require_own_place(job.valid, inputs);
+        if (options.force && job.append)
             throw UserError({"--append", "contradicts --force", "the one keeps what the other replaces",
                              "leave one out"});
-        for (const std::string& output : {options.output, options.valid})
-            require_free(output, options.force || options.append);
-        if (!options.valid.empty() && !(options.valid_fraction > 0 && options.valid_fraction < 1))
-            throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction),
-                             "", "0.05 is usual"});
+        for (const std::string& output : {job.output, job.valid})
+            require_free(output, options.force || job.append);
+        if (!job.valid.empty() && !(job.valid_fraction > 0 && job.valid_fraction < 1))
+            throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", job.valid_fraction), "",
+                             "0.05 is usual"});
         tokenizer = make_tokenizer(options.tokenizer, options.eod);
-        job.text = options.text;
-        job.text.own = {options.output, options.valid};
+        job.text.own = {job.output, job.valid};
         if (options.tokenizer != "bytes")
             job.text.own.push_back(options.tokenizer);
     });
     job.tokenizer = tokenizer.get();
-    job.output = options.output;
-    job.valid = options.valid;
-    job.valid_fraction = options.valid_fraction;
-    job.append = options.append;
-    const int cores = threads_of_rank(comm);
-    job.threads = options.threads > 0 ? static_cast<int>(options.threads) : cores;
-    job.on_survey = [&](i64 documents, double share) {
-        note_hold_out(documents, share, options.valid_fraction);
-    };
+    ParallelConfig parallel;
+    parallel.threads = options.threads;
+    const Grid grid(comm, {{{data_axis, comm.size()}}}, node_name());
+    job.threads = thread_count(parallel, most_threads, ranks_on_same_cores(grid));
+    job.on_survey = [&](i64 documents, double share) { note_hold_out(documents, share, job.valid_fraction); };
     TextProgress progress;
     job.on_progress = [&](Bytes done, Bytes total, i64 tokens) { progress.show(done, total, tokens); };
     const TokenizedText result = tokenize_text(job, comm);
@@ -154,7 +138,7 @@ void add_data_tokenize(Command& data)
 {
     auto options = std::make_shared<TokenizeOptions>();
     Command command = data.add("tokenize", "write text as a token store (HDF5)");
-    add_selection(command, options->text);
+    add_selection(command, options->job.text);
     command
         .option("--tokenizer", options->tokenizer,
                 "\"bytes\", a SentencePiece model file, or a tokenizer.json (BPE or Unigram)",
@@ -163,16 +147,18 @@ void add_data_tokenize(Command& data)
                 "special token of a tokenizer.json that ends each document (default: what the file or its "
                 "tokenizer_config.json says)",
                 {.type = "TOKEN"})
-        .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
-        .option("--valid", options->valid,
+        .option("-o,--output", options->job.output, "token store to write",
+                {.required = true, .type = "FILE.h5"})
+        .option("--valid", options->job.valid,
                 "hold text out into this second store: whole documents, or blocks of a single document",
                 {.type = "FILE.h5"})
-        .option("--valid-fraction", options->valid_fraction,
+        .option("--valid-fraction", options->job.valid_fraction,
                 "fraction of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
     command.option("--threads", options->threads, "threads of each rank (default: the cores that it may use)",
-                   {.from = 1, .to = 4096});
-    command.flag("--append", options->append, "add to existing token stores, which the same tokenizer made")
+                   {.from = 1, .to = most_threads});
+    command
+        .flag("--append", options->job.append, "add to existing token stores, which the same tokenizer made")
         .flag("--force", options->force, "replace existing token stores");
     command.action([options] {
         return run_session([&](Session& session) {

@@ -36,16 +36,17 @@ std::vector<ValidationStore> sets_of(const EvalArguments& a, const DataConfig& d
     return sets;
 }
 
-Batches open_set(const std::string& path, const RunConfig& config, const CheckpointReader& checkpoint)
+Batches samples_of(TokenStore store, const RunConfig& config, const TokenStoreOptions& options,
+                   const CheckpointReader& checkpoint)
 {
-    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
+    const std::string& path = store.path();
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
              str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
              "", "use data of the model's tokenizer"});
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
-    require_tokenizer(config.data, store);
+    require_tokenizer(config.data, options, store);
     if (!has_samples(store, config.model.seq, config.data))
         throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
                          "use more text"});
@@ -62,13 +63,15 @@ int run_eval(const EvalArguments& a)
 {
     const RunConfig config = load_config(a.config);
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
+    const TokenStoreOptions options = store_options(config.data, config.model.vocab);
+    std::vector<TokenStore> stores; // before the checkpoint: likelier mistakes first
     for (const ValidationStore& set : sets)
-        TokenStore::open(set.path, store_options(config.data, config.model.vocab)); // likelier mistakes first
+        stores.push_back(TokenStore::open(set.path, options));
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
     std::vector<Batches> data;
-    for (const ValidationStore& set : sets)
-        data.push_back(open_set(set.path, config, checkpoint));
+    for (TokenStore& store : stores)
+        data.push_back(samples_of(std::move(store), config, options, checkpoint));
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});

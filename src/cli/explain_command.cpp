@@ -27,6 +27,7 @@
 #include "schedule/order_file.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 
 namespace trivium {
@@ -90,12 +91,6 @@ nlohmann::ordered_json totals_json(const std::vector<CommunicationTotal>& totals
     return all;
 }
 
-std::string suffix_of(const std::string& path)
-{
-    const std::size_t dot = path.find_last_of("./");
-    return dot == std::string::npos || path[dot] == '/' ? "" : path.substr(dot);
-}
-
 Compiled compile_file(const ExplainArguments& a, const Machine& machine, Shardings& propagated)
 {
     const std::string text = read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes));
@@ -136,7 +131,7 @@ bool sends_messages(const Graph& graph)
 /// Refuses a file that is neither a graph by its name nor a config by its contents.
 RunConfig config_to_explain(const ConfigArguments& arguments)
 {
-    const std::string suffix = suffix_of(arguments.file);
+    const std::string suffix = std::filesystem::path(arguments.file).extension().string();
     if (suffix.empty() || suffix == ".toml")
         return load_training_config(arguments);
     const std::string text = read_file(arguments.file, "config file", max_settings_bytes);

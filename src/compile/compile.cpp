@@ -247,7 +247,8 @@ bool is_first_of_stage(const Mesh& mesh, i64 rank)
 
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
                                    const CompileConfig& options, const ShardedTraining& made)
-    : config_(config), order_(order), options_(options), runner_(options.runner, made.passes),
+    : config_(config), order_(order), ramps_(ramp_orders(config)), options_(options),
+      runner_(options.runner, made.passes),
       work_(work_prices(deciding_machine(config.parallel, options.machine.is_device),
                         rank_count(config.parallel))),
       buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
@@ -327,7 +328,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             compiled.programs.push_back({std::move(*graph)});
         }
     }
-    for (const PipelineOrder& order : ramp_orders(config_)) {
+    for (const PipelineOrder& order : ramps_) {
         Program smaller = compiled.programs[train_program];
         smaller.microbatches = order.shape.microbatches;
         smaller.tasks = order.ranks[stage];

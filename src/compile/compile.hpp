@@ -94,6 +94,7 @@ private:
 
     const RunConfig& config_;
     const PipelineOrder& order_;
+    const std::vector<PipelineOrder> ramps_; ///< for the other numbers of microbatches
     const CompileConfig& options_;
     PassRunner runner_;
     WorkPrices work_;

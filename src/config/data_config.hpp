@@ -16,8 +16,8 @@ namespace trivium {
 /// One store of data.train.
 struct DataSource {
     std::string path;
-    std::optional<double>
-        weight{};        ///< share of the samples, relative to the other stores; absent: their sizes
+    /// Share of the samples, relative to the other stores; absent: their sizes.
+    std::optional<double> weight{};
     double epochs = 0;   ///< how often its samples may be read; 0: once
     bool repeat = false; ///< its samples may be read any number of times
 
@@ -91,6 +91,8 @@ struct DataConfig {
         return boundary_loss == BoundaryLoss::count ||
                (boundary_loss == BoundaryLoss::automatic && !by_documents());
     }
+    /// Whether there are tokens whose loss does not count: padding, or first tokens of documents.
+    bool masks_losses() const { return packing == SamplePacking::best_fit || !counts_boundaries(); }
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -98,8 +100,7 @@ struct DataConfig {
         visit(
             "train", self.train, KeyKind::free,
             "token store for training (made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
-            "or "
-            "llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
+            "or llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
             "needs; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
             "epochs = 2}]. `weight`: share of the samples, without weights by size; `epochs`: how often the "
             "store may be read, by default once; `repeat = true`: any number of times");
@@ -107,8 +108,8 @@ struct DataConfig {
               "token store for the validation loss, or several with names: {web = \"w.h5\", code = "
               "\"c.h5\"}; empty = none");
         visit("tokenizer", self.tokenizer, KeyKind::free,
-              "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
-              "Llama 3); empty = the tokenizer in the token store");
+              "\"bytes\", a SentencePiece model file, or a tokenizer.json (BPE or Unigram); "
+              "empty = the tokenizer in the token store");
         visit("token_type", self.token_type, KeyKind::free,
               "integers of a token store of another program that has neither header nor index; auto = by the "
               "content");

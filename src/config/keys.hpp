@@ -5,13 +5,9 @@
 //   { visit("layers", self.layers, KeyKind::shape, "number of transformer blocks"); … }
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
-// `names_of_enum`, a vector of these, or RopeScaling.
+// `names_of_enum`, a vector of these, RopeScaling, TrainingStores, ValidationStores or BatchRamp.
+#include "base/enum_names.hpp"
 #include "base/words.hpp"
-
-#include <array>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace trivium {
 
@@ -24,19 +20,5 @@ enum class KeyKind {
     rate,     ///< the weights as `training`, through the learning rate alone
     free,     ///< none of these, up to rounding: where and how the run computes
 };
-
-/// The names of an enum's values, in order.
-/// Specialise next to the enum: `inline constexpr std::array names_of_enum<Family>{"llama", "gpt2"};`
-template <class Enum>
-inline constexpr int names_of_enum = 0;
-
-template <class Enum>
-constexpr std::string_view name_of(Enum value)
-{
-    return names_of_enum<Enum>[static_cast<std::size_t>(value)];
-}
-
-/// The words as one phrase: "a, b or c".
-std::string one_of(const std::vector<std::string>& words);
 
 } // namespace trivium

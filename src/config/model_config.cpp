@@ -21,6 +21,17 @@ void require_model(bool holds, const char* key, const std::string& problem, cons
 
 bool is_finite_from(double value, double least) { return value >= least && std::isfinite(value); }
 
+void require_from_zero(double value, const char* key, const std::string& remedy)
+{
+    require_model(is_finite_from(value, 0), key, str("must be finite and at least 0, is ", value), remedy);
+}
+
+void require_positive(double value, const char* key, const std::string& remedy)
+{
+    require_model(value > 0 && std::isfinite(value), key, str("must be finite and positive, is ", value),
+                  remedy);
+}
+
 void validate_sizes(const ModelConfig& c)
 {
     const auto positive = [](const char* key, i64 value, i64 most) {
@@ -67,7 +78,7 @@ void validate_scaling(const ModelConfig& c)
             "0 stands for the formula of the kind");
     require(is_finite_from(s.mscale, 0) && is_finite_from(s.mscale_all_dim, 0),
             "mscale and mscale_all_dim must be finite and at least 0", "0 leaves them out");
-    const bool yarn = s.kind == ScalingKind::yarn, longrope = s.kind == ScalingKind::longrope;
+    const bool yarn = s.kind == RopeKind::yarn, longrope = s.kind == RopeKind::longrope;
     require(yarn || (s.mscale == 0 && s.mscale_all_dim == 0),
             str("mscale and mscale_all_dim are of kind \"yarn\", the kind is \"", name_of(s.kind), "\""),
             "remove them");
@@ -75,7 +86,7 @@ void validate_scaling(const ModelConfig& c)
         yarn || longrope || s.attention_factor == 0,
         str("attention_factor is of kinds \"yarn\" and \"longrope\", the kind is \"", name_of(s.kind), "\""),
         "remove it");
-    require(s.kind != ScalingKind::dynamic || rotary_dim(c) > 2,
+    require(s.kind != RopeKind::dynamic || rotary_dim(c) > 2,
             "kind \"dynamic\" needs more than two dimensions that rotate", "raise head_dim or rotary_part");
     for (const auto& [name, factors] :
          {std::pair<const char*, const std::vector<double>*>{"short_factors", &s.short_factors},
@@ -146,22 +157,11 @@ void validate_attention(const ModelConfig& c)
     };
     check_extent("window", c.window, LayerKind::sliding);
     check_extent("chunk", c.chunk, LayerKind::chunked);
-    require_model(is_finite_from(c.attention_scale, 0), "attention_scale",
-                  str("must be finite and at least 0, is ", c.attention_scale),
-                  "0 stands for 1 / sqrt(head_dim)");
-    require_model(is_finite_from(c.attention_cap, 0), "attention_cap",
-                  str("must be finite and at least 0, is ", c.attention_cap), "0 is no cap, Gemma 2 uses 50");
+    require_from_zero(c.attention_scale, "attention_scale", "0 stands for 1 / sqrt(head_dim)");
+    require_from_zero(c.attention_cap, "attention_cap", "0 is no cap, Gemma 2 uses 50");
 }
 
 } // namespace
-
-std::string one_of(const std::vector<std::string>& words)
-{
-    std::string text;
-    for (std::size_t i = 0; i < words.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-    return text;
-}
 
 void resolve(ModelConfig& c)
 {
@@ -171,28 +171,23 @@ void resolve(ModelConfig& c)
         c.head_dim = c.dim / c.heads;
     if (c.ffn_dim == 0 && c.dim > 0 && c.dim <= max_dim) // otherwise validate refuses dim
         c.ffn_dim = c.gated ? round_up(ceil_div(8 * c.dim, 3), 64) : 4 * c.dim;
-    const ScalingKind kind = c.rope_scaling.kind;
-    if (c.rope_scaling.factor == 1 && (kind == ScalingKind::linear || kind == ScalingKind::llama3))
+    const RopeKind kind = c.rope_scaling.kind;
+    if (c.rope_scaling.factor == 1 && (kind == RopeKind::linear || kind == RopeKind::llama3))
         c.rope_scaling = {};
 }
 
 void validate(const ModelConfig& c)
 {
     validate_sizes(c);
-    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
-                  str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+    require_positive(c.norm_eps, "norm_eps", "1e-5 is usual");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
     validate_positions(c);
     validate_attention(c);
-    require_model(is_finite_from(c.embedding_scale, 0), "embedding_scale",
-                  str("must be finite and at least 0, is ", c.embedding_scale), "0 stands for sqrt(dim)");
-    require_model(c.residual_scale > 0 && std::isfinite(c.residual_scale), "residual_scale",
-                  str("must be finite and positive, is ", c.residual_scale), "1 changes nothing");
-    require_model(c.logit_divisor > 0 && std::isfinite(c.logit_divisor), "logit_divisor",
-                  str("must be finite and positive, is ", c.logit_divisor), "1 changes nothing");
-    require_model(is_finite_from(c.logit_cap, 0), "logit_cap",
-                  str("must be finite and at least 0, is ", c.logit_cap), "0 is no cap, Gemma 2 uses 30");
+    require_from_zero(c.embedding_scale, "embedding_scale", "0 stands for sqrt(dim)");
+    require_positive(c.residual_scale, "residual_scale", "1 changes nothing");
+    require_positive(c.logit_divisor, "logit_divisor", "1 changes nothing");
+    require_from_zero(c.logit_cap, "logit_cap", "0 is no cap, Gemma 2 uses 30");
     require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
                   str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
 }
@@ -214,6 +209,21 @@ bool rotates(const ModelConfig& c, i64 layer)
 i64 rotary_dim(const ModelConfig& c)
 {
     return static_cast<i64>(static_cast<double>(c.head_dim) * c.rotary_part);
+}
+
+double local_theta(const ModelConfig& c)
+{
+    return c.local_rope_theta > 0 ? c.local_rope_theta : c.rope_theta;
+}
+
+double scale_of_attention(const ModelConfig& c)
+{
+    return c.attention_scale > 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
+}
+
+double scale_of_embeddings(const ModelConfig& c)
+{
+    return c.embedding_scale > 0 ? c.embedding_scale : std::sqrt(static_cast<double>(c.dim));
 }
 
 } // namespace trivium

@@ -1,7 +1,8 @@
 #pragma once
 // [model]: the shape of a transformer, and the options of its blocks.
-#include "base/units.hpp"
-#include "config/rope_scaling.hpp"
+#include "base/activation.hpp"
+#include "base/rope_angles.hpp"
+#include "config/keys.hpp"
 
 namespace trivium {
 
@@ -63,12 +64,6 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<RotaryLayout>{"ha
 enum class LayerKind { full, sliding, chunked };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<LayerKind>{"full", "sliding", "chunked"};
-
-/// gelu is exact (with erf), gelu_tanh its approximation, relu2 is relu(x)^2.
-enum class Activation { silu, gelu, gelu_tanh, relu2 };
-template <>
-inline constexpr std::array<std::string_view, 4> names_of_enum<Activation>{"silu", "gelu", "gelu-tanh",
-                                                                           "relu2"};
 
 struct ModelConfig {
     std::string preset{};
@@ -221,6 +216,12 @@ LayerKind kind_of_layer(const ModelConfig& config, i64 layer);
 bool rotates(const ModelConfig& config, i64 layer);
 /// Dimensions of a head that rotate: head_dim * rotary_part, rounded down as transformers does. \pre resolved
 i64 rotary_dim(const ModelConfig& config);
+/// Base of the rotary frequencies in sliding layers.
+double local_theta(const ModelConfig& config);
+/// Factor of the products of queries and keys. \pre resolved
+double scale_of_attention(const ModelConfig& config);
+/// Factor of token embeddings, before it is rounded to the compute type.
+double scale_of_embeddings(const ModelConfig& config);
 
 /// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);

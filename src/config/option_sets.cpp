@@ -11,7 +11,7 @@ void set_post(ModelConfig& c)
     c.norm_rounding = NormRounding::before_weight;
     c.layer_pattern = {LayerKind::sliding, LayerKind::full};
     c.window = 3;
-    c.rope_scaling = {.kind = ScalingKind::yarn, .factor = 4, .original_seq = 16};
+    c.rope_scaling = {.kind = RopeKind::yarn, .factor = 4, .original_seq = 16};
     c.attention_sinks = true;
     c.residual_scale = 0.5;
 }
@@ -27,7 +27,7 @@ void set_sandwich(ModelConfig& c)
     c.window = 4;
     c.rope_theta = 1000;
     c.local_rope_theta = 100;
-    c.rope_scaling = {.kind = ScalingKind::linear, .factor = 8};
+    c.rope_scaling = {.kind = RopeKind::linear, .factor = 8};
     c.attention_scale = 0.3;
     c.attention_cap = 5;
     c.logit_divisor = 2;

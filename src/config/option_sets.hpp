@@ -5,15 +5,15 @@
 
 namespace trivium {
 
-/// What a set's options do to a shape: `llama` and `gpt2` are the families; `post`, `sandwich` and `parallel`
-/// are named after their norms and mix the options of several families.
+/// `llama` and `gpt2` are the families; `post`, `sandwich` and `parallel` are named after their norms and mix
+/// the options of several families.
 enum class OptionSet { llama, gpt2, post, sandwich, parallel };
 template <>
 inline constexpr std::array<std::string_view, 5> names_of_enum<OptionSet>{"llama", "gpt2", "post", "sandwich",
                                                                           "parallel"};
 
-/// Gives `config` the options; its shape stays, except that heads are wider than dim / heads in `sandwich`,
-/// and that embeddings stay tied. Windows and chunks are a few tokens.
+/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim. Windows
+/// and chunks are a few tokens.
 void set_options(ModelConfig& config, OptionSet set);
 
 } // namespace trivium

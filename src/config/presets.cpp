@@ -12,6 +12,7 @@ namespace {
 struct Preset {
     std::string name;
     ModelConfig config;
+    i64 parameters = 0;
 };
 
 struct Shape {
@@ -21,16 +22,15 @@ struct Shape {
 
 ModelConfig of(Family family, const Shape& s)
 {
-    ModelConfig c;
+    ModelConfig c{.layers = s.layers,
+                  .dim = s.dim,
+                  .heads = s.heads,
+                  .kv_heads = s.kv_heads,
+                  .head_dim = s.head_dim,
+                  .ffn_dim = s.ffn_dim,
+                  .vocab = s.vocab,
+                  .seq = s.seq};
     set_family(c, family);
-    c.layers = s.layers;
-    c.dim = s.dim;
-    c.heads = s.heads;
-    c.kv_heads = s.kv_heads;
-    c.head_dim = s.head_dim;
-    c.ffn_dim = s.ffn_dim;
-    c.vocab = s.vocab;
-    c.seq = s.seq;
     return c;
 }
 
@@ -88,14 +88,14 @@ ModelConfig scaled_for(ModelConfig c, double width)
     return c;
 }
 
-const RopeScaling gemma3_scaling{.kind = ScalingKind::linear, .factor = 8};
-const RopeScaling olmo3_scaling{.kind = ScalingKind::yarn, .factor = 8, .original_seq = 8192};
+const RopeScaling gemma3_scaling{.kind = RopeKind::linear, .factor = 8};
+const RopeScaling olmo3_scaling{.kind = RopeKind::yarn, .factor = 8, .original_seq = 8192};
 
 ModelConfig phi4_mini()
 {
     ModelConfig c = tied(of(Family::phi3, {32, 3072, 24, 8, 8192, 200064, 131072}));
     c.rotary_part = 0.75;
-    c.rope_scaling = {.kind = ScalingKind::longrope, .factor = 32, .original_seq = 4096};
+    c.rope_scaling = {.kind = RopeKind::longrope, .factor = 32, .original_seq = 4096};
     c.rope_scaling.short_factors.assign(48, 1);
     c.rope_scaling.long_factors = {
         1,           1.118320672, 1.250641126, 1.398617824, 1.564103225, 1.74916897,  1.956131817,
@@ -208,14 +208,13 @@ std::vector<Preset> all_presets()
     for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
         if (const auto family = static_cast<Family>(i); family != Family::llama && family != gpt2)
             all.push_back(toy_of(family));
-    const auto size = [](const Preset& p) {
+    for (Preset& p : all) {
         ModelConfig c = p.config;
         c.vocab = std::max<i64>(c.vocab, 256);
         resolve(c);
-        return parameter_count(c);
-    };
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const Preset& a, const Preset& b) { return size(a) < size(b); });
+        p.parameters = parameter_count(c);
+    }
+    std::ranges::stable_sort(all, {}, &Preset::parameters);
     return all;
 }
 
@@ -243,11 +242,9 @@ ModelConfig preset(const std::string& name)
             config.preset = name;
             return config;
         }
-    const std::string near = nearest_word(name, preset_names());
-    throw UserError(
-        {"model.preset", str("there is no preset '", name, "'"),
-         str("the presets are ", one_of(preset_names())),
-         near.empty() ? "use one of them, or set the keys of the shape" : str("did you mean '", near, "'?")});
+    throw UserError({"model.preset", str("there is no preset '", name, "'"),
+                     str("the presets are ", one_of(preset_names())),
+                     did_you_mean(name, preset_names(), "use one of them, or set the keys of the shape")});
 }
 
 } // namespace trivium

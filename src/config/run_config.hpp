@@ -91,8 +91,8 @@ struct TrainConfig {
     i64 steps = 100;
     i64 global_batch = 8;
     BatchRamp batch_ramp;
-    i64 micro_batch =
-        0; ///< 0: global_batch / data ranks (no accumulation); with a ramp the greatest that fits
+    /// 0: global_batch / data ranks (no accumulation); with a ramp the greatest that fits.
+    i64 micro_batch = 0;
     double lr = 3e-4;
     double min_lr = 0;
     i64 warmup = 0;

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "config/masked_losses.hpp"
 #include "config/schedules.hpp"
 
 #include <algorithm>
@@ -73,7 +72,7 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(p.shard > 0 && p.zero == 0, "parallel.shard",
          "is ignored because parallel.zero is 0: without ZeRO nothing is sharded over data ranks",
          "set parallel.zero to 1, 2 or 3, or remove the key");
-    warn(p.update == UpdateMode::post_validated && masks_losses(config.data), "parallel.update",
+    warn(p.update == UpdateMode::post_validated && config.data.masks_losses(), "parallel.update",
          "\"post-validated\" makes each update twice, because the losses of some tokens do not count "
          "(data.packing, data.boundary_loss)",
          "set parallel.update to \"synchronous\"");

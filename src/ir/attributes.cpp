@@ -1,5 +1,6 @@
 #include "ir/attributes.hpp"
 
+#include "base/activation.hpp"
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/words.hpp"
@@ -25,7 +26,7 @@ std::vector<std::string> attribute_names(const OpInfo& row)
 {
     std::vector<std::string> names;
     const auto add = [&](Attr attr, const char* name) {
-        if (row.needs.has(attr) || row.may_have.has(attr))
+        if (row.takes(attr))
             names.emplace_back(name);
     };
     for (const ListName& list : list_names)
@@ -78,8 +79,7 @@ public:
         for (const Attr flag : {Attr::rounded, Attr::interleaved})
             if (const auto* numbers = a_.lists.find(flag))
                 within(list_name(flag).name, numbers->at(0), 0, 1);
-        if (a_.activation &&
-            std::ranges::find(activation_names, *a_.activation) == std::end(activation_names))
+        if (a_.activation && !value_named<Activation>(*a_.activation))
             fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2", "write one of these");
         if (op_.kind == OpKind::rope || op_.kind == OpKind::rope_grad)
             check_turns();
@@ -106,7 +106,7 @@ private:
     {
         const OpInfo& row = info(op_);
         const auto check = [&](Attr attr, const char* name, bool given) {
-            if (given && !row.needs.has(attr) && !row.may_have.has(attr))
+            if (given && !row.takes(attr))
                 refuse_name(name);
             if (given)
                 check_part(attr, name);
@@ -427,10 +427,11 @@ void check_table(const Graph& graph, const Value& value, const RopeAngles& angle
         shape[2] != 2)
         throw UserError({place, str("cannot have init rope_table as ", value.type), "",
                          "use f32 or f64, [positions, pairs, 2]"});
-    if (angles.kind != RopeKind::longrope)
+    const RopeScaling& s = angles.scaling;
+    if (s.kind != RopeKind::longrope)
         return;
     for (const auto& [name, factors] :
-         {std::pair{"short_factors", &angles.short_factors}, {"long_factors", &angles.long_factors}})
+         {std::pair{"short_factors", &s.short_factors}, {"long_factors", &s.long_factors}})
         if (static_cast<i64>(factors->size()) != shape[1])
             throw UserError({place, str("has ", counted(factors->size(), "number"), " in '", name, "'"),
                              str("the table has ", counted(shape[1], "pair")), "write one for each pair"});

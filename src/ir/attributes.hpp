@@ -131,10 +131,6 @@ constexpr const ListName& list_name(Attr attr)
     return list_names[static_cast<std::size_t>(attr) - static_cast<std::size_t>(Attr::dims)];
 }
 
-/// The values of the attribute `activation`, in the order of kernels::Activation. gelu is exact (erf),
-/// gelu-tanh its approximation, relu2 is relu(x)^2.
-inline constexpr std::string_view activation_names[] = {"silu", "gelu", "gelu-tanh", "relu2"};
-
 /// The integer lists of an op, in the order of Attr. Most ops have none.
 class NumberLists {
 public:
@@ -186,7 +182,7 @@ struct Attributes {
     std::optional<std::string> direction{};  ///< of a comparison
     std::optional<std::string> sharding{};   ///< over the manual axes, of `local` and `global`
     std::optional<double> offset{};          ///< added to the weight of a norm
-    std::optional<std::string> activation{}; ///< one of activation_names
+    std::optional<std::string> activation{}; ///< a name of an Activation
     std::optional<double> cap{};             ///< of numbers x, which become cap tanh(x / cap)
     NumberLists lists{};
 
@@ -276,27 +272,27 @@ struct FillInit {
 };
 
 struct RopeTableInit { ///< of a table [positions, pairs, 2], in f64 or f32
-    RopeAngles angles{};
+    RopeAngles angles{.scaling = llama3_scaling(1)};
     static constexpr const char* name = "rope_table";
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        auto& a = self.angles;
-        visit("theta", a.theta, Bound::above_zero);
-        visit("factor", a.factor, Bound::above_zero);
-        visit("low_freq_factor", a.low_freq_factor, Bound::above_zero);
-        visit("high_freq_factor", a.high_freq_factor, Bound::above_zero);
-        visit("original_seq", a.original_seq, Bound::above_zero);
-        visit("kind", a.kind, Bound::any, RopeKind::llama3);
-        visit("beta_fast", a.beta_fast, Bound::above_zero, 32.0);
-        visit("beta_slow", a.beta_slow, Bound::above_zero, 1.0);
-        visit("attention_factor", a.attention_factor, Bound::from_zero, 0.0);
-        visit("mscale", a.mscale, Bound::from_zero, 0.0);
-        visit("mscale_all_dim", a.mscale_all_dim, Bound::from_zero, 0.0);
-        visit("truncate", a.truncate, Bound::any, true);
-        visit("seq", a.seq, Bound::from_zero, i64{0});
-        visit("short_factors", a.short_factors, Bound::above_zero, std::vector<double>());
-        visit("long_factors", a.long_factors, Bound::above_zero, std::vector<double>());
+        auto& s = self.angles.scaling;
+        visit("theta", self.angles.theta, Bound::above_zero);
+        visit("factor", s.factor, Bound::above_zero);
+        visit("low_freq_factor", s.low_freq_factor, Bound::above_zero);
+        visit("high_freq_factor", s.high_freq_factor, Bound::above_zero);
+        visit("original_seq", s.original_seq, Bound::above_zero);
+        visit("kind", s.kind, Bound::any, RopeKind::llama3);
+        visit("beta_fast", s.beta_fast, Bound::above_zero, 32.0);
+        visit("beta_slow", s.beta_slow, Bound::above_zero, 1.0);
+        visit("attention_factor", s.attention_factor, Bound::from_zero, 0.0);
+        visit("mscale", s.mscale, Bound::from_zero, 0.0);
+        visit("mscale_all_dim", s.mscale_all_dim, Bound::from_zero, 0.0);
+        visit("truncate", s.truncate, Bound::any, true);
+        visit("seq", self.angles.seq, Bound::from_zero, i64{0});
+        visit("short_factors", s.short_factors, Bound::above_zero, std::vector<double>());
+        visit("long_factors", s.long_factors, Bound::above_zero, std::vector<double>());
     }
     bool operator==(const RopeTableInit&) const = default;
 };

@@ -93,8 +93,8 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                              at.rows, false);
                 if (at.cap > 0)
                     cap_scores(row, at, n, keys, tile.p_ts);
-                mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
-                mask_first(row, at, group, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
+                mask(row, at, i0, j0, keys, first, tile.p_ts);
+                mask_first(row, at, group, i0, j0, keys, first, tile.p_ts);
                 running_softmax(row, at, n, keys, tile);
                 // o = o * exp(old row_max - new row_max) + p · v, transposed: o [e, s], v [t, e].
                 if (j0 > begin)
@@ -169,8 +169,8 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                                  tile.ds_ts, at.rows, false);
                     if (at.cap > 0)
                         cap_scores(row, at, n, keys, tile.p_ts);
-                    mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
-                    mask_first(row, at, group, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
+                    mask(row, at, i0, j0, keys, i64{0}, tile.p_ts);
+                    mask_first(row, at, group, i0, j0, keys, i64{0}, tile.p_ts);
                     for (i64 c = 0; c < keys; ++c) {
                         A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
                         if (at.cap > 0) // by 1 - tanh^2, the slope of the cap; 0 where p is hidden

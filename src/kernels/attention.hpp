@@ -27,8 +27,8 @@ struct AttentionShape {
     AttentionRows rows{};
     i64 window = 0; ///< a query sees only this many keys, up to its own; 0: no limit
     i64 chunk = 0;  ///< and only those in its own chunk of so many keys of its document; 0: no chunks
-    double cap =
-        0; ///< scaled scores x become cap tanh(x / cap) (Gemma Team 2024, arXiv:2408.00118); 0: they stay
+    /// Scaled scores x become cap tanh(x / cap) (Gemma Team 2024, arXiv:2408.00118); 0: they stay.
+    double cap = 0;
 
     i64 query_row() const { return kv_heads * q_per_kv * head_dim; } ///< stride of a dense tensor of queries
     i64 key_row() const { return kv_heads * head_dim; }
@@ -63,9 +63,9 @@ struct AttentionExtras {
 /// Query i sees the keys t <= *start + i (start null: 0), so keys beyond the filled range of the cache cost
 /// nothing; of these, those that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of
 /// a query's scaled and capped scores, and of its sink. With less scratch than attention_scratch(), fewer
-/// threads compute. The choice of algorithm depends only on types, shapes, addresses and scratch. \pre *start
-/// + q_len <= kv_len (checked if `start` is null and contracts are on) \throws InternalError if the scratch
-/// is too small for one thread
+/// threads compute. The choice of algorithm depends only on types, shapes, addresses, scratch, and on which
+/// inputs are null. \pre *start + q_len <= kv_len (checked if `start` is null and contracts are on)
+/// \throws InternalError if the scratch is too small for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
                const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,

@@ -215,10 +215,10 @@ KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 gr
     }
 }
 
-/// Sets the scores of keys that a query may not see to `hidden`. Padded rows see all keys.
+/// Sets the scores of keys after the last that a query sees to -inf. Padded rows see all keys.
 template <class A>
 KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start,
-                          A* score_ts, A hidden)
+                          A* score_ts)
 {
     if (j0 + keys - 1 <= start + i0 / at.q_per_kv)
         return;
@@ -227,15 +227,15 @@ KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 
         // Key j0 + c is hidden from queries below j0 + c - start, that is from the rows before `first`.
         const i64 first = (j0 + c - start) * at.q_per_kv - i0;
         A* score = score_ts + c * at.rows;
-        row.each(first < 0 ? 0 : first < count ? first : count, [=](i64 i) { score[i] = hidden; });
+        row.each(first < 0 ? 0 : first < count ? first : count, [=](i64 i) { score[i] = -A(INFINITY); });
     }
     row.sync();
 }
 
-/// Hides the keys before the first one that a row sees.
+/// The same for keys before the first that a query sees.
 template <class A>
 KOKKOS_FUNCTION void mask_first(const Row& row, const AttentionTiles& at, i64 group, i64 i0, i64 j0, i64 keys,
-                                i64 start, A* score_ts, A hidden)
+                                i64 start, A* score_ts)
 {
     const i64 count = at.rows_of(i0);
     if (at.first_seen(group, i0 + count - 1, start) <= j0)
@@ -243,7 +243,7 @@ KOKKOS_FUNCTION void mask_first(const Row& row, const AttentionTiles& at, i64 gr
     row.each(count, [=](i64 i) {
         const i64 before = at.first_seen(group, i0 + i, start) - j0, end = before < keys ? before : keys;
         for (i64 c = 0; c < end; ++c)
-            score_ts[c * at.rows + i] = hidden;
+            score_ts[c * at.rows + i] = -A(INFINITY);
     });
     row.sync();
 }
@@ -255,10 +255,7 @@ KOKKOS_FUNCTION void cap_scores(const Row& row, const AttentionTiles& at, i64 n,
     const A cap = A(at.cap), part = A(1 / at.cap);
     for (i64 c = 0; c < keys; ++c) {
         A* score = score_ts + c * at.rows;
-        row.each(n, [=](i64 i) {
-            const A x = score[i] * part;
-            score[i] = cap * tanh_with(x, fast_exp(2 * x));
-        });
+        row.each(n, [=](i64 i) { score[i] = cap * fast_tanh(score[i] * part); });
     }
     row.sync();
 }

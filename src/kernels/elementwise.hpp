@@ -1,5 +1,6 @@
 #pragma once
 // One element in, one element out. Every output may alias an input of the same type exactly.
+#include "base/activation.hpp"
 #include "kernels/exec.hpp"
 
 #include <span>
@@ -12,10 +13,6 @@ struct RowsOf {
     T* at = nullptr;
     i64 apart = 0;
 };
-
-/// silu(x) = x / (1 + exp(-x)). gelu is exact, with erf; gelu_tanh (Hendrycks & Gimpel 2016) is GPT-2's
-/// approximation of it. relu2 = max(x, 0)^2 (So et al. 2021, arXiv:2109.08668).
-enum class Activation { silu, gelu, gelu_tanh, relu2 };
 
 /// y = f(gate) * up (Shazeer 2020, arXiv:2002.05202), by default SwiGLU.
 template <class T>

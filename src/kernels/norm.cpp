@@ -30,18 +30,7 @@ struct RoundedWeight {
     KOKKOS_FUNCTION A operator()(A v, A rstd, A by) const { return A(T(v * rstd)) * (by + offset); }
 };
 
-/// f(weight) with that of the shape.
-template <class T, class F>
-void with_weight(const NormShape& shape, F f)
-{
-    const auto offset = static_cast<Acc<T>>(shape.offset);
-    if (shape.rounded)
-        f(RoundedWeight<T>{offset});
-    else if (shape.offset != 0)
-        f(OffsetWeight<T>{offset});
-    else
-        f(Weight<T>{});
-}
+/// f(weight) with one that has the gain of the shape's.
 template <class T, class F>
 void with_gain(const NormShape& shape, F f)
 {
@@ -49,6 +38,15 @@ void with_gain(const NormShape& shape, F f)
         f(OffsetWeight<T>{static_cast<Acc<T>>(shape.offset)});
     else
         f(Weight<T>{});
+}
+/// f(weight) with that of the shape.
+template <class T, class F>
+void with_weight(const NormShape& shape, F f)
+{
+    if (shape.rounded)
+        f(RoundedWeight<T>{static_cast<Acc<T>>(shape.offset)});
+    else
+        with_gain<T>(shape, f);
 }
 
 template <class T, class W>

@@ -11,31 +11,32 @@ namespace trivium::kernels {
 namespace {
 
 /// Llama 3.1's rule for one frequency.
-double scaled_as_llama3(const RopeAngles& a, double frequency)
+double scaled_as_llama3(const RopeScaling& s, double frequency)
 {
-    const auto original = static_cast<double>(a.original_seq);
-    const double longest = original / a.low_freq_factor, shortest = original / a.high_freq_factor;
+    const auto original = static_cast<double>(s.original_seq);
+    const double longest = original / s.low_freq_factor, shortest = original / s.high_freq_factor;
     const double wavelength = 2 * std::numbers::pi / frequency;
-    if (a.factor == 1 || wavelength < shortest)
+    if (s.factor == 1 || wavelength < shortest)
         return frequency;
     if (wavelength > longest)
-        return frequency / a.factor;
+        return frequency / s.factor;
     const double blend =
-        (original / wavelength - a.low_freq_factor) / (a.high_freq_factor - a.low_freq_factor);
-    return (1 - blend) * frequency / a.factor + blend * frequency;
+        (original / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+    return (1 - blend) * frequency / s.factor + blend * frequency;
 }
 
 /// YaRN: frequencies that turn often in original_seq stay, those that turn less than once are divided.
-void scale_as_yarn(const RopeAngles& a, std::vector<double>& frequencies)
+void scale_as_yarn(const RopeAngles& angles, std::vector<double>& frequencies)
 {
+    const RopeScaling& s = angles.scaling;
     const double dim = 2 * static_cast<double>(frequencies.size());
     /// The pair that turns `rotations` times, as a real number.
     const auto pair_of = [&](double rotations) {
-        return dim * std::log(static_cast<double>(a.original_seq) / (rotations * 2 * std::numbers::pi)) /
-               (2 * std::log(a.theta));
+        return dim * std::log(static_cast<double>(s.original_seq) / (rotations * 2 * std::numbers::pi)) /
+               (2 * std::log(angles.theta));
     };
-    double low = pair_of(a.beta_fast), high = pair_of(a.beta_slow);
-    if (a.truncate) {
+    double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
+    if (s.truncate) {
         low = std::floor(low);
         high = std::ceil(high);
     }
@@ -45,24 +46,24 @@ void scale_as_yarn(const RopeAngles& a, std::vector<double>& frequencies)
         high += 0.001;
     for (std::size_t j = 0; j < frequencies.size(); ++j) {
         const double divided = std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
-        frequencies[j] = frequencies[j] * (1 - divided) + frequencies[j] / a.factor * divided;
+        frequencies[j] = frequencies[j] * (1 - divided) + frequencies[j] / s.factor * divided;
     }
 }
 
 /// The factor of cos and sin.
-double attention_factor(const RopeAngles& a)
+double attention_factor(const RopeScaling& s)
 {
-    if (a.kind != RopeKind::yarn && a.kind != RopeKind::longrope)
+    if (s.kind != RopeKind::yarn && s.kind != RopeKind::longrope)
         return 1;
-    if (a.attention_factor > 0)
-        return a.attention_factor;
-    if (a.factor <= 1)
+    if (s.attention_factor > 0)
+        return s.attention_factor;
+    if (s.factor <= 1)
         return 1;
-    const double longer = std::log(a.factor);
-    if (a.kind == RopeKind::longrope)
-        return std::sqrt(1 + longer / std::log(static_cast<double>(a.original_seq)));
-    if (a.mscale != 0 && a.mscale_all_dim != 0)
-        return (0.1 * a.mscale * longer + 1) / (0.1 * a.mscale_all_dim * longer + 1);
+    const double longer = std::log(s.factor);
+    if (s.kind == RopeKind::longrope)
+        return std::sqrt(1 + longer / std::log(static_cast<double>(s.original_seq)));
+    if (s.mscale != 0 && s.mscale_all_dim != 0)
+        return (0.1 * s.mscale * longer + 1) / (0.1 * s.mscale_all_dim * longer + 1);
     return 0.1 * longer + 1;
 }
 
@@ -71,28 +72,28 @@ double attention_factor(const RopeAngles& a)
 RopeFrequencies rope_frequencies(const RopeAngles& angles, i64 pairs, i64 seq)
 {
     TRV_CHECK(pairs > 0, "a table of ", pairs, " pairs");
+    const RopeScaling& s = angles.scaling;
     const double dim = 2 * static_cast<double>(pairs);
     const i64 length = angles.seq > 0 ? angles.seq : seq;
     double theta = angles.theta;
-    if (angles.kind == RopeKind::dynamic && length > angles.original_seq && pairs > 1)
-        theta *=
-            std::pow(angles.factor * static_cast<double>(length) / static_cast<double>(angles.original_seq) -
-                         (angles.factor - 1),
-                     dim / (dim - 2));
+    if (s.kind == RopeKind::dynamic && length > s.original_seq && pairs > 1)
+        theta *= std::pow(s.factor * static_cast<double>(length) / static_cast<double>(s.original_seq) -
+                              (s.factor - 1),
+                          dim / (dim - 2));
     RopeFrequencies made;
-    made.attention_factor = attention_factor(angles);
+    made.attention_factor = attention_factor(s);
     for (i64 j = 0; j < pairs; ++j)
         made.frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(j) / dim));
-    switch (angles.kind) {
+    switch (s.kind) {
     case RopeKind::none:
     case RopeKind::dynamic: break;
     case RopeKind::linear:
         for (double& frequency : made.frequencies)
-            frequency /= angles.factor;
+            frequency /= s.factor;
         break;
     case RopeKind::yarn: scale_as_yarn(angles, made.frequencies); break;
     case RopeKind::longrope: {
-        const auto& factors = length > angles.original_seq ? angles.long_factors : angles.short_factors;
+        const auto& factors = length > s.original_seq ? s.long_factors : s.short_factors;
         TRV_CHECK(static_cast<i64>(factors.size()) == pairs, factors.size(), " factors of ", pairs, " pairs");
         for (std::size_t j = 0; j < factors.size(); ++j)
             made.frequencies[j] /= factors[j];
@@ -100,7 +101,7 @@ RopeFrequencies rope_frequencies(const RopeAngles& angles, i64 pairs, i64 seq)
     }
     case RopeKind::llama3:
         for (double& frequency : made.frequencies)
-            frequency = scaled_as_llama3(angles, frequency);
+            frequency = scaled_as_llama3(s, frequency);
         break;
     }
     return made;

@@ -10,7 +10,7 @@ struct RopeFrequencies {
     double attention_factor = 1;
 };
 
-/// theta^(-j/pairs), changed for long contexts as `angles.kind` says. `seq`: tokens of a context, if
+/// theta^(-j/pairs), changed for long contexts as `angles.scaling` says. `seq`: tokens of a context, if
 /// angles.seq is 0.
 /// linear: divided by factor. dynamic: another theta beyond original_seq ("NTK"). llama3: apply_scaling in
 /// Meta's code: wavelengths above original_seq/low_freq_factor are multiplied by factor, those below

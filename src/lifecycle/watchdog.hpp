@@ -19,8 +19,8 @@ class Watchdog {
 public:
     struct Config {
         Seconds limit = 30; ///< job.watchdog; 0: watches only for signals
-        double much_longer =
-            20; ///< times the limit that a rank may compute in one operation while all others wait
+        /// Times the limit that a rank may compute in one operation while all others wait.
+        double much_longer = 20;
         std::string
             log_dir{};   ///< also gets the diagnosis (hang.txt) and the end (launches.jsonl); empty: neither
         int status = 75; ///< exit status of a hung run

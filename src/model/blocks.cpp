@@ -143,8 +143,7 @@ ValueId ModelBuilder::embed()
     ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
         b_.graph()[x].sharding.dims[1].priority = 1;
-    const double scale = m_.embedding_scale;
-    x = times(x, rounded_to(c_.compute, scale == 0 ? std::sqrt(static_cast<double>(m_.dim)) : scale));
+    x = times(x, rounded_to(c_.compute, scale_of_embeddings(m_)));
     if (m_.positions == Positions::learned) {
         enter(0, "positions");
         const ValueId table = weight("weight", init_std);
@@ -265,31 +264,20 @@ ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule
 
 ValueId ModelBuilder::rope_table(LayerKind kind)
 {
-    const RopeScaling none;
-    const bool sliding = kind == LayerKind::sliding;
-    const double theta = sliding && m_.local_rope_theta > 0 ? m_.local_rope_theta : m_.rope_theta;
-    const RopeScaling& s = sliding && !m_.scale_local ? none : m_.rope_scaling;
-    const bool local = theta != m_.rope_theta || !(s == m_.rope_scaling);
+    RopeAngles angles{.theta = m_.rope_theta, .scaling = m_.rope_scaling};
+    if (kind == LayerKind::sliding) {
+        angles.theta = local_theta(m_);
+        if (!m_.scale_local)
+            angles.scaling = {};
+    }
+    const bool local = angles.theta != m_.rope_theta || !(angles.scaling == m_.rope_scaling);
     ValueId& table = rope_tables_[local ? 1 : 0];
     if (table)
         return table;
-    RopeAngles angles{.theta = theta,
-                      .factor = s.factor,
-                      .low_freq_factor = s.low_freq_factor,
-                      .high_freq_factor = s.high_freq_factor,
-                      .original_seq = s.original_seq};
-    if (s.kind != ScalingKind::none && s.kind != ScalingKind::llama3) {
-        angles.kind = static_cast<RopeKind>(s.kind);
-        angles.beta_fast = s.beta_fast;
-        angles.beta_slow = s.beta_slow;
-        angles.attention_factor = s.attention_factor;
-        angles.mscale = s.mscale;
-        angles.mscale_all_dim = s.mscale_all_dim;
-        angles.truncate = s.truncate;
-        angles.short_factors = s.short_factors;
-        angles.long_factors = s.long_factors;
+    if (angles.scaling.kind == RopeKind::none)
+        angles.scaling = llama3_scaling(1); // the same, and the shortest text
+    else if (angles.scaling.kind != RopeKind::llama3)
         angles.seq = m_.seq; // not that of a cache: training and generation rotate alike
-    }
     const i64 length = std::max(m_.seq, cache_capacity);
     table = b_.value(local ? "rope_table.local" : "rope_table",
                      {accumulator_of(c_.compute), {length, rotary_dim(m_) / 2, 2}}, Role::constant,
@@ -327,8 +315,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         k = b_.op1(OpKind::rope, {k, positions_, table}, layout);
     }
     Attributes attributes;
-    attributes.scale =
-        m_.attention_scale > 0 ? m_.attention_scale : 1 / std::sqrt(static_cast<double>(m_.head_dim));
+    attributes.scale = scale_of_attention(m_);
     if (m_.attention_cap > 0)
         attributes.cap = m_.attention_cap;
     if (kind == LayerKind::sliding)

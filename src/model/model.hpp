@@ -4,14 +4,13 @@
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
 // e head size, f feed-forward width, v vocabulary size. Parameters by global name (all row-major):
 //
-//     embed.weight [v,d], head.weight [v,d] (untied), final_norm.weight [d], positions.weight [seq,d]
-//     (learned) layers.N.attn_norm.weight [d], .ffn_norm. (pre, parallel, sandwich), .attn_post_norm.,
-//     .ffn_post_norm.
-//         (post, sandwich), and with LayerNorm a .bias for each
-//     layers.N.attn.q.weight [d,g,r,e], .k. and .v. [d,g,e], .o. [g,r,e,d]
-//     layers.N.attn.q_norm.weight [e] or over the width [g,r,e], .k_norm. [e] or [g,e]; attn.sinks [g,r]
-//     layers.N.ffn.up.weight [d,f], .down. [f,d]; gated also .gate. [d,f]
-//     and a .bias for each product that has one (config/model_parameters.hpp)
+//     embed.weight [v,d]; head.weight [v,d] if untied; positions.weight [seq,d] if learned
+//     final_norm.weight [d]; layers.N.attn_norm.weight and .ffn_norm.weight [d] unless norms are `post`,
+//         .attn_post_norm.weight and .ffn_post_norm.weight [d] with `post` and `sandwich`
+//     layers.N.attn.q.weight [d,g,r,e], .k.weight and .v.weight [d,g,e], .o.weight [g,r,e,d]
+//     layers.N.attn.q_norm.weight [e], or over the width [g,r,e]; .k_norm.weight [e] or [g,e]; .sinks [g,r]
+//     layers.N.ffn.up.weight [d,f], .down.weight [f,d]; gated also .gate.weight [d,f]
+//     and a .bias of each LayerNorm, and of the products that have one (config/model_parameters.hpp)
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
 

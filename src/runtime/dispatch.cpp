@@ -39,12 +39,9 @@ k::NormShape rows_shape(const Args& a, int x, i64 rows)
 }
 
 /// The op's activation, or that of its name.
-k::Activation activation_of(const Args& a, k::Activation usual)
+Activation activation_of(const Args& a, Activation usual)
 {
-    if (!a.attrs().activation)
-        return usual;
-    const auto* const at = std::ranges::find(activation_names, *a.attrs().activation);
-    return static_cast<k::Activation>(at - std::begin(activation_names));
+    return a.attrs().activation ? *value_named<Activation>(*a.attrs().activation) : usual;
 }
 
 /// q, k and v are the operands from `q` on; `gradient`: their gradients are the results.
@@ -194,17 +191,16 @@ Call bind_typed(const Binding& b)
         const i64 n = width_of(a, 0), rows = a.n(0) / std::max<i64>(n, 1);
         const auto in = [&](int i) { return rows_of(a.in<T>(i), a.in_row(i), n); };
         const auto out = [&](int i) { return rows_of(a.out<T>(i), a.out_row(i), n); };
-        const k::Activation f = activation_of(a, k::Activation::silu);
+        const Activation f = activation_of(a, Activation::silu);
         return b.op->kind == OpKind::swiglu
                    ? call_of(k::swiglu<T>, rows, n, in(0), in(1), out(0), f)
                    : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1), f);
     }
     case OpKind::gelu:
-        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0),
-                       activation_of(a, k::Activation::gelu_tanh));
+        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0), activation_of(a, Activation::gelu_tanh));
     case OpKind::gelu_grad:
         return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0),
-                       activation_of(a, k::Activation::gelu_tanh));
+                       activation_of(a, Activation::gelu_tanh));
     case OpKind::affine:
         return call_of(k::affine<T>, a.n(0), *a.attrs().alpha, a.attrs().beta.value_or(0), a.in<T>(0),
                        a.out<T>(0));
@@ -263,7 +259,7 @@ Call bind_real(const Binding& b)
         return call_of(k::token_loss<R>, a.n(0), a.attrs().beta.value_or(0), a.in<R>(0), a.in<R>(1), a.ids(2),
                        a.out<R>(0));
     case OpKind::token_loss_grad: {
-        const R* const lse = b.operands.size() > 2 ? a.in<R>(2) : nullptr;
+        const R* const lse = a.optional<R>(0);
         return call_of(k::token_loss_grad<R>, a.n(0), lse ? a.attrs().beta.value_or(0) : 0, a.in<R>(0),
                        a.ids(1), lse, a.out<R>(0), a.out<R>(1));
     }

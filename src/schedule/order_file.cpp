@@ -52,15 +52,14 @@ void add_action(std::string_view action, Row& row)
     const std::string_view work = rest.substr(0, rest.find_first_of("0123456789"));
     if (std::find(std::begin(communicating), std::end(communicating), work) != std::end(communicating))
         return;
-    const auto& names = names_of_enum<Work>;
-    const auto known = std::find(names.begin(), names.end(), work);
-    if (known == names.end())
+    const auto known = value_named<Work>(work);
+    if (!known)
         fail(str("'", work, "' is no kind of action"));
     rest.remove_prefix(work.size());
     const std::optional<i64> microbatch = take_number(rest);
     if (!microbatch || !rest.empty())
         fail("it does not end with the number of a microbatch");
-    row.tasks.push_back({static_cast<Work>(known - names.begin()), *stage, *microbatch});
+    row.tasks.push_back({*known, *stage, *microbatch});
 }
 
 /// Two passes that torch would overlap are "(0F1;1B0)OVERLAP_F_B".

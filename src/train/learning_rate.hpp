@@ -30,18 +30,16 @@ inline double learning_rate(const TrainConfig& config, i64 step)
 {
     if (step <= config.warmup)
         return config.lr * static_cast<double>(step) / static_cast<double>(config.warmup);
-    const auto part_done = [&](i64 begin) {
+    const auto decayed = [&](DecayShape shape, i64 begin) {
         const double span = static_cast<double>(std::max<i64>(1, config.steps - begin));
-        return std::clamp(static_cast<double>(step - begin) / span, 0.0, 1.0);
+        const double done = std::clamp(static_cast<double>(step - begin) / span, 0.0, 1.0);
+        return config.min_lr + (config.lr - config.min_lr) * left_of_decay(shape, done);
     };
-    const double range = config.lr - config.min_lr;
     switch (config.schedule) {
     case RateSchedule::constant: break;
-    case RateSchedule::linear: return config.min_lr + range * (1 - part_done(config.warmup));
-    case RateSchedule::cosine:
-        return config.min_lr + 0.5 * range * (1 + std::cos(std::numbers::pi * part_done(config.warmup)));
-    case RateSchedule::wsd:
-        return config.min_lr + range * left_of_decay(config.decay_shape, part_done(decay_begin(config)));
+    case RateSchedule::linear: return decayed(DecayShape::linear, config.warmup);
+    case RateSchedule::cosine: return decayed(DecayShape::cosine, config.warmup);
+    case RateSchedule::wsd: return decayed(config.decay_shape, decay_begin(config));
     case RateSchedule::inverse_sqrt:
         return std::max(config.min_lr,
                         config.lr * std::sqrt(static_cast<double>(std::max<i64>(1, config.warmup)) /

@@ -27,10 +27,7 @@ class CrashFixture {
 public:
     CrashFixture()
     {
-        write_text(folder_ / "text.txt", some_text(1000));
-        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                    folder_.path())
-                    .status == 0);
+        make_store(folder_, 1000);
         write_text(folder_ / "run.toml",
                    str("[model]\nlayers = 1\ndim = 8\nheads = 2\nffn_dim = 8\nseq = 8\n[data]\ntrain = "
                        "\"train.h5\"\n"

@@ -28,10 +28,7 @@ class FallBackFixture {
 public:
     explicit FallBackFixture(int ranks) : ranks_(ranks)
     {
-        write_text(folder_ / "text.txt", some_text(1000));
-        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                    folder_.path())
-                    .status == 0);
+        make_store(folder_, 1000);
         write_text(folder_ / "run.toml",
                    str("[model]\nlayers = 1\ndim = 12\nheads = 3\nffn_dim = 7\nseq = 8\n[data]\ntrain = "
                        "\"train.h5\"\n"

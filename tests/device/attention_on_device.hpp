@@ -3,51 +3,11 @@
 #include "kernels/attention.hpp"
 
 #include "kernels/attention_support.hpp"
-#include "kernels/reference.hpp"
 #include "support.hpp"
 
 namespace trivium::kernels {
 
-/// Random tensors on the host.
-struct Inputs {
-    AttentionShape shape;
-    std::vector<bf16> q, k, v, dout;
-    Tokens starts{};
-    std::vector<float> sinks{};
-
-    explicit Inputs(const AttentionShape& of, double size = 1, bool documents = false,
-                    bool with_sinks = false)
-        : shape(of)
-    {
-        if (documents)
-            starts = random_documents(of, 0);
-        if (with_sinks)
-            sinks = random<float>(of.kv_heads * of.q_per_kv, "sinks", 2);
-        const i64 queries = of.batch * of.q_len * of.kv_heads * of.q_per_kv * of.head_dim;
-        const i64 keys = of.batch * of.kv_len * of.kv_heads * of.head_dim;
-        q = random<bf16>(queries, "q", size);
-        k = random<bf16>(keys, "k", size);
-        v = random<bf16>(keys, "v");
-        dout = random<bf16>(queries, "dout");
-    }
-    i64 rows() const { return static_cast<i64>(q.size()) / shape.head_dim; }
-    reference::AttentionSizes sizes(i64 start = 0) const
-    {
-        return {shape.batch,
-                shape.q_len,
-                shape.kv_len,
-                shape.kv_heads,
-                shape.q_per_kv,
-                shape.head_dim,
-                start,
-                1 / std::sqrt(static_cast<double>(shape.head_dim)),
-                shape.window,
-                shape.chunk,
-                shape.cap,
-                starts,
-                {sinks.begin(), sinks.end()}};
-    }
-};
+using Inputs = AttentionInputs<bf16>;
 
 /// Everything on a device, results preset with NaN.
 class OnDevice {
@@ -56,7 +16,7 @@ public:
     explicit OnDevice(const Inputs& in, Bytes scratch = 0)
         : shape_(in.shape), q_(in.q), k_(in.k), v_(in.v), dout_(in.dout), o_(nothing(in.q)),
           dq_(nothing(in.q)), dk_(nothing(in.k)), dv_(nothing(in.k)),
-          lse_(std::vector<float>(static_cast<std::size_t>(in.rows()), NAN)), starts_(in.starts),
+          lse_(std::vector<float>(static_cast<std::size_t>(queries(in.shape)), NAN)), starts_(in.starts),
           sinks_(in.sinks), scratch_size_(std::max(scratch, attention_grad_scratch<bf16>(in.shape, 1))),
           scratch_(scratch_size_)
     {
@@ -122,6 +82,7 @@ inline void require_same(const OnDevice::Results& a, const OnDevice::Results& b)
 /// All five against the naive reference.
 inline void require_right(const Inputs& in, const OnDevice::Results& got)
 {
+    INFO(in.text());
     Doubles lse, dq, dk, dv;
     const Doubles o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &lse);
     require_close(got.o, o, tolerance<bf16>, "o");

@@ -27,8 +27,6 @@ TEST_CASE("attention on tensor cores: forward, backward, and the same bits again
           AttentionShape{1, 1000, 1000, 1, 4, 64}, AttentionShape{2, 64, 64, 1, 1, 128},
           AttentionShape{1, 130, 160, 2, 3, 128}, AttentionShape{3, 513, 513, 2, 1, 128},
           AttentionShape{1, 130, 130, 2, 2, 96}, AttentionShape{1, 260, 260, 2, 1, 32}}) {
-        INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads
-                  << " r " << shape.q_per_kv << " e " << shape.head_dim);
         const Inputs in(shape);
         const OnDevice::Results got = run_once(stream, in);
         require_right(in, got);
@@ -41,25 +39,18 @@ TEST_CASE("attention on tensor cores: windows, chunks, caps, documents and sinks
     if (!device_ready())
         return;
     const Stream stream{Device()};
-    const auto check = [&](AttentionShape shape, i64 window, i64 chunk, double cap, bool documents,
-                           bool sinks) {
+    for (auto [shape, with] : {std::pair<AttentionShape, With>{limited({2, 512, 512, 2, 2, 64}, 100), {}},
+                               {limited({1, 400, 400, 2, 1, 128}, 0, 150), {}},
+                               {limited({2, 300, 300, 1, 4, 128}, 0, 0, 5), {}},
+                               {{2, 500, 500, 1, 2, 96}, {true, false}},
+                               {{2, 200, 200, 2, 3, 32}, {false, true}},
+                               {limited({2, 513, 513, 2, 2, 128}, 60, 200, 3), {true, true}}}) {
         shape.cudnn = false;
-        shape.window = window;
-        shape.chunk = chunk;
-        shape.cap = cap;
-        INFO("e " << shape.head_dim << " window " << window << " chunk " << chunk << " cap " << cap
-                  << " documents " << documents << " sinks " << sinks);
-        const Inputs in(shape, 1, documents, sinks);
+        const Inputs in(shape, 1, with);
         const OnDevice::Results got = run_once(stream, in);
         require_right(in, got);
         require_same(got, run_once(stream, in));
-    };
-    check({2, 512, 512, 2, 2, 64}, 100, 0, 0, false, false);
-    check({1, 400, 400, 2, 1, 128}, 0, 150, 0, false, false);
-    check({2, 300, 300, 1, 4, 128}, 0, 0, 5, false, false);
-    check({2, 500, 500, 1, 2, 96}, 0, 0, 0, true, false);
-    check({2, 200, 200, 2, 3, 32}, 0, 0, 0, false, true);
-    check({2, 513, 513, 2, 2, 128}, 60, 200, 3, true, true);
+    }
 }
 
 TEST_CASE("attention on tensor cores: new tokens over a cache, and large scores")
@@ -68,9 +59,9 @@ TEST_CASE("attention on tensor cores: new tokens over a cache, and large scores"
         return;
     const Stream stream{Device()};
     const DeviceArray<std::int32_t> start(std::vector<std::int32_t>{199});
-    Inputs in({2, 5, 300, 2, 4, 128}, 2);
+    Inputs in({2, 5, 300, 2, 4, 128}, 2, {}, 199);
     Doubles lse;
-    const Doubles o = reference::attention(in.sizes(199), wide(in.q), wide(in.k), wide(in.v), &lse);
+    const Doubles o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &lse);
     for (i64 b = 0; b < 2; ++b) // nothing is read beyond what the last query sees
         for (i64 i = 204 * 2 * 128; i < 300 * 2 * 128; ++i)
             for (auto* array : {&in.k, &in.v})

@@ -41,8 +41,6 @@ TEST_CASE("attention by cuDNN: forward, backward, and the same bits again")
     for (const AttentionShape& shape :
          {AttentionShape{2, 256, 256, 2, 2, 64}, AttentionShape{1, 384, 384, 3, 1, 128},
           AttentionShape{3, 128, 128, 1, 3, 80}, AttentionShape{1, 512, 512, 1, 2, 128}}) {
-        INFO("b " << shape.batch << " s " << shape.q_len << " g " << shape.kv_heads << " r " << shape.q_per_kv
-                  << " e " << shape.head_dim);
         const Inputs in(shape);
         const OnDevice::Results got = run_by_cudnn(stream, in);
         require_right(in, got);
@@ -59,7 +57,6 @@ TEST_CASE("attention by cuDNN within a window of keys")
     for (const i64 window : {1, 100, 255})
         for (AttentionShape shape : {AttentionShape{2, 256, 256, 2, 2, 64}, {1, 384, 384, 1, 1, 128}}) {
             shape.window = window;
-            INFO("s " << shape.q_len << " window " << window);
             const Inputs in(shape);
             require_right(in, run_by_cudnn(stream, in));
         }

@@ -16,8 +16,6 @@ bool skip()
     return count > 0;
 }
 
-bool says(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("--version names the device's toolkit and the library of collectives")
@@ -26,8 +24,8 @@ TEST_CASE("--version names the device's toolkit and the library of collectives")
     const Outcome version = run_program({"--version"}, folder.path());
     INFO(version.out << version.err);
     REQUIRE(version.status == 0);
-    CHECK((says(version.out, "CUDA ") || says(version.out, "HIP")));
-    CHECK(says(version.out, "CCL"));
+    CHECK((has(version.out, "CUDA ") || has(version.out, "HIP")));
+    CHECK(has(version.out, "CCL"));
 }
 
 TEST_CASE("without a device plan, explain and data work")
@@ -52,16 +50,13 @@ TEST_CASE("without a device, train reports place, problem, reason and remedy")
     if (skip())
         return;
     const Folder folder;
-    write_text(folder / "words.txt", some_text(2000));
-    REQUIRE(run_program({"data", "tokenize", "words.txt", "--tokenizer", "bytes", "--output", "words.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 2000, "words.txt", "words.h5");
     const Outcome train = run_program({"train", "/dev/null", "model.preset=toy", "data.train=words.h5",
                                        "data.tokenizer=bytes", "train.steps=1", "train.global_batch=1"},
                                       folder.path());
     INFO(train.err);
     CHECK(train.status == 2);
     for (const char* word : {"device", "finds none here", "driver", "remedy", "'default'"})
-        CHECK(says(train.err, word));
-    CHECK_FALSE(says(train.err, "internal"));
+        CHECK(has(train.err, word));
+    CHECK_FALSE(has(train.err, "internal"));
 }

@@ -8,8 +8,8 @@ namespace trivium::grids {
 /// One op that communicates, in the graph `train` of a pipeline stage, or of all stages if it is along the
 /// world.
 struct Mutant {
-    bool scaled =
-        false; ///< the result of a reduction is doubled; otherwise the other ranks' contributions are missing
+    /// The result of a reduction is doubled; otherwise the other ranks' contributions are missing.
+    bool scaled = false;
     i64 stage = 0;           ///< -1: of all
     std::string value;       ///< name of its result, the first of a bucket
     std::size_t tensors = 1; ///< of the bucket

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/grid_run.hpp"
+#include "has.hpp"
 
 using namespace trivium;
 using namespace trivium::grids;
@@ -10,12 +11,7 @@ namespace {
 
 std::string refusal(const Case& c)
 {
-    try {
-        compile(c, 0);
-    } catch (const UserError& e) {
-        return e.what();
-    }
-    return "";
+    return message_of<UserError>([&] { compile(c, 0); });
 }
 
 Case small()

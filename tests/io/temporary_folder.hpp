@@ -56,20 +56,6 @@ inline std::vector<std::string> names(const std::string& dir)
     return found;
 }
 
-/// The message of the `Type` that `call` throws; "" if it throws nothing, "other: …" for another exception.
-template <class Type, class Call>
-std::string message_of(Call&& call)
-{
-    try {
-        call();
-    } catch (const Type& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        return std::string("other: ") + error.what();
-    }
-    return "";
-}
-
 /// Whether `message` contains all of `parts` and a remedy.
 template <class... Parts>
 bool says(const std::string& message, const Parts&... parts)

@@ -1,9 +1,9 @@
 // Every file in tests/errors must fail with the message of its first line, and what lines `# and:` say; also
-// errors that a text cannot
-// express.
+// errors that a text cannot express.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "golden/golden.hpp"
+#include "has.hpp"
 #include "ir/builder.hpp"
 #include "ir/limits.hpp"
 #include "ir/ops/op_table.hpp"
@@ -33,17 +33,7 @@ std::string graph_error(const std::string& text, const std::string& file)
 
 std::string graph_error(const Graph& graph, Level level = Level::global)
 {
-    try {
-        verify(graph, level);
-    } catch (const UserError& error) {
-        return error.what();
-    }
-    return "";
-}
-
-bool contains(const std::string& text, const std::string& part)
-{
-    return text.find(part) != std::string::npos;
+    return message_of<UserError>([&] { verify(graph, level); });
 }
 
 /// x -> y = gelu(x), legal.
@@ -73,12 +63,12 @@ TEST_CASE("each file of tests/errors fails with the error of its first line")
         const std::string want = text.substr(mark.size(), text.find('\n') - mark.size());
         const std::string got = graph_error(text, name);
         INFO("want: " << want << "\ngot: " << got);
-        CHECK(contains(got, want));
+        CHECK(has(got, want));
         std::istringstream lines(text);
         for (std::string line; std::getline(lines, line);)
             if (line.rfind(also, 0) == 0)
-                CHECK(contains(got, line.substr(also.size())));
-        CHECK(contains(got, "remedy: "));
+                CHECK(has(got, line.substr(also.size())));
+        CHECK(has(got, "remedy: "));
         CHECK(got.rfind(name + ":", 0) == 0); // FILE:line: problem
         CHECK((got.size() > name.size() + 1 &&
                std::isdigit(static_cast<unsigned char>(got[name.size() + 1])) != 0));
@@ -95,18 +85,18 @@ TEST_CASE("a text that is too long, or has too many values, ops or operands, is 
             text += line.substr(0, line.find('#')) + std::to_string(i) + line.substr(line.find('#') + 1);
         return text;
     };
-    CHECK(contains(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"),
-                   "long.graph: has 67108865 bytes, more than 67108864"));
-    CHECK(contains(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"),
-                   "more than 200000 values"));
-    CHECK(contains(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n",
-                                    "%y# = gelu(%x) : f32[2]\n"),
-                               "o.graph"),
-                   "more than 100000 ops"));
+    CHECK(has(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"),
+              "long.graph: has 67108865 bytes, more than 67108864"));
+    CHECK(has(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"),
+              "more than 200000 values"));
+    CHECK(has(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n",
+                               "%y# = gelu(%x) : f32[2]\n"),
+                          "o.graph"),
+              "more than 100000 ops"));
     std::string operands = "%x";
     for (std::size_t i = 0; i < max_text_operands; ++i)
         operands += ", %x";
-    CHECK(contains(
+    CHECK(has(
         graph_error("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n",
                     "w.graph"),
         "more than 10000 operands"));
@@ -131,28 +121,28 @@ TEST_CASE("verify finds errors that a text cannot express")
     const ValueId x(0), y(1);
     Graph g = small_graph();
     g[y].name = "x";
-    CHECK(contains(graph_error(g), "%x: the name is used twice"));
+    CHECK(has(graph_error(g), "%x: the name is used twice"));
     g = small_graph();
     g[y].role = Role::input;
-    CHECK(contains(graph_error(g), "%y: a value has either a producer or a role"));
+    CHECK(has(graph_error(g), "%y: a value has either a producer or a role"));
     g = small_graph();
     g[x].role = Role::computed;
-    CHECK(contains(graph_error(g), "%x: a value has either a producer or a role"));
+    CHECK(has(graph_error(g), "%x: a value has either a producer or a role"));
     g = small_graph();
     g.mesh.axes = {{"data", 2}};
     g[y].sharding.partial = {{"data"}};
     CHECK(graph_error(g, Level::local) == "");
     g = small_graph();
     g.outputs.push_back(ValueId(7));
-    CHECK(contains(graph_error(g), "an output names no value"));
+    CHECK(has(graph_error(g), "an output names no value"));
     g = small_graph();
     g.ops[0].operands[0] = y;
-    CHECK(contains(graph_error(g), "op 0 gelu: %y is used before it is computed"));
+    CHECK(has(graph_error(g), "op 0 gelu: %y is used before it is computed"));
     g.ops[0].operands[0] = ValueId(9);
-    CHECK(contains(graph_error(g), "an operand names no value"));
+    CHECK(has(graph_error(g), "an operand names no value"));
     g = small_graph();
     g.ops.push_back(g.ops[0]);
-    CHECK(contains(graph_error(g), "op 1 gelu: %y has another producer"));
+    CHECK(has(graph_error(g), "op 1 gelu: %y has another producer"));
 }
 
 TEST_CASE("a result may not outlive the buffer that it is in")
@@ -166,7 +156,7 @@ TEST_CASE("a result may not outlive the buffer that it is in")
     g.carries.push_back({in, out});
     REQUIRE(graph_error(g) == "");
     g[out].lifetime = Lifetime::run;
-    CHECK(contains(graph_error(g), "outlives its buffer"));
+    CHECK(has(graph_error(g), "outlives its buffer"));
 }
 
 TEST_CASE("a text may begin with a byte-order mark")

@@ -70,19 +70,11 @@ TEST_CASE("the angles of a rotary table print and parse back, without members th
     const std::string plain =
         "rope_table(theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, "
         "original_seq=64";
-    const RopeAngles angles{.theta = 500, .factor = 8, .original_seq = 64};
+    const RopeAngles angles{.theta = 500, .scaling = llama3_scaling(8, 1, 4, 64)};
     CHECK(printed({angles}) == plain + ")");
     RopeAngles all = angles;
-    all.kind = RopeKind::longrope;
-    all.beta_fast = 16;
-    all.beta_slow = 2;
-    all.attention_factor = 1.25;
-    all.mscale = 0.5;
-    all.mscale_all_dim = 0.75;
-    all.truncate = false;
     all.seq = 128;
-    all.short_factors = {1, 1.5};
-    all.long_factors = {1e-3, 64};
+    all.scaling = {RopeKind::longrope, 8, 1, 4, 64, 16, 2, 1.25, 0.5, 0.75, false, {1, 1.5}, {1e-3, 64}};
     CHECK(printed({all}) ==
           plain + ", kind=\"longrope\", beta_fast=16.0, beta_slow=2.0, attention_factor=1.25, mscale=0.5, "
                   "mscale_all_dim=0.75, truncate=0, seq=128, short_factors=\"1.0 1.5\", "

@@ -1,6 +1,7 @@
 #pragma once
 // Shared by the tests of attention, on the host, emulated and on a device.
 #include "kernels/attention.hpp"
+#include "reference.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -22,6 +23,74 @@ inline Tokens random_documents(const AttentionShape& shape, i64 start)
     }
     return starts;
 }
+
+/// A shape with a window, chunks and a cap.
+inline AttentionShape limited(AttentionShape shape, i64 window, i64 chunk = 0, double cap = 0)
+{
+    shape.window = window;
+    shape.chunk = chunk;
+    shape.cap = cap;
+    return shape;
+}
+
+/// Queries of all heads.
+inline i64 queries(const AttentionShape& shape)
+{
+    return shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv;
+}
+
+/// Which of the optional inputs a test gives.
+struct With {
+    bool documents = false, sinks = false;
+};
+
+/// Random inputs of attention and of its gradient. `size`: standard deviation of q and k.
+template <class T>
+struct AttentionInputs {
+    AttentionShape shape;
+    std::int32_t start;
+    std::vector<T> q, k, v, dout;
+    Tokens starts{};
+    std::vector<Acc<T>> sinks{};
+
+    AttentionInputs(const AttentionShape& of, double size = 1, With with = {}, std::int32_t first = 0)
+        : shape(of), start(first), q(random<T>(queries(of) * of.head_dim, "q", size)),
+          k(random<T>(of.batch * of.kv_len * of.key_row(), "k", size)),
+          v(random<T>(static_cast<i64>(k.size()), "v")), dout(random<T>(static_cast<i64>(q.size()), "dout"))
+    {
+        if (with.documents)
+            starts = random_documents(of, first);
+        if (with.sinks)
+            sinks = random<Acc<T>>(of.kv_heads * of.q_per_kv, "sinks", 2);
+    }
+    reference::AttentionSizes sizes() const
+    {
+        return {shape.batch,
+                shape.q_len,
+                shape.kv_len,
+                shape.kv_heads,
+                shape.q_per_kv,
+                shape.head_dim,
+                start,
+                shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim)),
+                shape.window,
+                shape.chunk,
+                shape.cap,
+                starts,
+                {sinks.begin(), sinks.end()}};
+    }
+    AttentionExtras<T> extras() const
+    {
+        return {starts.empty() ? nullptr : starts.data(), sinks.empty() ? nullptr : sinks.data()};
+    }
+    std::string text() const
+    {
+        return str("b ", shape.batch, " s ", shape.q_len, " t ", shape.kv_len, " g ", shape.kv_heads, " r ",
+                   shape.q_per_kv, " e ", shape.head_dim, " scale ", shape.scale, " window ", shape.window,
+                   " chunk ", shape.chunk, " cap ", shape.cap, " start ", start,
+                   starts.empty() ? "" : ", documents", sinks.empty() ? "" : ", sinks");
+    }
+};
 
 /// Gradients of attention are compared relative to at least this size: where queries see one key, dq and dk
 /// are 0.

@@ -101,19 +101,23 @@ inline Doubles norm_grad_x(i64 rows, i64 dim, double eps, bool centred, const Do
     return dx;
 }
 
-/// Rotates pairs (i, i + e/2) by pos * theta^(-2i/e).
-inline Doubles rope(i64 rows, i64 heads, i64 e, double theta, const Tokens& pos, const Doubles& x)
+struct RopeSizes {
+    i64 rows, heads, dim, pairs;
+    bool interleaved = false;
+};
+
+/// Rotates pairs (j, j + pairs) of each head, or (2j, 2j + 1), by pos * theta^(-j/pairs). Others stay.
+inline Doubles rope(const RopeSizes& z, double theta, const Tokens& pos, const Doubles& x)
 {
-    Doubles y(x.size());
-    for (i64 r = 0; r < rows; ++r)
-        for (i64 h = 0; h < heads; ++h)
-            for (i64 i = 0; i < e / 2; ++i) {
-                const double angle =
-                    pos[at(r)] / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(e));
-                const i64 low = (r * heads + h) * e + i, high = low + e / 2;
-                y[at(low)] = x[at(low)] * std::cos(angle) - x[at(high)] * std::sin(angle);
-                y[at(high)] = x[at(high)] * std::cos(angle) + x[at(low)] * std::sin(angle);
-            }
+    Doubles y = x;
+    for (i64 head = 0; head < z.rows * z.heads; ++head)
+        for (i64 j = 0; j < z.pairs; ++j) {
+            const double angle = pos[at(head / z.heads)] *
+                                 std::pow(theta, -static_cast<double>(j) / static_cast<double>(z.pairs));
+            const i64 a = head * z.dim + (z.interleaved ? 2 * j : j), b = a + (z.interleaved ? 1 : z.pairs);
+            y[at(a)] = x[at(a)] * std::cos(angle) - x[at(b)] * std::sin(angle);
+            y[at(b)] = x[at(b)] * std::cos(angle) + x[at(a)] * std::sin(angle);
+        }
     return y;
 }
 

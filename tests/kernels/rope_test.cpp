@@ -9,55 +9,18 @@ using namespace trivium::kernels;
 
 namespace {
 
-/// As reference::rope(), of the first 2 pairs elements of a head, in either layout.
-Doubles turned(i64 rows, const RopeShape& z, double theta, const Tokens& pos, const Doubles& x)
-{
-    Doubles y = x;
-    for (i64 head = 0; head < rows * z.heads; ++head)
-        for (i64 j = 0; j < z.pairs; ++j) {
-            const double angle = pos[reference::at(head / z.heads)] *
-                                 std::pow(theta, -static_cast<double>(j) / static_cast<double>(z.pairs));
-            const i64 a = head * z.head_dim + (z.interleaved ? 2 * j : j),
-                      b = a + (z.interleaved ? 1 : z.pairs);
-            const double u = x[reference::at(a)], v = x[reference::at(b)];
-            y[reference::at(a)] = u * std::cos(angle) - v * std::sin(angle);
-            y[reference::at(b)] = v * std::cos(angle) + u * std::sin(angle);
-        }
-    return y;
-}
-
 /// theta^(-j / 32), for heads of 64.
 double plain_frequency(double theta, i64 j) { return std::pow(theta, -static_cast<double>(j) / 32); }
 
 } // namespace
 
-TEMPLATE_TEST_CASE("rope rotates, and its inverse rotates back", "", TRV_STORAGE_TYPES)
-{
-    using T = TestType;
-    for (const i64 e : {2, 6, 64}) {
-        const RopeShape shape{2, 5, 3, e, e / 2};
-        const auto x = random<T>(2 * 5 * 3 * e, "x");
-        const Tokens pos = random_tokens(10, "pos", 0, 40);
-        std::vector<Acc<T>> table(static_cast<std::size_t>(40 * e));
-        fill_rope_table({.theta = 500}, e / 2, 40, table.data());
-        const auto [y, back] = stable([&](const Exec& exec) {
-            std::vector<T> out(x.size());
-            rope<T>(exec, shape, lend(x), lend(pos), lend(table), false, lend(out));
-            std::vector<T> in = out;
-            rope<T>(exec, shape, lend(in), lend(pos), lend(table), true, lend(in));
-            return std::tuple(out, in);
-        });
-        require_close(y, reference::rope(10, 3, e, 500, pos, wide(x)), tolerance<T>);
-        require_close(back, wide(x), tolerance<T>);
-    }
-}
-
-TEMPLATE_TEST_CASE("rope rotates a part of each head, of halves or of neighbours", "", TRV_STORAGE_TYPES)
+TEMPLATE_TEST_CASE("rope rotates heads or a part of each, of halves or of neighbours, and back", "",
+                   TRV_STORAGE_TYPES)
 {
     using T = TestType;
     // Whole packs of a device in every type, none, and some.
     for (const auto& [e, pairs] :
-         {std::pair<i64, i64>{64, 32}, {64, 16}, {32, 4}, {10, 3}, {7, 2}, {6, 3}, {96, 36}, {5, 0}})
+         {std::pair<i64, i64>{64, 32}, {64, 16}, {32, 4}, {10, 3}, {7, 2}, {6, 3}, {96, 36}, {5, 0}, {2, 1}})
         for (const bool interleaved : {false, true}) {
             const RopeShape shape{2, 5, 3, e, pairs, interleaved};
             const auto x = random<T>(2 * 5 * 3 * e, "x");
@@ -74,7 +37,8 @@ TEMPLATE_TEST_CASE("rope rotates a part of each head, of halves or of neighbours
                 return std::tuple(out, in, again);
             });
             INFO(pairs << " pairs of " << e << ", interleaved " << interleaved);
-            require_close(y, turned(10, shape, 500, pos, wide(x)), tolerance<T>);
+            require_close(y, reference::rope({10, 3, e, pairs, interleaved}, 500, pos, wide(x)),
+                          tolerance<T>);
             CHECK(same_bits(y, same));
             require_close(back, wide(x), tolerance<T>);
             for (std::size_t i = 0; i < x.size(); ++i) // the others keep their bits
@@ -87,11 +51,7 @@ TEST_CASE("Llama 3 stretches only the long wavelengths")
 {
     // transformers' _compute_llama3_parameters with Llama 3.1's numbers, worked by hand at the ends.
     const RopeAngles plain{.theta = 500000};
-    RopeAngles stretched = plain;
-    stretched.factor = 8;
-    stretched.low_freq_factor = 1;
-    stretched.high_freq_factor = 4;
-    stretched.original_seq = 8192;
+    const RopeAngles stretched{.theta = 500000, .scaling = llama3_scaling(8, 1, 4, 8192)};
     const auto a = rope_frequencies(plain, 64, 1).frequencies,
                b = rope_frequencies(stretched, 64, 1).frequencies;
     CHECK(a[0] == 1);
@@ -114,9 +74,9 @@ TEST_CASE("Llama 3 stretches only the long wavelengths")
 
 TEST_CASE("linear and dynamic scaling of rotary frequencies")
 {
-    const RopeAngles linear{.theta = 1e6, .factor = 8, .original_seq = 100, .kind = RopeKind::linear};
-    const RopeAngles none{.theta = 1e6, .factor = 8, .original_seq = 100, .kind = RopeKind::none};
-    RopeAngles dynamic{.theta = 1e4, .factor = 4, .original_seq = 100, .kind = RopeKind::dynamic};
+    const RopeAngles linear{.theta = 1e6, .scaling = {RopeKind::linear, 8, 1, 4, 100}};
+    const RopeAngles none{.theta = 1e6, .scaling = {RopeKind::none, 8, 1, 4, 100}};
+    RopeAngles dynamic{.theta = 1e4, .scaling = {RopeKind::dynamic, 4, 1, 4, 100}};
     // theta (4 L / 100 - 3)^(64/62), where L is at least 100.
     for (const auto& [seq, table, theta] : {std::tuple<i64, i64, double>{0, 50, 1e4},
                                             {0, 100, 1e4},
@@ -139,7 +99,8 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
 {
     // gpt-oss: heads of 64, bounds of the blend not rounded. Its published attention factor is 1.3466.
     RopeAngles gpt_oss{
-        .theta = 150000, .factor = 32, .original_seq = 4096, .kind = RopeKind::yarn, .truncate = false};
+        .theta = 150000,
+        .scaling = {.kind = RopeKind::yarn, .factor = 32, .original_seq = 4096, .truncate = false}};
     const auto made = rope_frequencies(gpt_oss, 32, 1);
     CHECK(made.attention_factor == Approx(1.3466).epsilon(1e-4));
     const auto at = [](double turns) {
@@ -157,18 +118,19 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
     };
     check(made.frequencies, 150000, 32, at(32), at(1));
     CHECK(at(32) == Approx(8.0928).epsilon(1e-4)); // 64 ln(20.3718) / (2 ln(150000))
-    gpt_oss.truncate = true;
+    RopeScaling& s = gpt_oss.scaling;
+    s.truncate = true;
     check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, 8, 18);
-    gpt_oss.beta_fast = 1e9;  // below pair 0
-    gpt_oss.beta_slow = 1e-9; // beyond the last element
+    s.beta_fast = 1e9;  // below pair 0
+    s.beta_slow = 1e-9; // beyond the last element
     check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, 0, 63);
-    gpt_oss.truncate = false;
-    gpt_oss.beta_fast = gpt_oss.beta_slow = 32; // a blend of no width
+    s.truncate = false;
+    s.beta_fast = s.beta_slow = 32; // a blend of no width
     check(rope_frequencies(gpt_oss, 32, 1).frequencies, 150000, 32, at(32), at(32) + 0.001);
 
     // transformers 5.24.0 for OLMo 3, heads of 64.
-    const auto olmo =
-        rope_frequencies({.theta = 500000, .factor = 8, .original_seq = 8192, .kind = RopeKind::yarn}, 32, 1);
+    const auto olmo = rope_frequencies(
+        {.theta = 500000, .scaling = {.kind = RopeKind::yarn, .factor = 8, .original_seq = 8192}}, 32, 1);
     for (const auto& [pair, frequency] : {std::pair{1, 0.663601279258728},
                                           {9, 0.02495540864765644},
                                           {10, 0.014950398355722427},
@@ -177,15 +139,15 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
                                           {31, 3.76732259610435e-07}})
         CHECK(olmo.frequencies[reference::at(pair)] == Approx(frequency).epsilon(1e-6));
 
-    RopeAngles factors{.factor = 8, .kind = RopeKind::yarn};
+    RopeAngles factors{.scaling = {.kind = RopeKind::yarn, .factor = 8}};
     CHECK(rope_frequencies(factors, 32, 1).attention_factor == Approx(1.2079).epsilon(1e-4)); // OLMo 3
-    factors.factor = 40;
-    factors.mscale = factors.mscale_all_dim = 1; // DeepSeek V3
+    factors.scaling.factor = 40;
+    factors.scaling.mscale = factors.scaling.mscale_all_dim = 1; // DeepSeek V3
     CHECK(rope_frequencies(factors, 32, 1).attention_factor == 1);
-    factors.mscale = 0.707;
+    factors.scaling.mscale = 0.707;
     CHECK(rope_frequencies(factors, 32, 1).attention_factor ==
           Approx((0.0707 * std::log(40) + 1) / (0.1 * std::log(40) + 1)));
-    factors.attention_factor = 1.5;
+    factors.scaling.attention_factor = 1.5;
     CHECK(rope_frequencies(factors, 32, 1).attention_factor == 1.5);
 
     std::vector<double> table(3 * 32 * 2);
@@ -197,10 +159,10 @@ TEST_CASE("YaRN keeps short wavelengths, divides long ones, and scales cos and s
 
 TEST_CASE("longrope divides by the factors for the length of the context")
 {
-    RopeAngles angles{.theta = 10000, .factor = 32, .original_seq = 4096, .kind = RopeKind::longrope};
+    RopeAngles angles{.scaling = {.kind = RopeKind::longrope, .factor = 32, .original_seq = 4096}};
     for (i64 j = 0; j < 32; ++j) {
-        angles.short_factors.push_back(1 + static_cast<double>(j) / 10);
-        angles.long_factors.push_back(2 + static_cast<double>(j));
+        angles.scaling.short_factors.push_back(1 + static_cast<double>(j) / 10);
+        angles.scaling.long_factors.push_back(2 + static_cast<double>(j));
     }
     for (const auto& [seq, table, is_long] : {std::tuple<i64, i64, bool>{4096, 8192, false},
                                               {4097, 16, true},
@@ -214,8 +176,8 @@ TEST_CASE("longrope divides by the factors for the length of the context")
                   Approx(plain_frequency(10000, j) /
                          (is_long ? 2 + static_cast<double>(j) : 1 + static_cast<double>(j) / 10)));
     }
-    angles.factor = 1;
+    angles.scaling.factor = 1;
     CHECK(rope_frequencies(angles, 32, 1).attention_factor == 1);
-    angles.long_factors.pop_back();
+    angles.scaling.long_factors.pop_back();
     CHECK_THROWS_AS(rope_frequencies(angles, 32, 5000), InternalError);
 }

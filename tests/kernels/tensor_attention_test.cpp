@@ -3,7 +3,6 @@
 #include "attention_support.hpp"
 #include "emulator/emulator.hpp"
 #include "kernels/device/cuda/tensor_attention_backward.hpp"
-#include "reference.hpp"
 
 using namespace trivium;
 using namespace trivium::kernels;
@@ -20,49 +19,7 @@ std::vector<T> filled(i64 n, T value)
     return std::vector<T>(static_cast<std::size_t>(n), value);
 }
 
-struct Inputs {
-    AttentionShape shape;
-    std::int32_t start = 0;
-    std::vector<bf16> q, k, v, dout;
-    Tokens starts;
-    std::vector<float> sinks;
-
-    Inputs(const AttentionShape& of, double size = 1, std::int32_t from = 0, bool documents = false,
-           bool with_sinks = false)
-        : shape(of), start(from)
-    {
-        if (documents)
-            starts = random_documents(of, from);
-        if (with_sinks)
-            sinks = random<float>(of.kv_heads * of.q_per_kv, "sinks", 2);
-        const i64 queries = of.batch * of.q_len * of.kv_heads * of.q_per_kv * of.head_dim;
-        const i64 keys = of.batch * of.kv_len * of.kv_heads * of.head_dim;
-        q = random<bf16>(queries, "q", size);
-        k = random<bf16>(keys, "k", size);
-        v = random<bf16>(keys, "v");
-        dout = random<bf16>(queries, "dout");
-    }
-    reference::AttentionSizes sizes() const
-    {
-        return {shape.batch,
-                shape.q_len,
-                shape.kv_len,
-                shape.kv_heads,
-                shape.q_per_kv,
-                shape.head_dim,
-                start,
-                TensorShape(shape).scale,
-                shape.window,
-                shape.chunk,
-                shape.cap,
-                starts,
-                {sinks.begin(), sinks.end()}};
-    }
-    TensorOptions options() const
-    {
-        return {shape, {starts.empty() ? nullptr : starts.data(), sinks.empty() ? nullptr : sinks.data()}};
-    }
-};
+using Inputs = AttentionInputs<bf16>;
 
 struct Forward {
     std::vector<bf16> o;
@@ -76,9 +33,15 @@ Forward forward(const Inputs& in, bool backwards = false)
     const std::vector<std::int32_t> start{in.start};
     const i64 tokens = in.shape.batch * in.shape.q_len, row = in.shape.query_row();
     Forward out{filled(tokens * row, bf16(NAN)), filled(tokens * row / Dim, NAN)};
-    ForwardCall call{
-        TensorShape(in.shape), in.q.data(),    in.k.data(), in.v.data(), in.start ? start.data() : nullptr,
-        out.o.data(),          out.lse.data(), 0,           in.options()};
+    ForwardCall call{TensorShape(in.shape),
+                     in.q.data(),
+                     in.k.data(),
+                     in.v.data(),
+                     in.start ? start.data() : nullptr,
+                     out.o.data(),
+                     out.lse.data(),
+                     0,
+                     {in.shape, in.extras()}};
     call.row_blocks = blocks_for(call.shape.rows, Form::rows);
     Launch launch;
     launch.blocks = call.shape.groups * call.row_blocks;
@@ -117,7 +80,7 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
                             statistics.data(),
                             blocks_for(shape.rows, QueryForm::rows),
                             blocks_for(shape.kv_len, KeyForm::rows),
-                            in.options()};
+                            {in.shape, in.extras()}};
     Launch first;
     first.backwards = backwards;
     for (const auto* array : {&in.q, &in.k, &in.v, &in.dout, &from.o})
@@ -152,26 +115,10 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
     return out;
 }
 
-void describe(const AttentionShape& shape)
-{
-    UNSCOPED_INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g "
-                       << shape.kv_heads << " r " << shape.q_per_kv << " e " << shape.head_dim << " scale "
-                       << shape.scale << " window " << shape.window << " chunk " << shape.chunk << " cap "
-                       << shape.cap);
-}
-
-AttentionShape limited(AttentionShape shape, i64 window, i64 chunk = 0, double cap = 0)
-{
-    shape.window = window;
-    shape.chunk = chunk;
-    shape.cap = cap;
-    return shape;
-}
-
 template <int Dim>
 Forward check_forward(const Inputs& in)
 {
-    describe(in.shape);
+    INFO(in.text());
     const Forward got = forward<Dim>(in);
     Doubles lse;
     const Doubles o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &lse);
@@ -183,8 +130,8 @@ Forward check_forward(const Inputs& in)
 template <int Dim>
 Gradients check_both(const Inputs& in)
 {
+    INFO(in.text());
     const Forward at = check_forward<Dim>(in);
-    describe(in.shape);
     const Gradients got = backward<Dim>(in, at);
     Doubles dq, dk, dv;
     reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(at.o), dq,
@@ -260,18 +207,18 @@ TEST_CASE("tensor attention with windows, chunks, caps, documents and sinks, and
     check_both<64>({limited({1, 150, 150, 1, 2, 64}, 0, 40)});
     check_both<32>({limited({1, 90, 90, 1, 3, 32}, 30, 50)});
     check_both<64>({limited({1, 70, 70, 1, 2, 64}, 0, 0, 2), 2});
-    check_both<32>({{2, 140, 140, 1, 2, 32}, 1, 0, true});
-    check_both<64>({{1, 70, 70, 2, 3, 64}, 1, 0, false, true});
-    check_both<128>({limited({1, 150, 150, 1, 1, 128}, 25, 0, 3), 1, 0, true, true});
-    check_both<96>({limited({2, 60, 60, 1, 2, 96}, 0, 16, 1.5), 1, 0, true, false});
+    check_both<32>({{2, 140, 140, 1, 2, 32}, 1, {true, false}});
+    check_both<64>({{1, 70, 70, 2, 3, 64}, 1, {false, true}});
+    check_both<128>({limited({1, 150, 150, 1, 1, 128}, 25, 0, 3), 1, {true, true}});
+    check_both<96>({limited({2, 60, 60, 1, 2, 96}, 0, 16, 1.5), 1, {true, false}});
     check_both<32>(
-        {limited({1, 100, 130, 2, 1, 32}, 33, 50, 3), 1, 0, true, true}); // some keys that no query sees
+        {limited({1, 100, 130, 2, 1, 32}, 33, 50, 3), 1, {true, true}}); // some keys that no query sees
 }
 
 TEST_CASE("tensor attention with limits over a cache reads no hidden tile")
 {
     for (const auto& [window, chunk, unread] : {std::tuple{40, 0, 128}, {0, 100, 192}}) {
-        Inputs in(limited({2, 5, 230, 1, 3, 64}, window, chunk), 1, 210, false, true);
+        Inputs in(limited({2, 5, 230, 1, 3, 64}, window, chunk), 1, {false, true}, 210);
         const Forward before = check_forward<64>(in);
         for (i64 b = 0; b < 2; ++b)
             for (i64 i = 0; i < unread * 64; ++i)
@@ -281,7 +228,7 @@ TEST_CASE("tensor attention with limits over a cache reads no hidden tile")
         CHECK(same_bits(before.o, after.o));
         CHECK(same_bits(before.lse, after.lse));
     }
-    check_forward<32>({limited({1, 60, 200, 1, 2, 32}, 0, 30, 2), 1, 100, true, true});
+    check_forward<32>({limited({1, 60, 200, 1, 2, 32}, 0, 30, 2), 1, {true, true}, 100});
 }
 
 TEST_CASE("tensor attention with large scores")
@@ -293,7 +240,7 @@ TEST_CASE("tensor attention with large scores")
 TEST_CASE("tensor attention of new tokens over a cache reads nothing beyond what is visible")
 {
     for (const std::int32_t start : {62, 199}) {
-        Inputs in({2, 5, 230, 1, 3, 64}, 1, start);
+        Inputs in({2, 5, 230, 1, 3, 64}, 1, {}, start);
         const Forward before = check_forward<64>(in);
         for (i64 b = 0; b < 2; ++b)
             for (i64 i = (start + 5) * 64; i < 230 * 64; ++i)
@@ -303,7 +250,7 @@ TEST_CASE("tensor attention of new tokens over a cache reads nothing beyond what
         CHECK(same_bits(before.o, after.o));
         CHECK(same_bits(before.lse, after.lse));
     }
-    check_forward<128>({{1, 1, 140, 2, 4, 128}, 1, 131});
+    check_forward<128>({{1, 1, 140, 2, 4, 128}, 1, {}, 131});
 }
 
 TEST_CASE("tensor attention is the same bits in whatever order threads and blocks run")

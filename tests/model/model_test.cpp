@@ -145,14 +145,7 @@ TEST_CASE("published models have their published size")
 
 TEST_CASE("parameters have their documented names, shapes and decay")
 {
-    ModelConfig m;
-    m.layers = 1;
-    m.dim = 12;
-    m.heads = 6;
-    m.kv_heads = 3;
-    m.ffn_dim = 20;
-    m.vocab = 30;
-    m.seq = 7;
+    ModelConfig m{.layers = 1, .dim = 12, .heads = 6, .kv_heads = 3, .ffn_dim = 20, .vocab = 30, .seq = 7};
     using Shapes = std::map<std::string, Shape>;
     const auto shapes = [](const ModelConfig& model) {
         const Graph graph = build_loss_graph(model, {});

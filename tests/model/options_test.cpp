@@ -29,12 +29,7 @@ std::string refusal(const std::function<void(ModelConfig&)>& change)
     ModelConfig m = valid_model();
     change(m);
     resolve(m);
-    try {
-        validate(m);
-    } catch (const UserError& error) {
-        return error.what();
-    }
-    return "";
+    return message_of<UserError>([&] { validate(m); });
 }
 
 std::vector<const Op*> ops_of(const Graph& graph, OpKind kind)
@@ -81,19 +76,19 @@ TEST_CASE("options that cannot be combined are refused, with the key")
          [](ModelConfig& m) { m.positions = Positions::learned, m.rotary_part = 0.5; }},
         {"model.rope_scaling", "short_factors has 3 numbers, but 8",
          [](ModelConfig& m) {
-             m.rope_scaling = {.kind = ScalingKind::longrope, .factor = 2};
+             m.rope_scaling = {.kind = RopeKind::longrope, .factor = 2};
              m.rope_scaling.short_factors = {1, 1, 1};
          }},
         {"model.rope_scaling", "long_factors is of kind \"longrope\"",
          [](ModelConfig& m) {
-             m.rope_scaling = {.kind = ScalingKind::yarn, .factor = 2};
+             m.rope_scaling = {.kind = RopeKind::yarn, .factor = 2};
              m.rope_scaling.long_factors = {1};
          }},
         {"model.rope_scaling", "factor must be",
-         [](ModelConfig& m) { m.rope_scaling = {.kind = ScalingKind::linear, .factor = 0.5}; }},
+         [](ModelConfig& m) { m.rope_scaling = {.kind = RopeKind::linear, .factor = 0.5}; }},
         {"model.rope_scaling", "mscale",
          [](ModelConfig& m) {
-             m.rope_scaling = {.kind = ScalingKind::linear, .factor = 2};
+             m.rope_scaling = {.kind = RopeKind::linear, .factor = 2};
              m.rope_scaling.mscale = 1;
          }},
         {"model.attention_cap", "at least 0", [](ModelConfig& m) { m.attention_cap = -1; }},

@@ -19,15 +19,7 @@ namespace {
 
 ModelConfig small_model()
 {
-    ModelConfig m;
-    m.layers = 1;
-    m.dim = 12;
-    m.heads = 3;
-    m.kv_heads = 3;
-    m.ffn_dim = 40;
-    m.vocab = 32;
-    m.seq = 8;
-    return m;
+    return {.layers = 1, .dim = 12, .heads = 3, .kv_heads = 3, .ffn_dim = 40, .vocab = 32, .seq = 8};
 }
 
 Graph tiled(const ModelConfig& m, const Mesh& mesh, Bytes bytes)

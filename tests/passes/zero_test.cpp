@@ -35,14 +35,7 @@ std::vector<std::vector<std::string>> sharded_state(const Shape& shape, const Sh
 
 Graph loss_graph(DType compute, bool tied)
 {
-    ModelConfig m;
-    m.layers = 2;
-    m.dim = 16;
-    m.heads = 4;
-    m.kv_heads = 2;
-    m.ffn_dim = 24;
-    m.vocab = 32;
-    m.seq = 8;
+    ModelConfig m{.layers = 2, .dim = 16, .heads = 4, .kv_heads = 2, .ffn_dim = 24, .vocab = 32, .seq = 8};
     m.tied_embeddings = tied;
     Graph g = build_loss_graph(m, {4, compute, DType::f32});
     g.mesh = mesh;

@@ -64,16 +64,6 @@ struct File {
     ~File() { std::filesystem::remove(path); }
 };
 
-std::string error_of(const std::function<void()>& work)
-{
-    try {
-        work();
-    } catch (const UserError& error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 } // namespace
 
 TEST_CASE("random tensors depend on seed, name and index, and have their types and initial contents")
@@ -189,16 +179,16 @@ TEST_CASE("tensors go through a file, and each that does not fit is named")
     const auto refuses = [&](const std::string& name, const TensorType& type, const std::string& words) {
         Graph other = graph;
         other[other.find(name)].type = type;
-        const std::string error = error_of([&] { file_source(other, file.path); });
+        const std::string error = message_of<UserError>([&] { file_source(other, file.path); });
         INFO(error);
-        CHECK(error.find(words) != std::string::npos);
-        CHECK(error.find("remedy: ") != std::string::npos);
+        CHECK(has(error, words));
+        CHECK(has(error, "remedy: "));
     };
     refuses("a", {DType::f32, {3, 2}}, "tensor 'a' is F32 [2, 3], but g.graph:2: %a is F32 [3, 2]");
     refuses("a", {DType::f64, {2, 3}}, "tensor 'a' is F32 [2, 3], but g.graph:2: %a is F64 [2, 3]");
     refuses("d", {DType::f32, {2}}, "tensor 'd' is I32 [2]");
     graph[graph.find("a")].name = "z";
-    CHECK(error_of([&] { file_source(graph, file.path); }).find("has no tensor 'z'") != std::string::npos);
+    CHECK(has(message_of<UserError>([&] { file_source(graph, file.path); }), "has no tensor 'z'"));
 }
 
 TEST_CASE("half precision in a file becomes the value's type")

@@ -17,14 +17,7 @@ namespace {
 /// Large enough that rows, columns, heads and tiles are divided among threads.
 std::vector<Model> models()
 {
-    Model llama;
-    llama.layers = 2;
-    llama.dim = 48;
-    llama.heads = 6;
-    llama.kv_heads = 3;
-    llama.ffn = 80;
-    llama.vocab = 301;
-    llama.seq = 37;
+    Model llama{.layers = 2, .dim = 48, .heads = 6, .kv_heads = 3, .ffn = 80, .vocab = 301, .seq = 37};
     Model gpt2 = llama;
     gpt2.llama = false;
     gpt2.kv_heads = 6;

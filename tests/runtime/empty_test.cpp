@@ -8,17 +8,6 @@ using namespace trivium::runs;
 
 namespace {
 
-/// Adds the sum of `x` over the microbatches to the outputs.
-void add_output(Builder& b, ValueId x, const std::string& name)
-{
-    const TensorType& type = b.graph()[x].type;
-    const ValueId before = b.value(name + ".before", {accumulator_of(type.dtype), type.shape}, Role::carry);
-    const ValueId sum = b.add_into(before, x);
-    b.graph()[sum].name = name;
-    b.graph().carries.push_back({before, sum});
-    b.graph().outputs.push_back(sum);
-}
-
 Graph local_graph()
 {
     Graph g;

@@ -3,12 +3,11 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "deferred_streams.hpp"
-#include "harness.hpp"
-#include "ir/builder.hpp"
 #include "ir/collectives.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "plan/check_steps.hpp"
+#include "small_graph.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,17 +29,6 @@ struct RankResult {
     Graph graph;
     Schedule schedule;
 };
-
-/// The sum of `x` over the microbatches, of which there are two.
-void add_output(Builder& b, ValueId x, const std::string& name)
-{
-    const TensorType& type = b.graph()[x].type;
-    const ValueId before = b.value(name + ".before", {accumulator_of(type.dtype), type.shape}, Role::carry);
-    const ValueId sum = b.add_into(before, x);
-    b.graph()[sum].name = name;
-    b.graph().carries.push_back({before, sum});
-    b.graph().outputs.push_back(sum);
-}
 
 /// Runs two steps of a rank's graph, which goes through its text first. Assertions of Catch belong to the
 /// main thread.

@@ -11,19 +11,7 @@ using reference::Model;
 
 namespace {
 
-Model model_of(bool llama)
-{
-    Model model;
-    model.llama = llama;
-    model.layers = 2;
-    model.dim = 32;
-    model.heads = 4;
-    model.kv_heads = llama ? 2 : 4;
-    model.ffn = 48;
-    model.vocab = 60;
-    model.seq = 16;
-    return model;
-}
+Model model_of(bool llama) { return {llama, 2, 32, 4, llama ? 2 : 4, 48, 60, 16}; }
 
 RunConfig config(const Model& model, bool fp8)
 {

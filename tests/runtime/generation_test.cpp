@@ -18,18 +18,7 @@ constexpr i64 chunk = 4, capacity = 18;
 
 Model model_of(bool llama)
 {
-    Model m;
-    m.llama = llama;
-    m.layers = 2;
-    m.dim = 24;
-    m.heads = 4;
-    m.kv_heads = llama ? 2 : 4;
-    m.ffn = 30;
-    m.vocab = 29;
-    m.seq = static_cast<int>(capacity);
-    m.tied = !llama;
-    m.theta = 500;
-    return m;
+    return {llama, 2, 24, 4, llama ? 2 : 4, 30, 29, static_cast<int>(capacity), !llama, 500};
 }
 
 struct Setup {

@@ -284,4 +284,24 @@ double norm_difference(const Vector& a, const Vector& b)
     return std::sqrt(difference / square);
 }
 
+void require_result(const Run& run, const reference::Result& want, double tolerance, double vanishing,
+                    bool by_norm)
+{
+    CHECK(run.tokens() == want.tokens);
+    CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
+    const reference::Tensors got = run.gradients();
+    REQUIRE(got.size() == want.gradients.size());
+    double largest = 0;
+    for (const auto& [name, gradient] : want.gradients)
+        largest = std::max(largest, magnitude(gradient));
+    for (const auto& [name, gradient] : want.gradients) {
+        INFO(name);
+        REQUIRE(got.count(name) == 1);
+        if (magnitude(gradient) < vanishing * largest)
+            CHECK(magnitude(got.at(name)) <= (tolerance + vanishing) * largest);
+        else
+            CHECK((by_norm ? norm_difference : scaled_difference)(got.at(name), gradient) <= tolerance);
+    }
+}
+
 } // namespace trivium::runs

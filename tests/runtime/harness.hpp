@@ -96,4 +96,10 @@ double scaled_difference(const reference::Vector& a, const reference::Vector& b)
 /// Euclidean norm of the difference, relative to the second's.
 double norm_difference(const reference::Vector& a, const reference::Vector& b);
 
+/// Requires tokens, loss and gradients of a run to be those of the reference within `tolerance`: each tensor
+/// by scaled_difference() or, if `by_norm`, norm_difference(). Tensors below `vanishing` times the largest
+/// are 0 but for rounding errors, such as the bias of keys, which adds the same to all scores of a query.
+void require_result(const Run& run, const reference::Result& want, double tolerance, double vanishing,
+                    bool by_norm = false);
+
 } // namespace trivium::runs

@@ -14,16 +14,7 @@ namespace {
 
 Model llama(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
 {
-    Model m;
-    m.layers = layers;
-    m.dim = heads * head_dim;
-    m.heads = heads;
-    m.kv_heads = kv_heads;
-    m.ffn = ffn;
-    m.vocab = vocab;
-    m.seq = seq;
-    m.tied = tied;
-    return m;
+    return {true, layers, heads * head_dim, heads, kv_heads, ffn, vocab, seq, tied};
 }
 
 Model gpt2(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
@@ -69,44 +60,18 @@ std::vector<Case> cases()
     return all;
 }
 
-/// Largest magnitude of all gradients: the scale for gradients that vanish in exact arithmetic.
-double largest(const reference::Tensors& tensors)
-{
-    double most = 0;
-    for (const auto& [name, values] : tensors)
-        most = std::max(most, magnitude(values));
-    return most;
-}
-
-/// A key bias adds the same to all scores of a query, and a single token sees only itself: such gradients are
-/// exactly 0.
-bool vanishes(const reference::Vector& gradient, double scale) { return magnitude(gradient) < 1e-13 * scale; }
-
 void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
 {
     INFO(c.name);
     Run run(config_of(c.model, precision, c.rows, c.microbatches));
     if (precision == Precision::bf16)
-        run.randomise(2,
-                      0.15); // scores stay small, because bf16 is too coarse for a steep softmax
+        run.randomise(2, 0.15); // scores stay small, because bf16 is too coarse for a steep softmax
     const TokenBatch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
     run.differentiate(first); // a step before, whose remains must not affect the next
     run.differentiate(batch);
     const reference::Result want =
         reference::run(c.model, run.parameters(), batch.tokens, batch.targets, batch.first_sample);
-    const double scale = largest(want.gradients);
-    CHECK(run.tokens() == want.tokens);
-    CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
-    const reference::Tensors got = run.gradients();
-    REQUIRE(got.size() == want.gradients.size());
-    for (const auto& [name, gradient] : want.gradients) {
-        INFO(name);
-        REQUIRE(got.count(name) == 1);
-        if (vanishes(gradient, scale))
-            CHECK(magnitude(got.at(name)) <= tolerance * scale);
-        else
-            CHECK((by_norm ? norm_difference : scaled_difference)(got.at(name), gradient) <= tolerance);
-    }
+    require_result(run, want, tolerance, 1e-13, by_norm);
     if (c.model.dropout > 0) { // which an evaluation has not
         Model plain = c.model;
         plain.dropout = plain.z_loss = plain.smoothing = 0;

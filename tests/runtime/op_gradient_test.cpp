@@ -1,5 +1,6 @@
 // The gradient of every differentiable op, through autodiff and the executor, against central differences in
 // f64.
+#include "base/activation.hpp"
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
@@ -108,7 +109,8 @@ std::vector<Case> model_cases()
          }},
         {"rope of a part of each head, scaled, of neighbours",
          [](Builder& b) -> V {
-             const RopeAngles yarn{.theta = 50, .factor = 8, .original_seq = 64, .kind = RopeKind::yarn};
+             const RopeAngles yarn{.theta = 50,
+                                   .scaling = {.kind = RopeKind::yarn, .factor = 8, .original_seq = 64}};
              const ValueId table =
                  b.value("table", {DType::f64, {9, 2, 2}}, Role::constant, RopeTableInit{yarn});
              return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 7}), ids(b, "ids<9", {2, 3}), table},
@@ -231,7 +233,7 @@ std::vector<Case> model_cases()
 std::vector<Case> activation_cases()
 {
     std::vector<Case> all;
-    for (const std::string_view f : activation_names) {
+    for (const std::string_view f : names_of_enum<Activation>) {
         const Attributes attributes{.activation = std::string(f)};
         all.push_back({str("gelu, ", f), [=](Builder& b) -> std::vector<ValueId> {
                            return {b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})}, attributes)};

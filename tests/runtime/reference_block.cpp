@@ -12,7 +12,7 @@ using trivium::Activation;
 using trivium::LayerKind;
 using trivium::ModelConfig;
 using trivium::Placement;
-using trivium::ScalingKind;
+using trivium::RopeKind;
 
 const double circle = 2 * std::acos(-1.0);
 
@@ -85,24 +85,24 @@ Angles angles_of(const ModelConfig& m, bool sliding)
     const int n = static_cast<int>(static_cast<double>(m.head_dim) * m.rotary_part);
     const double f = s.factor, long_seq = static_cast<double>(m.seq),
                  short_seq = static_cast<double>(s.original_seq);
-    if (s.kind == ScalingKind::dynamic)
+    if (s.kind == RopeKind::dynamic)
         theta *= std::pow(f * std::max(long_seq, short_seq) / short_seq - (f - 1), n / (n - 2.0));
     Angles made;
     for (int j = 0; j < n / 2; ++j) {
         double turn = std::pow(theta, -2.0 * j / n);
         const double wave = circle / turn;
-        if (s.kind == ScalingKind::linear)
+        if (s.kind == RopeKind::linear)
             turn /= f;
-        if (s.kind == ScalingKind::longrope)
+        if (s.kind == RopeKind::longrope)
             turn /= (long_seq > short_seq ? s.long_factors : s.short_factors)[static_cast<size_t>(j)];
-        if (s.kind == ScalingKind::llama3 && wave > short_seq / s.low_freq_factor)
+        if (s.kind == RopeKind::llama3 && wave > short_seq / s.low_freq_factor)
             turn /= f;
-        else if (s.kind == ScalingKind::llama3 && wave >= short_seq / s.high_freq_factor) {
+        else if (s.kind == RopeKind::llama3 && wave >= short_seq / s.high_freq_factor) {
             const double smooth =
                 (short_seq / wave - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
             turn = (1 - smooth) * turn / f + smooth * turn;
         }
-        if (s.kind == ScalingKind::yarn) {
+        if (s.kind == RopeKind::yarn) {
             const auto dimension = [&](double turns) {
                 return n * std::log(short_seq / (turns * circle)) / (2 * std::log(theta));
             };
@@ -120,9 +120,9 @@ Angles angles_of(const ModelConfig& m, bool sliding)
         }
         made.frequency.push_back(turn);
     }
-    if (s.kind == ScalingKind::longrope && f > 1)
+    if (s.kind == RopeKind::longrope && f > 1)
         made.factor = std::sqrt(1 + std::log(f) / std::log(short_seq));
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         const auto scale = [&](double by) { return f > 1 ? 0.1 * by * std::log(f) + 1 : 1; };
         made.factor =
             s.mscale > 0 && s.mscale_all_dim > 0 ? scale(s.mscale) / scale(s.mscale_all_dim) : scale(1);
@@ -139,8 +139,8 @@ public:
     {
     }
 
-    /// Logits by token. `starts` may be null.
-    Rows logits(const std::int32_t* tokens, const std::int32_t* starts) const
+    /// Logits by token.
+    Rows logits(const std::int32_t* tokens) const
     {
         const auto d = static_cast<size_t>(m.dim), v = static_cast<size_t>(m.vocab);
         Rows x(seq_, Row(d));
@@ -153,7 +153,7 @@ public:
                     x[s][i] = x[s][i] + p.at("positions.weight")[s * d + i];
             }
         for (size_t l = 0; l < static_cast<size_t>(m.layers); ++l)
-            x = layer(l, x, starts);
+            x = layer(l, x);
         x = norm("final_norm", x);
         const Row& table = p.at(m.tied_embeddings ? "embed.weight" : "head.weight");
         Rows y(seq_, Row(v));
@@ -167,15 +167,15 @@ public:
     }
 
 private:
-    Rows layer(size_t number, const Rows& x, const std::int32_t* starts) const
+    Rows layer(size_t number, const Rows& x) const
     {
         const std::string scope = "layers." + std::to_string(number) + ".";
         const bool before = m.placement != Placement::post,
                    after = m.placement == Placement::post || m.placement == Placement::sandwich;
         const auto part = [&](const std::string& name, const Rows& in) {
             const Rows a = before ? norm(scope + name + "_norm", in) : in;
-            const Rows b = name == "attn" ? attention(number, scope + "attn.", a, starts)
-                                          : feed_forward(scope + "ffn.", a);
+            const Rows b =
+                name == "attn" ? attention(number, scope + "attn.", a) : feed_forward(scope + "ffn.", a);
             return after ? norm(scope + name + "_post_norm", b) : b;
         };
         const auto sum = [&](Rows a, const Rows& b) {
@@ -272,7 +272,7 @@ private:
         return m.window > 0 ? LayerKind::sliding : m.chunk > 0 ? LayerKind::chunked : LayerKind::full;
     }
 
-    Rows attention(size_t layer, const std::string& scope, const Rows& x, const std::int32_t* starts) const
+    Rows attention(size_t layer, const std::string& scope, const Rows& x) const
     {
         const auto e = static_cast<size_t>(m.head_dim), heads = static_cast<size_t>(m.heads),
                    group = heads / static_cast<size_t>(m.kv_heads);
@@ -293,12 +293,10 @@ private:
             for (size_t h = 0; h < heads; ++h) {
                 Row weight(seq_);
                 Num sum = m.attention_sinks ? exp(p.at(scope + "sinks")[h]) : Num(0);
-                const long own = static_cast<long>(s), document = starts ? starts[s] : 0;
+                const long own = static_cast<long>(s);
                 const auto sees = [&](long t) {
-                    return t <= own && t >= document &&
-                           (kind(layer) != LayerKind::sliding || t > own - m.window) &&
-                           (kind(layer) != LayerKind::chunked ||
-                            (t - document) / m.chunk == (own - document) / m.chunk);
+                    return t <= own && (kind(layer) != LayerKind::sliding || t > own - m.window) &&
+                           (kind(layer) != LayerKind::chunked || t / m.chunk == own / m.chunk);
                 };
                 for (size_t t = 0; t < seq_; ++t) {
                     if (!sees(static_cast<long>(t)))
@@ -336,7 +334,7 @@ private:
 } // namespace
 
 Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
-           const Ids& targets, std::size_t length, const Ids& starts)
+           const Ids& targets, std::size_t length)
 {
     Result result;
     for (const auto& [name, values] : parameters)
@@ -347,8 +345,7 @@ Result run(const trivium::ModelConfig& model, const Tensors& parameters, const I
         for (const auto& [name, values] : parameters)
             for (const double value : values)
                 variables[name].push_back(Num::variable(value));
-        const Rows logits = Decoder(model, variables, length)
-                                .logits(&tokens[first], starts.empty() ? nullptr : &starts[first]);
+        const Rows logits = Decoder(model, variables, length).logits(&tokens[first]);
         Num loss;
         for (size_t s = 0; s < length; ++s) {
             for (const Num& logit : logits[s])

@@ -6,9 +6,8 @@
 
 namespace reference {
 
-/// `tokens` and `targets` are [rows, length]; a target below 0 is ignored. `starts`, of the same shape: for
-/// each token the index of its document's first token; empty: a document per row. \pre `model` is resolved
+/// `tokens` and `targets` are [rows, length]; a target below 0 is ignored. \pre `model` is resolved
 Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
-           const Ids& targets, std::size_t length, const Ids& starts = {});
+           const Ids& targets, std::size_t length);
 
 } // namespace reference

@@ -60,13 +60,8 @@ TEST_CASE("each rank reads its shard, with samples over two axes and a dimension
 TEST_CASE("an input without an array of its name and type is an error with the names of the source")
 {
     const Batch batch{{{"x", numbered()}, {"positions", sequence_array(4, [](i64, i64 i) { return i; })}}};
-    const auto message = [&](const Value& value) -> std::string {
-        try {
-            fill_input({}, value, batch, 0, nullptr);
-        } catch (const UserError& error) {
-            return error.what();
-        }
-        return "";
+    const auto message = [&](const Value& value) {
+        return message_of<UserError>([&] { fill_input({}, value, batch, 0, nullptr); });
     };
     const std::string missing = message(input("segments", DType::i32, {2, 4}));
     CHECK(has(missing, "no array 'segments' of i32[4] per sample"));

@@ -55,6 +55,16 @@ void SmallGraph::require_planned_is_used() const
         REQUIRE(arenas->of(Space::device).high_water() == plan.arena);
 }
 
+void add_output(Builder& b, ValueId x, const std::string& name)
+{
+    const TensorType& type = b.graph()[x].type;
+    const ValueId before = b.value(name + ".before", {accumulator_of(type.dtype), type.shape}, Role::carry);
+    const ValueId sum = b.add_into(before, x);
+    b.graph()[sum].name = name;
+    b.graph().carries.push_back({before, sum});
+    b.graph().outputs.push_back(sum);
+}
+
 void make_loss_sum(Builder& b, ValueId x)
 {
     const ValueId in = b.value("loss_sum.before", {DType::f64, {}}, Role::carry);

@@ -36,7 +36,9 @@ private:
     Ids ids_;
 };
 
-/// Adds `x`, summed over microbatches, to the graph's outputs as `loss_sum`.
+/// Adds `x`, summed over microbatches, to the graph's outputs as `name`.
+void add_output(Builder& b, ValueId x, const std::string& name);
+/// Adds the sum of all elements of `x`, summed over microbatches, to the graph's outputs as `loss_sum`.
 void make_loss_sum(Builder& b, ValueId x);
 
 } // namespace trivium::runs

@@ -14,12 +14,7 @@ namespace {
 
 std::string error_of(const std::string& text, i64 ranks, i64 microbatches)
 {
-    try {
-        parse_csv(text, "my.csv", ranks, microbatches);
-    } catch (const UserError& error) {
-        return error.what();
-    }
-    return "";
+    return message_of<UserError>([&] { parse_csv(text, "my.csv", ranks, microbatches); });
 }
 
 } // namespace

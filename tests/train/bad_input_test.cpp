@@ -56,10 +56,7 @@ TEST_CASE("bad corpora")
 TEST_CASE("bad stores and checkpoints")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 3000);
     write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train."
                                     "h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
@@ -107,10 +104,7 @@ TEST_CASE("bad stores and checkpoints")
 TEST_CASE("a damaged token store ends train, eval and data show before anything is computed")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(200000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 200000);
     write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train."
                                     "h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
@@ -139,11 +133,7 @@ TEST_CASE("the same tokens for training and validation cause a warning; a tokeni
           "is refused")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(6000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5",
-                         "--valid", "valid.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 6000, "text.txt", "train.h5", {"--valid", "valid.h5"});
     REQUIRE(
         run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path())
             .status == 0);
@@ -178,10 +168,7 @@ TEST_CASE(
     "a checkpoint of a model with the same shapes but other settings, or of another tokenizer, is refused")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(6000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 6000);
     REQUIRE(
         run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path())
             .status == 0);
@@ -218,10 +205,7 @@ TEST_CASE(
 TEST_CASE("a plan that exceeds the machine's memory is refused before the run begins")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 3000);
     write_text(
         folder / "run.toml",
         "[model]\npreset=\"llama3-405b\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nglobal_batch=1\n");

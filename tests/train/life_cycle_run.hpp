@@ -56,15 +56,8 @@ struct Run {
     Folder folder;
     Run()
     {
-        write_text(folder / "text.txt", some_text(3000));
-        write_text(folder / "long.txt", some_text(60000));
-        const auto tokenize = [&](const std::string& text, const std::string& store) {
-            REQUIRE(run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store},
-                                folder.path())
-                        .status == 0);
-        };
-        tokenize("text.txt", "train.h5");
-        tokenize("long.txt", "valid.h5");
+        make_store(folder, 3000);
+        make_store(folder, 60000, "long.txt", "valid.h5");
         write_text(folder / "run.toml",
                    "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"
                    "[train]\nsteps = 8\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\nmin_lr = "

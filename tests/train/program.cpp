@@ -212,6 +212,17 @@ std::string some_text(int words)
     return text;
 }
 
+void make_store(const Folder& folder, int words, const std::string& text, const std::string& store,
+                const std::vector<std::string>& more)
+{
+    write_text(folder / text, some_text(words));
+    std::vector<std::string> arguments{"data", "tokenize", text, "--tokenizer", "bytes", "--output", store};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome made = run_program(arguments, folder.path());
+    INFO(made.err);
+    REQUIRE(made.status == 0);
+}
+
 namespace {
 
 /// All processes, by their parent.

@@ -57,3 +57,6 @@ std::string read_text(const std::string& path);
 
 /// Some English-like text of `words` words, the same each time.
 std::string some_text(int words);
+/// Writes some_text() to a file of the folder, and the token store of its bytes. `more`: arguments.
+void make_store(const Folder& folder, int words, const std::string& text = "text.txt",
+                const std::string& store = "train.h5", const std::vector<std::string>& more = {});

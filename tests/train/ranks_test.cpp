@@ -22,11 +22,7 @@ struct Run {
     Folder folder;
     Run()
     {
-        write_text(folder / "text.txt", some_text(4000));
-        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5",
-                             "--valid", "valid.h5", "--valid-fraction", "0.1"},
-                            folder.path())
-                    .status == 0);
+        make_store(folder, 4000, "text.txt", "train.h5", {"--valid", "valid.h5", "--valid-fraction", "0.1"});
         write_text(folder / "run.toml", "[model]\npreset = \"toy\"\nlayers = 3\nseq = 30\n[data]\ntrain = "
                                         "\"train.h5\"\nvalid = \"valid.h5\"\n"
                                         "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = "

@@ -35,13 +35,8 @@ struct Run {
     Folder folder;
     Run()
     {
-        write_text(folder / "text.txt", some_text(3000));
-        write_text(folder / "other.txt", some_text(2500));
-        for (const std::string name : {"text", "other"})
-            REQUIRE(run_program(
-                        {"data", "tokenize", name + ".txt", "--tokenizer", "bytes", "--output", name + ".h5"},
-                        folder.path())
-                        .status == 0);
+        make_store(folder, 3000, "text.txt", "text.h5");
+        make_store(folder, 2500, "other.txt", "other.h5");
         write_text(
             folder / "run.toml",
             "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"text.h5\"\n"

@@ -48,11 +48,7 @@ SimulatedStep simulated(const std::vector<std::pair<const char*, i64>>& grid, co
                         const char* machine)
 {
     RunConfig c;
-    c.model.layers = 6;
-    c.model.dim = 64;
-    c.model.heads = 4;
-    c.model.vocab = 300;
-    c.model.seq = 32;
+    c.model = {.layers = 6, .dim = 64, .heads = 4, .vocab = 300, .seq = 32};
     c.train.global_batch = 12;
     c.train.micro_batch = 1;
     c.parallel.schedule = schedule;

@@ -19,12 +19,8 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, from which the next
 {
     const bool whole = soak::whole();
     const Folder folder;
-    write_text(folder / "text.txt", some_text(3000));
-    write_text(folder / "long.txt", some_text(20000));
-    for (const auto& [text, store] : {std::pair{"text.txt", "train.h5"}, std::pair{"long.txt", "valid.h5"}})
-        REQUIRE(
-            run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path())
-                .status == 0);
+    make_store(folder, 3000);
+    make_store(folder, 20000, "long.txt", "valid.h5");
     // Loading, steps, evaluations and saves take about the same time.
     write_text(
         folder / "run.toml",

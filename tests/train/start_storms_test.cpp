@@ -24,10 +24,7 @@ struct Run {
     Folder folder;
     Run()
     {
-        write_text(folder / "text.txt", some_text(3000));
-        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                            folder.path())
-                    .status == 0);
+        make_store(folder, 3000);
         write_text(
             folder / "run.toml",
             "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"

@@ -104,10 +104,7 @@ std::vector<int> strike(Draw& draw, int launcher)
 TEST_CASE("after any storm of signals a run ends with the losses of an undisturbed one")
 {
     const Folder folder;
-    write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
-                        folder.path())
-                .status == 0);
+    make_store(folder, 3000);
     Draw draw(soak::seed());
     const soak::Budget budget;
     int storms = 0, launches = 0, refused = 0;

@@ -21,11 +21,7 @@ struct Run {
     Folder folder;
     explicit Run(const std::string& extra = "")
     {
-        write_text(folder / "text.txt", some_text(4000));
-        const Outcome made = trivium_in({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output",
-                                         "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.1"});
-        INFO(made.err);
-        REQUIRE(made.status == 0);
+        make_store(folder, 4000, "text.txt", "train.h5", {"--valid", "valid.h5", "--valid-fraction", "0.1"});
         write_text(folder / "run.toml",
                    "[model]\npreset = \"toy\"\nlayers = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = "
                    "\"valid.h5\"\n"

@@ -11,8 +11,6 @@
 
 namespace trivium {
 
-using i32 = std::int32_t;
-
 inline constexpr const char* write_foreign_again =
     "copy it again whole, or write it again with the program that made it";
 

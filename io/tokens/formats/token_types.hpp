@@ -8,8 +8,6 @@
 
 namespace trivium {
 
-using i32 = std::int32_t;
-
 /// Calls `f` with a value of the C++ type: f(std::uint16_t{}). \pre type is not automatic
 template <class F>
 auto with_token_type(TokenType type, F&& f)

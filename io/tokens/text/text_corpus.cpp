@@ -5,27 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 namespace trivium {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-using Json = nlohmann::json;
-
-void add_skipped(CorpusReport& report, const CorpusReport::Skipped& kind)
-{
-    auto known = std::ranges::find_if(
-        report.skipped, [&](const CorpusReport::Skipped& each) { return each.what == kind.what; });
-    if (known == report.skipped.end())
-        report.skipped.push_back(kind);
-    else
-        known->count += kind.count;
-}
-
-} // namespace
 
 TextCorpus::TextCorpus(TextSelection selection)
     : selection_(std::move(selection)), key_(selection_.key.empty() ? "text" : selection_.key)
@@ -65,38 +48,11 @@ TextCorpus::Found& TextCorpus::Found::operator+=(const Found& next)
         report.read[suffix].documents += read.documents;
     }
     for (const CorpusReport::Skipped& kind : next.report.skipped)
-        add_skipped(report, kind);
+        report.skip(kind);
     documents += next.documents;
     record_files += next.record_files;
     bytes += next.bytes;
     return *this;
-}
-
-std::string TextCorpus::Found::to_text() const
-{
-    Json read = Json::array(), skipped = Json::array();
-    for (const auto& [suffix, count] : report.read)
-        read.push_back({suffix, count.files, count.documents});
-    for (const CorpusReport::Skipped& kind : report.skipped)
-        skipped.push_back({kind.what, kind.what_plural, kind.remedy, kind.example, kind.count});
-    return Json{documents, record_files, bytes, read, skipped}.dump(-1, ' ', false,
-                                                                    Json::error_handler_t::replace);
-}
-
-TextCorpus::Found TextCorpus::Found::from_text(const std::string& text)
-{
-    const Json all = Json::parse(text);
-    Found found;
-    found.documents = all[0].get<i64>();
-    found.record_files = all[1].get<i64>();
-    found.bytes = all[2].get<Bytes>();
-    for (const Json& each : all[3])
-        found.report.read[each[0].get<std::string>()] = {each[1].get<i64>(), each[2].get<i64>()};
-    for (const Json& each : all[4])
-        found.report.skipped.push_back({each[0].get<std::string>(), each[1].get<std::string>(),
-                                        each[2].get<std::string>(), each[3].get<std::string>(),
-                                        each[4].get<i64>()});
-    return found;
 }
 
 void TextCorpus::add(Found& found, const TextBlock& block, const BlockOutcome& outcome, i64 documents)
@@ -104,15 +60,9 @@ void TextCorpus::add(Found& found, const TextBlock& block, const BlockOutcome& o
     found.documents += documents;
     found.bytes += block.input_bytes;
     found.record_files += outcome.read && outcome.records;
-    for (const auto& [kind, line] : outcome.skipped) {
-        CorpusReport::Skipped one = kind;
-        one.count = 1;
-        const bool known = std::ranges::any_of(
-            found.report.skipped, [&, &what = kind.what](const auto& each) { return each.what == what; });
-        if (!known) // to find the place may mean to read the file
-            one.example = place_of(block, line);
-        add_skipped(found.report, one);
-    }
+    for (const auto& [kind, line] : outcome.skipped)
+        if (CorpusReport::Skipped& all = found.report.skip(kind); all.example.empty())
+            all.example = place_of(block, line); // which may read the file
     if (!outcome.read && documents == 0)
         return;
     CorpusReport::Read& read = found.report.read[text_suffix(block.file->path)];
@@ -125,7 +75,7 @@ CorpusReport TextCorpus::report(const Found& found) const
     CorpusReport all = found.report;
     all.skipped = listed_.skipped;
     for (const CorpusReport::Skipped& kind : found.report.skipped)
-        add_skipped(all, kind);
+        all.skip(kind);
     return all;
 }
 

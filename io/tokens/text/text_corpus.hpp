@@ -23,8 +23,6 @@ public:
         Bytes bytes = 0; ///< read or skipped
 
         Found& operator+=(const Found& next);
-        std::string to_text() const; ///< for another rank
-        static Found from_text(const std::string& text);
     };
     /// Adds a block that had `documents`.
     static void add(Found& found, const TextBlock& block, const BlockOutcome& outcome, i64 documents);

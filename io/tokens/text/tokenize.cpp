@@ -6,6 +6,7 @@
 #include "io/tokens/hold_out.hpp"
 #include "io/tokens/text/join_stores.hpp"
 #include "io/tokens/text/ordered_work.hpp"
+#include "mpi/records.hpp"
 
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,11 @@
 #include <utility>
 
 namespace trivium {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Read, files, documents)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Skipped, what, what_plural, remedy, example, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport, read, skipped)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TextCorpus::Found, report, documents, record_files, bytes)
 
 namespace {
 
@@ -127,31 +133,25 @@ public:
     /// Joins the parts. Collective; rank 0 writes the stores.
     TokenizedText join()
     {
-        const std::vector<std::string> found = gather_to_first(comm_, found_.to_text());
-        std::string counts;
+        std::vector<i64> documents; // by store
         for (const TokenStoreWriter& writer : writers_)
-            counts += std::to_string(writer.documents()) + " ";
-        const std::vector<std::string> documents = gather_to_first(comm_, counts);
+            documents.push_back(writer.documents());
+        const auto ranks = gather_records_to_first(comm_, std::pair(found_, documents));
         TokenizedText result;
         succeed_together(comm_, [&] {
             if (comm_.rank() > 0)
                 return;
-            for (std::size_t rank = 1; rank < found.size(); ++rank)
-                found_ += TextCorpus::Found::from_text(found[rank]);
+            for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+                found_ += ranks[rank].first;
             corpus_.check_end(found_);
             result.report = corpus_.report(found_);
             result.bytes = found_.bytes;
-            for (std::size_t rank = 1; rank < documents.size(); ++rank) {
-                const char* at = documents[rank].c_str();
-                for (std::size_t store = 0; store < writers_.size(); ++store) {
-                    char* end = nullptr;
-                    if (std::strtoll(at, &end, 10) > 0)
+            for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+                for (std::size_t store = 0; store < writers_.size(); ++store)
+                    if (ranks[rank].second[store] > 0)
                         append_store(writers_[store],
                                      TokenStore::open(part_path(store, static_cast<int>(rank))),
                                      *job_.tokenizer);
-                    at = end;
-                }
-            }
             require_text();
             for (std::size_t store = 0; store < writers_.size(); ++store) {
                 TokenStoreWriter& writer = writers_[store];

@@ -13,10 +13,10 @@ struct TokenizeJob {
     TextSelection text;
     const Tokenizer* tokenizer = nullptr;
     std::string output;
-    std::string valid{};       ///< the store of the text that is held out; empty: none
-    double valid_fraction = 0; ///< of the text, in (0, 1); see hold_out.hpp
-    bool append = false;       ///< behind what the stores have already, if they exist
-    int threads = 1;           ///< of this rank
+    std::string valid{};          ///< the store of the text that is held out; empty: none
+    double valid_fraction = 0.05; ///< of the text, in (0, 1); see hold_out.hpp
+    bool append = false;          ///< behind what the stores have already, if they exist
+    int threads = 1;              ///< of this rank
 
     /// After the first pass, if text is held out: the number of documents, and the share that is held out.
     std::function<void(i64 documents, double share)> on_survey{};

@@ -9,8 +9,6 @@ namespace trivium {
 
 namespace {
 
-using i32 = std::int32_t;
-
 constexpr std::size_t longest_short = 48; ///< symbols: looking at all of them is faster than a queue
 constexpr std::uint32_t no_rank = ~std::uint32_t{0};
 

@@ -53,7 +53,7 @@ struct ClassPattern::Reader {
         return true;
     }
 
-    /// An escape, a class or a character; `code` is set if it is a single character.
+    /// After '\'.
     bool read_escape(CodeSet& set, std::optional<std::uint32_t>& code)
     {
         if (rest.empty())
@@ -89,7 +89,7 @@ struct ClassPattern::Reader {
         return code.has_value();
     }
 
-    bool read_character(std::uint32_t& code)
+    bool read_character(std::optional<std::uint32_t>& code)
     {
         const std::size_t length = rest.empty() ? 0 : first_character(rest);
         if (length == 0)
@@ -97,6 +97,12 @@ struct ClassPattern::Reader {
         code = code_point(rest.data());
         rest.remove_prefix(length);
         return true;
+    }
+
+    /// An escape or a character; `code` is set if it is a single character, otherwise `set`.
+    bool read_one(CodeSet& set, std::optional<std::uint32_t>& code)
+    {
+        return take("\\") ? read_escape(set, code) : read_character(code);
     }
 
     /// After '['.
@@ -107,33 +113,13 @@ struct ClassPattern::Reader {
         for (bool first = true; !take("]"); first = false) {
             CodeSet part;
             std::optional<std::uint32_t> from;
-            if (rest.empty() || next_is("[") || next_is("&&") || (first && next_is("]")))
+            if (next_is("[") || next_is("&&") || (first && next_is("]")) || !read_one(part, from))
                 return false;
-            if (take("\\")) {
-                if (!read_escape(part, from))
-                    return false;
-            } else {
-                std::uint32_t code = 0;
-                if (!read_character(code))
-                    return false;
-                from = code;
-            }
             if (from && next_is("-") && !next_is("-]")) {
                 rest.remove_prefix(1);
                 CodeSet ignored;
                 std::optional<std::uint32_t> to;
-                if (next_is("[") || next_is("&&"))
-                    return false;
-                if (take("\\")) {
-                    if (!read_escape(ignored, to) || !to)
-                        return false;
-                } else {
-                    std::uint32_t code = 0;
-                    if (!read_character(code))
-                        return false;
-                    to = code;
-                }
-                if (*to < *from)
+                if (next_is("[") || next_is("&&") || !read_one(ignored, to) || !to || *to < *from)
                     return false;
                 part = {{*from, *to}};
             } else if (from)
@@ -151,19 +137,12 @@ struct ClassPattern::Reader {
     /// One character, escape or class.
     bool read_set(CodeSet& set)
     {
-        std::optional<std::uint32_t> code;
-        if (take("\\")) {
-            if (!read_escape(set, code))
-                return false;
-        } else if (take("["))
+        if (take("["))
             return read_class(set);
-        else {
-            constexpr std::string_view special = ".^$*+?()[]{}|";
-            std::uint32_t character = 0;
-            if (rest.empty() || special.find(rest[0]) != std::string_view::npos || !read_character(character))
-                return false;
-            code = character;
-        }
+        constexpr std::string_view special = ".^$*+?()[]{}|";
+        std::optional<std::uint32_t> code;
+        if (rest.empty() || special.find(rest[0]) != std::string_view::npos || !read_one(set, code))
+            return false;
         if (code)
             set = {{*code, *code}};
         return true;

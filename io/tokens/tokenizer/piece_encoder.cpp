@@ -70,7 +70,7 @@ void PieceEncoder::note_neighbours(std::string_view piece)
     }
 }
 
-PieceEncoder::i32 PieceEncoder::id_of_character(std::uint32_t code) const
+i32 PieceEncoder::id_of_character(std::uint32_t code) const
 {
     if (code < common)
         return ascii_[code];
@@ -94,7 +94,7 @@ bool PieceEncoder::divides(std::string_view left, std::string_view right) const
            !joins(code_point(left.data()), code_point(right.data()));
 }
 
-PieceEncoder::i32 PieceEncoder::id_of_byte(char c) const
+i32 PieceEncoder::id_of_byte(char c) const
 {
     const auto byte = static_cast<unsigned char>(c);
     if (bytes_[byte] < 0)

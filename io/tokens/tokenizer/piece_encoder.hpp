@@ -13,8 +13,6 @@ namespace trivium {
 
 class PieceEncoder {
 public:
-    using i32 = std::int32_t;
-
     /// Takes what it needs from `json`. `place` names the file in messages.
     PieceEncoder(TokenizerJson& json, const std::string& place);
 

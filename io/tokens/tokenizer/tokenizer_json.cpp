@@ -19,7 +19,6 @@ namespace trivium {
 namespace {
 
 using Json = nlohmann::json;
-using i32 = std::int32_t;
 using Kind = TokenizerJson::Token::Kind;
 
 /// Names of special tokens in known models, the most likely first.

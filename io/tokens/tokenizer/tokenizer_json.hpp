@@ -12,8 +12,6 @@
 namespace trivium {
 
 struct TokenizerJson {
-    using i32 = std::int32_t;
-
     struct Token {
         enum class Kind { absent, plain, special } kind = Kind::absent;
         std::string text;      ///< the bytes that it decodes to; empty for special tokens

@@ -31,12 +31,12 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 bool takes(OpKind fused, const Op& op)
 {
     const OpInfo& row = info(fused);
-    const auto has = [&](Attr attr) { return row.needs.has(attr) || row.may_have.has(attr); };
-    bool all = std::ranges::all_of(op.attrs.lists.entries(), has, &NumberLists::Entry::attr);
+    bool all = std::ranges::all_of(
+        op.attrs.lists.entries(), [&](Attr attr) { return row.takes(attr); }, &NumberLists::Entry::attr);
     each_attribute([&](Attr attr, const char*, auto member) {
         using Member = std::decay_t<decltype(op.attrs.*member)>;
         if constexpr (!std::is_same_v<Member, FactorSizes>)
-            all = all && (attr == Attr::rule || !(op.attrs.*member) || has(attr));
+            all = all && (attr == Attr::rule || !(op.attrs.*member) || row.takes(attr));
     });
     return all;
 }

@@ -29,7 +29,7 @@ std::string attributes(const OpInfo& row)
 {
     std::string text;
     const auto append = [&](Attr attr, const char* name) {
-        if (row.needs.has(attr) || row.may_have.has(attr))
+        if (row.takes(attr))
             text += str(text.empty() ? "" : " ", name, row.may_have.has(attr) ? "?" : "",
                         attr == Attr::rule && row.operands ? str(" (", *row.operands, ")") : "");
     };

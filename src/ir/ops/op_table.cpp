@@ -22,18 +22,18 @@ bool ends_with(const Rule::Tensor& all, const Rule::Tensor& last)
            std::equal(last.dims.rbegin(), last.dims.rend(), all.dims.rbegin());
 }
 
-/// Whether the dimensions of `all` are `rows`, then `last`.
-bool divides(const Rule::Tensor& all, const Rule::Tensor& rows, const Rule::Tensor& last)
-{
-    return ends_with(all, last) && all.dims.size() == rows.dims.size() + last.dims.size() &&
-           std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
-}
-
 /// Whether the first dimensions of `all` are `rows`.
 bool begins_with(const Rule::Tensor& all, const Rule::Tensor& rows)
 {
     return all.dims.size() >= rows.dims.size() &&
            std::equal(rows.dims.begin(), rows.dims.end(), all.dims.begin());
+}
+
+/// Whether the dimensions of `all` are `rows`, then `last`.
+bool divides(const Rule::Tensor& all, const Rule::Tensor& rows, const Rule::Tensor& last)
+{
+    return begins_with(all, rows) && ends_with(all, last) &&
+           all.dims.size() == rows.dims.size() + last.dims.size();
 }
 
 Flops all_factors(const Op&,
@@ -110,6 +110,13 @@ void pass_on(Tape& t, int i)
         t.accumulate_grad(i, t.grad(0));
 }
 
+/// The gradient of operand i, made by one op.
+void gradient_by(Tape& t, int i, OpKind kind, std::vector<ValueId> operands, Attributes attributes = {})
+{
+    if (t.requires_grad(i))
+        t.accumulate_grad(i, t.build().op1(kind, std::move(operands), std::move(attributes)));
+}
+
 /// The gradients of operands 0, 1, …, which one op computes together.
 void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 {
@@ -122,14 +129,13 @@ void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 Attributes attributes_for(Tape& t, OpKind kind)
 {
     const OpInfo& row = info(kind);
-    const auto has = [&](Attr attr) { return row.needs.has(attr) || row.may_have.has(attr); };
     Attributes taken;
     each_attribute([&](Attr attr, const char*, auto member) {
-        if (attr != Attr::rule && has(attr))
+        if (attr != Attr::rule && row.takes(attr))
             taken.*member = t.op().attrs.*member;
     });
     for (const NumberLists::Entry& list : t.op().attrs.lists.entries())
-        if (has(list.attr))
+        if (row.takes(list.attr))
             taken.lists.set(list.attr, list.numbers);
     return taken;
 }

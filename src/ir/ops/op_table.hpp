@@ -110,8 +110,8 @@ struct OpInfo {
     bool cheap = false;        ///< for selective recomputation: large results for little work
     bool communicates = false; ///< moves data between ranks along its attribute `axis`
     bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
-    bool parts =
-        false; ///< splits its operand into its results along one dimension, or concatenates its operands
+    /// Splits its operand into its results along one dimension, or concatenates its operands.
+    bool parts = false;
     bool columns = false; ///< its results are columns of its operand, or its operands of its result
     bool view = false;    ///< with `columns`: all are in one buffer, so nothing runs
     ColumnsAt may_be_columns{};
@@ -124,6 +124,9 @@ struct OpInfo {
     bool slices = false;        ///< its result is the part of its operand that its windows read
     bool manual = false;        ///< the boundary of a manual region
     bool enters = false;        ///< with `manual`: its result is inside the region
+
+    /// Whether its ops have, or may have, the attribute.
+    bool takes(Attr attr) const { return needs.has(attr) || may_have.has(attr); }
 };
 
 const OpInfo& info(OpKind kind);

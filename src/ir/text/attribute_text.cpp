@@ -35,7 +35,7 @@ std::string print(const std::vector<double>& value)
     return text;
 }
 std::string print(bool value) { return value ? "1" : "0"; }
-std::string print(RopeKind value) { return std::string(rope_kind_names[static_cast<int>(value)]); }
+std::string print(RopeKind value) { return std::string(name_of(value)); }
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T>;
@@ -71,13 +71,7 @@ std::optional<Fp8Formats> read(const AttrText& field, Fp8Formats)
                 return Fp8Formats{a, b};
     return {};
 }
-std::optional<RopeKind> read(const AttrText& field, RopeKind)
-{
-    const auto at = std::ranges::find(rope_kind_names, field.text);
-    if (at == std::end(rope_kind_names))
-        return {};
-    return static_cast<RopeKind>(at - rope_kind_names);
-}
+std::optional<RopeKind> read(const AttrText& field, RopeKind) { return value_named<RopeKind>(field.text); }
 std::optional<bool> read(const AttrText& field, bool)
 {
     return field.text == "0" || field.text == "1" ? std::optional(field.text == "1") : std::nullopt;

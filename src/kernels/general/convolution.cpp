@@ -57,6 +57,26 @@ struct Conv3 {
     }
 };
 
+/// The products of a channel's numbers, of these extents, with the taps of its weight, added up.
+/// place(d, tap): the place in dimension d of the number that the tap meets, or -1.
+template <class A, class T, class Place>
+KOKKOS_FUNCTION A sum_of_taps(const Conv3& s, const i64* extents, const T* from, const T* weight,
+                              const Place& place)
+{
+    A sum = 0;
+    for (i64 t0 = 0; t0 < s.k[0]; ++t0) {
+        const i64 i0 = place(0, t0);
+        for (i64 t1 = 0; i0 >= 0 && t1 < s.k[1]; ++t1) {
+            const i64 i1 = place(1, t1);
+            for (i64 t2 = 0; i1 >= 0 && t2 < s.k[2]; ++t2)
+                if (const i64 i2 = place(2, t2); i2 >= 0)
+                    sum = plus(sum, times(static_cast<A>(from[(i0 * extents[1] + i1) * extents[2] + i2]),
+                                          static_cast<A>(weight[(t0 * s.k[1] + t1) * s.k[2] + t2])));
+        }
+    }
+    return sum;
+}
+
 template <class T>
 void convolution(const Exec& exec, const ConvShape& shape, const T* x, const T* w, T* y)
 {
@@ -64,29 +84,16 @@ void convolution(const Exec& exec, const ConvShape& shape, const T* x, const T* 
     const Conv3 s(shape);
     for_blocks<loops_per_row>(
         exec, "convolution", s.b * s.o * s.out_count, KOKKOS_LAMBDA(i64 i) {
-            i64 r = i;
-            const i64 p2 = take_last(r, s.out[2]), p1 = take_last(r, s.out[1]), p0 = take_last(r, s.out[0]);
+            i64 r = i, p[3];
+            for (int d = 3; d-- > 0;)
+                p[d] = take_last(r, s.out[d]);
             const i64 o = take_last(r, s.o);
             const T* from = x + (r * s.c + o / s.group_o * s.group_c) * s.in_count;
             const T* weight = w + o * s.group_c * s.k_count;
             A sum = 0;
-            for (i64 c = 0; c < s.group_c; ++c, from += s.in_count, weight += s.k_count) {
-                A part = 0;
-                for (i64 t0 = 0; t0 < s.k[0]; ++t0) {
-                    const i64 i0 = s.source(0, p0, t0);
-                    for (i64 t1 = 0; i0 >= 0 && t1 < s.k[1]; ++t1) {
-                        const i64 i1 = s.source(1, p1, t1);
-                        for (i64 t2 = 0; i1 >= 0 && t2 < s.k[2]; ++t2) {
-                            const i64 i2 = s.source(2, p2, t2);
-                            if (i2 >= 0)
-                                part = plus(part,
-                                            times(static_cast<A>(from[(i0 * s.in[1] + i1) * s.in[2] + i2]),
-                                                  static_cast<A>(weight[(t0 * s.k[1] + t1) * s.k[2] + t2])));
-                        }
-                    }
-                }
-                sum = plus(sum, part);
-            }
+            for (i64 c = 0; c < s.group_c; ++c, from += s.in_count, weight += s.k_count)
+                sum = plus(sum, sum_of_taps<A>(s, s.in, from, weight,
+                                               [&](int d, i64 tap) { return s.source(d, p[d], tap); }));
             y[i] = static_cast<T>(sum);
         });
 }
@@ -98,29 +105,16 @@ void convolution_grad_x(const Exec& exec, const ConvShape& shape, const T* dy, c
     const Conv3 s(shape);
     for_blocks<loops_per_row>(
         exec, "convolution_grad_x", s.b * s.c * s.in_count, KOKKOS_LAMBDA(i64 i) {
-            i64 r = i;
-            const i64 i2 = take_last(r, s.in[2]), i1 = take_last(r, s.in[1]), i0 = take_last(r, s.in[0]);
+            i64 r = i, at[3];
+            for (int d = 3; d-- > 0;)
+                at[d] = take_last(r, s.in[d]);
             const i64 c = take_last(r, s.c), group = c / s.group_c;
             const T* from = dy + (r * s.o + group * s.group_o) * s.out_count;
             const T* weight = w + (group * s.group_o * s.group_c + c % s.group_c) * s.k_count;
             A sum = 0;
-            for (i64 o = 0; o < s.group_o; ++o, from += s.out_count, weight += s.group_c * s.k_count) {
-                A part = 0;
-                for (i64 t0 = 0; t0 < s.k[0]; ++t0) {
-                    const i64 p0 = s.reader(0, i0, t0);
-                    for (i64 t1 = 0; p0 >= 0 && t1 < s.k[1]; ++t1) {
-                        const i64 p1 = s.reader(1, i1, t1);
-                        for (i64 t2 = 0; p1 >= 0 && t2 < s.k[2]; ++t2) {
-                            const i64 p2 = s.reader(2, i2, t2);
-                            if (p2 >= 0)
-                                part = plus(part,
-                                            times(static_cast<A>(from[(p0 * s.out[1] + p1) * s.out[2] + p2]),
-                                                  static_cast<A>(weight[(t0 * s.k[1] + t1) * s.k[2] + t2])));
-                        }
-                    }
-                }
-                sum = plus(sum, part);
-            }
+            for (i64 o = 0; o < s.group_o; ++o, from += s.out_count, weight += s.group_c * s.k_count)
+                sum = plus(sum, sum_of_taps<A>(s, s.out, from, weight,
+                                               [&](int d, i64 tap) { return s.reader(d, at[d], tap); }));
             dx[i] = static_cast<T>(sum);
         });
 }

@@ -15,10 +15,10 @@ struct WorkPrices {
 
 struct PartitionConfig {
     Coordinates at; ///< the rank, on the graph's mesh
-    std::string stage_axis =
-        pipeline_axis; ///< an axis that shards no dimension: each of its ranks has its own graph
-    bool once =
-        false; ///< the microbatch region runs once: moving a weight in it costs as much as other values
+    /// An axis that shards no dimension: each of its ranks has its own graph.
+    std::string stage_axis = pipeline_axis;
+    /// The microbatch region runs once: moving a weight in it costs as much as other values.
+    bool once = false;
     std::vector<int> stage_of_block{}; ///< used if the graph has none
     WorkPrices work{};
 };

@@ -98,9 +98,9 @@ std::vector<DocumentPiece> PackedDocuments::sample(i64 sample) const
     std::deque<Recent>& recent = memo_->recent;
     const auto known = std::ranges::find(recent, chunk, &Recent::chunk);
     if (known == recent.end()) {
-        auto content = std::make_shared<const Chunk>(pack(chunk));
+        Chunk content = pack(chunk);
         i64 pieces = 0;
-        for (const std::vector<DocumentPiece>& each : *content)
+        for (const std::vector<DocumentPiece>& each : content)
             pieces += static_cast<i64>(each.size());
         recent.push_back({chunk, pieces, std::move(content)});
         for (memo_->pieces += pieces; memo_->pieces > most_kept_pieces && recent.size() > 1;
@@ -109,7 +109,7 @@ std::vector<DocumentPiece> PackedDocuments::sample(i64 sample) const
     } else if (known + 1 != recent.end()) {
         std::rotate(known, known + 1, recent.end());
     }
-    return (*recent.back().content)[number];
+    return recent.back().content[number];
 }
 
 } // namespace trivium

@@ -46,7 +46,7 @@ private:
     struct Recent {
         std::size_t chunk;
         i64 pieces;
-        std::shared_ptr<const Chunk> content;
+        Chunk content;
     };
     struct Memo {
         std::mutex mutex;

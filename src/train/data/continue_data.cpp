@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace trivium {
 
@@ -29,8 +28,7 @@ std::vector<i64> weights_of(const TrainingStores& train, const Batches& data)
 /// "a.h5 70 %, b.h5 30 %".
 std::string describe_weights(const MixtureHistory& history, const MixtureSegment& segment)
 {
-    const auto sum =
-        static_cast<double>(std::accumulate(segment.weights.begin(), segment.weights.end(), i64{0}));
+    const auto sum = static_cast<double>(segment.weight_sum());
     std::string text;
     for (std::size_t i = 0; i < segment.weights.size(); ++i)
         if (segment.weights[i] > 0)
@@ -51,7 +49,7 @@ SourceEnd end_of(const MixtureHistory& history, std::size_t place, const DataSou
                  i64 end)
 {
     const MixtureSegment& segment = history.segments.back();
-    const i64 sum = std::accumulate(segment.weights.begin(), segment.weights.end(), i64{0}),
+    const i64 sum = segment.weight_sum(),
               weight = place < segment.weights.size() ? segment.weights[place] : 0,
               before = place < segment.counts.size() ? segment.counts[place] : 0;
     const double epochs = source.epochs > 0 ? source.epochs : 1,

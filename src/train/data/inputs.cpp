@@ -47,11 +47,11 @@ TokenStoreOptions store_options(const DataConfig& data, i64 vocab)
     return options;
 }
 
-void require_tokenizer(const DataConfig& data, const TokenStore& store)
+void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options, const TokenStore& store)
 {
-    if (data.tokenizer.empty()) // the store contains its tokenizer
+    if (!options.tokenizer) // the store contains its tokenizer
         return;
-    if (const std::string wanted = tokenizer_named_by(data)->fingerprint(); wanted != store.fingerprint())
+    if (const std::string wanted = options.tokenizer->fingerprint(); wanted != store.fingerprint())
         throw UserError({store.path(), "was not written with data.tokenizer = " + data.tokenizer,
                          str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
                          "leave data.tokenizer out (the store contains its tokenizer), or tokenize the text "
@@ -62,9 +62,10 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 {
     if (data.train.empty())
         return tokenizer_named_by(data);
-    const TokenStore store = about_key(
-        "data.train", [&] { return TokenStore::open(data.train.list.front().path, store_options(data)); });
-    require_tokenizer(data, store);
+    const TokenStoreOptions options = store_options(data);
+    const TokenStore store =
+        about_key("data.train", [&] { return TokenStore::open(data.train.list.front().path, options); });
+    require_tokenizer(data, options, store);
     return store.tokenizer();
 }
 

@@ -21,7 +21,8 @@ std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data);
 /// What the config says about token stores of other programs; `vocab`: model.vocab. Throws UserError.
 TokenStoreOptions store_options(const DataConfig& data, i64 vocab = 0);
 /// Throws UserError if data.tokenizer is set and names another tokenizer than the store contains.
-void require_tokenizer(const DataConfig& data, const TokenStore& store);
+/// \pre `options` are store_options(data), with which the store was opened
+void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options, const TokenStore& store);
 /// The tokenizer in the first store of data.train; without a store, tokenizer_named_by(data). Throws
 /// UserError if both are set and differ.
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data);

@@ -89,7 +89,7 @@ MixtureOrder::MixtureOrder(const MixtureHistory& history, i64 first)
     const MixtureSegment& segment = history.segments.back();
     weights_ = padded(segment.weights, history.sources.size());
     const std::vector<i64> begun = padded(segment.counts, history.sources.size());
-    sum_ = std::accumulate(weights_.begin(), weights_.end(), i64{0});
+    sum_ = segment.weight_sum();
     TRV_CHECK(sum_ > 0 && sum_ <= most_weight, "the weights have the sum ", sum_);
     Credits start;
     for (std::size_t i = 0; i < weights_.size(); ++i) {

@@ -4,7 +4,7 @@
 #include "io/tokens/sample_order.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <numeric>
 
 namespace trivium {
 
@@ -22,56 +22,60 @@ StoreSamples::StoreSamples(TokenStore store, i64 seq, const DataConfig& config)
     TRV_EXPECT(samples_ > 0, store_->path(), " contains no sample");
 }
 
-void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bool* begins) const
+void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const
 {
-    if (!packed_) {
-        store_->read(sample * seq_ + begin, count, tokens);
-        if (begins == nullptr)
-            return;
-        store_->mark_begins(sample * seq_ + begin, count, begins);
-        if (begin == 0 && count > 0)
-            begins[0] = false;
-        return;
-    }
+    if (!packed_)
+        return store_->read(sample * seq_ + begin, count, tokens);
     std::fill_n(tokens, count, -1);
     for (const DocumentPiece& piece : packed_->sample(sample)) {
         const i64 from = std::max(begin, piece.at), to = std::min(begin + count, piece.at + piece.count);
         if (from < to)
             store_->read(piece.begin + from - piece.at, to - from, tokens + from - begin);
-        for (const i64 at : {piece.at, piece.at + piece.count}) // the padding begins like a document
-            if (begins != nullptr && at > 0 && at >= begin && at < begin + count)
-                begins[at - begin] = true;
     }
+}
+
+std::unique_ptr<bool[]> StoreSamples::begins(i64 sample, i64 begin, i64 count) const
+{
+    auto marks = std::make_unique<bool[]>(static_cast<std::size_t>(count));
+    const auto mark = [&](i64 at, bool begins) {
+        if (at >= begin && at < begin + count)
+            marks[static_cast<std::size_t>(at - begin)] = begins;
+    };
+    if (packed_) {
+        for (const DocumentPiece& piece : packed_->sample(sample)) {
+            mark(piece.at, true);
+            mark(piece.at + piece.count, true); // the padding begins like a document
+        }
+    } else {
+        store_->mark_begins(sample * seq_ + begin, count, marks.get());
+    }
+    mark(0, false); // nothing is before it
+    return marks;
 }
 
 void StoreSamples::read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const
 {
-    if (input == SampleInput::positions && !by_documents_) {
+    if (input == SampleInput::tokens) {
+        read_tokens(sample, begin, count, out);
+        std::replace(out, out + count, -1, std::max(store_->eos(), 0)); // a store may lack an eos
+    } else if (input == SampleInput::targets) {
+        read_tokens(sample, begin + 1, count, out);
+        if (counts_boundaries_)
+            return;
+        const auto begun = begins(sample, begin + 1, count);
         for (i64 i = 0; i < count; ++i)
-            out[i] = static_cast<i32>(begin + i);
-        return;
-    }
-    // Where the document of a token begins follows from all tokens before it.
-    const bool whole = input == SampleInput::positions || input == SampleInput::starts;
-    const i64 first = whole                           ? 0
-                      : input == SampleInput::targets ? begin + 1
-                                                      : begin,
-              size = whole ? begin + count : count;
-    std::vector<i32> tokens(static_cast<std::size_t>(size));
-    const auto begins = std::make_unique<bool[]>(static_cast<std::size_t>(size));
-    const bool marks = whole || (input == SampleInput::targets && !counts_boundaries_);
-    read_tokens(sample, first, size, tokens.data(), marks ? begins.get() : nullptr);
-    const i32 padding = std::max(store_->eos(), 0); // of a store that has documents, but no eos
-    i64 start = 0;
-    for (i64 i = 0; i < size; ++i) {
-        const i32 token = tokens[static_cast<std::size_t>(i)];
-        start = begins[static_cast<std::size_t>(i)] ? first + i : start;
-        if (input == SampleInput::tokens)
-            out[i] = token < 0 ? padding : token;
-        else if (input == SampleInput::targets)
-            out[i] = begins[static_cast<std::size_t>(i)] && !counts_boundaries_ ? -1 : token;
-        else if (i >= begin)
-            out[i - begin] = static_cast<i32>(input == SampleInput::starts ? start : i - start);
+            if (begun[static_cast<std::size_t>(i)])
+                out[i] = -1;
+    } else if (input == SampleInput::positions && !by_documents_) {
+        std::iota(out, out + count, static_cast<i32>(begin));
+    } else { // where the document of a token begins follows from all tokens before it
+        const auto begun = begins(sample, 0, begin + count);
+        i64 start = 0;
+        for (i64 i = 0; i < begin + count; ++i) {
+            start = begun[static_cast<std::size_t>(i)] ? i : start;
+            if (i >= begin)
+                out[i - begin] = static_cast<i32>(input == SampleInput::starts ? start : i - start);
+        }
     }
 }
 

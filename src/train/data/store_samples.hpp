@@ -33,9 +33,10 @@ public:
     void read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const;
 
 private:
-    /// Tokens [begin, begin + count) of a sample, -1 after its last; and for each whether a document, or a
-    /// piece of one, begins there, unless `begins` is null.
-    void read_tokens(i64 sample, i64 begin, i64 count, i32* tokens, bool* begins) const;
+    /// Tokens [begin, begin + count) of a sample, -1 after its last.
+    void read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const;
+    /// For each of these tokens whether a document, or a piece of one, begins there.
+    std::unique_ptr<bool[]> begins(i64 sample, i64 begin, i64 count) const;
 
     std::unique_ptr<const TokenStore> store_; ///< at one place, for packed_
     i64 seq_, samples_;

@@ -66,7 +66,7 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
         stores.push_back(open_samples("data.train", source.path, run));
         const TokenStore& store = stores.back().store();
         if (stores.size() == 1)
-            require_tokenizer(config.data, store);
+            require_tokenizer(config.data, run.options, store);
         else
             require_same(store, stores.front().store());
         for (std::size_t before = 0; before + 1 < stores.size(); ++before)

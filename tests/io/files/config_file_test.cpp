@@ -109,7 +109,7 @@ TEST_CASE("rope_scaling can be written in six ways")
           llama3_scaling(16, 2, 8, 512));
     CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
     const RopeScaling yarn = scaling("{kind = \"yarn\", factor = 8, truncate = false, original_seq = 4096}");
-    CHECK(yarn.kind == ScalingKind::yarn);
+    CHECK(yarn.kind == RopeKind::yarn);
     CHECK(yarn.factor == 8);
     CHECK(!yarn.truncate);
     CHECK(yarn.low_freq_factor == 1);

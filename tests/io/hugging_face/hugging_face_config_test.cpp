@@ -26,10 +26,10 @@ TEST_CASE("config.json and [model] convert to each other")
     std::vector<ModelConfig> all = models();
     all[0].rope_scaling = llama3_scaling(8, 1, 4, 4096);
     all[2].rope_theta = 123456.789;
-    all[4].rope_scaling = {.kind = ScalingKind::linear, .factor = 3};
-    all[6].rope_scaling = {.kind = ScalingKind::dynamic, .factor = 2, .original_seq = 64};
+    all[4].rope_scaling = {.kind = RopeKind::linear, .factor = 3};
+    all[6].rope_scaling = {.kind = RopeKind::dynamic, .factor = 2, .original_seq = 64};
     all[7].rope_scaling = {
-        .kind = ScalingKind::yarn, .factor = 2, .original_seq = 64, .beta_fast = 16, .truncate = false};
+        .kind = RopeKind::yarn, .factor = 2, .original_seq = 64, .beta_fast = 16, .truncate = false};
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
         const ModelConfig back = parsed(print_config(model, "bfloat16", 6));

@@ -7,14 +7,7 @@ namespace trivium {
 
 inline ModelConfig llama_model()
 {
-    ModelConfig m;
-    m.layers = 2;
-    m.dim = 24;
-    m.heads = 6;
-    m.kv_heads = 2;
-    m.ffn_dim = 40;
-    m.vocab = 50;
-    m.seq = 32;
+    ModelConfig m{.layers = 2, .dim = 24, .heads = 6, .kv_heads = 2, .ffn_dim = 40, .vocab = 50, .seq = 32};
     resolve(m);
     return m;
 }

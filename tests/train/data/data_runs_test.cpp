@@ -16,12 +16,9 @@ TEST_CASE("a run of two stores and two validation sets, resumed with other weigh
         CHECK(outcome.status == status);
         return outcome.err + outcome.out;
     };
-    for (const auto& [name, words] : {std::pair("a", 3000), std::pair("b", 1700), std::pair("v", 400)}) {
-        write_text(folder / (std::string(name) + ".txt"), some_text(words));
-        run({"data", "tokenize", std::string(name) + ".txt", "--tokenizer", "bytes", "--output",
-             std::string(name) + ".h5"},
-            0);
-    }
+    make_store(folder, 3000, "a.txt", "a.h5");
+    make_store(folder, 1700, "b.txt", "b.h5");
+    make_store(folder, 400, "v.txt", "v.h5");
     write_text(folder / "run.toml",
                "[model]\npreset = \"toy\"\nlayers = 1\nseq = 16\n[data]\n"
                "train = [{path = \"a.h5\", weight = 0.75}, {path = \"b.h5\", weight = 0.25}]\n"
