@@ -252,7 +252,7 @@ def grid_of(number):
 
 
 def check_on_eight(expected, place):
-    """Five steps of all models whose losses are given, in one launch: each takes longer than the runs."""
+    """Five steps of the models whose losses are given, in one launch, which takes longer than a run."""
     settings_of = {name: grid_of(list(models).index(name)) for name in expected}
     (place / "runs.txt").write_text("".join("\t".join(settings(place / name, "eight", *rows)) + "\n" for name, rows in settings_of.items()))
     run(*launch, place / "runs.txt")
