@@ -25,7 +25,7 @@ enum Factor {
     f_recompute,
     f_tile, ///< whether large weights are gathered in tiles
     f_offload,
-    f_precision,
+    f_variant, ///< in f64, whether there are documents, and how they are packed; otherwise the precision
     f_optimizer,
     factor_count
 };
@@ -33,9 +33,9 @@ enum Factor {
 /// fewer ways to shard and merge.
 std::vector<int> factor_levels(bool f64);
 
-/// The case for one level of each factor; any choice is valid. Layers, vocabulary, feed-forward columns,
-/// sequence and heads do not divide evenly over the ranks; heads are sharded by key-value heads, in groups,
-/// or by queries. 24 sequences.
+/// The case for one level of each factor, but f_variant; any choice is valid. Layers, vocabulary,
+/// feed-forward columns, sequence and heads do not divide evenly over the ranks; heads are sharded by
+/// key-value heads, in groups, or by queries. 24 sequences.
 Case case_of(const std::vector<int>& levels);
 
 /// The product of the first seven factors in f64; the other factors alternate.
@@ -43,8 +43,8 @@ std::vector<Case> product_cases();
 /// Covers every pair of levels: in f64 for three steps, or in the other precisions for 20.
 const std::vector<Case>& covering_cases(bool f64);
 
-/// The one-rank outcome of a case; cached for cases with the same. In f64, requires that its first gradient
-/// is that of the plain reference within 1e-9.
+/// The one-rank outcome of a case, with all documents apart; cached for cases with the same. In f64, requires
+/// that its first gradient is that of the plain reference within 1e-9.
 const Outcome& alone_outcome(const Case& c);
 
 } // namespace trivium::grids

@@ -1,5 +1,6 @@
 #include "grid/grid_run.hpp"
 #include "choose/decide.hpp"
+#include "grid/documents.hpp"
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -114,7 +115,7 @@ std::string Case::text() const
         mixed         ? name_of(*mixed)
         : model.llama ? "llama"
                       : "gpt2",
-        model.tied ? " tied" : "", model.dropout > 0 ? " regularised" : "", ", ", name_of(precision),
+        model.tied ? " tied" : "", model.z_loss > 0 ? " regularised" : "", ", ", name_of(precision),
         p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
@@ -124,8 +125,10 @@ std::string Case::text() const
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
-        p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ",
-        p.bucket, p.overlap ? "" : ", no overlap", p.tile > 0 ? str(", tile ", p.tile) : "",
+        p.sequence ? ", sequence" : "", ", ", rows, " rows",
+        packing ? str(" of documents (", name_of(*packing), apart ? ", apart)" : ")") : "",
+        " in microbatches of ", micro_batch, ", bucket ", p.bucket, p.overlap ? "" : ", no overlap",
+        p.tile > 0 ? str(", tile ", p.tile) : "",
         p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
         p.update == UpdateMode::synchronous ? "" : ", post-validated",
         counts_all ? ", some batches count all tokens" : "");
@@ -135,13 +138,28 @@ Case alone(const Case& c)
 {
     Case one = c;
     one.parallel = {};
-    one.micro_batch = c.rows;
+    one.apart = c.packing.has_value();
+    one.micro_batch = one.sequences();
     return one;
+}
+
+runs::TokenBatch batch_of(const Case& c, int step)
+{
+    if (!c.batches.empty())
+        return c.batches[static_cast<std::size_t>(step)];
+    const u64 seed = static_cast<u64>(step) + 3;
+    runs::TokenBatch batch = runs::random_batch(c.model, c.rows, seed);
+    if (c.packing)
+        draw_documents(batch, *c.packing, seed);
+    if (c.counts_all && step % 2 == 1 && c.packing != SamplePacking::best_fit) // which has padding
+        for (std::int32_t& target : batch.targets)
+            target = std::max(target, 0);
+    return c.apart ? documents_apart(batch, c.sequences()) : batch;
 }
 
 RunConfig config_of(const Case& c)
 {
-    RunConfig config = runs::config_of(c.model, c.precision, c.rows, 1);
+    RunConfig config = runs::config_of(c.model, c.precision, c.sequences(), 1);
     if (c.mixed)
         set_options(config.model, *c.mixed);
     config.parallel = c.parallel;
@@ -149,6 +167,10 @@ RunConfig config_of(const Case& c)
     config.train.micro_batch = c.micro_batch;
     config.train.optimizer = c.optimizer;
     config.train.grad_clip = c.clip;
+    if (c.packing && !c.apart) {
+        config.data.packing = *c.packing;
+        config.data.attention = SampleAttention::document;
+    }
     resolve_and_validate(config);
     return config;
 }
@@ -219,10 +241,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     std::vector<Hyper> hypers;
     i64 updates = 0;
     for (int step = 0; step < c.steps; ++step) {
-        data.push_back(runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3));
-        if (c.counts_all && step % 2 == 1)
-            for (std::int32_t& target : data.back().targets)
-                target = std::max(target, 0);
+        data.push_back(batch_of(c, step));
         const bool refused = c.refused.contains(step);
         const auto t = static_cast<double>(updates += refused ? 0 : 1);
         hypers.push_back(
@@ -257,7 +276,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         return outcome;
 
     LossSum loss;
-    for (i64 first = 0; first < c.rows; first += engine.evaluation_rows()) {
+    for (i64 first = 0; first < c.sequences(); first += engine.evaluation_rows()) {
         const LossSum batch = engine.evaluate(runs::rows_of(data.back(), first));
         loss.sum += batch.sum;
         loss.tokens += batch.tokens;

@@ -1,5 +1,6 @@
 #pragma once
 // A small model trained for a few steps on a grid of ranks, and the outcome by global name.
+#include "config/data_config.hpp"
 #include "config/option_sets.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/harness.hpp"
@@ -15,22 +16,29 @@ struct Case {
     std::optional<OptionSet> mixed{}; ///< options in place of those of the model's family
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
-    i64 rows = 8;        ///< sequences of a step
-    i64 micro_batch = 1; ///< of a data rank
+    i64 rows = 8;                           ///< sequences of a step
+    std::optional<SamplePacking> packing{}; ///< of documents, which do not see each other; none: no documents
+    bool apart = false;                     ///< each of these documents in a sequence of its own, of 3 * rows
+    i64 micro_batch = 1;                    ///< of a data rank
     ParallelConfig parallel;
     int steps = 3;
     double lr = 0.02;
     double spread = 0.3; ///< of the random parameters
     double clip = 1;
-    bool counts_all = false; ///< every second batch ignores no token
+    bool counts_all = false; ///< every second batch ignores no token but padding
     std::set<int> refused{}; ///< steps, from 0, that are not accepted; their learning rate is NaN
+    std::vector<runs::TokenBatch> batches{}; ///< of the steps; empty: drawn
 
+    i64 sequences() const { return apart ? 3 * rows : rows; } ///< of a step
     i64 ranks() const { return rank_count(parallel); }
     std::string text() const; ///< "llama, data 2 x pipeline 2 x tensor 2, zero 1, …"
 };
 
-/// The same on one rank, in one microbatch.
+/// The same on one rank, in one microbatch, with all documents apart.
 Case alone(const Case& c);
+
+/// The sequences of step `step`, from 0.
+runs::TokenBatch batch_of(const Case& c, int step);
 
 /// The run config of a case.
 RunConfig config_of(const Case& c);

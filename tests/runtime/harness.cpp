@@ -83,8 +83,8 @@ Batch rows_of(const TokenBatch& batch, i64 first)
         return sequence_array(
             seq, [&ids, seq](i64 row, i64 i) { return ids[static_cast<std::size_t>(row * seq + i)]; });
     };
-    const auto start = [&starts = batch.starts](i64, i64 i) {
-        return starts.empty() ? 0 : starts[static_cast<std::size_t>(i)];
+    const auto start = [&starts = batch.starts, seq = batch.seq](i64 row, i64 i) {
+        return starts.empty() ? 0 : starts[static_cast<std::size_t>(row * seq + i)];
     };
     return {{{value_name::tokens, rows(batch.tokens)},
              {value_name::targets, rows(batch.targets)},

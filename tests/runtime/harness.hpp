@@ -27,7 +27,7 @@ struct TokenBatch {
     reference::Ids tokens, targets;
     i64 seq = 0;
     i64 first_sample = 0;    ///< number in the run of the first sequence
-    reference::Ids starts{}; ///< of each token's document, in every sequence; empty: all tokens are one
+    reference::Ids starts{}; ///< where each token's document begins in its sequence; empty: a sequence is one
 };
 /// Its rows from `first` on, valid while it exists.
 Batch rows_of(const TokenBatch& batch, i64 first = 0);

@@ -1,9 +1,10 @@
-"""Two small models of each family of transformers: import, logits, greedy tokens, five steps of AdamW, export.
+"""Two small models of each family of transformers: import, logits, greedy tokens, five steps of AdamW on one rank and on
+eight, export.
 
-    hugging_face_families.py TRIVIUM LOGITS_PROGRAM IDS_PROGRAM [--keep] [FIRST LETTERS OF A MODEL]
+    hugging_face_families.py TRIVIUM LOGITS_PROGRAM IDS_PROGRAM LAUNCH [--keep] [FIRST LETTERS OF A MODEL]
 
-Weights are a formula of name and index. Without transformers, a checkout is compared with the numbers in
-hugging_face_families.json, which --keep writes.
+LAUNCH is a command that runs runs_program on eight ranks; "": no runs on eight. Weights are a formula of name and index.
+Without transformers, a checkout is compared with the numbers in hugging_face_families.json, which --keep writes.
 """
 
 import array
@@ -30,11 +31,11 @@ except Exception as reason:  # not only ImportError: a broken package may raise 
     missing = reason
 
 kept_file = pathlib.Path(__file__).with_suffix(".json")
-keeping, only = "--keep" in sys.argv, [a for a in sys.argv[4:] if a != "--keep"]
-seq, steps, rate, decay = 64, 5, 2e-3, 0.1
+launch, keeping, only = sys.argv[4].split(), "--keep" in sys.argv, [a for a in sys.argv[5:] if a != "--keep"]
+seq, sequences, steps, rate, decay = 64, 4, 5, 2e-3, 0.1
 prompt = [(7 * i * i + 3 * i) % 251 for i in range(44)]
 drawn = 20  # greedy tokens
-text = bytes(97 + (5 * i * i + i) % 26 for i in range(seq))  # repeated: all windows of the training data are equal
+text = bytes(97 + i**3 // 11 % 26 for i in range(sequences * seq + 9))  # all windows of an epoch are in each step
 kept_positions = (7, 40, 63)
 
 
@@ -195,8 +196,8 @@ def loaded(folder):
 
 
 def loss_of(model):
-    window = torch.tensor([list(text) + [text[0]]])
-    return torch.nn.functional.cross_entropy(model(window[:, :-1]).logits[0].float(), window[0, 1:])
+    windows = torch.tensor([list(text[i * seq:(i + 1) * seq + 1]) for i in range(sequences)])
+    return torch.nn.functional.cross_entropy(model(windows[:, :-1]).logits.float().flatten(0, 1), windows[:, 1:].flatten())
 
 
 def numbers_of(model, folder):
@@ -224,10 +225,42 @@ def numbers_of(model, folder):
                 trained=loss_of(model).item()), logits.flatten().tolist()
 
 
-def train(home, config, name, *rows):
-    run(trivium, "train", config, f"data.train={home.parent}/train.h5", f"checkpoint.dir={home}/{name}", f"log.dir={home}/logs-{name}", "train.global_batch=1",
-        f"train.lr={rate}", f"train.min_lr={rate}", f"train.weight_decay={decay}", "train.grad_clip=0", *rows)
+def settings(home, name, *rows):
+    """Config and overrides of a run."""
+    return [f"{home}/ours/model.toml", f"data.train={home.parent}/train.h5", f"checkpoint.dir={home}/{name}", f"log.dir={home}/logs-{name}",
+            f"train.global_batch={sequences}", f"train.lr={rate}", f"train.min_lr={rate}", f"train.weight_decay={decay}", "train.grad_clip=0", *rows]
+
+
+def losses_of(home, name):
     return [json.loads(line)["loss"] for line in (home / f"logs-{name}" / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
+
+
+def loss_error(home, name, expected):
+    return max(abs(a - b) / b for a, b in zip(losses_of(home, name), expected, strict=True))
+
+
+def train(home, name, *rows):
+    run(trivium, "train", *settings(home, name, *rows))
+
+
+def grid_of(number):
+    """The settings of model `number` on eight ranks: all kinds of each, as evenly as they divide."""
+    schedules = ("1f1b", "zb-v", "gpipe", "interleaved", "zb-h1", "dualpipe-v", "breadth-first", "zb-h2", "v-half", "v-min")
+    return ["parallel.data=2", "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
+            f"parallel.recompute={('none', 'selective', 'full')[number % 3]}", f"parallel.schedule={schedules[(number + number // 4) % 10]}",
+            f"parallel.sequence={'true' if number // 2 % 2 else 'false'}", f"train.steps={steps}"]
+
+
+def check_on_eight(expected, place):
+    """Five steps of the models whose losses are given, in one launch, which takes longer than a run."""
+    settings_of = {name: grid_of(list(models).index(name)) for name in expected}
+    (place / "runs.txt").write_text("".join("\t".join(settings(place / name, "eight", *rows)) + "\n" for name, rows in settings_of.items()))
+    run(*launch, place / "runs.txt")
+    for name, losses in expected.items():
+        error = loss_error(place / name, "eight", losses)
+        print(f"{name}: losses on eight ranks {error:.1e}", flush=True)
+        if not error < tolerance:
+            failures.append(f"{name}: losses {losses_of(place / name, 'eight')} with {settings_of[name]}, expected {losses}")
 
 
 def check(name, kept, place):
@@ -264,17 +297,18 @@ def check(name, kept, place):
     if all_logits:
         error = max(error, largest_difference(data, all_logits))
     greedy = [max(range(vocab), key=row.__getitem__) for row in rows[len(prompt) - 1:-1]]
-    losses = train(home, home / "ours/model.toml", "run", f"train.steps={steps}")
-    loss_error = max(abs(a - b) / b for a, b in zip(losses, numbers["losses"], strict=True))
-    in_bf16 = train(home, home / "ours/model.toml", "half", "train.steps=1", "train.precision=bf16")[0]
-    print(f"{name}: logits {error:.1e}, losses {losses[0]:.4f} to {losses[-1]:.4f} {loss_error:.1e}, bf16 {in_bf16 - numbers['bf16']:.1e}", flush=True)
+    train(home, "run", f"train.steps={steps}")
+    losses, of_losses = losses_of(home, "run"), loss_error(home, "run", numbers["losses"])
+    train(home, "half", "train.steps=1", "train.precision=bf16")
+    in_bf16 = losses_of(home, "half")[0]
+    print(f"{name}: logits {error:.1e}, losses {losses[0]:.4f} to {losses[-1]:.4f} {of_losses:.1e}, bf16 {in_bf16 - numbers['bf16']:.1e}", flush=True)
     assert error < tolerance, f"{name}: logits"
     assert greedy == numbers["greedy"], f"{name}: greedy tokens {greedy} and {numbers['greedy']}"
-    assert loss_error < tolerance, f"{name}: losses {losses} and {numbers['losses']}"
+    assert of_losses < tolerance, f"{name}: losses {losses} and {numbers['losses']}"
     assert abs(in_bf16 - numbers["bf16"]) < 5e-3 * max(1, numbers["bf16"]), f"{name}: loss in bf16 {in_bf16} and {numbers['bf16']}"
 
     run(trivium, "checkpoint", "export", home / "run", home / "trained")
-    train(home, home / "ours/model.toml", "own", "train.steps=1", 'train.init_from=""')  # not imported: its config.json is generated
+    train(home, "own", "train.steps=1", 'train.init_from=""')  # not imported: its config.json is generated
     run(trivium, "checkpoint", "export", home / "own", home / "again")
     if missing is None:
         after = loss_of(loaded(home / "trained")).item()
@@ -285,6 +319,7 @@ def check(name, kept, place):
         assert largest_difference(ours, theirs) < 1e-5, f"{name}: exported as a new model, {largest_difference(ours, theirs)}"
     run(trivium, "checkpoint", "import", home / "again", home / "back")
     assert tables_of(home / "ours") == tables_of(home / "back"), f"{name}: [model] there and back"
+    return numbers["losses"]
 
 
 kept_models = json.loads(kept_file.read_text()) if kept_file.exists() else {}
@@ -292,17 +327,19 @@ if missing is not None:
     print(f"kept numbers of {kept_models['versions']}: no transformers here ({missing})")
 elif keeping:
     kept_models["versions"] = f"torch {torch.__version__}, transformers {transformers.__version__}"
-failures = []
+failures, expected = [], {}
 with tempfile.TemporaryDirectory() as place_name:
     place = pathlib.Path(place_name)
-    (place / "text.txt").write_bytes(text * 12 + text[:9])  # the end of the document is in no window
+    (place / "text.txt").write_bytes(text)  # the end of the document is in no window
     run(trivium, "data", "tokenize", place / "text.txt", "--tokenizer", "bytes", "-o", place / "train.h5")
     for model_name in models:
         if not only or model_name.startswith(only[0]):
             try:
-                check(model_name, kept_models.setdefault(model_name, {}), place)
+                expected[model_name] = check(model_name, kept_models.setdefault(model_name, {}), place)
             except AssertionError as failure:
                 failures.append(str(failure))
+    if launch:
+        check_on_eight(expected, place)
 if keeping:
     kept_file.write_text(json.dumps(kept_models, separators=(",", ":")) + "\n")
 assert not failures, "\n".join(failures)
