@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "config/about_key.hpp"
 #include "io/files/config_file.hpp"
+#include "io/tokens/store_list.hpp"
 
 namespace trivium {
 
@@ -62,8 +63,9 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 {
     if (data.train.empty())
         return tokenizer_named_by(data);
-    const TokenStore store = about_key(
-        "data.train", [&] { return TokenStore::open(data.train.list.front().path, store_options(data)); });
+    const TokenStore store = about_key("data.train", [&] {
+        return TokenStore::open(files_of_store(data.train.list.front().path).front(), store_options(data));
+    });
     require_tokenizer(data, store);
     return store.tokenizer();
 }

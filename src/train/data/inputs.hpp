@@ -22,7 +22,7 @@ std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data);
 TokenStoreOptions store_options(const DataConfig& data, i64 vocab = 0);
 /// Throws UserError if data.tokenizer is set and names another tokenizer than the store contains.
 void require_tokenizer(const DataConfig& data, const TokenStore& store);
-/// The tokenizer in the first store of data.train; without a store, tokenizer_named_by(data). Throws
+/// The tokenizer in the first file of data.train; without a store, tokenizer_named_by(data). Throws
 /// UserError if both are set and differ.
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data);
 
