@@ -84,6 +84,14 @@ Bytes PlainFile::size() const
     return info.st_size;
 }
 
+std::pair<u64, u64> PlainFile::identity() const
+{
+    struct stat info {};
+    if (::fstat(descriptor_, &info) != 0)
+        throw_errno(path_, "read");
+    return {info.st_dev, info.st_ino};
+}
+
 void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
 {
     for (auto* to = static_cast<char*>(data); bytes > 0;) {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trivium {
 
@@ -31,6 +32,8 @@ public:
 
     const std::string& path() const { return path_; }
     Bytes size() const;
+    /// Device and number of the file: those of another file at the same path differ. IoError.
+    std::pair<u64, u64> identity() const;
     /// Reads all of [offset, offset + bytes). MediaError if the disk fails (EIO) or the file ends before;
     /// IoError otherwise.
     void read(Bytes offset, void* data, Bytes bytes) const;

@@ -1,6 +1,7 @@
 #pragma once
 // Token stores: files of tokenized documents. Those of other programs (io/tokens/formats/token_file.hpp) are
-// read in place. Trivium's own is an HDF5 file:
+// read in place. Several files may be one store (io/tokens/store_list.hpp): it has their tokens and documents
+// in a row, as if the files had been joined. Trivium's own is an HDF5 file:
 //
 //   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document
 //   document_offsets  i64, documents + 1: document d is tokens [offsets[d], offsets[d + 1])
@@ -12,11 +13,13 @@
 // is checked before HDF5 opens the file. Each block of tokens is verified when it is first read.
 #include "base/units.hpp"
 #include "config/token_type.hpp"
+#include "io/files/open_files.hpp"
 #include "io/tokens/tokenizer.hpp"
 
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace trivium {
 
@@ -44,12 +47,14 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// What stores of other programs do not say. A store of Trivium ignores it.
+/// What stores of other programs do not say, and a store of Trivium ignores.
 struct TokenStoreOptions {
     TokenType type = TokenType::automatic; ///< of ids without a header or an index
     i64 vocab = 0;                         ///< reading an id from here on is an error; 0: the tokenizer's
     i64 eos = -1;                          ///< ends a document, if there is no index; -1: the tokenizer's
     std::shared_ptr<const Tokenizer> tokenizer{}; ///< made the ids; may be null
+    /// Of all stores that are opened with these options, or copies of them.
+    std::shared_ptr<OpenFiles> open_files = std::make_shared<OpenFiles>();
 };
 
 /// A token store, read-only. Movable. Several threads may read concurrently. Functions that read tokens throw
@@ -57,9 +62,10 @@ struct TokenStoreOptions {
 /// vocabulary, or if the file was truncated; IoError.
 class TokenStore {
 public:
-    /// Reads all but the tokens. UserError if the file is missing, of another kind or version, truncated or
-    /// inconsistent; IoError.
-    static TokenStore open(const std::string& path, const TokenStoreOptions& options = {});
+    /// Reads all but the tokens of the files that `name` names (files_of_store()). UserError if one is
+    /// missing, of another kind or version, truncated or inconsistent, or differs from the first in format,
+    /// type, vocabulary, tokenizer, eos, or whether it has an index; IoError.
+    static TokenStore open(const std::string& name, const TokenStoreOptions& options = {});
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
     ~TokenStore();
@@ -70,7 +76,7 @@ public:
     i64 size() const;                  ///< tokens, eos included
     i64 vocab() const;                 ///< 0: unknown
     Bytes text_bytes() const;          ///< size of all documents as text; 0: unknown
-    Bytes file_bytes() const;          ///< of the file with the ids
+    Bytes file_bytes() const;          ///< of the files with the ids
     i32 eos() const;                   ///< -1: unknown
     /// Whether there is an index or an eos. Without an index the next two functions find the documents in the
     /// tokens, which reads them all once; without both they throw a UserError.
@@ -90,7 +96,14 @@ public:
     /// \pre 0 <= begin, begin + count <= size()
     void read(i64 begin, i64 count, i32* out) const;
 
-    const std::string& path() const;
+    const std::string& path() const; ///< of the file; of several, what names them
+    /// A file with ids.
+    struct File {
+        std::string path;
+        i64 tokens = 0;
+        Bytes bytes = 0;
+    };
+    std::vector<File> files() const;
     const std::string& fingerprint() const; ///< Tokenizer::fingerprint(); empty: unknown
     /// Number and hash of the tokens: "123456 tokens, 0123456789abcdef".
     std::string content() const;
@@ -99,7 +112,7 @@ public:
 
     /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens). For a store
     /// of another program a hash of its index, and of the tokens up to 64 MiB; beyond, of 256 blocks, evenly
-    /// spread.
+    /// spread, and of one at least in each file. That of several files is a hash of theirs.
     u64 tokens_hash() const;
 
     /// Verifies the tokenizer, and token blocks part, part + parts, part + 2 * parts, … UserError if any

@@ -4,10 +4,12 @@
 #include "cli/commands.hpp"
 #include "config/token_type.hpp"
 #include "io/files/utf8.hpp"
+#include "io/tokens/store_list.hpp"
 #include "io/tokens/token_store.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -35,12 +37,12 @@ struct StoreArguments {
             .option("--eos", eos, "id that ends a document in that file, if it has no index",
                     {.from = 0, .to = 2e9});
     }
-    TokenStore open(const std::string& path) const
+    TokenStoreOptions options() const
     {
         TokenStoreOptions options{*value_named<TokenType>(type), vocab, eos};
         if (!tokenizer.empty())
             options.tokenizer = make_tokenizer(tokenizer);
-        return TokenStore::open(path, options);
+        return options;
     }
 };
 
@@ -89,9 +91,12 @@ std::string printable(const std::string& text)
     return clean;
 }
 
-std::string describe_type(const TokenStore& store)
+/// "12 files, 1.50 GiB, llm.c .bin with uint16".
+std::string describe_files(const TokenStore& store)
 {
-    return str(store.format(), " with ", name_of(store.type()),
+    const std::size_t files = store.files().size();
+    return str(files > 1 ? str(files, " files, ") : "", format_bytes(store.file_bytes()), ", ",
+               store.format(), " with ", name_of(store.type()),
                store.type_is_guessed() ? " by its content" : "");
 }
 
@@ -132,12 +137,15 @@ void print_json(const ShowArguments& a, const TokenStore& store, const TokenCoun
     known("eos", store.eos() >= 0, store.eos());
     known("text_bytes", store.text_bytes() > 0, store.text_bytes());
     known("bytes_per_token", store.text_bytes() > 0, bytes_per_token);
+    if (names_several_files(a.file))
+        for (const auto& [path, tokens, bytes] : store.files())
+            report["files"].push_back({{"file", path}, {"tokens", tokens}, {"file_bytes", bytes}});
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
 void run_show(const ShowArguments& a)
 {
-    const TokenStore store = a.store.open(a.file);
+    const TokenStore store = TokenStore::open(a.file, a.store.options());
     store.verify();
     const TokenCounts counts = count_tokens(store);
     const std::unique_ptr<Tokenizer> tokenizer = store.fingerprint().empty() ? nullptr : store.tokenizer();
@@ -154,9 +162,12 @@ void run_show(const ShowArguments& a)
         static_cast<double>(store.text_bytes()) / static_cast<double>(store.size());
     if (a.json)
         return print_json(a, store, counts, bytes_per_token, text);
-    std::cout << a.file << " (" << format_bytes(store.file_bytes()) << ", " << describe_type(store)
-              << ", verified)\n"
-              << "  documents        "
+    std::cout << a.file << " (" << describe_files(store) << ", verified)\n";
+    if (names_several_files(a.file))
+        for (const auto& [path, tokens, bytes] : store.files())
+            std::cout << "  " << path << ": " << counted_in_groups(tokens, "token") << ", "
+                      << format_bytes(bytes) << "\n";
+    std::cout << "  documents        "
               << (store.knows_documents() ? format_count(store.documents())
                                           : "unknown: the format has no index (--eos ID finds them)")
               << "\n  tokens           " << format_count(store.size()) << "\n  tokenizer        "
@@ -174,25 +185,59 @@ void run_show(const ShowArguments& a)
 
 // ---- data verify
 
-int run_verify(const StoreArguments& a, const std::vector<std::string>& files)
+/// Prints that `name` is good, with what `check` returns, or the error that it throws. Returns whether it is.
+bool report_store(const std::string& name, const std::function<std::string()>& check)
 {
-    bool good = true;
-    for (const std::string& file : files) {
-        try {
-            const TokenStore store = a.open(file);
-            store.verify();
-            std::cout << file << ": good, " << format_bytes(store.file_bytes()) << ", "
-                      << describe_type(store) << ", " << counted_in_groups(store.size(), "token")
-                      << (store.knows_documents() ? ", " + counted_in_groups(store.documents(), "document")
-                                                  : std::string())
-                      << ", largest id " << count_tokens(store).largest << "\n";
-        } catch (const InternalError&) {
-            throw;
-        } catch (const Error& error) { // damaged or unreadable
-            good = false;
-            std::cout << file << ": bad\n  " << error.what() << "\n";
-        }
+    try {
+        const std::string facts = check();
+        std::cout << name << ": good, " << facts << "\n";
+        return true;
+    } catch (const InternalError&) {
+        throw;
+    } catch (const Error& error) { // damaged or unreadable
+        std::cout << name << ": bad\n  " << error.what() << "\n";
+        return false;
     }
+}
+
+/// Verifies a store, each of its files alone.
+bool verify_store(const std::string& name, const TokenStoreOptions& options)
+{
+    i64 largest = 0; ///< id
+    const auto facts = [&](const TokenStore& store) {
+        return str(describe_files(store), ", ", counted_in_groups(store.size(), "token"),
+                   store.knows_documents() ? ", " + counted_in_groups(store.documents(), "document") : "",
+                   ", largest id ", largest);
+    };
+    const auto check_file = [&](const std::string& file) {
+        const TokenStore store = TokenStore::open(file, options);
+        store.verify();
+        largest = count_tokens(store).largest;
+        return facts(store);
+    };
+    return report_store(name, [&] {
+        if (!names_several_files(name))
+            return check_file(name);
+        i64 bad = 0, largest_of_all = 0;
+        for (const std::string& file : files_of_store(name)) {
+            bad += report_store(file, [&] { return check_file(file); }) ? 0 : 1;
+            largest_of_all = std::max(largest_of_all, largest);
+        }
+        if (bad > 0)
+            throw UserError(
+                {name, str("has ", counted(bad, "bad file")), "",
+                 "see the lines above; mend them, or leave them out with a pattern such as *.bin"});
+        largest = largest_of_all;
+        return facts(TokenStore::open(name, options));
+    });
+}
+
+int run_verify(const StoreArguments& a, const std::vector<std::string>& names)
+{
+    const TokenStoreOptions options = a.options();
+    bool good = true;
+    for (const std::string& name : names)
+        good &= verify_store(name, options);
     return good ? 0 : 1;
 }
 
@@ -203,7 +248,9 @@ void add_data_show(Command& data)
     auto arguments = std::make_shared<ShowArguments>();
     Command command = data.add("show", "verify a token store and print its contents");
     command
-        .option("file", arguments->file, "token store of Trivium or of another program", {.required = true})
+        .option("file", arguments->file,
+                "token store of Trivium or of another program: a file, a folder or a pattern",
+                {.required = true})
         .flag("--json", arguments->json, "print JSON")
         .option("--head", arguments->head, "number of tokens of the first document to print as text",
                 {.show_default = true, .from = 0, .to = 1e9});
@@ -215,7 +262,8 @@ void add_data_verify(Command& data)
 {
     auto arguments = std::make_shared<std::pair<StoreArguments, std::vector<std::string>>>();
     Command command = data.add("verify", "verify that token stores are whole (exit status 1 if one is not)");
-    command.option("files", arguments->second, "token stores of Trivium or of other programs",
+    command.option("files", arguments->second,
+                   "token stores of Trivium or of other programs: files, folders or patterns",
                    {.required = true, .type = "FILE…"});
     arguments->first.add_to(command);
     command.action([arguments] { return run_verify(arguments->first, arguments->second); });

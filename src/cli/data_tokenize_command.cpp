@@ -116,14 +116,18 @@ struct JoinOptions {
 
 void run_join(const JoinOptions& options)
 {
-    require_own_place(options.output, options.inputs);
     require_free(options.output, options.force);
     TokenStoreOptions open;
     if (!options.tokenizer.empty())
         open.tokenizer = make_tokenizer(options.tokenizer, options.eod);
     std::vector<TokenStore> stores;
-    for (const std::string& input : options.inputs)
+    std::vector<std::string> files;
+    for (const std::string& input : options.inputs) {
         stores.push_back(TokenStore::open(input, open));
+        for (const TokenStore::File& file : stores.back().files())
+            files.push_back(file.path);
+    }
+    require_own_place(options.output, files);
     const std::unique_ptr<Tokenizer> tokenizer = stores.front().tokenizer();
     TokenStoreWriter writer(options.output, *tokenizer);
     for (const TokenStore& store : stores)

@@ -115,7 +115,7 @@ void add_eval_command(Command& program)
     arguments->config.add_to(command, true);
     command
         .option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
-        .option("--data", arguments->data, "token store (default: data.valid)")
+        .option("--data", arguments->data, "token store: a file, a folder or a pattern (default: data.valid)")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});
     command.action([=] { return on_first_rank([&] { return run_eval(*arguments); }); });

@@ -10,6 +10,7 @@
 #include "io/files/folders.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
+#include "io/tokens/store_list.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 
@@ -88,11 +89,11 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
     }
     if (fingerprint.empty())
         return nullptr;
+    const std::string store = data.train.empty() ? "" : data.train.list[0].path;
     for (const bool of_store : {true, false}) { // only the store knows --eod
         try {
-            auto tokenizer =
-                of_store ? TokenStore::open(data.train.empty() ? "" : data.train.list[0].path).tokenizer()
-                         : make_tokenizer(data.tokenizer);
+            auto tokenizer = of_store ? TokenStore::open(files_of_store(store).front()).tokenizer()
+                                      : make_tokenizer(data.tokenizer);
             if (tokenizer->fingerprint() == fingerprint)
                 return tokenizer;
         } catch (const Error&) { // deleted or replaced

@@ -10,6 +10,7 @@
 #include "io/files/folders.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
+#include "io/tokens/store_list.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 
@@ -101,7 +102,8 @@ std::string model_toml(RunConfig config, const std::string& folder)
         paths.push_back(&store.path);
     for (std::string* named : paths)
         if (std::error_code ignored;
-            *named != "bytes" && (fs::exists(*named, ignored) || fs::exists(*named + ".idx", ignored)))
+            *named != "bytes" && (fs::exists(*named, ignored) || fs::exists(*named + ".idx", ignored) ||
+                                  names_several_files(*named)))
             *named = fs::absolute(*named).lexically_normal().string();
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
     return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),

@@ -3,6 +3,7 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "config/about_key.hpp"
+#include "io/tokens/store_list.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "kernels/runtime.hpp"
@@ -27,8 +28,9 @@ i64 vocabulary_of(const DataConfig& data)
     if (data.train.empty())
         return tokenizer_named_by(data)->vocab_size();
     const std::string& path = data.train.list.front().path;
-    const i64 vocab =
-        about_key("data.train", [&] { return TokenStore::open(path, store_options(data)).vocab(); });
+    const i64 vocab = about_key("data.train", [&] {
+        return TokenStore::open(files_of_store(path).front(), store_options(data)).vocab();
+    });
     if (vocab == 0)
         throw UserError({"model.vocab", "is not given", path + " does not say its vocabulary",
                          "set model.vocab, or data.tokenizer to the tokenizer that made its ids"});

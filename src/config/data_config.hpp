@@ -15,7 +15,7 @@ namespace trivium {
 
 /// One store of data.train.
 struct DataSource {
-    std::string path;
+    std::string path; ///< a file, a folder or a pattern
     /// Share of the samples, relative to the other stores; absent: their sizes.
     std::optional<double> weight{};
     double epochs = 0;   ///< how often its samples may be read; 0: once
@@ -101,7 +101,8 @@ struct DataConfig {
             "train", self.train, KeyKind::free,
             "token store for training (made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
             "or llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
-            "needs; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
+            "needs; a folder, or a pattern such as \"web_*.bin\", is its files in order of name as one "
+            "store; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
             "epochs = 2}]. `weight`: share of the samples, without weights by size; `epochs`: how often the "
             "store may be read, by default once; `repeat = true`: any number of times");
         visit("valid", self.valid, KeyKind::free,

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "config/about_key.hpp"
 #include "io/files/config_file.hpp"
+#include "io/tokens/store_list.hpp"
 
 namespace trivium {
 
@@ -63,8 +64,9 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
     if (data.train.empty())
         return tokenizer_named_by(data);
     const TokenStoreOptions options = store_options(data);
-    const TokenStore store =
-        about_key("data.train", [&] { return TokenStore::open(data.train.list.front().path, options); });
+    const TokenStore store = about_key("data.train", [&] {
+        return TokenStore::open(files_of_store(data.train.list.front().path).front(), options);
+    });
     require_tokenizer(data, options, store);
     return store.tokenizer();
 }

@@ -23,7 +23,7 @@ TokenStoreOptions store_options(const DataConfig& data, i64 vocab = 0);
 /// Throws UserError if data.tokenizer is set and names another tokenizer than the store contains.
 /// \pre `options` are store_options(data), with which the store was opened
 void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options, const TokenStore& store);
-/// The tokenizer in the first store of data.train; without a store, tokenizer_named_by(data). Throws
+/// The tokenizer in the first file of data.train; without a store, tokenizer_named_by(data). Throws
 /// UserError if both are set and differ.
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data);
 

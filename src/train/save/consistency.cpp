@@ -1,6 +1,7 @@
 #include "train/save/consistency.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "schedule/order_file.hpp"
@@ -46,8 +47,9 @@ void require_same_choices(Comm& world, const Choices& choices)
 
 void require_same_data(Comm& world, const TokenStore& store)
 {
-    const std::string own = str(store.size(), " tokens, vocabulary ", store.vocab(), ", ",
-                                store.fingerprint(), ", hash ", std::hex, store.tokens_hash()),
+    const std::string own = str(counted(store.files().size(), "file"), ", ", store.size(),
+                                " tokens, vocabulary ", store.vocab(), ", ", store.fingerprint(), ", hash ",
+                                std::hex, store.tokens_hash()),
                       first = share_text(world, own);
     succeed_together(world, [&] {
         if (own != first)

@@ -17,7 +17,7 @@ void require_same_config(Comm& world, const RunConfig& config);
 /// each other forever. Buckets are not compared: ranks know those of their own stage.
 void require_same_choices(Comm& world, const Choices& choices);
 
-/// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary,
+/// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in files, size, vocabulary,
 /// tokenizer or tokens (compared by the hashes in the store).
 void require_same_data(Comm& world, const TokenStore& store);
 

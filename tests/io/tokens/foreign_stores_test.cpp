@@ -1,5 +1,5 @@
-// Runs on token stores of other programs: the same losses as on the store of Trivium, `data show` and `data
-// verify`, and the messages about what such a file does not say.
+// Runs on token stores of other programs, and of several files: the same losses as on the store of Trivium,
+// `data show` and `data verify`, and the messages about what such a file does not say.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/foreign_files.hpp"
@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 using namespace trivium;
 using foreign::Numbers;
@@ -24,7 +25,7 @@ struct ForeignRun {
     {
         std::filesystem::create_directory(folder / "in");
         for (int d = 0; d < 12; ++d)
-            write_text(folder / str("in/", d, ".txt"), some_text(100 + 7 * d));
+            write_text(folder / text(d), some_text(100 + 7 * d));
         REQUIRE(program({"data", "tokenize", "in", "--tokenizer", "bytes", "--output", "train.h5"}).status ==
                 0);
         const TokenStore store = TokenStore::open(folder / "train.h5");
@@ -39,6 +40,8 @@ struct ForeignRun {
                                         "[train]\nsteps = 4\nglobal_batch = 4\nlr = 3e-3\neval_every = 2\n"
                                         "[parallel]\nthreads = 1\n[checkpoint]\nresume = \"never\"\n");
     }
+    /// The file of a document.
+    static std::string text(int document) { return str("in/", 10 + document, ".txt"); }
     Outcome program(const std::vector<std::string>& arguments) const
     {
         return run_program(arguments, folder.path());
@@ -54,6 +57,15 @@ struct ForeignRun {
                                      "log.dir=log-" + name};
         all.insert(all.end(), more.begin(), more.end());
         return all;
+    }
+    /// Losses of a run on a store, which is called `name`.
+    std::vector<double> train(const std::string& store, const std::string& name,
+                              const std::vector<std::string>& more = {}) const
+    {
+        const Outcome outcome = program(arguments(store, name, more));
+        INFO(store << ": " << outcome.err);
+        REQUIRE(outcome.status == 0);
+        return losses(name);
     }
     /// Losses of steps and of validations.
     std::vector<double> losses(const std::string& name) const
@@ -86,10 +98,7 @@ TEST_CASE("a run on a store of another program has the losses of the run on the 
     write_text(run.folder / "d.ds.metadata", str("bytes|2\n", size, "\n1 kT"));
 
     const auto train = [&](const std::string& store, const std::vector<std::string>& more = {}) {
-        const Outcome outcome = run.program(run.arguments(store, store, more));
-        INFO(store << ": " << outcome.err);
-        REQUIRE(outcome.status == 0);
-        return run.losses(store);
+        return run.train(store, store, more);
     };
     const std::vector<double> expected = train("train.h5");
     REQUIRE(expected.size() == 6);
@@ -126,6 +135,58 @@ TEST_CASE("a run on a store of another program has the losses of the run on the 
     CHECK(unknown.status == 2);
     CHECK(has(unknown.err, "does not say which tokenizer made its ids"));
     CHECK(has(unknown.err, "set data.tokenizer"));
+}
+
+TEST_CASE("a run on a folder or a pattern of files has the losses of the run on one file")
+{
+    const ForeignRun run;
+    // Uneven files, of which the first two are shorter than a sample. They end anywhere; those with an index
+    // end with a document.
+    const auto size = static_cast<std::int64_t>(run.ids.size());
+    const std::int64_t cuts[] = {0, 7, 27, run.ends[4] + 1, run.ends[4] + 2000, size};
+    const auto part_of = [](const Numbers& all, std::int64_t begin, std::int64_t end) {
+        return Numbers(all.begin() + begin, all.begin() + end);
+    };
+    for (const char* dir : {"nano", "parts"})
+        std::filesystem::create_directory(run.folder / dir);
+    for (int i = 0; i < 5; ++i) {
+        const Numbers part = part_of(run.ids, cuts[i], cuts[i + 1]);
+        const std::string u16 = packed<std::uint16_t>(part), name = str(i, ".bin");
+        write_text(run.folder / ("nano/" + name), u16);
+        write_text(run.folder / ("gpt2_" + name),
+                   foreign::llmc_header(20240520, 1, static_cast<std::int64_t>(part.size())) + u16);
+    }
+    for (const auto& [name, first, last] : {std::tuple{"a", 0, 1}, {"b", 1, 9}, {"c", 9, 12}}) {
+        const std::string at = run.folder / str("parts/", name);
+        write_text(at + ".bin", packed<std::uint16_t>(part_of(run.ids, first == 0 ? 0 : run.ends[first - 1],
+                                                              run.ends[last - 1])));
+        write_text(at + ".idx", foreign::megatron_index(8, 2, part_of(run.lengths, first, last),
+                                                        part_of(run.bounds, 0, last - first + 1)));
+        std::vector<std::string> tokenize{"data",  "tokenize", "--tokenizer",
+                                          "bytes", "-o",       str(name, "-own.h5")};
+        for (int d = first; d < last; ++d)
+            tokenize.push_back(ForeignRun::text(d));
+        REQUIRE(run.program(tokenize).status == 0);
+    }
+    const std::vector<double> expected = run.train("train.h5", "one");
+    CHECK(run.train("nano", "nano") == expected);
+    CHECK(run.train("gpt2_?.bin", "gpt2") == expected);
+    CHECK(run.train("*-own.h5", "own") == expected);
+    const std::vector<std::string> packs{"data.packing=best-fit", "data.attention=document"};
+    const std::vector<double> by_documents = run.train("train.h5", "one", packs);
+    CHECK(run.train("parts", "parts", packs) == by_documents);
+    CHECK(run.train("nano", "own", {packs[0], packs[1], "data.eos=257"}) == by_documents);
+
+    // A resumed run knows the files where they are now, and notices one that was added.
+    std::filesystem::rename(run.folder / "nano", run.folder / "moved");
+    const auto resume = [&](const std::string& steps) {
+        return run
+            .program(run.arguments("moved/*", "nano", {"checkpoint.resume=auto", "train.steps=" + steps}))
+            .err;
+    };
+    CHECK_FALSE(has(resume("6"), "differs from the data of the checkpoint's run"));
+    write_text(run.folder / "moved/5.bin", packed<std::uint16_t>({1, 2, 257}));
+    CHECK(has(resume("8"), "differs from the data of the checkpoint's run"));
 }
 
 TEST_CASE(
@@ -192,17 +253,36 @@ TEST_CASE("data show and data verify know the formats; verify ends with 1 if a f
     CHECK(report({"nano.bin", "--eos", "257"})["documents"] == 12);
     for (const char* key : {"vocab", "eos", "tokenizer", "head"})
         CHECK(known[key] == own[key]);
+    std::filesystem::create_directory(run.folder / "several");
+    write_text(run.folder / "several/0.bin", u16.substr(0, 1000));
+    write_text(run.folder / "several/1.bin", u16.substr(1000));
+    const auto several = report({"several", "--tokenizer", "bytes"});
+    for (const char* key : {"documents", "tokens", "unigram_entropy", "largest_id", "head"})
+        CHECK(several[key] == own[key]);
+    CHECK(several["files"].size() == 2);
+    CHECK(several["files"][1]["file"] == "several/1.bin");
+    CHECK(several["files"][1]["tokens"] == size - 500);
+    CHECK(has(run.program({"data", "show", "several/*"}).out, "several/0.bin: 500 tokens, 1000 B\n"));
     const Outcome text = run.program({"data", "show", "nano.bin", "--head", "3"});
     CHECK(has(text.out, "nanoGPT .bin with uint16 by its content"));
     CHECK(has(text.out, "unknown"));
     CHECK(has(text.out, str("first 3 tokens:\n", run.ids[0], " ", run.ids[1], " ", run.ids[2], "\n")));
 
-    const Outcome good = run.program({"data", "verify", "train.h5", "m", "nano.bin"});
+    const Outcome good = run.program({"data", "verify", "train.h5", "m", "nano.bin", "several"});
     INFO(good.out << good.err);
     CHECK(good.status == 0);
     CHECK(has(good.out, "train.h5: good"));
     CHECK(has(good.out, "m: good"));
     CHECK(has(good.out, "12 documents, largest id 257"));
+    CHECK(has(good.out, "several/0.bin: good, "));
+    CHECK(has(good.out, "several: good, 2 files, "));
+    write_text(run.folder / "several/1.bin", u16.substr(1001));
+    const Outcome one_bad = run.program({"data", "verify", "several/*.bin"});
+    INFO(one_bad.out);
+    CHECK(one_bad.status == 1);
+    CHECK(has(one_bad.out, "several/0.bin: good, "));
+    CHECK(has(one_bad.out, "several/1.bin: bad\n"));
+    CHECK(has(one_bad.out, "several/*.bin: bad\n  several/*.bin: has 1 bad file"));
     write_text(run.folder / "m.bin", u16.substr(2));
     std::string own_bytes = read_text(run.folder / "train.h5");
     own_bytes[own_bytes.size() - 9] ^= 1;
@@ -229,15 +309,19 @@ TEST_CASE("ranks with different copies of a store of another program do not star
                    packed<std::uint16_t>(dir[0] == 'a' ? run.ids : changed));
         std::filesystem::copy(run.folder / "run.toml", run.folder / (std::string(dir) + "/run.toml"));
     }
-    const auto part = [&](const std::string& dir) {
-        Launch launch{1,
-                      {"train", "run.toml", "parallel.data=2", "data.train=t.bin",
-                       "checkpoint.dir=" + run.folder / "ck", "log.dir=" + run.folder / "log"}};
-        launch.folder = run.folder / dir;
-        return launch;
-    };
-    const Outcome outcome = run_ranks({part("a"), part("b")}, run.folder.path());
-    INFO(outcome.err);
-    CHECK(outcome.status == 2);
-    CHECK(has(outcome.err, "t.bin: is not the same on rank 1 as on rank 0"));
+    write_text(run.folder / "a/t2.bin", packed<std::uint16_t>(run.ids)); // one more file
+    for (const char* store : {"t.bin", "t*.bin"}) {
+        const auto part = [&](const std::string& dir) {
+            Launch launch{1,
+                          {"train", "run.toml", "parallel.data=2", std::string("data.train=") + store,
+                           "checkpoint.dir=" + run.folder / "ck", "log.dir=" + run.folder / "log"}};
+            launch.folder = run.folder / dir;
+            return launch;
+        };
+        const Outcome outcome = run_ranks({part("a"), part("b")}, run.folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(has(outcome.err, std::string(store) + ": is not the same on rank 1 as on rank 0"));
+        CHECK(has(outcome.err, "2 files, ") == (store[1] == '*'));
+    }
 }

@@ -1,0 +1,132 @@
+// Writes token stores.
+#include "base/check.hpp"
+#include "io/files/blocks.hpp"
+#include "io/files/files.hpp"
+#include "io/files/hdf5.hpp"
+#include "io/files/plain_file.hpp"
+#include "io/files/seal.hpp"
+#include "io/tokens/store_file.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <unistd.h>
+#include <vector>
+
+namespace trivium {
+
+namespace {
+
+constexpr i64 copied_at_once = i64{4} << 20; ///< elements
+
+} // namespace
+
+struct TokenStoreWriter::Impl {
+    Impl(std::string path_, const Tokenizer& tokenizer)
+        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())),
+          raw_offsets(str(path, ".offsets-", ::getpid())), vocab(tokenizer.vocab_size()),
+          eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
+          token_file(PlainFile::open_to_write(raw_tokens)), token_blocks(token_file, 0, hashed_block),
+          offset_file(raw_offsets)
+    {
+    }
+    ~Impl()
+    {
+        ::unlink(raw_tokens.c_str());
+        ::unlink(raw_offsets.c_str());
+    }
+
+    void put(std::span<const i32> ids)
+    {
+        narrow.clear();
+        for (const i32 id : ids) {
+            TRV_CHECK(id >= 0 && id < vocab, "token ", id, " of a vocabulary of ", vocab);
+            for (Bytes byte = 0; byte < size_of(stored_type(vocab)); ++byte)
+                narrow.push_back(static_cast<char>(id >> (8 * byte) & 0xff));
+        }
+        token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()),
+                           static_cast<Bytes>(narrow.size()));
+        tokens += static_cast<i64>(ids.size());
+    }
+
+    /// Copies a raw file of `count` elements into a dataset, block by block.
+    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, DType type)
+    {
+        std::ifstream file(raw, std::ios::binary);
+        std::vector<char> block(static_cast<std::size_t>(std::min(count, copied_at_once) * size_of(type)));
+        for (i64 begin = 0; begin < count; begin += copied_at_once) {
+            const i64 size = std::min(copied_at_once, count - begin);
+            if (!file.read(block.data(), static_cast<std::streamsize>(size * size_of(type))))
+                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use",
+                               "run the command again"});
+            dataset.write(begin, size, type, block.data());
+        }
+    }
+
+    std::string path, raw_tokens, raw_offsets;
+    i64 vocab;
+    i32 eos;
+    std::string fingerprint, model;
+    // HDF5's contiguous layout needs the size first, so tokens and offsets go to temporary files until then.
+    PlainFile token_file;
+    BlockWriter token_blocks;
+    FileWriter offset_file;
+    std::string narrow;
+    i64 tokens = 0, documents = 0;
+    Bytes text_bytes = 0;
+};
+
+TokenStoreWriter::TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer)
+    : impl_(std::make_unique<Impl>(path, tokenizer))
+{
+}
+TokenStoreWriter::TokenStoreWriter(TokenStoreWriter&&) noexcept = default;
+TokenStoreWriter::~TokenStoreWriter() = default;
+
+void TokenStoreWriter::add(std::span<const i32> ids, Bytes text_bytes)
+{
+    impl_->offset_file.write(&impl_->tokens, sizeof impl_->tokens);
+    impl_->put(ids);
+    impl_->put({&impl_->eos, 1});
+    ++impl_->documents;
+    impl_->text_bytes += text_bytes;
+}
+
+void TokenStoreWriter::finish()
+{
+    Impl& w = *impl_;
+    if (w.documents == 0)
+        throw UserError({w.path, "no document to store", "the input has no text", "name files with text"});
+    w.offset_file.write(&w.tokens, sizeof w.tokens);
+    w.token_blocks.finish();
+    w.token_file.close();
+    w.offset_file.close();
+    replace_file(w.path, [&](const std::string& temporary) {
+        h5::File file = h5::File::create(temporary, {.reserved = seal_bytes});
+        file.set("vocab", w.vocab);
+        file.set("eos", static_cast<i64>(w.eos));
+        file.set("tokens", w.tokens);
+        file.set("documents", w.documents);
+        file.set("text_bytes", w.text_bytes);
+        file.set("tokenizer", w.fingerprint);
+        file.set("block_bytes", hashed_block);
+        file.write_bytes("tokenizer_model", w.model);
+        const std::vector<u64>& hashes = w.token_blocks.hashes();
+        const auto blocks = static_cast<i64>(hashes.size());
+        file.create_dataset("token_hashes", DType::u64, {blocks}).write(0, blocks, DType::u64, hashes.data());
+        const DType type = stored_type(w.vocab);
+        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", DType::i64, {w.documents + 1}),
+                   w.documents + 1, DType::i64);
+        h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
+        const Bytes begin = tokens.file_offset();
+        Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
+        file.close();
+        // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
+        seal_file(temporary, token_store_kind, token_store_version, begin, w.tokens * size_of(type));
+    });
+}
+
+i64 TokenStoreWriter::tokens() const { return impl_->tokens; }
+i64 TokenStoreWriter::documents() const { return impl_->documents; }
+Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
+
+} // namespace trivium
