@@ -111,6 +111,7 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
                               state.imported_tokenizer == state.tokenizer);
     const i64 eos = tokenizer ? tokenizer->eos() : -1;
     ExportedFiles result;
+    result.imported_tokenizer = same_tokenizer;
     std::string config;
     if (const std::string before = file_of(imported, config_name); !before.empty()) {
         const HuggingFaceConfig theirs =

@@ -16,6 +16,7 @@ TextFiles read_imported_files(const std::string& folder);
 struct ExportedFiles {
     TextFiles files;
     const Architecture* architecture = nullptr; ///< the class that config.json names
+    bool imported_tokenizer = false;            ///< the run has the tokenizer of the imported model
     std::string no_tokenizer_json; ///< why `files` has no tokenizer.json; empty: it has one, or no tokenizer
 };
 

@@ -1,5 +1,6 @@
 #include "base/bf16.hpp"
 #include "base/check.hpp"
+#include "base/f16.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/hugging_face/safetensors.hpp"
@@ -85,18 +86,6 @@ std::map<std::string, std::string> read_index(const std::string& path)
         shards[name] = shard.get<std::string>();
     }
     return shards;
-}
-
-/// IEEE binary16, exactly.
-float from_half(std::uint16_t bits)
-{
-    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, exponent = bits >> 10 & 0x1f,
-                        fraction = bits & 0x3ff;
-    if (exponent == 0) // fraction times 2^-24
-        return std::bit_cast<float>(sign |
-                                    std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
-    const std::uint32_t wide = exponent == 0x1f ? 0xff : exponent - 15 + 127;
-    return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
 /// Reads values of type `Stored` and converts them to float, with a buffer of bounded size.
@@ -207,7 +196,7 @@ void SafetensorsReader::read(const SafetensorsEntry& tensor, i64 first, std::spa
     else if (tensor.type == "BF16")
         read_widened<bf16>(*this, tensor, first, to, [](bf16 value) { return static_cast<float>(value); });
     else if (tensor.type == "F16")
-        read_widened<std::uint16_t>(*this, tensor, first, to, from_half);
+        read_widened<f16>(*this, tensor, first, to, [](f16 value) { return static_cast<float>(value); });
     else if (tensor.type == "F64")
         read_widened<double>(*this, tensor, first, to,
                              [](double value) { return static_cast<float>(value); });

@@ -56,18 +56,6 @@ std::string adapted_config(const std::string& imported)
     return config.dump(2) + "\n";
 }
 
-/// Whether a tokenizer with the imported settings adds bos in front of each text.
-bool begins_with_bos(const std::string& imported)
-{
-    if (imported.empty())
-        return false;
-    const OrderedJson config = OrderedJson::parse(imported);
-    if (const auto flag = config.find("add_bos_token"); flag != config.end() && flag->is_boolean())
-        return flag->get<bool>();
-    const auto name = config.find("tokenizer_class");
-    return name != config.end() && name->is_string() && name->get<std::string>().starts_with("Llama");
-}
-
 TokenizerFiles of_pieces(const Tokenizer& tokenizer, const SentencePieceModel& model,
                          const std::string& imported, i64 seq)
 {
@@ -100,6 +88,17 @@ TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& im
     TokenizerFiles result = of_pieces(tokenizer, pieces, imported, seq);
     result.files["tokenizer.model"] = model;
     return result;
+}
+
+bool begins_with_bos(const std::string& imported)
+{
+    if (imported.empty())
+        return false;
+    const OrderedJson config = OrderedJson::parse(imported);
+    if (const auto flag = config.find("add_bos_token"); flag != config.end() && flag->is_boolean())
+        return flag->get<bool>();
+    const auto name = config.find("tokenizer_class");
+    return name != config.end() && name->is_string() && name->get<std::string>().starts_with("Llama");
 }
 
 bool is_bytes_json(const std::string& text) { return text == print_sentencepiece_json(byte_pieces()).text; }

@@ -21,6 +21,9 @@ struct TokenizerFiles {
 /// imported.
 TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq);
 
+/// Whether a SentencePiece tokenizer with these imported settings adds bos in front of each text.
+bool begins_with_bos(const std::string& imported);
+
 /// Whether `text` is the tokenizer.json of the tokenizer "bytes".
 bool is_bytes_json(const std::string& text);
 

@@ -1,4 +1,5 @@
-// `trivium checkpoint export`: writes the parameters of a checkpoint as a Hugging Face folder.
+// `trivium checkpoint export`: writes the parameters of a checkpoint as a Hugging Face folder, or as a file
+// for llama.cpp.
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
@@ -8,6 +9,7 @@
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
+#include "io/gguf/gguf.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/store_list.hpp"
@@ -15,6 +17,7 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include <array>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 
@@ -23,8 +26,10 @@ namespace trivium {
 namespace {
 
 struct ExportArguments {
-    std::string checkpoint, output, type = "f32", shard_size = "5GB", tokenizer;
+    std::string checkpoint, output, type, shard_size, tokenizer;
 };
+
+constexpr std::string_view gguf_ending = ".gguf";
 
 /// "5GB", "500MiB", "1000000".
 Bytes parse_size(const std::string& text)
@@ -105,38 +110,59 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
                      "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 
-std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const ExportedFiles& files)
-{
-    if (!tokenizer)
-        return a.tokenizer == no_tokenizer ? "none (--tokenizer none)"
-                                           : "unknown, because the checkpoint has none; copy "
-                                             "that of the original model into the folder";
-    return tokenizer->name() + (files.no_tokenizer_json.empty()
-                                    ? ""
-                                    : ", without a tokenizer.json (" + files.no_tokenizer_json +
-                                          "): transformers may produce other ids");
-}
+/// A checkpoint, and what an export of it has.
+struct Exported {
+    CheckpointReader checkpoint;
+    RunConfig config;
+    std::unique_ptr<Tokenizer> tokenizer; ///< null: unknown, or not wanted
+    ExportedFiles files;
+    std::vector<HuggingFaceTensor> tensors;
+};
 
-int export_checkpoint(const ExportArguments& a)
+Exported open_exported(const ExportArguments& a)
 {
-    const Bytes shard_bytes = parse_size(a.shard_size);
-    require_new_folder(a.output);
-    const CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
-    const RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
+    RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
         throw UserError({checkpoint.path(),
                          str("has fewer tensors than model.layers = ", config.model.layers),
                          "its config belongs to another model", "use another checkpoint"});
     validate(config.model);
-    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
-    const bool is_bf16 = a.type == "bf16";
-    const ExportedFiles files =
-        exported_files(config.model, is_bf16 ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
-    const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model, *files.architecture);
+    std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
+    ExportedFiles files = exported_files(config.model, a.type == "bf16" ? "bfloat16" : "float32",
+                                         tokenizer.get(), checkpoint.state());
+    std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model, *files.architecture);
     require_parameters(checkpoint, tensors);
+    return {std::move(checkpoint), std::move(config), std::move(tokenizer), std::move(files),
+            std::move(tensors)};
+}
 
+/// `form`: what was written, "LlamaForCausalLM"; `files`: "2 files".
+void print_exported(const ExportArguments& a, const Exported& from, const std::string& form,
+                    std::size_t tensors, Bytes bytes, const std::string& files, const std::string& tokenizer)
+{
+    log_progress("");
+    fmt::print("{}: {} of step {}\n  parameters {}, {} of {}, {} in {}\n  tokenizer  {}\n", a.output, form,
+               from.checkpoint.state().step, format_count(parameter_count(from.config.model)),
+               counted(tensors, "tensor"), a.type, format_bytes(bytes), files, tokenizer);
+}
+
+std::string describe_tokenizer(const Exported& from, const ExportArguments& a, const char* unknown)
+{
+    if (from.tokenizer)
+        return from.tokenizer->name();
+    return a.tokenizer == no_tokenizer ? "none (--tokenizer none)"
+                                       : str("unknown, because the checkpoint has none; ", unknown);
+}
+
+void export_folder(const ExportArguments& a)
+{
+    const Bytes shard_bytes = parse_size(a.shard_size.empty() ? "5GB" : a.shard_size);
+    require_new_folder(a.output);
+    const Exported from = open_exported(a);
+    const bool is_bf16 = a.type == "bf16";
     std::vector<SafetensorsEntry> entries;
-    for (const HuggingFaceTensor& tensor : tensors)
+    for (const HuggingFaceTensor& tensor : from.tensors)
         entries.push_back({tensor.name, is_bf16 ? "BF16" : "F32", tensor.shape});
     i64 shards = 0;
     Bytes bytes = 0, done = 0;
@@ -144,21 +170,73 @@ int export_checkpoint(const ExportArguments& a)
         SafetensorsWriter writer(folder, entries, shard_bytes);
         shards = writer.shards();
         bytes = writer.bytes();
-        for (const HuggingFaceTensor& tensor : tensors)
-            export_values(tensor, checkpoint, [&](std::span<const float> values) {
+        for (const HuggingFaceTensor& tensor : from.tensors)
+            export_values(tensor, from.checkpoint, [&](std::span<const float> values) {
                 writer.write(values);
                 done += static_cast<Bytes>(values.size()) * (is_bf16 ? 2 : 4);
                 log_progress(str("exporting: ", format_bytes(done), " of ", format_bytes(bytes)));
             });
         writer.close();
-        for (const auto& [name, content] : files.files)
+        for (const auto& [name, content] : from.files.files)
             write_file(folder + "/" + name, content);
     });
-    log_progress("");
-    fmt::print("{}: {} of step {}\n  parameters {}, {} of {}, {} in {}\n  tokenizer  {}\n", a.output,
-               files.architecture->name, checkpoint.state().step, format_count(parameter_count(config.model)),
-               counted(tensors.size(), "tensor"), a.type, format_bytes(bytes), counted(shards, "file"),
-               describe(tokenizer.get(), a, files));
+    std::string tokenizer = describe_tokenizer(from, a, "copy that of the original model into the folder");
+    if (from.tokenizer && !from.files.no_tokenizer_json.empty())
+        tokenizer += ", without a tokenizer.json (" + from.files.no_tokenizer_json +
+                     "): transformers may produce other ids";
+    print_exported(a, from, from.files.architecture->name, from.tensors.size(), bytes,
+                   counted(shards, "file"), tokenizer);
+}
+
+/// Like a folder, a file must be new: it may be the only copy of another model.
+void require_new_file(const std::string& path)
+{
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+        throw UserError({path, "exists", "nothing is overwritten",
+                         "name a file that does not exist yet, or remove this one"});
+}
+
+void export_file(const ExportArguments& a)
+{
+    if (!a.shard_size.empty())
+        throw UserError({"--shard-size", "is for a folder", str(a.output, " is one file"), "leave it out"});
+    require_new_file(a.output);
+    const Exported from = open_exported(a);
+    const GgufType type = a.type == "f32"    ? GgufType::f32
+                          : a.type == "f16"  ? GgufType::f16
+                          : a.type == "q8_0" ? GgufType::q8_0
+                                             : GgufType::bf16;
+    const GgufArchitecture& architecture = gguf_architecture_of(from.config.model, *from.files.architecture);
+    const std::vector<GgufTensor> tensors = gguf_tensors(from.config.model, architecture, from.tensors, type);
+    const GgufKeys keys = gguf_keys(from.config.model, architecture, type, from.files, from.tokenizer.get(),
+                                    from.checkpoint.state(), std::filesystem::path(a.output).stem().string());
+    std::vector<GgufTensorInfo> infos;
+    for (const GgufTensor& tensor : tensors)
+        infos.push_back(tensor.info);
+    Bytes bytes = 0;
+    replace_file(a.output, [&](const std::string& temporary) {
+        GgufWriter writer(temporary, keys, infos);
+        bytes = writer.bytes();
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            log_progress(str("exporting: tensor ", i + 1, " of ", tensors.size()));
+            write_values(tensors[i], from.checkpoint, writer);
+        }
+        writer.close();
+    });
+    print_exported(a, from, str("architecture ", architecture.name), tensors.size(), bytes, "1 file",
+                   describe_tokenizer(from, a, "llama.cpp can be given token ids"));
+}
+
+int export_checkpoint(ExportArguments a)
+{
+    const bool to_file = a.output.ends_with(gguf_ending);
+    if (a.type.empty())
+        a.type = to_file ? "bf16" : "f32";
+    if (!to_file && a.type != "f32" && a.type != "bf16")
+        throw UserError({"--type " + a.type, "is for a file for llama.cpp", a.output + " is a folder",
+                         "name a file that ends in .gguf, or write --type f32 or bf16"});
+    to_file ? export_file(a) : export_folder(a);
     return 0;
 }
 
@@ -166,16 +244,22 @@ int export_checkpoint(const ExportArguments& a)
 
 void add_export_command(Command& checkpoint)
 {
-    Command command = checkpoint.add("export", "write the parameters as a Hugging Face model");
+    Command command = checkpoint.add(
+        "export", "write the parameters as a Hugging Face model, or as a GGUF file for llama.cpp");
     auto a = std::make_shared<ExportArguments>();
     command
         .option("checkpoint", a->checkpoint,
                 "a checkpoint, or the folder of a run's checkpoints (the newest)", {.required = true})
-        .option("output", a->output, "new folder for config.json and safetensors files", {.required = true})
-        .option("--type", a->type, "type of the values; bf16 rounds to nearest even",
-                {.show_default = true, .words = {"f32", "bf16"}})
-        .option("--shard-size", a->shard_size, "maximum size of a file",
-                {.show_default = true, .type = "SIZE"})
+        .option("output", a->output,
+                "new folder for config.json and safetensors files; or, if the name ends in .gguf, a new file "
+                "for llama.cpp",
+                {.required = true})
+        .option("--type", a->type,
+                "type of the values; by default f32 in a folder and bf16 in a file. f16 and q8_0 are for "
+                "files; all round to nearest",
+                {.words = {"f32", "bf16", "f16", "q8_0"}})
+        .option("--shard-size", a->shard_size, "maximum size of a file in a folder; by default 5GB",
+                {.type = "SIZE"})
         .option("--tokenizer", a->tokenizer,
                 "tokenizer of the run, if its file has moved; none: export without a tokenizer",
                 {.type = "FILE"})

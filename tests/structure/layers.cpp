@@ -43,11 +43,12 @@ const Rooms& designed_rooms()
         {"io_tokens", {"io/tokens", {"base", "io_files", "mpi"}}},
         {"io_checkpoint", {"io/checkpoint", {"base", "ir", "io_files", "mpi"}}},
         {"io_hugging_face", {"io/hugging_face", {"base", "config", "io_checkpoint", "io_tokens"}}},
+        {"io_gguf", {"io/gguf", {"base", "config", "io_hugging_face"}}},
         {"lifecycle", {"src/lifecycle", {"io_checkpoint", "io_metrics"}}},
         {"train", {"src/train", {"choose", "runtime", "io_tokens", "lifecycle"}}},
         {"check", {"src/check", {"train"}}},
         {"programs", {"src/programs", {"plan", "runtime", "io_hugging_face"}}},
-        {"cli", {"src/cli", {"check", "io_report", "programs"}}},
+        {"cli", {"src/cli", {"check", "io_report", "io_gguf", "programs"}}},
     };
     return rooms;
 }

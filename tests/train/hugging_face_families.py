@@ -11,13 +11,11 @@ import array
 import json
 import os
 import pathlib
-import struct
 import sys
 import tempfile
-import zlib
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-from hugging_face_helpers import logits_in_bytes, run, tolerance, trivium
+from hugging_face_helpers import largest_difference, logits_in_bytes, run, tolerance, trivium, write_folder
 
 try:
     import torch
@@ -109,38 +107,6 @@ models = {
 }
 
 
-def values_of(name, shape, class_name):
-    """Uniform, by a hash of name and index (the last steps of MurmurHash3)."""
-    count, start, centre, width = 1, zlib.crc32(name.encode()), 0.0, 0.45
-    for extent in shape:
-        count *= extent
-    if len(shape) == 1:
-        width = 0.3
-        if name.endswith("weight") and not class_name.startswith("Gemma"):
-            centre = 1.0
-    values = array.array("f")
-    for i in range(count):
-        x = (start + i * 0x9E3779B1) & 0xFFFFFFFF
-        x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
-        x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
-        values.append(centre + width * ((x ^ (x >> 16)) / 2**31 - 1))
-    return values
-
-
-def write_folder(folder, config, shapes, class_name):
-    """What save_pretrained writes, without its packages."""
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    header, data = {}, b""
-    for name, shape in shapes.items():
-        values = values_of(name, shape, class_name).tobytes()
-        header[name] = dict(dtype="F32", shape=shape, data_offsets=[len(data), len(data) + len(values)])
-        data += values
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
-
-
 def as_written_by_4(config):
     """The same config.json in the keys of transformers 4; None if these cannot say it."""
     old = {key: value for key, value in config.items() if key not in ("rope_parameters", "layer_types", "_sliding_window_pattern", "dtype")}
@@ -176,10 +142,6 @@ def as_written_by_4(config):
 
 def tables_of(home):
     return (home / "model.toml").read_text().split("[data]")[0]
-
-
-def largest_difference(ours, theirs):
-    return max(abs(a - b) / (1 + abs(b)) for a, b in zip(ours, theirs, strict=True))
 
 
 def their_model(class_name, keys):

@@ -1,8 +1,12 @@
-"""What the tests against transformers share: runs of the programs, and comparisons."""
+"""What the tests against other programs share: runs of ours, models, and comparisons."""
 
+import array
+import json
 import pathlib
+import struct
 import subprocess
 import sys
+import zlib
 
 trivium, logits_program, ids_program = sys.argv[1:4]
 tolerance = 1e-4
@@ -19,3 +23,39 @@ def logits_in_bytes(config, checkpoint, folder, ids):
     output = pathlib.Path(folder) / "logits"
     run(logits_program, config, checkpoint, output, *ids)
     return output.read_bytes()
+
+
+def values_of(name, shape, class_name):
+    """Uniform, by a hash of name and index (the last steps of MurmurHash3)."""
+    count, start, centre, width = 1, zlib.crc32(name.encode()), 0.0, 0.45
+    for extent in shape:
+        count *= extent
+    if len(shape) == 1:
+        width = 0.3
+        if name.endswith("weight") and not class_name.startswith("Gemma"):
+            centre = 1.0
+    values = array.array("f")
+    for i in range(count):
+        x = (start + i * 0x9E3779B1) & 0xFFFFFFFF
+        x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+        x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+        values.append(centre + width * ((x ^ (x >> 16)) / 2**31 - 1))
+    return values
+
+
+def write_folder(folder, config, shapes, class_name):
+    """What save_pretrained writes, without its packages."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        values = values_of(name, shape, class_name).tobytes()
+        header[name] = dict(dtype="F32", shape=shape, data_offsets=[len(data), len(data) + len(values)])
+        data += values
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
+
+
+def largest_difference(ours, theirs):
+    return max(abs(a - b) / (1 + abs(b)) for a, b in zip(ours, theirs, strict=True))

@@ -146,6 +146,30 @@ TEST_CASE(
         CHECK(!fs::exists(elsewhere / folder));
 }
 
+TEST_CASE("a file for llama.cpp is one new file, and whole")
+{
+    const Trained t;
+    const std::string said = t.good({"checkpoint", "export", "ck", "small.gguf"});
+    for (const char* part : {"small.gguf: architecture llama of step 3", "bf16", "1 file", "sentencepiece, 300 tokens"})
+        CHECK(has(said, part));
+    CHECK(read_text(t.folder / "small.gguf").starts_with("GGUF"));
+    t.good({"checkpoint", "export", "ck", "exact.gguf", "--type", "f32", "--tokenizer", "none"});
+    const std::vector<std::string> before = t.names(".");
+    const auto bad = [&](std::vector<std::string> more, int status = 2) {
+        more.insert(more.begin(), {"checkpoint", "export", "ck"});
+        return t.bad(more, status);
+    };
+    CHECK(has(bad({"small.gguf"}), "exists"));
+    CHECK(has(bad({"folder", "--type", "q8_0"}), ".gguf"));
+    CHECK(has(bad({"new.gguf", "--shard-size", "1GB"}), "--shard-size"));
+    CHECK(has(bad({"new.gguf", "--type", "q4_0"}), "q8_0"));
+    {
+        const trivium::LimitedFiles full(20'000);
+        CHECK(has(bad({"new.gguf"}, 1), "cannot write"));
+    }
+    CHECK(t.names(".") == before);
+}
+
 TEST_CASE("a tokenizer whose end of a document --eod named keeps it in an export and an import")
 {
     const Trained t;

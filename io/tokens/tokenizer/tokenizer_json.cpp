@@ -433,6 +433,7 @@ private:
             damaged("has no end-of-text token", "none of its added_tokens is special");
         out_.eos = *eos;
         std::optional<i32> bos = template_token(false);
+        out_.begins_with_bos = bos.has_value();
         if (!bos)
             bos = special_token(bos_names);
         out_.bos = bos.value_or(*eos);
@@ -446,6 +447,11 @@ private:
 };
 
 } // namespace
+
+const std::string& byte_level_letter(int byte)
+{
+    return alphabet().letters.at(static_cast<std::size_t>(byte));
+}
 
 bool looks_like_tokenizer_json(std::string_view bytes)
 {

@@ -58,7 +58,11 @@ struct TokenizerJson {
     /// template of the post-processor, one of the usual names, or the only one. bos: the one before the text
     /// in the template, otherwise one of the usual names, or eos.
     i32 bos = 0, eos = 0;
+    bool begins_with_bos = false; ///< the template puts bos before a text
 };
+
+/// The character that stands for a byte in the tokens of byte-level BPE (GPT-2's alphabet). \pre 0 to 255
+const std::string& byte_level_letter(int byte);
 
 /// Whether these bytes look like a tokenizer.json; no SentencePiece model does.
 bool looks_like_tokenizer_json(std::string_view bytes);

@@ -5,7 +5,6 @@
 #include "io/temporary_folder.hpp"
 #include "model/model.hpp"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,42 +12,6 @@ using namespace trivium;
 using Json = nlohmann::json;
 
 namespace {
-
-/// All values differ.
-float weight_of(const std::string& name, i64 index)
-{
-    return std::sin(static_cast<float>(index) * 0.37f +
-                    static_cast<float>(std::hash<std::string>()(name) % 1000));
-}
-
-std::vector<float> values_of(const std::string& name, const Shape& shape)
-{
-    std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-    for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = weight_of(name, static_cast<i64>(i));
-    return values;
-}
-
-/// A checkpoint of the model, saved by two ranks that shard first dimensions.
-std::string save_model(const ModelConfig& model, const std::string& dir)
-{
-    run_on_threads(2, [&](Comm& world) {
-        std::vector<std::vector<float>> values;
-        std::vector<TensorPiece> pieces;
-        for (const HuggingFaceTensor& theirs : tensors_of(model))
-            for (const OurTensor& ours : theirs.ours) {
-                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, DType::f32, nullptr);
-                values.push_back(values_of(piece.name, ours.shape));
-                const i64 half = ours.shape[0] / 2, row = element_count(ours.shape) / ours.shape[0];
-                piece.box.offset[0] = world.rank() == 0 ? 0 : half;
-                piece.box.shape[0] = world.rank() == 0 ? half : ours.shape[0] - half;
-                piece.data = values.back().data() + piece.box.offset[0] * row;
-                pieces.push_back(piece);
-            }
-        save_checkpoint(world, dir, {}, pieces, 0);
-    });
-    return dir + "/" + checkpoint_name(0);
-}
 
 /// Exports the model to a folder, as bf16 or f32.
 void export_model(const ModelConfig& model, const std::string& checkpoint, const std::string& folder,

@@ -1,7 +1,11 @@
 #pragma once
-// Small models of each family, and their config.json.
+// Small models of each family, their config.json, and checkpoints of them.
 #include "base/check.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "io/hugging_face/hugging_face.hpp"
+
+#include <cmath>
+#include <functional>
 
 namespace trivium {
 
@@ -57,6 +61,42 @@ inline std::string print_config(const ModelConfig& model, const std::string& typ
 inline ModelConfig parsed(const std::string& text)
 {
     return parse_hugging_face_config(text, "config.json").model;
+}
+
+/// All values differ.
+inline float weight_of(const std::string& name, i64 index)
+{
+    return std::sin(static_cast<float>(index) * 0.37f +
+                    static_cast<float>(std::hash<std::string>()(name) % 1000));
+}
+
+inline std::vector<float> values_of(const std::string& name, const Shape& shape)
+{
+    std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = weight_of(name, static_cast<i64>(i));
+    return values;
+}
+
+/// A checkpoint of the model, saved by two ranks that shard first dimensions.
+inline std::string save_model(const ModelConfig& model, const std::string& dir)
+{
+    run_on_threads(2, [&](Comm& world) {
+        std::vector<std::vector<float>> values;
+        std::vector<TensorPiece> pieces;
+        for (const HuggingFaceTensor& theirs : tensors_of(model))
+            for (const OurTensor& ours : theirs.ours) {
+                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, DType::f32, nullptr);
+                values.push_back(values_of(piece.name, ours.shape));
+                const i64 half = ours.shape[0] / 2, row = element_count(ours.shape) / ours.shape[0];
+                piece.box.offset[0] = world.rank() == 0 ? 0 : half;
+                piece.box.shape[0] = world.rank() == 0 ? half : ours.shape[0] - half;
+                piece.data = values.back().data() + piece.box.offset[0] * row;
+                pieces.push_back(piece);
+            }
+        save_checkpoint(world, dir, {}, pieces, 0);
+    });
+    return dir + "/" + checkpoint_name(0);
 }
 
 } // namespace trivium
