@@ -87,7 +87,8 @@ public:
             every_byte = every_byte && byte_id(byte) >= 0;
         const std::vector<int> probe = processor_.EncodeAsIds("a");
         dummy_prefix_ = !probe.empty() && processor_.IdToPiece(probe[0]).starts_with(space_mark);
-        exact_ = every_byte && !dummy_prefix_;
+        const SentencePieceModel settings = parse_sentencepiece_model(model_, place);
+        exact_ = every_byte && !dummy_prefix_ && !settings.has_rules && !settings.remove_extra_whitespaces;
         fingerprint_ = str("sentencepiece:", hex(hash_bytes(model_)));
     }
 
@@ -228,12 +229,16 @@ private:
         const auto is_letter = [&](std::size_t at) {
             return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) != 0;
         };
+        const auto joins_space = [&](char letter) { // also in lower case, which the model may make of it
+            const auto byte = static_cast<unsigned char>(letter);
+            return neighbours_.contains(neighbours(byte, U'\u2581')) ||
+                   neighbours_.contains(
+                       neighbours(static_cast<unsigned char>(std::tolower(byte)), U'\u2581'));
+        };
         while (dummy_prefix_ && text.size() > long_text) {
             std::size_t space = text.find(' ', long_text);
-            while (
-                space != std::string_view::npos &&
-                !(is_letter(space - 1) && is_letter(space + 1) &&
-                  !neighbours_.contains(neighbours(static_cast<unsigned char>(text[space - 1]), U'\u2581'))))
+            while (space != std::string_view::npos &&
+                   !(is_letter(space - 1) && is_letter(space + 1) && !joins_space(text[space - 1])))
                 space = text.find(' ', space + 1);
             if (space == std::string_view::npos)
                 break;
@@ -248,7 +253,7 @@ private:
     std::vector<std::string> pieces_;    ///< what each id decodes to
     std::unordered_set<u64> neighbours_; ///< characters that follow each other in some piece
     bool dummy_prefix_ = false;          ///< the model adds a space in front of every text
-    bool exact_ = false;                 ///< the model has all bytes and no dummy prefix: decoding is exact
+    bool exact_ = false; ///< the model has all bytes, and adds and changes nothing: decoding is exact
 };
 
 /// The eos_token of the tokenizer_config.json in the folder of `path`, "" if there is none. It is a string or

@@ -3,6 +3,8 @@
 #include "io/files/utf8.hpp"
 #include "io/tokens/tokenizer/character.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 namespace {
@@ -70,6 +72,12 @@ std::string Normalizer::apply(std::string_view text, bool inside, MatchEffort& e
             result = to_form(step.form, result);
         else if (step.kind == Kind::lowercase)
             result = to_lower(result);
+        else if (step.kind == Kind::charsmap)
+            result = step.charsmap->apply(result);
+        else if (step.kind == Kind::nmt)
+            result = without_controls(result);
+        else if (step.kind == Kind::strip_marks)
+            result = without_marks(result);
         else if (step.kind == Kind::strip) {
             if (step.right)
                 result.resize(result.size() - space_at_end(result));
@@ -88,10 +96,18 @@ std::string Normalizer::apply(std::string_view text, bool inside, MatchEffort& e
 
 bool Normalizer::keeps_words_apart(std::string& space) const
 {
+    constexpr std::string_view words = " ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     space = " ";
     for (const NormalizerStep& step : steps_) {
         using Kind = NormalizerStep::Kind;
         if (step.kind == Kind::strip || step.kind == Kind::lowercase)
+            return false;
+        const bool maps = step.kind == Kind::charsmap;
+        if ((maps || step.kind == Kind::nmt || step.kind == Kind::strip_marks) && space != " ")
+            return false;
+        if (maps && std::ranges::any_of(words, [&](const char& c) {
+                return step.charsmap->find({&c, 1}).has_value();
+            }))
             return false;
         if (step.kind == Kind::replace) {
             if (!step.pattern.literal || step.pattern.pattern != space)

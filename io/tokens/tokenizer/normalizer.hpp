@@ -1,5 +1,6 @@
 #pragma once
 // The normalizers of a tokenizer.json, which change text before it is split.
+#include "io/tokens/tokenizer/charsmap.hpp"
 #include "io/tokens/tokenizer/text_split.hpp"
 #include "io/tokens/tokenizer/unicode_form.hpp"
 
@@ -8,11 +9,21 @@
 namespace trivium {
 
 struct NormalizerStep {
-    enum class Kind { form, lowercase, strip, prepend, replace } kind = Kind::form;
+    enum class Kind {
+        form,
+        lowercase,
+        strip,
+        prepend,
+        replace,
+        charsmap,
+        nmt,
+        strip_marks
+    } kind = Kind::form;
     UnicodeForm form = UnicodeForm::nfc;
     bool left = false, right = false; ///< strip: white space
     SplitRule pattern{};              ///< replace; its behavior has no meaning
     std::string text{};               ///< prepend: what; replace: by what
+    std::shared_ptr<const Charsmap> charsmap{};
 };
 
 /// Not thread-safe. A copy is independent.

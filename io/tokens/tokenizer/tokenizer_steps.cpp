@@ -64,7 +64,17 @@ private:
                 made.form = static_cast<UnicodeForm>(form - forms.begin());
             else if (type == "Lowercase")
                 made.kind = Kind::lowercase;
-            else if (type == "Strip") {
+            else if (type == "Nmt")
+                made.kind = Kind::nmt;
+            else if (type == "StripAccents")
+                made.kind = Kind::strip_marks;
+            else if (type == "Precompiled") {
+                std::string problem;
+                made.kind = Kind::charsmap;
+                made.charsmap = Charsmap::parse(text(step, "precompiled_charsmap"), problem);
+                if (!made.charsmap)
+                    damaged("has a damaged 'precompiled_charsmap'", problem);
+            } else if (type == "Strip") {
                 made.kind = Kind::strip;
                 made.left = flag(step, "strip_left", true);
                 made.right = flag(step, "strip_right", true);

@@ -41,6 +41,24 @@ void append_form(UnicodeForm form, std::string_view text, std::string& to)
     to.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size));
 }
 
+enum class Change { keep, drop, to_space };
+
+template <class ChangeOf>
+std::string with_changes(std::string_view text, const ChangeOf& change_of)
+{
+    std::string result;
+    result.reserve(text.size());
+    for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
+        length = character_length(text[at]);
+        const Change change = change_of(code_point(&text[at]));
+        if (change == Change::keep)
+            result += text.substr(at, length);
+        else if (change == Change::to_space)
+            result += ' ';
+    }
+    return result;
+}
+
 } // namespace
 
 std::string to_form(UnicodeForm form, std::string_view text)
@@ -75,6 +93,28 @@ std::string to_lower(std::string_view text)
         }
     }
     return result;
+}
+
+std::string without_marks(std::string_view text)
+{
+    const auto is_mark = [](std::uint32_t code) {
+        const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+        return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+               category == UTF8PROC_CATEGORY_ME;
+    };
+    return with_changes(text,
+                        [&](std::uint32_t code) { return is_mark(code) ? Change::drop : Change::keep; });
+}
+
+std::string without_controls(std::string_view text)
+{
+    return with_changes(text, [](std::uint32_t code) {
+        const bool space = code == '\t' || code == '\n' || code == '\f' || code == '\r' || code == 0x1680 ||
+                           (code >= 0x200b && code <= 0x200f) || code == 0x2028 || code == 0x2029 ||
+                           code == 0x2581 || code == 0xfeff || code == 0xfffd;
+        const bool control = (code > 0 && code < 0x20) || code == 0x7f || code == 0x8f || code == 0x9f;
+        return space ? Change::to_space : control ? Change::drop : Change::keep;
+    });
 }
 
 } // namespace trivium

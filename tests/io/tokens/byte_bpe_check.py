@@ -6,6 +6,9 @@
 Exit status 77: the package is not installed.
 """
 import argparse
+import base64
+import io
+import itertools
 import json
 import pathlib
 import random
@@ -95,6 +98,87 @@ def fewer_merges(text):
     file["model"]["merges"] = [pair for i, pair in enumerate(merges) if i % 3 or "".join(pair) in used]
     file["model"]["ignore_merges"] = True
     return file
+
+
+# Of a charsmap: characters, clusters, prefixes of others, which count, and clusters of 6 bytes, which do not.
+RULES = {"ﬁ": "fi", "½": "1/2", "q": "Q", "q\u0301": "x", "e\u0301": "é", "ſ": "s", "ſ\u0307": "ṡ", "\r": " ", "\n": "↵", "\u200b": "", "\ufeff": "",
+         "か\u3099": "が", "\u3099": "~", "👍": "+1", "☃\ufe0f": "snow", "İ": "i\u0307", "\u0345": "ι", "g\u0308\u0301": "G"}
+
+
+def charsmap(rules):
+    """Rules as SentencePiece compiles them: a double-array trie, as Darts-clone makes it, and the replacements."""
+    values, tree = b"", {}
+    for what, by in rules.items():
+        node = tree
+        for byte in what.encode():
+            node = node.setdefault(byte, {})
+        node[0] = len(values)
+        values += by.encode() + b"\0"
+    units, offsets = {0: 0}, set()
+
+    def place(node, at):
+        offset = next(o for o in itertools.count(1) if o not in offsets and not any(o ^ byte in units for byte in node))
+        offsets.add(offset)
+        units[at] |= (at ^ offset) << 10 | (0 in node) << 8
+        units.update({offset ^ byte: byte for byte in node})
+        for byte, child in node.items():
+            if byte == 0:
+                units[offset] = child | 1 << 31
+            else:
+                place(child, offset ^ byte)
+
+    place(tree, 0)
+    trie = b"".join(units.get(at, 0).to_bytes(4, "little") for at in range((max(units) | 255) + 1))
+    return base64.b64encode(len(trie).to_bytes(4, "little") + trie + values).decode()
+
+
+def fields(message):
+    """The numbers and contents of a message's fields (Protocol Buffers)."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        number = shift = 0
+        while True:
+            byte = message[at]
+            at, number, shift = at + 1, number | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return number
+
+    while at < len(message):
+        key = varint()
+        size = {0: None, 1: 8, 2: -1, 5: 4}[key & 7]
+        if size is None:
+            yield key >> 3, varint()
+            continue
+        size = varint() if size < 0 else size
+        at += size
+        yield key >> 3, message[at - size:at]
+
+
+def own_charsmap(rules):
+    """The charsmap of SentencePiece's own rules of this name; None where its package is not installed."""
+    try:
+        import sentencepiece
+    except ImportError:
+        print(f"{rules}: skipped, the Python package `sentencepiece` is not installed")
+        return None
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_writer=model, model_type="char", vocab_size=200,
+                                             hard_vocab_limit=False, normalization_rule_name=rules, minloglevel=2)
+    [normalizer] = [content for number, content in fields(model.getvalue()) if number == 3]
+    [made] = [content for number, content in fields(normalizer) if number == 2]
+    return base64.b64encode(made).decode()
+
+
+def precompiled(base64_map):
+    return {"type": "Precompiled", "precompiled_charsmap": base64_map}
+
+
+def other_normalizers():
+    yield "charsmap", precompiled(charsmap(RULES))
+    yield "nmt", {"type": "Nmt"}
+    yield "accents", {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]}
 
 
 CHARACTERS = ["llama2", "gemma", "unigram"]
@@ -190,18 +274,23 @@ def make(folder):
         shared["pre_tokenizer"] = json.loads(pre_tokenizer.__getstate__())
         made[name] = json.loads(json.dumps(shared))
 
+    normalizers_of = dict(other_normalizers())
+    shared["pre_tokenizer"] = made["digits"]["pre_tokenizer"]
+    for name, normalizer in normalizers_of.items():
+        made[name] = {**json.loads(json.dumps(shared)), "normalizer": normalizer}
+
     made.update(of_characters())
 
     golden = {"texts": NASTY + SENTENCES, "ids": {}, "decoded": {}}
     pre_tokenizers_of = {name: made[name]["pre_tokenizer"] for name in variants}
     for name, file in made.items():
         text = json.dumps(file, ensure_ascii=False, separators=(",", ":"))
-        if name not in variants:
+        if name not in variants and name not in normalizers_of:
             (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         golden["ids"][name] = [ids_of(load(text), t) for t in golden["texts"]]
-        if name in CHARACTERS:
+        if name in CHARACTERS or name in normalizers_of:
             golden["decoded"][name] = [load(text).decode(ids, skip_special_tokens=True) for ids in golden["ids"][name]]
-    (folder / "golden.json").write_text(json.dumps({**golden, "pre_tokenizers": pre_tokenizers_of}, separators=(",", ":")) + "\n")
+    (folder / "golden.json").write_text(json.dumps({**golden, "pre_tokenizers": pre_tokenizers_of, "normalizers": normalizers_of}, separators=(",", ":")) + "\n")
 
 
 def load(text):
@@ -224,11 +313,24 @@ def files(folder):
     for name, pre_tokenizer in json.loads((folder / "golden.json").read_text())["pre_tokenizers"].items():
         yield name, json.dumps({**shared, "pre_tokenizer": pre_tokenizer}, ensure_ascii=False)
     yield "qwen", json.dumps(qwen(folder), ensure_ascii=False)
+    yield from with_normalizers(folder, shared)
     for name, file in other_characters(folder):
         yield name, json.dumps(file, ensure_ascii=False)
     for name, steps in SYNTAX.items():
         yield name, json.dumps({**shared, "pre_tokenizer": json.loads(sequence(*map(split, steps), byte_level()).__getstate__())},
                                ensure_ascii=False)
+
+
+def with_normalizers(folder, shared):
+    """Other normalizers before bytes, which show each difference; and as in T5."""
+    for name, normalizer in other_normalizers():
+        yield name, json.dumps({**shared, "normalizer": normalizer})
+    for rules in ("nmt_nfkc", "nmt_nfkc_cf"):
+        if own := own_charsmap(rules):
+            yield rules, json.dumps({**shared, "normalizer": precompiled(own)})
+            spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+            unigram = json.loads((folder / "unigram.json").read_text(encoding="utf-8"))
+            yield "t5 " + rules, json.dumps({**unigram, "normalizer": {"type": "Sequence", "normalizers": [precompiled(own), spaces]}})
 
 
 def qwen(folder):

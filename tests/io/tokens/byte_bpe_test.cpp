@@ -70,6 +70,8 @@ TEST_CASE("ids equal those of Hugging Face's tokenizers")
         Json file = shared;
         if (golden.at("pre_tokenizers").contains(name))
             file["pre_tokenizer"] = golden.at("pre_tokenizers").at(name);
+        else if (golden.at("normalizers").contains(name))
+            file["normalizer"] = golden.at("normalizers").at(name);
         else
             file = file_json(name + ".json");
         const auto tokenizer = tokenizer_of(file);
@@ -293,9 +295,9 @@ TEST_CASE("errors name the unsupported part of a tokenizer")
     CHECK(says(model("dropout", 0.1), "dropout"));
     CHECK(says(model("end_of_word_suffix", "</w>"), "end_of_word_suffix"));
     CHECK(says(model("continuing_subword_prefix", "##"), "continuing_subword_prefix"));
-    CHECK(says(with("normalizer", {{"type", "Precompiled"}}), "normalizer", "Precompiled"));
-    CHECK(
-        says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Nmt"}}}}}), "normalizer"));
+    CHECK(says(with("normalizer", {{"type", "BertNormalizer"}}), "normalizer", "BertNormalizer"));
+    CHECK(says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "ByteLevel"}}}}}),
+               "normalizer", "ByteLevel"));
     CHECK(says(with("pre_tokenizer", {{"type", "UnicodeScripts"}}), "UnicodeScripts", "tokenizer.model"));
     CHECK(says(with("decoder", {{"type", "Metaspace"}}), "decoder", "Metaspace"));
     CHECK(says(message_for(changed([](Json& file) {
@@ -359,6 +361,41 @@ TEST_CASE("invalid patterns are refused, and catastrophic backtracking is stoppe
         CHECK(t->decode(t->encode("aab")) == "aab");
         CHECK(says(message_of<UserError>([&] { t->encode(many); }), "takes too long"));
     }
+}
+
+TEST_CASE("a damaged precompiled_charsmap is refused")
+{
+    const Json normalizer = file_json("golden.json").at("normalizers").at("charsmap");
+    const auto whole = normalizer.at("precompiled_charsmap").get<std::string>();
+    const auto charsmap_message = [&](const std::string& charsmap) {
+        std::unique_ptr<Tokenizer> read;
+        const std::string message = message_of<UserError>([&] {
+            read = tokenizer_of(changed([&](Json& file) {
+                file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}};
+            }));
+        });
+        if (read) // whatever it maps to
+            read->encode("\ufb01ne e\u0301\r\nq\u0301 \U0001f44d \u304b\u3099");
+        return message;
+    };
+    CHECK(charsmap_message(whole).empty());
+    CHECK(says(charsmap_message("A"), "tokenizer.json", "precompiled_charsmap", "not base 64"));
+    CHECK(says(charsmap_message("????"), "precompiled_charsmap", "not base 64"));
+    CHECK(says(charsmap_message(""), "precompiled_charsmap", "0 bytes"));
+    CHECK(says(charsmap_message(whole.substr(0, 400)), "precompiled_charsmap", "300 bytes", "a trie of"));
+    CHECK(
+        says(charsmap_message("BAAAAP///38="), "precompiled_charsmap", "unit 0 of its trie refers to unit "));
+    std::mt19937_64 random(7);
+    int refused = 0;
+    for (int i = 0; i < 300; ++i) {
+        std::string damaged = whole;
+        for (auto count = random() % 3 + 1; count > 0; --count)
+            damaged[random() % 700] = "ABCZabz019+/"[random() % 12];
+        const std::string message = charsmap_message(damaged);
+        CHECK((message.empty() || has(message, "precompiled_charsmap")));
+        refused += !message.empty();
+    }
+    CHECK(refused > 10);
 }
 
 TEST_CASE("damaged and malicious files are refused")

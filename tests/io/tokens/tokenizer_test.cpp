@@ -120,23 +120,30 @@ TEST_CASE("long text without newlines has the ids that SentencePiece gives it at
     std::replace(words.begin(), words.end(), '\n', ' ');
     for (int i = 0; i < 60000; ++i)
         ideographs += str("\xe4\xb8", static_cast<char>(0x80 + i * i % 37)); // U+4E00 and following
+    std::string wide = words; // which the usual rules make "th" and " "
+    for (std::size_t at = 0; (at = wide.find("th", at)) != std::string::npos; at += 7)
+        wide.replace(at, 2, "\uff54h  ");
     std::string own = model_for(sample_text(5000) + ideographs.substr(0, 3000), 500), foreign;
     Lines lines;
-    for (const char* kind : {"bpe", "unigram"}) {
+    for (const auto& [kind, prefix] :
+         std::vector<std::pair<std::string, bool>>{{"bpe", true}, {"bpe", false}, {"unigram", true}}) {
         lines.at = 0;
-        const auto trained = sentencepiece::SentencePieceTrainer::Train({{"model_type", kind},
-                                                                         {"vocab_size", "120"},
-                                                                         {"hard_vocab_limit", "false"},
-                                                                         {"minloglevel", "4"}},
-                                                                        &lines, &foreign);
+        const auto trained =
+            sentencepiece::SentencePieceTrainer::Train({{"model_type", kind},
+                                                        {"vocab_size", prefix ? "120" : "400"},
+                                                        {"add_dummy_prefix", prefix ? "true" : "false"},
+                                                        {"byte_fallback", prefix ? "false" : "true"},
+                                                        {"hard_vocab_limit", "false"},
+                                                        {"minloglevel", "4"}},
+                                                       &lines, &foreign);
         REQUIRE(trained.ok());
         for (const std::string& model : {own, foreign})
-            for (const std::string& text : {words, ideographs, words + ideographs}) {
+            for (const std::string& text : {words, ideographs, words + ideographs, wide}) {
                 sentencepiece::SentencePieceProcessor whole;
                 REQUIRE(whole.LoadFromSerializedProto(model).ok());
                 const std::vector<int> want = whole.EncodeAsIds(text);
                 const std::vector<i32> got = tokenizer_from_model(model, "")->encode(text);
-                INFO(kind << " " << text.size());
+                INFO(kind << " " << prefix << " " << text.size());
                 CHECK((got == want));
             }
     }

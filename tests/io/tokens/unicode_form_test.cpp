@@ -114,12 +114,19 @@ TEST_CASE("with a normalizer, decomposed text has the same ids as composed text"
                           {"normalizers", {{{"type", "NFKC"}}, {{"type", "Lowercase"}}}}};
     CHECK(tokenizer_from_model(file.dump(), "other.json")->encode("\ufb01ne \u00b2 \u0130\u00c9") ==
           without->encode("fine 2 i\u0307\u00e9"));
+    file["normalizer"] = {{"type", "Sequence"},
+                          {"normalizers", {{{"type", "Nmt"}}, {{"type", "StripAccents"}}}}};
+    CHECK(tokenizer_from_model(file.dump(), "other.json")->encode("e\u0301\u0903\x01\tx\u2581y\u200e") ==
+          without->encode("e x y "));
     file["normalizer"] = {{"type", "Precompiled"}};
     CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json",
-               "the normalizer \"Precompiled\"", "not supported"));
+               "precompiled_charsmap"));
+    file["normalizer"] = {{"type", "BertNormalizer"}};
+    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json",
+               "the normalizer \"BertNormalizer\"", "not supported"));
     file["normalizer"] = "NFC";
     CHECK(
         says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json"));
-    file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Nmt"}}}}};
-    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "Nmt"));
+    file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "nmt"}}}}};
+    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "\"nmt\""));
 }
