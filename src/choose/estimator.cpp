@@ -10,6 +10,11 @@ namespace trivium {
 
 namespace {
 
+bool is_within(const StageLimits& limits, Bytes arena, Bytes bytes)
+{
+    return (limits.arena == 0 || arena <= limits.arena) && (limits.bytes == 0 || bytes <= limits.bytes);
+}
+
 i64 threads_of(const RunConfig& config) { return std::max<i64>(1, config.parallel.threads); }
 
 /// Adds the costs of a rank's graph to its blocks.
@@ -21,10 +26,13 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
         if (op.region == Region::microbatch && op.phase != Phase::forward)
             for (const ValueId v : op.operands)
                 kept[v.index()] = true;
+    Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
-        if (op.region != Region::microbatch)
+        if (op.region != Region::microbatch) {
+            update += info(op).communicates ? 0 : seconds[i];
             continue;
+        }
         StageCost& cost = costs.blocks[static_cast<std::size_t>(op.block)];
         if (op.phase == Phase::forward)
             for (const ValueId v : op.results)
@@ -38,6 +46,7 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
              : op.phase == Phase::backward ? cost.input_gradient
                                            : cost.weight_gradient) += seconds[i];
     }
+    costs.update = std::max(costs.update, update);
 }
 
 /// parallel.bucket = "auto": chooses the mode in which the collectives of a stage are merged: the one with
@@ -146,8 +155,7 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
                 need.rank = rank;
                 need.stage = stage_of(compiled.programs[train_program].graph.mesh, rank);
             }
-            return fits = (limits.arena == 0 || plan.arena <= limits.arena) &&
-                          (limits.bytes == 0 || need.bytes <= limits.bytes);
+            return fits = is_within(limits, plan.arena, need.bytes);
         },
         limits.included);
     return fits ? std::optional(std::move(need)) : std::nullopt;
@@ -161,17 +169,27 @@ StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<
     return compile(candidate, {}, included);
 }
 
-Score Compiling::score(const Candidate& candidate, const Machine& clock)
+Score Compiling::score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
     Score score;
     std::vector<SimulatedRank> ranks;
     compile(candidate, [&](i64 rank, Compiled& compiled) {
-        score.arena = std::max(score.arena, compiled.memory.arena);
-        ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
-        return true;
+        const MemoryPlan& plan = compiled.memory;
+        score.arena = std::max(score.arena, plan.arena);
+        score.bytes.push_back(bytes_needed(plan, machine_));
+        score.flops = compiled.flops;
+        ranks.push_back({rank, std::move(compiled.programs[train_program]), plan, {}});
+        return score.fits = is_within(limits, plan.arena, score.bytes.back());
     });
+    if (!score.fits)
+        return {0, score.arena, false};
     score.step = simulate(ranks, clock, static_cast<int>(threads_of(candidate.config)),
                           candidate.config.parallel.overlap);
+    for (const SimulatedRank& rank : ranks) {
+        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, score.step);
+        if (parts.computed > score.parts.computed)
+            score.parts = std::move(parts);
+    }
     return score;
 }
 
@@ -181,6 +199,8 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
     costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.layers + 2), {0, 0, 0, 0, 0});
     compile(candidate, [&](i64, const Compiled& compiled) {
         add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
+        if (compiled.memory.arena > costs.memory.arena)
+            costs.memory = compiled.memory;
         return true;
     });
     return costs;

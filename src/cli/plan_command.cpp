@@ -3,7 +3,6 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/rank_list.hpp"
-#include "choose/choose_grid.hpp"
 #include "choose/plan_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
@@ -11,6 +10,7 @@
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "compile/describe.hpp"
+#include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "plan/report.hpp"
 #include "schedule/trace.hpp"
@@ -22,6 +22,41 @@
 namespace trivium {
 
 namespace {
+
+double mfu_of(const Strategy& s, const PlanReport& r)
+{
+    return s.score.flops / (s.score.step * r.machine.peak(compute_type(r.config.train.precision), r.threads) *
+                            static_cast<double>(rank_count(s.config.parallel)));
+}
+
+/// Of the whole run.
+double device_hours_of(const Strategy& s)
+{
+    const TrainConfig& t = s.config.train;
+    return s.score.step * static_cast<double>(samples_in(t, t.steps)) / static_cast<double>(t.global_batch) *
+           static_cast<double>(rank_count(s.config.parallel)) / 3600;
+}
+
+nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
+{
+    const nlohmann::ordered_json config = config_json(s.config);
+    nlohmann::ordered_json memory = nlohmann::json::array(), exposed = nlohmann::json::object();
+    for (std::size_t stage = 0; stage < s.score.bytes.size(); ++stage)
+        memory.push_back({{"stage", stage}, {"bytes", s.score.bytes[stage]}});
+    for (const auto& [axis, seconds] : s.score.parts.exposed)
+        exposed[axis.empty() ? "host" : axis] = seconds;
+    return {{"parallel", config.at("parallel")},
+            {"train", config.at("train")},
+            {"ranks", rank_count(s.config.parallel)},
+            {"step_seconds", s.score.step},
+            {"mfu", mfu_of(s, r)},
+            {"device_hours", device_hours_of(s)},
+            {"memory_bytes", memory},
+            {"computed_seconds", s.score.parts.computed},
+            {"exposed_seconds", exposed},
+            {"bubble", s.score.parts.exposed_along(pipeline_axis) / s.score.step},
+            {"rule", s.rule}};
+}
 
 nlohmann::ordered_json plan_json(const PlanReport& r)
 {
@@ -67,6 +102,10 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
     out["ranks_sharing_memory"] = m.sharers;
     if (!m.remedy.empty())
         out["remedy"] = m.remedy;
+    out["strategies"] = nlohmann::ordered_json::array();
+    for (const Strategy& s : r.strategies)
+        out["strategies"].push_back(strategy_json(s, r));
+    out["strategies_considered"] = r.considered;
     out["config"] = config_json(r.config);
     return out;
 }
@@ -147,6 +186,8 @@ void print_verdict(const PlanReport& r)
         fmt::print("  remedy: {}\n", m.remedy);
 }
 
+void print_strategies(const PlanReport& r);
+
 void print_report(const PlanReport& r)
 {
     const ModelConfig& m = r.config.model;
@@ -189,6 +230,46 @@ void print_report(const PlanReport& r)
                r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
                format_bytes(r.checkpoint));
+    if (r.strategies.size() > 1)
+        print_strategies(r);
+}
+
+/// What `s` loses most time with, relative to the best: "21 % of the step: waits for the data axis".
+std::string loss_of(const Strategy& s, const Strategy& best)
+{
+    Seconds most = s.score.parts.computed - best.score.parts.computed;
+    std::string text = "computes longer";
+    if (s.config.parallel.recompute != best.config.parallel.recompute ||
+        s.config.parallel.recompute_layers != best.config.parallel.recompute_layers)
+        text = "recomputes more";
+    for (const auto& [axis, seconds] : s.score.parts.exposed)
+        if (const Seconds more = seconds - best.score.parts.exposed_along(axis); more > most) {
+            most = more;
+            text = axis == pipeline_axis ? "waits for other stages"
+                   : axis.empty()        ? "waits for the host"
+                                         : "waits for transfers along " + axis;
+        }
+    return fmt::format("+{:.0f} %: {}", 100 * (s.score.step / best.score.step - 1), text);
+}
+
+/// A row per strategy, best first.
+void print_strategies(const PlanReport& r)
+{
+    constexpr std::size_t most = 12;
+    fmt::print("\nstrategies that fit, of {} considered\n", format_count(static_cast<i64>(r.considered)));
+    fmt::print("   #      step    MFU  device-hours     memory  strategy\n");
+    for (std::size_t i = 0; i < std::min(most, r.strategies.size()); ++i) {
+        const Strategy& s = r.strategies[i];
+        fmt::print("{:>4} {:>9} {:>5.1f}% {:>13.1f} {:>10}  {}, microbatch {}{}\n", i + 1,
+                   format_seconds(s.score.step), 100 * mfu_of(s, r), device_hours_of(s),
+                   format_bytes(std::ranges::max(s.score.bytes)), describe_grid(s.config.parallel),
+                   s.config.train.micro_batch, s.rule.empty() ? "" : str(" (", s.rule, ")"));
+        const std::string choices = describe_choices(s.config.parallel);
+        fmt::print("{:>49}  {}{}{}\n", "", i == 0 ? "the best" : loss_of(s, r.strategies.front()),
+                   choices.empty() ? "" : "; ", choices);
+    }
+    if (r.strategies.size() > most)
+        fmt::print("     and {} more (--json)\n", r.strategies.size() - most);
 }
 
 /// The simulated step, in the form of log.trace.
@@ -215,8 +296,14 @@ void add_plan_command(Command& program)
     auto ranks = std::make_shared<i64>(0);
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks,
-                   "plan the grid that parallel.strategy = \"auto\" chooses for this many ranks",
+                   "search the best strategy for this many ranks: what the config leaves open, as "
+                   "parallel.strategy = \"auto\" does",
                    {.from = 1, .to = 1e9, .type = "N"});
+    auto which = std::make_shared<i64>(1);
+    command.option("--explain", *which, "with --ranks: report on the strategy with this number in the table",
+                   {.from = 1, .to = 1e6, .type = "K"});
+    auto written = std::make_shared<std::string>();
+    command.option("--write", *written, "file for the config with the strategy, to train with");
     auto values = std::make_shared<std::vector<std::string>>();
     command.option("--get", *values,
                    "print these values alone, a line each: members of what --json prints, config keys",
@@ -233,7 +320,11 @@ void add_plan_command(Command& program)
                 "--must-fit); 2 if there is none.");
     command.action([=] {
         const Machine where = machine_at(*machine);
-        const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());
+        const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit(),
+                                            static_cast<std::size_t>(*which - 1));
+        if (!written->empty())
+            write_file(*written, to_toml(report.strategies.empty() ? report.config
+                                                                   : report.strategies[report.shown].config));
         if (!trace->empty())
             write_trace(report, *trace);
         if (!values->empty())

@@ -37,7 +37,7 @@ public:
                                          p.bucket == "auto" ? "greedy" : p.bucket),
                 {}};
     }
-    Score score(const Candidate& candidate, const Machine&) override
+    Score score(const Candidate& candidate, const Machine&, const StageLimits&) override
     {
         ++questions;
         return {step(candidate), arena(candidate.config)};
