@@ -9,6 +9,9 @@
 #include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
+#include "cli/plan_long_run.hpp"
+#include "cli/plan_scaling.hpp"
+#include "cli/plan_strategies.hpp"
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
@@ -23,42 +26,7 @@ namespace trivium {
 
 namespace {
 
-double mfu_of(const Strategy& s, const PlanReport& r)
-{
-    return s.score.flops / (s.score.step * r.machine.peak(compute_type(r.config.train.precision), r.threads) *
-                            static_cast<double>(rank_count(s.config.parallel)));
-}
-
-/// Of the whole run.
-double device_hours_of(const Strategy& s)
-{
-    const TrainConfig& t = s.config.train;
-    return s.score.step * static_cast<double>(samples_in(t, t.steps)) / static_cast<double>(t.global_batch) *
-           static_cast<double>(rank_count(s.config.parallel)) / 3600;
-}
-
-nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
-{
-    const nlohmann::ordered_json config = config_json(s.config);
-    nlohmann::ordered_json memory = nlohmann::json::array(), exposed = nlohmann::json::object();
-    for (std::size_t stage = 0; stage < s.score.bytes.size(); ++stage)
-        memory.push_back({{"stage", stage}, {"bytes", s.score.bytes[stage]}});
-    for (const auto& [axis, seconds] : s.score.parts.exposed)
-        exposed[axis.empty() ? "host" : axis] = seconds;
-    return {{"parallel", config.at("parallel")},
-            {"train", config.at("train")},
-            {"ranks", rank_count(s.config.parallel)},
-            {"step_seconds", s.score.step},
-            {"mfu", mfu_of(s, r)},
-            {"device_hours", device_hours_of(s)},
-            {"memory_bytes", memory},
-            {"computed_seconds", s.score.parts.computed},
-            {"exposed_seconds", exposed},
-            {"bubble", s.score.parts.exposed_along(pipeline_axis) / s.score.step},
-            {"rule", s.rule}};
-}
-
-nlohmann::ordered_json plan_json(const PlanReport& r)
+nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long_run)
 {
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
                                {"parameters", parameter_count(r.config.model)}};
@@ -102,10 +70,10 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
     out["ranks_sharing_memory"] = m.sharers;
     if (!m.remedy.empty())
         out["remedy"] = m.remedy;
-    out["strategies"] = nlohmann::ordered_json::array();
-    for (const Strategy& s : r.strategies)
-        out["strategies"].push_back(strategy_json(s, r));
+    out["strategies"] = strategies_json(r);
     out["strategies_considered"] = r.considered;
+    if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
+        out["long_run"] = to_json(*run);
     out["config"] = config_json(r.config);
     return out;
 }
@@ -186,9 +154,7 @@ void print_verdict(const PlanReport& r)
         fmt::print("  remedy: {}\n", m.remedy);
 }
 
-void print_strategies(const PlanReport& r);
-
-void print_report(const PlanReport& r)
+void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
@@ -230,46 +196,10 @@ void print_report(const PlanReport& r)
                r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
                format_bytes(r.checkpoint));
+    if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
+        fmt::print("{}", to_text(*run));
     if (r.strategies.size() > 1)
-        print_strategies(r);
-}
-
-/// What `s` loses most time with, relative to the best: "21 % of the step: waits for the data axis".
-std::string loss_of(const Strategy& s, const Strategy& best)
-{
-    Seconds most = s.score.parts.computed - best.score.parts.computed;
-    std::string text = "computes longer";
-    if (s.config.parallel.recompute != best.config.parallel.recompute ||
-        s.config.parallel.recompute_layers != best.config.parallel.recompute_layers)
-        text = "recomputes more";
-    for (const auto& [axis, seconds] : s.score.parts.exposed)
-        if (const Seconds more = seconds - best.score.parts.exposed_along(axis); more > most) {
-            most = more;
-            text = axis == pipeline_axis ? "waits for other stages"
-                   : axis.empty()        ? "waits for the host"
-                                         : "waits for transfers along " + axis;
-        }
-    return fmt::format("+{:.0f} %: {}", 100 * (s.score.step / best.score.step - 1), text);
-}
-
-/// A row per strategy, best first.
-void print_strategies(const PlanReport& r)
-{
-    constexpr std::size_t most = 12;
-    fmt::print("\nstrategies that fit, of {} considered\n", format_count(static_cast<i64>(r.considered)));
-    fmt::print("   #      step    MFU  device-hours     memory  strategy\n");
-    for (std::size_t i = 0; i < std::min(most, r.strategies.size()); ++i) {
-        const Strategy& s = r.strategies[i];
-        fmt::print("{:>4} {:>9} {:>5.1f}% {:>13.1f} {:>10}  {}, microbatch {}{}\n", i + 1,
-                   format_seconds(s.score.step), 100 * mfu_of(s, r), device_hours_of(s),
-                   format_bytes(std::ranges::max(s.score.bytes)), describe_grid(s.config.parallel),
-                   s.config.train.micro_batch, s.rule.empty() ? "" : str(" (", s.rule, ")"));
-        const std::string choices = describe_choices(s.config.parallel);
-        fmt::print("{:>49}  {}{}{}\n", "", i == 0 ? "the best" : loss_of(s, r.strategies.front()),
-                   choices.empty() ? "" : "; ", choices);
-    }
-    if (r.strategies.size() > most)
-        fmt::print("     and {} more (--json)\n", r.strategies.size() - most);
+        fmt::print("\n{}", strategies_table(r));
 }
 
 /// The simulated step, in the form of log.trace.
@@ -284,6 +214,20 @@ void write_trace(const PlanReport& r, const std::string& path)
     log_info("wrote " + path);
 }
 
+int plan_scaling(const RunConfig& config, const Machine& where, const std::vector<i64>& counts,
+                 const std::string& svg, bool json)
+{
+    std::vector<PlanReport> reports;
+    for (const i64 ranks : counts)
+        reports.push_back(make_plan(config, where, ranks, thread_limit()));
+    if (!svg.empty()) {
+        write_file(svg, scaling_svg(reports));
+        log_info("wrote " + svg);
+    }
+    fmt::print("{}", json ? scaling_json(reports).dump(2) + "\n" : scaling_table(reports));
+    return 0;
+}
+
 } // namespace
 
 void add_plan_command(Command& program)
@@ -293,17 +237,31 @@ void add_plan_command(Command& program)
     auto arguments = std::make_shared<ConfigArguments>();
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
-    auto ranks = std::make_shared<i64>(0);
+    auto ranks = std::make_shared<std::string>();
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks,
                    "search the best strategy for this many ranks: what the config leaves open, as "
-                   "parallel.strategy = \"auto\" does",
-                   {.from = 1, .to = 1e9, .type = "N"});
+                   "parallel.strategy = \"auto\" does; 8..512: for 8, 16, 32, … 512",
+                   {.type = "N|A..B"});
     auto which = std::make_shared<i64>(1);
     command.option("--explain", *which, "with --ranks: report on the strategy with this number in the table",
                    {.from = 1, .to = 1e6, .type = "K"});
     auto written = std::make_shared<std::string>();
     command.option("--write", *written, "file for the config with the strategy, to train with");
+    auto svg = std::make_shared<std::string>();
+    command.option("--svg", *svg, "with --ranks A..B: file for the curve of tokens per second");
+    auto long_run = std::make_shared<LongRunOptions>();
+    command.option("--tokens", long_run->tokens, "length of the run in tokens, instead of train.steps",
+                   {.from = 1});
+    command.option(
+        "--node-failure-hours", long_run->node_failure_hours,
+        "mean hours of a node between failures; 0 = no failures. The default on devices is that of "
+        "Llama 3's training (arXiv:2407.21783): 419 in 54 days on 2,048 nodes",
+        {.from = 0});
+    command.option("--restart-seconds", long_run->restart_seconds,
+                   "from a failure to the next step: requeue, start and read", {.from = 0});
+    command.option("--write-bytes-per-second", long_run->write_bytes_per_second,
+                   "rate at which the file system takes a checkpoint; 0 = 1 GB/s per node", {.from = 0});
     auto values = std::make_shared<std::vector<std::string>>();
     command.option("--get", *values,
                    "print these values alone, a line each: members of what --json prints, config keys",
@@ -320,19 +278,23 @@ void add_plan_command(Command& program)
                 "--must-fit); 2 if there is none.");
     command.action([=] {
         const Machine where = machine_at(*machine);
-        const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit(),
-                                            static_cast<std::size_t>(*which - 1));
+        const RunConfig config = load_training_config(*arguments);
+        const std::vector<i64> counts = ranks->empty() ? std::vector<i64>{0} : ranks_in(*ranks);
+        if (counts.size() > 1)
+            return plan_scaling(config, where, counts, *svg, arguments->json);
+        const PlanReport report =
+            make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
         if (!written->empty())
             write_file(*written, to_toml(report.strategies.empty() ? report.config
                                                                    : report.strategies[report.shown].config));
         if (!trace->empty())
             write_trace(report, *trace);
         if (!values->empty())
-            print_values(plan_json(report), *values);
+            print_values(plan_json(report, *long_run), *values);
         else if (arguments->json)
-            fmt::print("{}\n", plan_json(report).dump(2));
+            fmt::print("{}\n", plan_json(report, *long_run).dump(2));
         else
-            print_report(report);
+            print_report(report, *long_run);
         return *must_fit && !report.memory.fits ? 2 : 0;
     });
 }
