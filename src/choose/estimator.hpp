@@ -1,6 +1,6 @@
 #pragma once
 // Memory and duration of a candidate, on which choices depend.
-#include "compile/compile.hpp"
+#include "compile/simulated_step.hpp"
 #include "plan/step_parts.hpp"
 #include "schedule/play.hpp"
 
@@ -72,6 +72,10 @@ public:
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
     virtual Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) = 0;
+    /// As score(), in less time: arenas are lower bounds (within 1 %, usually), and of many microbatches only
+    /// some are simulated, as many as the pipeline needs to run evenly; the others take as long as those.
+    virtual Score rough_score(const Candidate& candidate, const Machine& clock,
+                              const StageLimits& limits) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
 
@@ -87,12 +91,16 @@ public:
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
     StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64 stage)>& included) override;
     Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) override;
+    Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 
 private:
     /// Compiles the first rank of each included stage until `visit` returns false.
     StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
-                         const std::function<bool(i64 stage)>& included = {});
+                         const std::function<bool(i64 stage)>& included = {}, bool outline = false);
+    /// Compiles the ranks that are to be simulated, and sets all of the score but times.
+    std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
+                                               bool outline, Score& score);
 
     Machine machine_;
     std::function<void()> progress_;

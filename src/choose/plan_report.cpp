@@ -80,7 +80,7 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
     }
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
         SearchConfig search = search_on(machine, config.parallel, r.threads);
-        search.effort = {20, 1, 0};
+        search.effort = {20, 1, 0, 1};
         const SearchResult found = search_strategies(config, count, search, estimator);
         if (found.strategies.empty())
             return std::string();
@@ -208,7 +208,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
     report.memory = verdict_on(report);
     if (report.strategies.empty())
-        report.strategies.push_back({chosen, score_of(report), rule_of(chosen, machine)});
+        report.strategies.push_back({chosen, score_of(report), rule_of(chosen, machine), true});
     if (report.memory.known && !report.memory.fits)
         report.memory.remedy = // without a limit, "auto" stands for the same whatever changes
             remedy_for(report,

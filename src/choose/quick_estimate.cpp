@@ -231,9 +231,10 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     share.outside = profile.per_element * elements / (zero ? shards : 1);
     if (p.data == 1)
         return share;
-    const double gradient =
-                     (p.reduce == GradientType::bf16 ? 2 : size_of(master_type(config.train.precision))) *
-                     elements,
+    const double gradient = as_double(p.reduce == GradientType::bf16
+                                          ? 2
+                                          : size_of(master_type(config.train.precision))) *
+                            elements,
                  copy = as_double(size_of(compute_type(config.train.precision))) * elements;
     const double forward = share.cost.forward,
                  backward = share.cost.input_gradient + share.cost.weight_gradient;

@@ -13,6 +13,8 @@
 #include "config/schedules.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cmath>
 #include <map>
 #include <set>
@@ -49,13 +51,18 @@ public:
         for (const ParallelConfig& grid : grids_for(config_, ranks_))
             for_each_strategy(config_, grid, search_.clock, [&](RunConfig c) { consider(std::move(c)); });
         result_.considered = estimated_.size();
+        const auto t0 = std::chrono::steady_clock::now();
+        const auto say = [&](const char* what) { if (getenv("TT")) fprintf(stderr, "%s %.2f n=%zu\n", what, std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count(), result_.strategies.size()); };
         play_best();
+        say("played");
         simulate_best();
+        say("best");
         simulate_rules();
+        say("rules");
         improve();
-        std::ranges::stable_sort(result_.strategies, {}, [](const Strategy& s) {
-            return std::tuple(s.score.step, rank_count(s.config.parallel), s.config.parallel.zero);
-        });
+        say("moves");
+        settle();
+        say("settle");
         if (result_.strategies.empty() && smallest_)
             result_.smallest = std::move(smallest_->config);
         return std::move(result_);
@@ -155,6 +162,14 @@ private:
         return at == result_.strategies.end() ? nullptr : &*at;
     }
 
+    Candidate candidate_of(const RunConfig& c) const
+    {
+        Candidate candidate{c, training_order(c)};
+        candidate.config.parallel.threads = search_.threads(c.parallel);
+        candidate.config.parallel.memory_limit = 0;
+        return candidate;
+    }
+
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory.
     /// Returns whether it has been simulated.
     bool simulate(RunConfig c)
@@ -163,19 +178,15 @@ private:
         for (int tries = 0; tries < 4; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
                 return false;
-            Candidate candidate{c, {}};
-            candidate.config.parallel.threads = search_.threads(c.parallel);
-            candidate.config.parallel.memory_limit = 0;
             Score score;
             try {
-                candidate.order = training_order(c);
-                score = estimator_.score(candidate, search_.clock, limits_of(c));
+                score = estimator_.rough_score(candidate_of(c), search_.clock, limits_of(c));
             } catch (const UserError&) {
                 return false;
             }
             if (score.fits) {
-                result_.strategies.push_back({std::move(c), std::move(score), ""});
-                result_.strategies.back().rule = rule_of(result_.strategies.back().config, search_.clock);
+                const std::string rule = rule_of(c, search_.clock);
+                result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
             if (!open.recompute || !more_recomputation(c))
@@ -255,10 +266,35 @@ private:
                 if (done == search_.effort.moves || better || e.quick.step > 1.2 * near.front().quick.step)
                     break;
                 done += simulate(e.config);
-                better = best()->score.step < before;
+                better = best()->score.step < before * (1 - 1e-3);
             }
             if (!better)
                 return;
+        }
+    }
+
+    /// Sorts the strategies, and scores the first of them exactly; drops those that do not fit after all.
+    void settle()
+    {
+        std::vector<Strategy>& all = result_.strategies;
+        const auto sort = [&] {
+            std::ranges::stable_sort(all, {}, [](const Strategy& s) {
+                return std::tuple(s.score.step, rank_count(s.config.parallel), s.config.parallel.zero);
+            });
+        };
+        sort();
+        for (std::size_t i = 0; i < std::min(search_.effort.exact, all.size());) {
+            if (all[i].exact) {
+                ++i;
+                continue;
+            }
+            all[i].score =
+                estimator_.score(candidate_of(all[i].config), search_.clock, limits_of(all[i].config));
+            all[i].exact = true;
+            if (!all[i].score.fits)
+                all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+            sort();
+            i = 0;
         }
     }
 

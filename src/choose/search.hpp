@@ -8,7 +8,8 @@ namespace trivium {
 struct Strategy {
     RunConfig config; ///< without "auto", but parallel.bucket
     Score score;
-    std::string rule; ///< the practice that it follows: "data parallel", "FSDP", …; may be empty
+    std::string rule;   ///< the practice that it follows: "data parallel", "FSDP", …; may be empty
+    bool exact = false; ///< false: Estimator::rough_score()
 };
 
 /// The number of strategies of each kind of estimate.
@@ -16,6 +17,7 @@ struct SearchEffort {
     std::size_t played = 400;   ///< on the clock of play()
     std::size_t simulated = 16; ///< compiled and simulated, best first
     std::size_t moves = 16;     ///< simulated changes of one setting of the best
+    std::size_t exact = 1;      ///< of the best, that are simulated with all microbatches and a planned arena
 };
 
 struct SearchConfig {

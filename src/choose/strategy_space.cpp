@@ -197,13 +197,19 @@ std::vector<RunConfig> memory_settings(const RunConfig& config)
     std::vector<GatherEvery> gathers{p.gather_every};
     if (!(shards && p.zero == 3))
         gathers = {GatherEvery::pass};
-    else if (open.gather_every)
-        gathers = {GatherEvery::step, GatherEvery::microbatch, GatherEvery::pass};
+    else if (open.gather_every) { // per step is what stages 1 and 2 do
+        gathers = {GatherEvery::microbatch, GatherEvery::pass};
+        if (!open.zero)
+            gathers.insert(gathers.begin(), GatherEvery::step);
+    }
     std::vector<ReduceEvery> reductions{p.reduce_every};
     if (!(shards && p.zero >= 2))
         reductions = {ReduceEvery::microbatch};
-    else if (open.reduce_every)
-        reductions = {ReduceEvery::step, ReduceEvery::microbatch};
+    else if (open.reduce_every) {
+        reductions = {ReduceEvery::microbatch};
+        if (p.zero == 3 || !open.zero) // otherwise that is stage 1
+            reductions.insert(reductions.begin(), ReduceEvery::step);
+    }
     std::vector<Recompute> levels{p.recompute};
     if (open.recompute)
         levels = {Recompute::none, Recompute::selective, Recompute::full};

@@ -42,6 +42,10 @@ public:
         ++questions;
         return {step(candidate), arena(candidate.config)};
     }
+    Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override
+    {
+        return score(candidate, clock, limits);
+    }
     BlockCosts block_costs(const Candidate& candidate, const Machine&) override
     {
         ++questions;
