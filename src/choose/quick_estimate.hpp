@@ -1,6 +1,7 @@
 #pragma once
 // A step in closed form: which of many strategies are worth simulating.
 #include "choose/estimator.hpp"
+#include "plan/cost.hpp"
 
 #include <map>
 #include <tuple>

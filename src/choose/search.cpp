@@ -13,8 +13,6 @@
 #include "config/schedules.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cmath>
 #include <map>
 #include <set>
@@ -51,18 +49,11 @@ public:
         for (const ParallelConfig& grid : grids_for(config_, ranks_))
             for_each_strategy(config_, grid, search_.clock, [&](RunConfig c) { consider(std::move(c)); });
         result_.considered = estimated_.size();
-        const auto t0 = std::chrono::steady_clock::now();
-        const auto say = [&](const char* what) { if (getenv("TT")) fprintf(stderr, "%s %.2f n=%zu\n", what, std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count(), result_.strategies.size()); };
         play_best();
-        say("played");
         simulate_best();
-        say("best");
         simulate_rules();
-        say("rules");
         improve();
-        say("moves");
         settle();
-        say("settle");
         if (result_.strategies.empty() && smallest_)
             result_.smallest = std::move(smallest_->config);
         return std::move(result_);
@@ -342,13 +333,12 @@ private:
             }
             q.update = p.update;
             q.sequence = p.sequence;
-            for (const GatherEvery gather : {GatherEvery::step, GatherEvery::microbatch, GatherEvery::pass})
-                if (q.zero == 3 && open.gather_every)
+            for (const RunConfig& each : memory_settings(other))
+                if (each.parallel.recompute == q.recompute)
                     add([&](RunConfig& n) {
-                        n = other;
-                        n.parallel.gather_every = gather;
+                        n = each;
+                        n.parallel.recompute_layers = q.recompute_layers;
                     });
-            add([&](RunConfig& n) { n = other; });
         });
         return all;
     }

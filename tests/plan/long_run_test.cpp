@@ -1,14 +1,15 @@
 // Goodput against a run that is simulated failure by failure.
 #include "catch.hpp"
-#include "draw.hpp"
 #include "plan/long_run.hpp"
+
+#include <random>
 
 using namespace trivium;
 
 namespace {
 
 /// The part of the time that counts, of many checkpoint intervals with failures at random.
-double simulated_goodput(const Failures& f, Seconds interval, Draw& draw)
+double simulated_goodput(const Failures& f, Seconds interval, std::mt19937_64& draw)
 {
     std::exponential_distribution<double> next(1 / f.between);
     constexpr int intervals = 100'000;
@@ -34,7 +35,7 @@ double simulated_goodput(const Failures& f, Seconds interval, Draw& draw)
 
 TEST_CASE("the goodput of a long run is that of a simulation, and no other interval is better")
 {
-    Draw draw(3);
+    std::mt19937_64 draw(3);
     for (const Failures& f :
          {Failures{10'000, 10, 600, 0}, Failures{100'000, 60, 300, 0}, Failures{2000, 100, 500, 0}}) {
         const LongRun run = long_run(f);
