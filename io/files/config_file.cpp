@@ -149,6 +149,7 @@ void set_key(RunConfig& config, const std::string& table, const std::string& key
         throw_unknown_table(table, value.place, written);
     if (!key_known)
         throw_unknown_key(table, key, value.place, written);
+    config.given.insert(value.key);
 }
 
 /// One parsed override.

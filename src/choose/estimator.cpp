@@ -1,6 +1,6 @@
 #include "choose/estimator.hpp"
 
-#include "compile/simulated_step.hpp"
+#include "config/schedules.hpp"
 #include "passes/fuse.hpp"
 #include "plan/cost.hpp"
 
@@ -9,6 +9,11 @@
 namespace trivium {
 
 namespace {
+
+bool is_within(const StageLimits& limits, Bytes arena, Bytes bytes)
+{
+    return (limits.arena == 0 || arena <= limits.arena) && (limits.bytes == 0 || bytes <= limits.bytes);
+}
 
 i64 threads_of(const RunConfig& config) { return std::max<i64>(1, config.parallel.threads); }
 
@@ -21,10 +26,13 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
         if (op.region == Region::microbatch && op.phase != Phase::forward)
             for (const ValueId v : op.operands)
                 kept[v.index()] = true;
+    Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
-        if (op.region != Region::microbatch)
+        if (op.region != Region::microbatch) {
+            update += info(op).communicates ? 0 : seconds[i];
             continue;
+        }
         StageCost& cost = costs.blocks[static_cast<std::size_t>(op.block)];
         if (op.phase == Phase::forward)
             for (const ValueId v : op.results)
@@ -38,6 +46,7 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
              : op.phase == Phase::backward ? cost.input_gradient
                                            : cost.weight_gradient) += seconds[i];
     }
+    costs.update = std::max(costs.update, update);
 }
 
 /// parallel.bucket = "auto": chooses the mode in which the collectives of a stage are merged: the one with
@@ -101,16 +110,20 @@ OrderCosts BlockCosts::of(const StageConfig& stages) const
 }
 
 StageBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
-                                const std::function<bool(i64)>& included)
+                                const std::function<bool(i64)>& included, bool outline)
 {
     CompileConfig options;
+    options.outline = outline;
     options.machine = machine_;
     options.runner.verify = false;
     TrainingCompiler compiler(candidate.config, candidate.order, options);
+    // An outline has the mode that is seldom far from the best, without the search for it.
+    const std::string asked = outline && candidate.config.parallel.bucket == "auto"
+                                  ? "greedy"
+                                  : candidate.config.parallel.bucket;
     BucketChooser chooser(compiler.bucket_plans());
     StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
                          compiler.sharded()};
-    const std::string& asked = candidate.config.parallel.bucket;
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank) {
         if (!is_first_of_stage(compiler.mesh(), rank))
             continue;
@@ -146,8 +159,7 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
                 need.rank = rank;
                 need.stage = stage_of(compiled.programs[train_program].graph.mesh, rank);
             }
-            return fits = (limits.arena == 0 || plan.arena <= limits.arena) &&
-                          (limits.bytes == 0 || need.bytes <= limits.bytes);
+            return fits = is_within(limits, plan.arena, need.bytes);
         },
         limits.included);
     return fits ? std::optional(std::move(need)) : std::nullopt;
@@ -161,17 +173,92 @@ StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<
     return compile(candidate, {}, included);
 }
 
-Score Compiling::score(const Candidate& candidate, const Machine& clock)
+std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate, const StageLimits& limits,
+                                                      bool outline, Score& score)
+{
+    std::vector<SimulatedRank> ranks;
+    compile(
+        candidate,
+        [&](i64 rank, Compiled& compiled) {
+            const MemoryPlan& plan = compiled.memory;
+            score.arena = std::max(score.arena, plan.arena);
+            score.bytes.push_back(bytes_needed(plan, machine_));
+            score.flops = compiled.flops;
+            ranks.push_back({rank, std::move(compiled.programs[train_program]), plan, {}});
+            return score.fits = is_within(limits, plan.arena, score.bytes.back());
+        },
+        {}, outline);
+    return ranks;
+}
+
+namespace {
+
+void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
+{
+    score.step = simulate(ranks, clock, static_cast<int>(threads_of(config)), config.parallel.overlap);
+    score.parts = {};
+    for (const SimulatedRank& rank : ranks) {
+        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, score.step);
+        if (parts.computed > score.parts.computed)
+            score.parts = std::move(parts);
+    }
+}
+
+} // namespace
+
+Score Compiling::score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
     Score score;
-    std::vector<SimulatedRank> ranks;
-    compile(candidate, [&](i64 rank, Compiled& compiled) {
-        score.arena = std::max(score.arena, compiled.memory.arena);
-        ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
-        return true;
-    });
-    score.step = simulate(ranks, clock, static_cast<int>(threads_of(candidate.config)),
-                          candidate.config.parallel.overlap);
+    std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, false, score);
+    if (score.fits)
+        play(ranks, candidate.config, clock, score);
+    return score;
+}
+
+Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
+{
+    const i64 stages = candidate.config.parallel.pipeline, all = candidate.order.shape.microbatches;
+    // A multiple of the stages, for schedules that run microbatches in groups.
+    const i64 few = stages == 1 ? 3 : 3 * stages, more = stages == 1 ? 5 : 4 * stages;
+    const bool named = schedule_called(candidate.config.parallel.schedule).has_value();
+    Score score;
+    if (all <= more || !named) {
+        std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, true, score);
+        if (score.fits)
+            play(ranks, candidate.config, clock, score);
+        return score;
+    }
+    const auto with = [&](i64 microbatches) {
+        Candidate made = candidate;
+        made.config.train.batch_ramp = {};
+        made.config.train.global_batch =
+            microbatches * micro_batch(candidate.config) * batch_ranks(made.config.parallel);
+        made.order = training_order(made.config);
+        return made;
+    };
+    const Candidate smaller = with(few), larger = with(more);
+    std::vector<SimulatedRank> ranks = simulated_ranks(smaller, limits, true, score);
+    if (!score.fits)
+        return score;
+    play(ranks, smaller.config, clock, score);
+    Score longer = score;
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+        Program& program = ranks[stage].program;
+        program.microbatches = more;
+        program.tasks = larger.order.ranks[stage];
+        if (program.head > 0)
+            program.head = head_tasks(larger.order)[stage];
+        lay_out({&program, 1}, {machine_.scratch, smaller.config.parallel.overlap, !machine_.is_device,
+                                machine_.process, false});
+    }
+    play(ranks, larger.config, clock, longer);
+    const double times = static_cast<double>(all - few) / static_cast<double>(more - few);
+    const auto extend = [&](Seconds& from, Seconds to) { from = std::max(0.0, from + times * (to - from)); };
+    extend(score.step, longer.step);
+    extend(score.parts.computed, longer.parts.computed);
+    for (const auto& [axis, seconds] : longer.parts.exposed)
+        extend(score.parts.exposed[axis], seconds);
+    score.flops *= static_cast<double>(all) / static_cast<double>(few);
     return score;
 }
 
@@ -179,10 +266,15 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
 {
     BlockCosts costs;
     costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.layers + 2), {0, 0, 0, 0, 0});
-    compile(candidate, [&](i64, const Compiled& compiled) {
-        add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
-        return true;
-    });
+    compile(
+        candidate,
+        [&](i64, const Compiled& compiled) {
+            add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
+            if (compiled.memory.arena > costs.memory.arena)
+                costs.memory = compiled.memory;
+            return true;
+        },
+        {}, true);
     return costs;
 }
 

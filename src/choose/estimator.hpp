@@ -1,6 +1,7 @@
 #pragma once
 // Memory and duration of a candidate, on which choices depend.
-#include "compile/compile.hpp"
+#include "compile/simulated_step.hpp"
+#include "plan/step_parts.hpp"
 #include "schedule/play.hpp"
 
 #include <optional>
@@ -14,16 +15,22 @@ struct Candidate {
     PipelineOrder order;
 };
 
-/// A simulated step, and the largest arena of a rank.
+/// A simulated step, and the memory of the first rank of each stage.
 struct Score {
     Seconds step = 0;
-    Bytes arena = 0;
+    Bytes arena = 0;  ///< the largest of a rank
+    bool fits = true; ///< false: a stage exceeds the limits; then only `arena` is set, of that stage
+    std::vector<Bytes> bytes{}; ///< by pipeline rank: bytes_needed()
+    StepParts parts{};          ///< of the stage that computes longest
+    Flops flops = 0;            ///< Compiled::flops
 };
 
 /// The costs of one microbatch on a pipeline rank.
 struct BlockCosts {
-    OrderCosts blocks;   ///< by block of the model; activations in bytes
-    Seconds message = 0; ///< between two stages
+    OrderCosts blocks;      ///< by block of the model; activations in bytes
+    Seconds message = 0;    ///< between two stages
+    Seconds update = 0;     ///< compute of a step outside of its microbatches, where it is longest
+    MemoryPlan memory = {}; ///< the plan with the largest arena
 
     /// The costs of each stage: sums over its blocks.
     OrderCosts of(const StageConfig& stages) const;
@@ -64,7 +71,11 @@ public:
                                  const std::function<bool(i64 stage)>& included) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
-    virtual Score score(const Candidate& candidate, const Machine& clock) = 0;
+    virtual Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) = 0;
+    /// As score(), in less time: arenas are lower bounds (within 1 %, usually), and of many microbatches only
+    /// some are simulated, as many as the pipeline needs to run evenly; the others take as long as those.
+    virtual Score rough_score(const Candidate& candidate, const Machine& clock,
+                              const StageLimits& limits) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
 
@@ -79,13 +90,17 @@ public:
     const Machine& machine() const override { return machine_; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
     StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64 stage)>& included) override;
-    Score score(const Candidate& candidate, const Machine& clock) override;
+    Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) override;
+    Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 
 private:
     /// Compiles the first rank of each included stage until `visit` returns false.
     StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
-                         const std::function<bool(i64 stage)>& included = {});
+                         const std::function<bool(i64 stage)>& included = {}, bool outline = false);
+    /// Compiles the ranks that are to be simulated, and sets all of the score but times.
+    std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
+                                               bool outline, Score& score);
 
     Machine machine_;
     std::function<void()> progress_;

@@ -2,8 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "base/host_memory.hpp"
-#include "choose/choose_grid.hpp"
 #include "choose/decide.hpp"
 #include "choose/smaller.hpp"
 #include "compile/describe.hpp"
@@ -22,23 +20,10 @@ bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
     return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || is_first_of_stage(mesh, rank);
 }
 
-/// Memory of a device or of a node; 0 if unknown.
-Bytes memory_of(const Machine& machine)
-{
-    return machine.memory > 0 || machine.is_device ? machine.memory
-                                                   : std::max<Bytes>(0, available_host_memory());
-}
-
-/// The share of a rank, on a grid of `ranks` ranks.
-Bytes share_of(const Machine& machine, i64 ranks)
-{
-    return machine.is_device ? machine.memory : memory_of(machine) / machine.ranks_of_a_node(ranks);
-}
-
 MemoryVerdict verdict_on(const PlanReport& r)
 {
     MemoryVerdict v;
-    v.available = memory_of(r.machine);
+    v.available = memory_of_rank(r.machine, 1); // of a device or of a node
     v.known = v.available > 0;
     const auto needs = [&](const RankPlan& rank) { return bytes_needed(rank.memory, r.machine); };
     if (r.machine.is_device) {
@@ -90,16 +75,18 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
     std::string tried;
     for (const SmallerSetting& change : smaller_settings(chosen, machine)) {
         tried += (tried.empty() ? "" : ", ") + change.overrides;
-        if (bytes_of_largest(change.candidate, estimator, share_of(machine, r.rank_total())))
+        if (bytes_of_largest(change.candidate, estimator, memory_of_rank(machine, r.rank_total())))
             return change.overrides + " fits";
     }
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
-        const std::optional<RunConfig> found =
-            grid_that_fits(config, count, share_of(machine, count), estimator, {2, 1});
-        return found ? str(counted(rank_count(found->parallel), "rank"),
-                           overrides.empty() ? "" : " with " + overrides,
-                           " fit: ", describe_grid(found->parallel))
-                     : std::string();
+        SearchConfig search = search_on(machine, config.parallel, r.threads);
+        search.effort = {20, 1, 0, 1};
+        const SearchResult found = search_strategies(config, count, search, estimator);
+        if (found.strategies.empty())
+            return std::string();
+        const ParallelConfig& grid = found.strategies.front().config.parallel;
+        return str(counted(rank_count(grid), "rank"), overrides.empty() ? "" : " with " + overrides,
+                   " fit: ", describe_grid(grid));
     };
     RunConfig smaller = given, least = given;
     smaller.train.micro_batch = least.train.micro_batch = 1;
@@ -115,7 +102,7 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
                 return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
-    if (const std::string fits = shorter_sequence(chosen, estimator, share_of(machine, r.rank_total()));
+    if (const std::string fits = shorter_sequence(chosen, estimator, memory_of_rank(machine, r.rank_total()));
         !fits.empty())
         return fits;
     return str("use ",
@@ -125,6 +112,26 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
                " or a smaller model: ", format_bytes(r.largest().memory.kept),
                " per rank are parameters, optimizer states and what else is kept between steps",
                tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " is enough)"));
+}
+
+} // namespace
+
+namespace {
+
+/// Of the report's own strategy.
+Score score_of(const PlanReport& r)
+{
+    Score score;
+    score.step = r.step;
+    score.arena = r.largest().memory.arena;
+    score.flops = r.flops;
+    for (const SimulatedRank& rank : r.simulated) {
+        score.bytes.push_back(bytes_needed(rank.memory, r.machine));
+        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, r.step);
+        if (parts.computed > score.parts.computed)
+            score.parts = std::move(parts);
+    }
+    return score;
 }
 
 } // namespace
@@ -142,15 +149,30 @@ double PlanReport::mfu() const
                     static_cast<double>(rank_total()));
 }
 
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
+                     std::size_t which)
 {
     PlanReport report;
     const ParallelConfig& links = config.parallel;
     report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
     Compiling estimator(machine);
-    const Choices choices = decide(
-        ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), estimator) : config, estimator);
+    RunConfig planned = config;
+    if (ranks > 0) {
+        SearchResult found =
+            search_strategies(config, ranks, search_on(machine, links, thread_limit), estimator);
+        report.strategies = std::move(found.strategies);
+        report.considered = found.considered;
+        report.shown = which;
+        if (report.strategies.empty() && !found.smallest)
+            throw_no_grid(config, ranks);
+        if (!report.strategies.empty() && which >= report.strategies.size())
+            throw UserError({"--explain", str("there is no strategy ", which + 1),
+                             str("the search kept ", report.strategies.size()),
+                             str("name one of 1 to ", report.strategies.size())});
+        planned = report.strategies.empty() ? *found.smallest : report.strategies[which].config;
+    }
+    const Choices choices = decide(planned, estimator);
     const RunConfig& chosen = choices.config;
     report.config = choices.recorded;
     report.chosen = chosen.parallel;
@@ -185,6 +207,8 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         report.stage_busy =
             std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
     report.memory = verdict_on(report);
+    if (report.strategies.empty())
+        report.strategies.push_back({chosen, score_of(report), rule_of(chosen, machine), true});
     if (report.memory.known && !report.memory.fits)
         report.memory.remedy = // without a limit, "auto" stands for the same whatever changes
             remedy_for(report,

@@ -1,5 +1,6 @@
 #pragma once
 // Internal: the report of `trivium plan`.
+#include "choose/search.hpp"
 #include "compile/simulated_step.hpp"
 
 #include <string>
@@ -35,6 +36,10 @@ struct PlanReport {
     int threads = 1;
     i64 asked = 0; ///< number of ranks for which a grid was chosen; 0: the config's grid
     MemoryVerdict memory;
+    /// By their simulated step: with `asked`, those that fit; otherwise that of the config.
+    std::vector<Strategy> strategies;
+    std::size_t considered = 0; ///< strategies that the search has estimated
+    std::size_t shown = 0;      ///< the number in `strategies` of the one that this report is about
 
     /// The rank with the largest arena. \pre ranks is not empty
     const RankPlan& largest() const;
@@ -51,9 +56,10 @@ struct PlanReport {
     Bytes checkpoint = 0; ///< bytes of a checkpoint: parameters and optimizer states, without headers
 };
 
-/// Plans `config` on `machine`; with ranks > 0, on the grid that choose_grid() chooses for the machine's
-/// memory. `thread_limit` as in thread_count(). Throws UserError as choose_grid()
-/// and decide(), but not if the machine has too little memory (MemoryVerdict).
-PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit);
+/// Plans `config` on `machine`; with ranks > 0, the best of search_strategies() for the machine's memory, or
+/// the one with the number `which` of those found. `thread_limit` as in thread_count(). Throws UserError as
+/// search_strategies() and decide(), but not if the machine has too little memory (MemoryVerdict).
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
+                     std::size_t which = 0);
 
 } // namespace trivium

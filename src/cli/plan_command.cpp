@@ -3,14 +3,17 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/rank_list.hpp"
-#include "choose/choose_grid.hpp"
 #include "choose/plan_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
+#include "cli/plan_long_run.hpp"
+#include "cli/plan_scaling.hpp"
+#include "cli/plan_strategies.hpp"
 #include "compile/describe.hpp"
+#include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "plan/report.hpp"
 #include "schedule/trace.hpp"
@@ -23,7 +26,7 @@ namespace trivium {
 
 namespace {
 
-nlohmann::ordered_json plan_json(const PlanReport& r)
+nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long_run)
 {
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
                                {"parameters", parameter_count(r.config.model)}};
@@ -67,6 +70,10 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
     out["ranks_sharing_memory"] = m.sharers;
     if (!m.remedy.empty())
         out["remedy"] = m.remedy;
+    out["strategies"] = strategies_json(r);
+    out["strategies_considered"] = r.considered;
+    if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
+        out["long_run"] = to_json(*run);
     out["config"] = config_json(r.config);
     return out;
 }
@@ -147,7 +154,7 @@ void print_verdict(const PlanReport& r)
         fmt::print("  remedy: {}\n", m.remedy);
 }
 
-void print_report(const PlanReport& r)
+void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
@@ -189,6 +196,10 @@ void print_report(const PlanReport& r)
                r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
                format_bytes(r.checkpoint));
+    if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
+        fmt::print("{}", to_text(*run));
+    if (r.strategies.size() > 1)
+        fmt::print("\n{}", strategies_table(r));
 }
 
 /// The simulated step, in the form of log.trace.
@@ -203,6 +214,20 @@ void write_trace(const PlanReport& r, const std::string& path)
     log_info("wrote " + path);
 }
 
+int plan_scaling(const RunConfig& config, const Machine& where, const std::vector<i64>& counts,
+                 const std::string& svg, bool json)
+{
+    std::vector<PlanReport> reports;
+    for (const i64 ranks : counts)
+        reports.push_back(make_plan(config, where, ranks, thread_limit()));
+    if (!svg.empty()) {
+        write_file(svg, scaling_svg(reports));
+        log_info("wrote " + svg);
+    }
+    fmt::print("{}", json ? scaling_json(reports).dump(2) + "\n" : scaling_table(reports));
+    return 0;
+}
+
 } // namespace
 
 void add_plan_command(Command& program)
@@ -212,11 +237,31 @@ void add_plan_command(Command& program)
     auto arguments = std::make_shared<ConfigArguments>();
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
-    auto ranks = std::make_shared<i64>(0);
+    auto ranks = std::make_shared<std::string>();
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks,
-                   "plan the grid that parallel.strategy = \"auto\" chooses for this many ranks",
-                   {.from = 1, .to = 1e9, .type = "N"});
+                   "search the best strategy for this many ranks: what the config leaves open, as "
+                   "parallel.strategy = \"auto\" does; 8..512: for 8, 16, 32, … 512",
+                   {.type = "N|A..B"});
+    auto which = std::make_shared<i64>(1);
+    command.option("--explain", *which, "with --ranks: report on the strategy with this number in the table",
+                   {.from = 1, .to = 1e6, .type = "K"});
+    auto written = std::make_shared<std::string>();
+    command.option("--write", *written, "file for the config with the strategy, to train with");
+    auto svg = std::make_shared<std::string>();
+    command.option("--svg", *svg, "with --ranks A..B: file for the curve of tokens per second");
+    auto long_run = std::make_shared<LongRunOptions>();
+    command.option("--tokens", long_run->tokens, "length of the run in tokens, instead of train.steps",
+                   {.from = 1});
+    command.option(
+        "--node-failure-hours", long_run->node_failure_hours,
+        "mean hours of a node between failures; 0 = no failures. The default on devices is that of "
+        "Llama 3's training (arXiv:2407.21783): 419 in 54 days on 2,048 nodes",
+        {.from = 0});
+    command.option("--restart-seconds", long_run->restart_seconds,
+                   "from a failure to the next step: requeue, start and read", {.from = 0});
+    command.option("--write-bytes-per-second", long_run->write_bytes_per_second,
+                   "rate at which the file system takes a checkpoint; 0 = 1 GB/s per node", {.from = 0});
     auto values = std::make_shared<std::vector<std::string>>();
     command.option("--get", *values,
                    "print these values alone, a line each: members of what --json prints, config keys",
@@ -233,15 +278,23 @@ void add_plan_command(Command& program)
                 "--must-fit); 2 if there is none.");
     command.action([=] {
         const Machine where = machine_at(*machine);
-        const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());
+        const RunConfig config = load_training_config(*arguments);
+        const std::vector<i64> counts = ranks->empty() ? std::vector<i64>{0} : ranks_in(*ranks);
+        if (counts.size() > 1)
+            return plan_scaling(config, where, counts, *svg, arguments->json);
+        const PlanReport report =
+            make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
+        if (!written->empty())
+            write_file(*written, to_toml(report.strategies.empty() ? report.config
+                                                                   : report.strategies[report.shown].config));
         if (!trace->empty())
             write_trace(report, *trace);
         if (!values->empty())
-            print_values(plan_json(report), *values);
+            print_values(plan_json(report, *long_run), *values);
         else if (arguments->json)
-            fmt::print("{}\n", plan_json(report).dump(2));
+            fmt::print("{}\n", plan_json(report, *long_run).dump(2));
         else
-            print_report(report);
+            print_report(report, *long_run);
         return *must_fit && !report.memory.fits ? 2 : 0;
     });
 }

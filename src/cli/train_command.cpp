@@ -4,7 +4,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
-#include "choose/choose_grid.hpp"
+#include "choose/search.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/describe.hpp"
@@ -28,10 +28,47 @@ namespace trivium {
 
 namespace {
 
-/// Reads the config and chooses the grid for the ranks that were started.
+/// Whether to search a strategy: the config's grid does not have the ranks that were started, or no key sets
+/// its degrees.
+bool is_searched(const RunConfig& config, i64 ranks)
+{
+    const auto sets_degree = [&](const GridAxis& axis) {
+        return config.given.contains(str("parallel.", axis.name));
+    };
+    return config.parallel.strategy == "auto" && ranks > 1 &&
+           (rank_count(config.parallel) != ranks || std::ranges::none_of(grid_axes, sets_degree));
+}
+
+/// The strategy that rank 0 finds, on all ranks.
+RunConfig searched(const RunConfig& config, Comm& world, Bytes memory, i64 ranks_per_node)
+{
+    std::string found;
+    succeed_together(world, [&] {
+        if (world.rank() != 0)
+            return;
+        Machine machine = machine_called(default_machine());
+        if (ranks_per_node < world.size())
+            machine.ranks_per_node = ranks_per_node;
+        Compiling estimator(machine, [] { Activity::of_process().advance(); });
+        SearchConfig search = search_on(machine, config.parallel, thread_limit());
+        search.memory = [=](i64) { return memory; };
+        found = to_toml(choose_strategy(config, world.size(), search, estimator), {"parallel", "train"});
+    });
+    const RunConfig chosen = parse_config(share_text(world, found), "the strategy");
+    RunConfig all = config;
+    const std::string rows = config.parallel.schedule_rows;
+    all.parallel = chosen.parallel;
+    if (is_schedule_file(all.parallel.schedule))
+        all.parallel.schedule_rows = rows;
+    all.train.micro_batch = chosen.train.micro_batch;
+    return all;
+}
+
+/// Reads the config and chooses the strategy for the ranks that were started.
 RunConfig config_for(Comm& world, const ConfigArguments& arguments)
 {
-    const Bytes memory = share_of_memory(world); // the same choice on all ranks
+    const Bytes memory = share_of_memory(world);
+    const i64 ranks_per_node = most_ranks_of_a_node(world);
     RunConfig config;
     succeed_together(world, [&] {
         config = load_training_config(arguments);
@@ -39,12 +76,12 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
             log_warning(
                 "parallel.graphs: is ignored because this build computes on CPUs; remove the key, or use "
                 "a build for GPUs");
-        const i64 micro = config.train.micro_batch;
-        const std::string given = describe_grid(config.parallel);
-        if (config.parallel.strategy == "auto") {
-            Compiling estimator(machine_called(default_machine()), [] { Activity::of_process().advance(); });
-            config = choose_grid(config, world.size(), memory, estimator);
-        }
+    });
+    const i64 micro = config.train.micro_batch;
+    const std::string given = describe_grid(config.parallel);
+    if (is_searched(config, world.size()))
+        config = searched(config, world, memory, ranks_per_node);
+    succeed_together(world, [&] {
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",

@@ -172,10 +172,11 @@ RunConfig for_one_rank(RunConfig config)
     return config;
 }
 
-void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
+void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine, bool offsets = true)
 {
-    ArenaPlans arenas = lay_out(compiled.programs, LayOutConfig{machine.scratch, config.parallel.overlap,
-                                                                !machine.is_device, machine.process});
+    ArenaPlans arenas =
+        lay_out(compiled.programs, LayOutConfig{machine.scratch, config.parallel.overlap, !machine.is_device,
+                                                machine.process, offsets});
     compiled.memory = arenas.device;
     compiled.host = arenas.host;
 }
@@ -290,7 +291,7 @@ const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coo
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
 {
-    if (!eval_)
+    if (!eval_ && !options_.outline)
         eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
     Compiled compiled;
     for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
@@ -314,7 +315,8 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
                                      order.ranks[stage]});
     };
     add(train_, order_);
-    add(eval_, evaluation_order(order_.shape));
+    if (!options_.outline)
+        add(eval_, evaluation_order(order_.shape));
     if (config_.parallel.update == UpdateMode::post_validated) {
         Program& train = compiled.programs[train_program];
         PostValidated made;
@@ -324,11 +326,15 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         });
         train.head = head_tasks(order_)[stage];
         for (Graph* graph : {&made.validate, &made.restore, &made.redo}) {
+            if (options_.outline)
+                break;
             runner_.run(graph->name, Level::local, *graph, [](Graph g) { return g; });
             compiled.programs.push_back({std::move(*graph)});
         }
     }
     for (const PipelineOrder& order : ramps_) {
+        if (options_.outline)
+            break;
         Program smaller = compiled.programs[train_program];
         smaller.microbatches = order.shape.microbatches;
         smaller.tasks = order.ranks[stage];
@@ -336,7 +342,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             smaller.head = head_tasks(order)[stage];
         compiled.programs.push_back(std::move(smaller));
     }
-    lay_out(compiled, config_, options_.machine);
+    lay_out(compiled, config_, options_.machine, !options_.outline);
     if (saves_from_snapshot(config_, options_.machine))
         for (const SavedValue& saved :
              saved_values(compiled.programs[train_program], compiled.at, compiled.holders))

@@ -39,6 +39,9 @@ struct CompileConfig {
     Machine machine;
     RunnerConfig runner;
     i64 rank = 0; ///< the rank to compile for
+    /// The program `train` alone, without offsets in the arena, whose size is a lower bound: to compare
+    /// strategies.
+    bool outline = false;
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };

@@ -3,6 +3,8 @@
 #include "config/data_config.hpp"
 #include "config/model_config.hpp"
 
+#include <set>
+
 namespace trivium {
 
 enum class Precision { f32, bf16, f64 };
@@ -366,6 +368,9 @@ struct RunConfig {
     CheckpointConfig checkpoint;
     LogConfig log;
     JobConfig job;
+    /// Not a key: the dotted names of the keys that a file or an override sets. parallel.strategy = "auto"
+    /// leaves their values as they are.
+    std::set<std::string> given;
 
     /// Visits each table: `visit("model", self.model)` …
     template <class Self, class Visit>

@@ -19,6 +19,7 @@ ArenaPlans lay_out(std::span<Program> programs, const LayOutConfig& config)
         schedules.push_back(&program.schedule);
     }
     MemoryConfig memory;
+    memory.place = config.offsets;
     memory.red_zone = contracts_on ? 256 : 0;
     ArenaPlans plans;
     plans.device = plan_memory(schedules, memory);

@@ -23,6 +23,7 @@ struct LayOutConfig {
     bool place = true;          ///< ScheduleConfig::place
     bool receive_early = false; ///< ScheduleConfig::receive_early
     Bytes process = 0;          ///< MemoryPlan::process
+    bool offsets = true;        ///< MemoryConfig::place
 };
 
 /// The arenas of one rank.

@@ -200,7 +200,9 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
             std::copy(std::begin(peak.by_kind), std::end(peak.by_kind), std::begin(plan.by_kind));
         }
     }
-    for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (!config.place)
+        plan.arena = std::max(plan.arena, plan.lower_bound);
+    for (std::size_t i = 0; config.place && i < planned.size(); ++i) {
         planners[i].place(end, plan.lower_bound + plan.lower_bound / 100);
         for (const Buffer& buffer : planned[i]->buffers)
             if (buffer.space == config.space)

@@ -10,6 +10,7 @@ struct MemoryConfig {
     Bytes red_zone = 0;
     Bytes limit = 0;             ///< maximum bytes of the arena; 0: no limit
     Space space = Space::device; ///< the space whose arena is planned
+    bool place = true;           ///< false: sets no offsets, and the arena is the lower bound
 };
 
 /// The sizes of the arena of one space, and of a rank's memory outside it.

@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/counted.hpp"
-#include "choose/choose_grid.hpp"
+#include "choose/least_bytes.hpp"
 #include "compile/describe.hpp"
 #include "mpi/device_grid.hpp"
 #include "mpi/records.hpp"
@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 
 namespace trivium {
 
@@ -94,6 +95,15 @@ Bytes share_of_memory(Comm& world)
     const std::vector<std::string> places = gather_texts(world, place);
     const auto sharers = std::ranges::count(places, place);
     return std::ranges::min(gather_records(world, std::max<Bytes>(available, 0) / sharers));
+}
+
+i64 most_ranks_of_a_node(Comm& world)
+{
+    const Grid all(world, {{{data_axis, world.size()}}}, node_name());
+    std::map<int, i64> ranks;
+    for (const int node : all.node_of_rank())
+        ++ranks[node];
+    return std::ranges::max(ranks | std::views::values);
 }
 
 namespace {

@@ -21,6 +21,9 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
 /// the minimum over all ranks, so the same on all. 0 if unknown. On devices, makes the rank's device current.
 Bytes share_of_memory(Comm& world);
 
+/// Collective: ranks on the fullest node.
+i64 most_ranks_of_a_node(Comm& world);
+
 /// Collective: number of ranks on this rank's node, itself included, that may use the same cores.
 int ranks_on_same_cores(const Grid& grid);
 

@@ -1,9 +1,9 @@
 // parallel.schedule = "auto", and schedules that do not fit.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "choose/choose_grid.hpp"
 #include "choose/choose_schedule.hpp"
 #include "choose/decide.hpp"
+#include "choose/search.hpp"
 #include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 #include "has.hpp"
@@ -118,21 +118,21 @@ TEST_CASE("a schedule that does not fit is refused with one that does")
     CHECK(has(error, "set parallel.chunks to 4"));
 }
 
-TEST_CASE("on another grid, auto searches again, and a file is replaced by 1f1b")
+TEST_CASE("on another grid, a schedule from a file is replaced")
 {
     RunConfig c = deep_config(2, 2);
+    c.given = {"parallel.pipeline", "parallel.schedule"};
     resolve(c.model);
-    c.parallel.schedule = "auto";
-    Compiling estimator(machine_called("cpu"));
-    const auto on = [&](i64 ranks) { return choose_grid(c, ranks, 0, estimator); };
-    const RunConfig other = on(4);
-    CHECK(rank_count(other.parallel) == 4);
-    CHECK(other.parallel.schedule == "auto");
-
     c.parallel.schedule = "my.csv";
     c.parallel.schedule_rows = to_csv(named_order(ScheduleKind::zb_h1, 2, 1, microbatch_count(c)));
-    CHECK(on(2).parallel.schedule == "my.csv");
-    CHECK(on(4).parallel.schedule == "1f1b");
+    Compiling estimator(machine_called("cpu"));
+    const auto schedule_on = [&](i64 ranks) {
+        const SearchConfig search = search_on(machine_called("cpu"), c.parallel, 1);
+        return choose_strategy(c, ranks, search, estimator).parallel.schedule;
+    };
+    CHECK(schedule_on(2) == "my.csv");
+    c.given = {"parallel.schedule"};
+    CHECK(!is_schedule_file(schedule_on(4)));
     c.parallel.pipeline = 1;
     c.parallel.schedule = "auto";
     c.parallel.schedule_rows.clear();

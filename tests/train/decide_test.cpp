@@ -37,10 +37,14 @@ public:
                                          p.bucket == "auto" ? "greedy" : p.bucket),
                 {}};
     }
-    Score score(const Candidate& candidate, const Machine&) override
+    Score score(const Candidate& candidate, const Machine&, const StageLimits&) override
     {
         ++questions;
         return {step(candidate), arena(candidate.config)};
+    }
+    Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override
+    {
+        return score(candidate, clock, limits);
     }
     BlockCosts block_costs(const Candidate& candidate, const Machine&) override
     {

@@ -2,8 +2,9 @@
 #include "base/check.hpp"
 #include "base/host_memory.hpp"
 #include "catch.hpp"
-#include "choose/choose_grid.hpp"
 #include "choose/decide.hpp"
+#include "choose/least_bytes.hpp"
+#include "choose/search.hpp"
 #include "compile/compile.hpp"
 #include "io/files/config_file.hpp"
 #include "plan/cost.hpp"
@@ -196,11 +197,11 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if 
         return plan_json(folder, model);
     };
     const auto roomy = with(1e12);
-    CHECK(roomy["grid"]["data"] == 8);
     CHECK(roomy["fits"] == true);
+    CHECK(roomy["strategies"][0]["step_seconds"] == roomy["estimated_step_seconds"]);
     const auto tight = with(0.6 * roomy["memory_bytes_needed"].get<double>());
     CHECK(tight["fits"] == true);
-    CHECK(tight["grid"]["data"] < 8);
+    CHECK(tight["estimated_step_seconds"] >= roomy["estimated_step_seconds"]);
     const auto none = with(1e7);
     CHECK(none["fits"] == false);
     CHECK(none["ranks"] == 8);
@@ -269,27 +270,6 @@ TEST_CASE("the stage of each block is known before compiling")
                                            str("parallel.pipeline=", pipeline), "parallel.data=2"});
             CHECK(ranks_of_blocks(c) == compile_training(c, {machine_called("cpu"), {}, 0}).rank_of_block);
         }
-}
-
-TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of two, where memory leaves the "
-          "choice",
-          "[release]")
-{
-    Machine machine;
-    machine.process = 0;
-    machine.ranks_per_node = 8;
-    const RunConfig c =
-        config_of({"model.preset=toy", "model.layers=4", "model.heads=12", "model.kv_heads=12",
-                   "model.dim=96", "model.ffn_dim=384", "train.global_batch=4", "train.micro_batch=1"});
-    Compiling estimator(machine);
-    const Bytes alone = *bytes_of_largest({c, {}}, estimator, 0);
-    for (const double share : {0.5, 0.2, 0.1}) {
-        const ParallelConfig p =
-            choose_grid(c, 24, static_cast<Bytes>(share * static_cast<double>(alone)), estimator).parallel;
-        INFO(share << ": " << p.data << "x" << p.pipeline << "x" << p.tensor);
-        CHECK(c.model.kv_heads % p.tensor == 0);
-        CHECK(machine.ranks_per_node % p.tensor == 0);
-    }
 }
 
 TEST_CASE("a large model on many ranks is planned quickly, on a grid that fits if there is one", "[release]")

@@ -1,0 +1,65 @@
+#pragma once
+// A step in closed form: which of many strategies are worth simulating.
+#include "choose/estimator.hpp"
+#include "plan/cost.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace trivium {
+
+struct QuickEstimate {
+    Seconds step = 0;
+    double bytes = 0; ///< of the arena of the largest rank
+};
+
+/// Estimates candidates that differ in settings of [parallel] and in the microbatch, with the costs of blocks
+/// of a model of few layers that the Estimator compiles for each (tensor degree, microbatch, recomputation);
+/// transfers over the data axis, updates and bubbles are formulas. Functions throw UserError if the model
+/// does not fit the grid.
+class QuickEstimator {
+public:
+    /// \pre `estimator` and `clock` outlive it. `threads`: of a rank, for grids of a number of ranks
+    QuickEstimator(Estimator& estimator, const Machine& clock,
+                   std::function<i64(const ParallelConfig&)> threads)
+        : estimator_(estimator), clock_(clock), threads_(std::move(threads))
+    {
+    }
+
+    /// By formulas for the schedule's bubble. \pre without "auto", but parallel.bucket
+    QuickEstimate estimate(const RunConfig& config);
+    /// With the time at which each task of the schedule's order ends (play()).
+    QuickEstimate played(const RunConfig& config, const PipelineOrder& order);
+
+private:
+    /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.
+    struct Share {
+        StageCost cost;
+        double kept = 0;     ///< bytes
+        Seconds outside = 0; ///< of the step: transfers that nothing hides, and the update
+    };
+    /// Costs of one layer, on average, and of the blocks before and after the layers.
+    struct Profile {
+        StageCost first, layer, last;
+        double beyond = 0;       ///< bytes of the arena besides what is kept and activations
+        Seconds per_element = 0; ///< update of a parameter's element
+    };
+    using ProfileKey = std::tuple<i64, i64, bool, Recompute>; ///< tensor, microbatch, sequence
+
+    const Profile& profile(const RunConfig& config, Recompute recompute);
+    /// Of the config's layers, of which some may recompute more than others.
+    Profile mixed(const RunConfig& config);
+    Seconds message(const RunConfig& config) const;
+    const TransferCost& transfer(const std::string& axis, const ParallelConfig& grid);
+    Share share_of(const RunConfig& config, const Profile& profile, double layers, bool first, bool last);
+    Seconds seconds_along(const std::string& axis, const ParallelConfig& grid, double bytes, double runs);
+
+    Estimator& estimator_;
+    const Machine& clock_;
+    std::function<i64(const ParallelConfig&)> threads_;
+    std::map<ProfileKey, std::optional<Profile>> profiles_;
+    std::map<std::tuple<std::string, i64, i64, i64, i64>, TransferCost> transfers_;
+    std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
+};
+
+} // namespace trivium

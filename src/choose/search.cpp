@@ -1,0 +1,449 @@
+#include "choose/search.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/host_memory.hpp"
+#include "choose/choose_schedule.hpp"
+#include "choose/least_bytes.hpp"
+#include "choose/memory_policy.hpp"
+#include "choose/strategy_space.hpp"
+#include "compile/describe.hpp"
+#include "compile/simulated_step.hpp"
+#include "config/schedules.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+/// What distinguishes strategies: the settings that a search changes.
+std::string key_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
+               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
+               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
+               name_of(p.update), " ", name_of(p.offload));
+}
+
+struct Estimated {
+    RunConfig config;
+    QuickEstimate quick;
+};
+
+class Search {
+public:
+    Search(const RunConfig& config, i64 ranks, const SearchConfig& search, Estimator& estimator)
+        : config_(config), ranks_(ranks), search_(search), estimator_(estimator),
+          quick_(estimator, search_.clock, search_.threads)
+    {
+    }
+
+    SearchResult run()
+    {
+        for (const ParallelConfig& grid : grids_for(config_, ranks_))
+            for_each_strategy(config_, grid, search_.clock, [&](RunConfig c) { consider(std::move(c)); });
+        result_.considered = estimated_.size();
+        play_best();
+        simulate_best();
+        simulate_rules();
+        improve();
+        settle();
+        if (result_.strategies.empty() && smallest_)
+            result_.smallest = std::move(smallest_->config);
+        return std::move(result_);
+    }
+
+private:
+    StageLimits limits_of(const RunConfig& c) const
+    {
+        return {c.parallel.memory_limit, search_.memory(rank_count(c.parallel))};
+    }
+    /// Bytes that an arena may have; infinite: unknown.
+    double room(const RunConfig& c) const
+    {
+        const StageLimits limits = limits_of(c);
+        double most = INFINITY;
+        if (limits.arena > 0)
+            most = static_cast<double>(limits.arena);
+        if (limits.bytes > 0)
+            most = std::min(most, static_cast<double>(limits.bytes - search_.clock.process));
+        return most;
+    }
+
+    /// Adds a strategy with the settings for memory that take the least time of those that fit.
+    void consider(RunConfig given)
+    {
+        std::optional<Estimated> best;
+        try {
+            const double most = room(given);
+            for (RunConfig& c : memory_settings(given)) {
+                const QuickEstimate quick = quick_.estimate(c);
+                if (!smallest_ || quick.bytes < smallest_->quick.bytes)
+                    smallest_ = {c, quick};
+                if (quick.bytes <= most && (!best || quick.step < best->quick.step))
+                    best = {c, quick};
+            }
+            if (best)
+                lessen_recomputation(*best, most);
+        } catch (const UserError&) { // the model does not fit the grid
+        }
+        if (best)
+            estimated_.push_back(std::move(*best));
+    }
+
+    /// Recomputes in as few layers as the memory allows.
+    void lessen_recomputation(Estimated& e, double most)
+    {
+        const OpenSettings open = open_settings(config_);
+        if (e.config.parallel.recompute == Recompute::none || !open.recompute || !open.recompute_layers)
+            return;
+        i64 first = 1, last = config_.model.layers;
+        const auto with = [&](i64 layers) {
+            RunConfig c = e.config;
+            c.parallel.recompute_layers = layers == config_.model.layers ? 0 : layers;
+            return Estimated{c, quick_.estimate(c)};
+        };
+        while (first < last) {
+            const i64 middle = (first + last) / 2;
+            if (with(middle).quick.bytes <= most)
+                last = middle;
+            else
+                first = middle + 1;
+        }
+        e = with(last);
+    }
+
+    void play_best()
+    {
+        sort_estimated();
+        std::set<std::string> seen;
+        std::vector<Estimated> best;
+        for (Estimated& e : estimated_) {
+            if (best.size() == search_.effort.played)
+                break;
+            if (seen.insert(key_of(e.config)).second)
+                best.push_back(std::move(e));
+        }
+        estimated_.clear();
+        for (Estimated& e : best)
+            try {
+                e.quick = quick_.played(e.config, training_order(e.config));
+                estimated_.push_back(std::move(e));
+            } catch (const UserError&) { // too many stages, for example
+            }
+        sort_estimated();
+    }
+    void sort_estimated()
+    {
+        std::ranges::stable_sort(estimated_, {}, [](const Estimated& e) {
+            return std::pair(e.quick.step, rank_count(e.config.parallel));
+        });
+    }
+
+    const Strategy* best() const
+    {
+        const auto at =
+            std::ranges::min_element(result_.strategies, {}, [](const Strategy& s) { return s.score.step; });
+        return at == result_.strategies.end() ? nullptr : &*at;
+    }
+
+    Candidate candidate_of(const RunConfig& c) const
+    {
+        Candidate candidate{c, training_order(c)};
+        candidate.config.parallel.threads = search_.threads(c.parallel);
+        candidate.config.parallel.memory_limit = 0;
+        return candidate;
+    }
+
+    /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory.
+    /// Returns whether it has been simulated.
+    bool simulate(RunConfig c)
+    {
+        const OpenSettings open = open_settings(config_);
+        for (int tries = 0; tries < 4; ++tries) {
+            if (!simulated_.insert(key_of(c)).second)
+                return false;
+            Score score;
+            try {
+                score = estimator_.rough_score(candidate_of(c), search_.clock, limits_of(c));
+            } catch (const UserError&) {
+                return false;
+            }
+            if (score.fits) {
+                const std::string rule = rule_of(c, search_.clock);
+                result_.strategies.push_back({std::move(c), std::move(score), rule});
+                return true;
+            }
+            if (!open.recompute || !more_recomputation(c))
+                return false;
+        }
+        return false;
+    }
+
+    /// An eighth of the layers more, then the next level; false if all is recomputed already.
+    static bool more_recomputation(RunConfig& c)
+    {
+        ParallelConfig& p = c.parallel;
+        const i64 layers = c.model.layers, more = std::max<i64>(1, layers / 8);
+        if (p.recompute == Recompute::none || p.recompute_layers == 0) {
+            if (p.recompute == Recompute::full)
+                return false;
+            p.recompute = p.recompute == Recompute::none ? Recompute::selective : Recompute::full;
+            p.recompute_layers = more < layers ? more : 0;
+            return true;
+        }
+        p.recompute_layers = p.recompute_layers + more < layers ? p.recompute_layers + more : 0;
+        return true;
+    }
+
+    void simulate_best()
+    {
+        std::map<std::tuple<i64, i64, i64>, int> of_grid;
+        std::size_t done = 0;
+        for (const Estimated& e : estimated_) {
+            if (done == search_.effort.simulated)
+                return;
+            if (best() && e.quick.step > 1.5 * best()->score.step)
+                return;
+            const ParallelConfig& p = e.config.parallel;
+            int& count = of_grid[{p.data, p.pipeline, p.tensor}];
+            if (count == 4)
+                continue;
+            if (simulate(e.config)) {
+                ++done;
+                ++count;
+            }
+        }
+    }
+
+    /// Each rule that some estimated strategy follows has been simulated.
+    void simulate_rules()
+    {
+        std::set<std::string> seen;
+        for (const Strategy& s : result_.strategies)
+            seen.insert(s.rule);
+        for (const Estimated& e : estimated_) {
+            const std::string rule = rule_of(e.config, search_.clock);
+            if (!rule.empty() && !seen.contains(rule) && simulate(e.config))
+                seen.insert(rule);
+        }
+    }
+
+    /// Changes of one setting of the best, most promising first, until none of them is better.
+    void improve()
+    {
+        std::size_t done = 0;
+        while (best() && done < search_.effort.moves) {
+            const Seconds before = best()->score.step;
+            std::vector<Estimated> near;
+            for (RunConfig& c : neighbours(best()->config))
+                try {
+                    if (simulated_.contains(key_of(c)))
+                        continue;
+                    QuickEstimate quick = quick_.played(c, training_order(c));
+                    if (quick.bytes <= 1.1 * room(c))
+                        near.push_back({std::move(c), quick});
+                } catch (const UserError&) { // not legal
+                }
+            std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
+            bool better = false;
+            for (const Estimated& e : near) {
+                if (done == search_.effort.moves || better || e.quick.step > 1.2 * near.front().quick.step)
+                    break;
+                done += simulate(e.config);
+                better = best()->score.step < before * (1 - 1e-3);
+            }
+            if (!better)
+                return;
+        }
+    }
+
+    /// Sorts the strategies, and scores the first of them exactly; drops those that do not fit after all.
+    void settle()
+    {
+        std::vector<Strategy>& all = result_.strategies;
+        const auto sort = [&] {
+            std::ranges::stable_sort(all, {}, [](const Strategy& s) {
+                return std::tuple(s.score.step, rank_count(s.config.parallel), s.config.parallel.zero);
+            });
+        };
+        sort();
+        for (std::size_t i = 0; i < std::min(search_.effort.exact, all.size());) {
+            if (all[i].exact) {
+                ++i;
+                continue;
+            }
+            all[i].score =
+                estimator_.score(candidate_of(all[i].config), search_.clock, limits_of(all[i].config));
+            all[i].exact = true;
+            if (!all[i].score.fits)
+                all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+            sort();
+            i = 0;
+        }
+    }
+
+    std::vector<RunConfig> neighbours(const RunConfig& c) const
+    {
+        const OpenSettings open = open_settings(config_);
+        std::vector<RunConfig> all;
+        const auto add = [&](const std::function<void(RunConfig&)>& change) {
+            RunConfig made = c;
+            change(made);
+            if (key_of(made) != key_of(c))
+                all.push_back(std::move(made));
+        };
+        const ParallelConfig& p = c.parallel;
+        const i64 layers = c.model.layers;
+        if (open.recompute && open.recompute_layers) {
+            const i64 now = p.recompute == Recompute::none ? 0
+                            : p.recompute_layers == 0      ? layers
+                                                           : p.recompute_layers;
+            for (const i64 change : {-layers / 4, -layers / 8, i64{-1}})
+                add([&](RunConfig& n) {
+                    ParallelConfig& q = n.parallel;
+                    if (now == 0)
+                        return;
+                    q.recompute_layers = std::max<i64>(0, now + change);
+                    if (q.recompute_layers == 0) // all of the level below
+                        q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
+                });
+        }
+        if (open.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !c.data.masks_losses())
+            add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
+        if (open.sequence && p.tensor > 1)
+            add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
+        // Everything that the space has on this grid, one setting apart.
+        for_each_strategy(config_, p, search_.clock, [&](RunConfig other) {
+            ParallelConfig& q = other.parallel;
+            const int changed = (other.train.micro_batch != c.train.micro_batch) +
+                                (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
+                                (q.shard != p.shard);
+            if (changed > 1)
+                return;
+            if (open.recompute) {
+                q.recompute = p.recompute;
+                q.recompute_layers = p.recompute_layers;
+            }
+            q.update = p.update;
+            q.sequence = p.sequence;
+            for (const RunConfig& each : memory_settings(other))
+                if (each.parallel.recompute == q.recompute)
+                    add([&](RunConfig& n) {
+                        n = each;
+                        n.parallel.recompute_layers = q.recompute_layers;
+                    });
+        });
+        return all;
+    }
+
+    const RunConfig& config_;
+    i64 ranks_;
+    const SearchConfig& search_;
+    Estimator& estimator_;
+    QuickEstimator quick_;
+    std::vector<Estimated> estimated_;
+    std::optional<Estimated> smallest_;
+    std::set<std::string> simulated_;
+    SearchResult result_;
+};
+
+/// Memory need of an arena of this size, as a multiple of a rank's memory or of the config's limit.
+double excess(const RunConfig& config, const Machine& machine, Bytes most, double arena)
+{
+    const auto limit = static_cast<double>(config.parallel.memory_limit);
+    const double needed = arena + static_cast<double>(machine.process);
+    return std::max(limit > 0 ? arena / limit : 0, most > 0 ? needed / static_cast<double>(most) : 0);
+}
+
+/// Whether the lower bound of a grid's arena is within `most` and the config's limit. Avoids compiling, which
+/// takes seconds for a large model.
+bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
+{
+    if (excess(config, machine, most, static_cast<double>(least_bytes_of_largest(config))) > 1)
+        return false;
+    const auto largest = static_cast<double>(std::ranges::max(least_bytes_of_stages(config)));
+    return excess(config, machine, most, largest) <= 1;
+}
+
+} // namespace
+
+Bytes memory_of_rank(const Machine& machine, i64 ranks)
+{
+    if (machine.is_device)
+        return machine.memory;
+    return (machine.memory > 0 ? machine.memory : std::max<Bytes>(0, available_host_memory())) /
+           machine.ranks_of_a_node(ranks);
+}
+
+SearchConfig search_on(const Machine& machine, const ParallelConfig& links, int thread_limit)
+{
+    return {[=](i64 ranks) { return memory_of_rank(machine, ranks); },
+            with_delay(machine, links.delay_latency, links.delay_bandwidth),
+            [=](const ParallelConfig& grid) {
+                return static_cast<i64>(planned_threads(grid, machine, thread_limit));
+            }};
+}
+
+std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimator, Bytes most)
+{
+    try {
+        if (!may_fit(given.config, estimator.machine(), most))
+            return std::nullopt;
+        Candidate candidate = given.order.ranks.empty() ? choose_schedule(given.config, estimator) : given;
+        candidate.config = with_memory_policy(candidate.config, candidate.order, estimator);
+        const std::vector<Bytes> least = least_bytes_of_stages(given.config);
+        const Bytes bound = std::ranges::max(least);
+        const auto may_be_largest = [&](i64 stage) {
+            return stage < 2 || stage + 1 == candidate.order.shape.ranks ||
+                   least[static_cast<std::size_t>(stage)] > bound * 4 / 5;
+        };
+        const std::optional<StagesNeed> need =
+            estimator.needs(candidate, {given.config.parallel.memory_limit, most, may_be_largest});
+        return need ? std::optional(need->bytes) : std::nullopt;
+    } catch (const UserError&) { // the model does not fit the grid
+        return std::nullopt;
+    }
+}
+
+std::string rule_of(const RunConfig& config, const Machine& machine)
+{
+    const ParallelConfig& p = config.parallel;
+    const bool node = machine.ranks_per_node == 0 || p.tensor <= machine.ranks_per_node;
+    if (p.pipeline == 1 && p.tensor == 1)
+        return p.zero < 3 ? "data parallel" : shard_ranks(p) < p.data ? "hybrid FSDP" : "FSDP";
+    if (p.tensor > 1 && node && p.zero <= 1)
+        return p.pipeline == 1 ? "tensor in a node" : "Megatron";
+    return "";
+}
+
+SearchResult search_strategies(const RunConfig& config, i64 ranks, const SearchConfig& search,
+                               Estimator& estimator)
+{
+    return Search(config, ranks, search, estimator).run();
+}
+
+RunConfig choose_strategy(const RunConfig& config, i64 ranks, const SearchConfig& search,
+                          Estimator& estimator)
+{
+    SearchResult found = search_strategies(config, ranks, search, estimator);
+    if (!found.strategies.empty())
+        return std::move(found.strategies.front().config);
+    if (found.smallest)
+        return std::move(*found.smallest);
+    throw_no_grid(config, ranks);
+}
+
+void throw_no_grid(const RunConfig& config, i64 ranks)
+{
+    throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")),
+                     str("the config's is ", describe_grid(config.parallel)),
+                     "start as many ranks as the config's grid has; `trivium plan` shows what does not fit"});
+}
+
+} // namespace trivium

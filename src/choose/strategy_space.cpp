@@ -1,0 +1,230 @@
+#include "choose/strategy_space.hpp"
+
+#include "base/check.hpp"
+#include "compile/pipeline.hpp"
+#include "config/schedules.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+bool is_given(const RunConfig& config, const std::string& key) { return config.given.contains(key); }
+
+std::vector<i64> divisors_of(i64 number)
+{
+    std::vector<i64> all;
+    for (i64 d = 1; d * d <= number; ++d)
+        if (number % d == 0) {
+            all.push_back(d);
+            if (d * d != number)
+                all.push_back(number / d);
+        }
+    std::ranges::sort(all);
+    return all;
+}
+
+/// Tensor degrees: those over which heads and feed-forward columns divide evenly; on few ranks, all.
+std::vector<i64> tensor_degrees(const ModelConfig& m, i64 ranks)
+{
+    std::vector<i64> all;
+    const i64 queries = m.heads / m.kv_heads,
+              most = std::min({std::max(m.kv_heads, queries), m.ffn_dim, ranks});
+    for (i64 t = 1; t <= most; ++t) {
+        const bool even = (t <= m.kv_heads ? m.kv_heads % t == 0 : queries % t == 0) && m.ffn_dim % t == 0;
+        if (even)
+            all.push_back(t);
+    }
+    return all;
+}
+
+/// Microbatches of a data rank's sequences that are worth a look: powers of two, and all of them.
+std::vector<i64> microbatches_of(const RunConfig& c, bool open)
+{
+    if (!open)
+        return {micro_batch(c)};
+    const i64 share = common_batch(c.train) / batch_ranks(c.parallel);
+    std::vector<i64> all;
+    for (i64 micro = 1; micro <= share && micro <= 64; micro *= 2)
+        if (share % micro == 0)
+            all.push_back(micro);
+    if (share <= 16 && std::ranges::find(all, share) == all.end())
+        all.push_back(share);
+    return all;
+}
+
+std::vector<std::pair<std::string, i64>> schedules_for(const RunConfig& c, const OpenSettings& open)
+{
+    const ParallelConfig& p = c.parallel;
+    const std::string usual(name_of(ScheduleKind::one_f_one_b));
+    const auto fits = [&] { // the order of a file is for one grid
+        try {
+            training_order(c);
+            return true;
+        } catch (const UserError&) {
+            return false;
+        }
+    };
+    if (!open.schedule && (!is_schedule_file(p.schedule) || fits()))
+        return {{p.schedule, p.chunks}};
+    if (p.pipeline == 1)
+        return {{usual, 0}};
+    std::vector<std::pair<std::string, i64>> all;
+    const i64 blocks = c.model.layers + 2, count = microbatch_count(c);
+    for (std::size_t k = 0; k < names_of_enum<ScheduleKind>.size(); ++k) {
+        const auto kind = static_cast<ScheduleKind>(k);
+        const ChunkRange range = chunks_of(kind);
+        if (kind == ScheduleKind::gpipe) // 1F1B takes as long and keeps less
+            continue;
+        const i64 most = std::min<i64>({range.most, blocks / p.pipeline, 8});
+        for (i64 chunks = std::max<i64>(range.least, kind == ScheduleKind::breadth_first ? 2 : 1);
+             chunks <= most; ++chunks)
+            if ((open.chunks || p.chunks == 0 || p.chunks == chunks) &&
+                (kind != ScheduleKind::interleaved || count >= p.pipeline))
+                all.emplace_back(name_of(kind), range.least == range.most ? 0 : chunks);
+    }
+    return all;
+}
+
+} // namespace
+
+OpenSettings open_settings(const RunConfig& c)
+{
+    const auto open = [&](const char* key) { return !is_given(c, str("parallel.", key)); };
+    OpenSettings all;
+    all.micro_batch = c.train.micro_batch == 0;
+    all.zero = open("zero");
+    all.shard = open("shard");
+    all.schedule = open("schedule") || c.parallel.schedule == automatic_schedule;
+    all.chunks = open("chunks");
+    all.sequence = open("sequence");
+    all.recompute = open("recompute") || c.parallel.recompute == Recompute::automatic;
+    all.recompute_layers = open("recompute_layers");
+    all.gather_every = c.parallel.gather_every == GatherEvery::automatic;
+    all.reduce_every = c.parallel.reduce_every == ReduceEvery::automatic;
+    all.update = open("update") || c.parallel.update == UpdateMode::automatic;
+    all.offload = open("offload");
+    return all;
+}
+
+std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
+{
+    const ParallelConfig& p = config.parallel;
+    if (rank_count(p) == ranks)
+        return {p};
+    const ModelConfig& m = config.model;
+    i64 fixed = 1;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards != AxisShards::batch && is_given(config, str("parallel.", axis.name)))
+            fixed *= p.*axis.degree;
+    const bool keep = ranks % fixed == 0;
+    const auto allowed = [&](const char* key, i64 degree, i64 given) {
+        return !keep || !is_given(config, key) || degree == given;
+    };
+    const i64 batch = common_batch(config.train);
+    std::vector<ParallelConfig> grids;
+    const auto add_with = [&](i64 tensor, i64 data, i64 pipeline) {
+        ParallelConfig grid = p;
+        grid.data = data;
+        grid.pipeline = pipeline;
+        grid.tensor = tensor;
+        if (grid.shard > 0 && data % grid.shard != 0)
+            grid.shard = 0;
+        grids.push_back(grid);
+    };
+    std::vector<i64> tensors = tensor_degrees(m, ranks);
+    if (keep && is_given(config, "parallel.tensor"))
+        tensors = {p.tensor};
+    for (const i64 tensor : tensors)
+        for (const i64 data : divisors_of(batch)) {
+            if (data * tensor > ranks)
+                break;
+            if (config.train.micro_batch > 0 && batch / data % config.train.micro_batch != 0)
+                continue;
+            const i64 most = std::min(ranks / (data * tensor), m.layers + 2);
+            for (i64 pipeline = most; pipeline >= 1 && 2 * pipeline * data * tensor > ranks; --pipeline)
+                if (allowed("parallel.pipeline", pipeline, p.pipeline) &&
+                    (pipeline == most || pipeline * data * tensor == ranks || m.layers % pipeline == 0 ||
+                     (m.layers + 2) % pipeline == 0))
+                    add_with(tensor, data, pipeline);
+        }
+    return grids;
+}
+
+void for_each_strategy(const RunConfig& config, const ParallelConfig& grid, const Machine& machine,
+                       const std::function<void(RunConfig)>& visit)
+{
+    const OpenSettings open = open_settings(config);
+    RunConfig c = config;
+    c.parallel = grid;
+    ParallelConfig& p = c.parallel;
+    if (common_batch(c.train) % batch_ranks(p) != 0)
+        return;
+    // Groups of ZeRO: all data ranks, or those of a node.
+    std::set<i64> shards{p.shard};
+    const i64 near = machine.ranks_per_node > 0 ? machine.ranks_per_node / p.tensor : 0;
+    if (open.shard && near > 1 && near < p.data && p.data % near == 0)
+        shards.insert(near);
+    std::vector<i64> stages{p.zero};
+    if (open.zero)
+        stages = p.data > 1 ? std::vector<i64>{0, 1, 2, 3} : std::vector<i64>{0};
+    if (p.update == UpdateMode::automatic)
+        p.update = UpdateMode::synchronous;
+    for (const i64 micro : microbatches_of(c, open.micro_batch)) {
+        c.train.micro_batch = micro;
+        for (const auto& [schedule, chunks] : schedules_for(c, open)) {
+            p.schedule = schedule;
+            p.chunks = chunks;
+            for (const i64 zero : stages)
+                for (const i64 shard : shards) {
+                    if (zero == 0 && shard > 0 && open.shard)
+                        continue;
+                    p.zero = zero;
+                    p.shard = shard;
+                    visit(memory_settings(c).front());
+                }
+        }
+    }
+}
+
+std::vector<RunConfig> memory_settings(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    const OpenSettings open = open_settings(config);
+    const bool shards = shard_ranks(p) > 1;
+    std::vector<GatherEvery> gathers{p.gather_every};
+    if (!(shards && p.zero == 3))
+        gathers = {GatherEvery::pass};
+    else if (open.gather_every) { // per step is what stages 1 and 2 do
+        gathers = {GatherEvery::microbatch, GatherEvery::pass};
+        if (!open.zero)
+            gathers.insert(gathers.begin(), GatherEvery::step);
+    }
+    std::vector<ReduceEvery> reductions{p.reduce_every};
+    if (!(shards && p.zero >= 2))
+        reductions = {ReduceEvery::microbatch};
+    else if (open.reduce_every) {
+        reductions = {ReduceEvery::microbatch};
+        if (p.zero == 3 || !open.zero) // otherwise that is stage 1
+            reductions.insert(reductions.begin(), ReduceEvery::step);
+    }
+    std::vector<Recompute> levels{p.recompute};
+    if (open.recompute)
+        levels = {Recompute::none, Recompute::selective, Recompute::full};
+    std::vector<RunConfig> all;
+    for (const Recompute level : levels)
+        for (const GatherEvery gather : gathers)
+            for (const ReduceEvery reduce : reductions) {
+                RunConfig& one = all.emplace_back(config);
+                one.parallel.recompute = level;
+                if (open.recompute && open.recompute_layers)
+                    one.parallel.recompute_layers = 0;
+                one.parallel.gather_every = gather;
+                one.parallel.reduce_every = reduce;
+            }
+    return all;
+}
+
+} // namespace trivium

@@ -1,0 +1,59 @@
+#include "cli/plan_long_run.hpp"
+
+#include "base/counted.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace trivium {
+
+std::optional<LongRunPlan> long_run_of(const PlanReport& r, const LongRunOptions& options)
+{
+    constexpr double published = 6300; // 2,048 nodes x 54 days / 419 failures
+    const Machine& machine = r.machine;
+    LongRunPlan plan;
+    plan.node_hours = options.node_failure_hours >= 0 ? options.node_failure_hours
+                      : machine.is_device             ? published
+                                                      : 0;
+    if (plan.node_hours == 0)
+        return std::nullopt;
+    const i64 ranks = r.rank_total();
+    plan.nodes = ceil_div(ranks, machine.ranks_of_a_node(ranks));
+    const double of_step = static_cast<double>(r.config.train.global_batch * r.config.model.seq);
+    plan.tokens = options.tokens > 0 ? options.tokens : r.duration() / r.step * of_step;
+    plan.work = plan.tokens / of_step * r.step;
+    const double rate = options.write_bytes_per_second > 0 ? options.write_bytes_per_second
+                                                           : 1e9 * static_cast<double>(plan.nodes);
+    const Seconds written = static_cast<double>(r.checkpoint) / rate;
+    const auto largest = static_cast<double>(r.checkpoint) / static_cast<double>(ranks);
+    plan.failures = {plan.node_hours * 3600 / static_cast<double>(plan.nodes),
+                     r.config.checkpoint.async ? largest / machine.host_link_rate() : written,
+                     options.restart_seconds, written};
+    plan.run = long_run(plan.failures);
+    return plan;
+}
+
+std::string to_text(const LongRunPlan& p)
+{
+    return fmt::format(
+        "           {} tokens in {}, with a failure every {} (a node every {} h, {}), a checkpoint "
+        "every {} and {} per restart: goodput {:.1f} %\n",
+        format_si(p.tokens), format_seconds(p.wall()), format_seconds(p.failures.between), p.node_hours,
+        counted(p.nodes, "node"), format_seconds(p.run.interval), format_seconds(p.failures.restart),
+        100 * p.run.goodput);
+}
+
+nlohmann::ordered_json to_json(const LongRunPlan& p)
+{
+    return {{"tokens", p.tokens},
+            {"nodes", p.nodes},
+            {"seconds_between_failures", p.failures.between},
+            {"checkpoint_seconds", p.failures.least},
+            {"stall_seconds", p.failures.stall},
+            {"restart_seconds", p.failures.restart},
+            {"checkpoint_interval_seconds", p.run.interval},
+            {"goodput", p.run.goodput},
+            {"days", p.wall() / 86400}};
+}
+
+} // namespace trivium

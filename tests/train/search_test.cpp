@@ -1,0 +1,171 @@
+// The search over strategies: what it may change, and that nothing legal is faster than what it finds.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "choose/decide.hpp"
+#include "choose/search.hpp"
+#include "choose/strategy_space.hpp"
+#include "draw.hpp"
+#include "io/files/config_file.hpp"
+
+#include <algorithm>
+
+using namespace trivium;
+
+namespace {
+
+RunConfig toy_config(std::vector<std::string> overrides)
+{
+    overrides.insert(overrides.begin(), {"model.preset=toy", "model.layers=6", "model.vocab=258"});
+    RunConfig c = read_config("", overrides);
+    resolve_and_validate(c);
+    return c;
+}
+
+/// Nodes of four ranks, with links that make transfers matter for small models.
+Machine small_nodes(Bytes memory = 0)
+{
+    Machine machine = machine_called("cpu");
+    machine.name = "small";
+    machine.is_device = true;
+    machine.process = 0;
+    machine.scratch = {1 << 16, 1 << 16, 1 << 16, 1 << 16};
+    machine.ranks_per_node = 4;
+    machine.link_bytes_per_second = 2e10;
+    machine.node_link_bytes_per_second = 2e9;
+    machine.node_link_latency = 1e-5;
+    machine.memory = memory;
+    return machine;
+}
+
+SearchResult search(const RunConfig& c, i64 ranks, const Machine& machine)
+{
+    Compiling estimator(machine);
+    return search_strategies(c, ranks, search_on(machine, c.parallel, 1), estimator);
+}
+
+double as_double(Bytes bytes) { return static_cast<double>(bytes); }
+
+/// Bytes that a rank needs with the best strategy.
+Bytes largest_of(const SearchResult& found) { return std::ranges::max(found.strategies.at(0).score.bytes); }
+
+/// The simulated step of a config in which some settings were drawn; 0 if it is not legal or too large.
+Seconds step_of(RunConfig c, const Machine& machine)
+{
+    try {
+        resolve_and_validate(c);
+        Compiling estimator(machine);
+        const Choices choices = decide(c, estimator);
+        const Score score = estimator.score({choices.config, choices.order}, machine, {0, machine.memory});
+        return score.fits ? score.step : 0;
+    } catch (const UserError&) {
+        return 0;
+    }
+}
+
+RunConfig drawn(const RunConfig& base, i64 ranks, Draw& draw)
+{
+    RunConfig c = base;
+    ParallelConfig& p = c.parallel;
+    const std::vector<ParallelConfig> grids = grids_of(ranks);
+    const auto one_of = [&](i64 count) { return below(draw, count); };
+    const ParallelConfig& grid = grids[static_cast<std::size_t>(one_of(static_cast<i64>(grids.size())))];
+    p.data = grid.data;
+    p.pipeline = grid.pipeline;
+    p.tensor = grid.tensor;
+    p.zero = one_of(4);
+    p.shard = one_of(2) * 2;
+    c.train.micro_batch = i64{1} << one_of(5);
+    p.schedule = p.pipeline == 1 ? "1f1b"
+                                 : std::string(names_of_enum<ScheduleKind>[static_cast<std::size_t>(
+                                       one_of(static_cast<i64>(names_of_enum<ScheduleKind>.size())))]);
+    p.recompute = static_cast<Recompute>(one_of(3));
+    p.sequence = one_of(3) > 0;
+    p.overlap = one_of(4) > 0;
+    return c;
+}
+
+} // namespace
+
+TEST_CASE("no strategy that is drawn is faster than the one that the search finds", "[release]")
+{
+    Draw draw(7);
+    const RunConfig base = toy_config({"train.global_batch=32", "model.dim=128", "model.heads=8"});
+    for (const auto& [ranks, memory] : {std::pair{i64{4}, 0.6}, {i64{8}, 0.0}}) { // of what the best needs
+        const Machine machine = small_nodes(
+            static_cast<Bytes>(memory * as_double(largest_of(search(base, ranks, small_nodes())))));
+        const SearchResult found = search(base, ranks, machine);
+        REQUIRE_FALSE(found.strategies.empty());
+        const Seconds best = found.strategies.front().score.step;
+        int legal = 0;
+        for (int draws = 0; draws < 40; ++draws) {
+            const RunConfig c = drawn(base, ranks, draw);
+            const Seconds step = step_of(c, machine);
+            if (step == 0)
+                continue;
+            ++legal;
+            INFO(ranks << " ranks, memory " << memory << ": " << to_toml(c, {"parallel", "train"})
+                       << "\nfound\n"
+                       << to_toml(found.strategies.front().config, {"parallel", "train"}));
+            CHECK(best <= step * (1 + 1e-9));
+        }
+        CHECK(legal > 5);
+    }
+}
+
+TEST_CASE("what a config sets stays; degrees but that of data if they divide the ranks")
+{
+    const auto grids = [](const std::vector<std::string>& overrides, i64 ranks) {
+        std::vector<std::string> all{"train.global_batch=24"};
+        all.insert(all.end(), overrides.begin(), overrides.end());
+        return grids_for(toy_config(all), ranks);
+    };
+    CHECK(grids({"parallel.data=2", "parallel.pipeline=2"}, 4).size() == 1);
+    for (const ParallelConfig& p : grids({"parallel.data=2", "parallel.pipeline=2"}, 8))
+        CHECK(p.pipeline == 2);
+    CHECK(grids({"parallel.data=2", "parallel.pipeline=2"}, 3).size() > 1); // 2 stages do not divide 3 ranks
+    for (const ParallelConfig& p : grids({}, 8)) {
+        CHECK(24 % p.data == 0);
+        CHECK(rank_count(p) <= 8);
+        CHECK(rank_count(p) > 4);
+    }
+    const RunConfig c = toy_config({"train.global_batch=24", "train.micro_batch=3", "parallel.zero=2",
+                                    "parallel.recompute=full", "parallel.schedule=zb-h1"});
+    const SearchResult found = search(c, 4, small_nodes());
+    REQUIRE_FALSE(found.strategies.empty());
+    for (const Strategy& s : found.strategies) {
+        CHECK(s.config.train.micro_batch == 3);
+        CHECK(s.config.parallel.zero == 2);
+        CHECK(s.config.parallel.recompute == Recompute::full);
+        CHECK(s.config.parallel.schedule == "zb-h1");
+        CHECK(s.config.train.global_batch == 24);
+    }
+}
+
+TEST_CASE("strategies fit the memory; without one, the smallest is the answer")
+{
+    const RunConfig c = toy_config({"train.global_batch=16"});
+    const Bytes most = largest_of(search(c, 4, small_nodes())) * 6 / 10;
+    const SearchResult found = search(c, 4, small_nodes(most));
+    REQUIRE_FALSE(found.strategies.empty());
+    for (const Strategy& s : found.strategies)
+        for (const Bytes bytes : s.score.bytes)
+            CHECK(bytes <= most);
+    const SearchResult none = search(c, 4, small_nodes(1000));
+    CHECK(none.strategies.empty());
+    CHECK(none.smallest);
+    RunConfig odd = c;
+    odd.train.global_batch = 1;
+    odd.model.layers = 1;
+    odd.given = {"parallel.tensor"};
+    odd.parallel.tensor = 3; // the heads cannot be shared by three ranks, nor the layers by more than three
+    CHECK_THROWS_AS(choose_strategy(odd, 27, search_on(small_nodes(), {}, 1),
+                                    *std::make_unique<Compiling>(small_nodes())),
+                    UserError);
+}
+
+TEST_CASE("every rule that fits is among the strategies")
+{
+    const SearchResult found = search(toy_config({"train.global_batch=16"}), 8, small_nodes());
+    for (const char* rule : {"data parallel", "FSDP", "hybrid FSDP", "Megatron"})
+        CHECK(std::ranges::any_of(found.strategies, [&](const Strategy& s) { return s.rule == rule; }));
+}
