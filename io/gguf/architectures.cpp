@@ -44,7 +44,7 @@ constexpr std::array gguf_architectures{
                      .free_heads = true,
                      .gelu = true,
                      .period = 2,
-                     .always_slides = true,
+                     .gemma = true,
                      .layers_of_27b = 46},
     GgufArchitecture{.hugging_face = "Gemma3ForCausalLM",
                      .name = "gemma3",
@@ -52,7 +52,7 @@ constexpr std::array gguf_architectures{
                      .free_heads = true,
                      .gelu = true,
                      .period = 6,
-                     .always_slides = true,
+                     .gemma = true,
                      .layers_of_27b = 62},
     GgufArchitecture{.hugging_face = "Phi3ForCausalLM", .name = "phi3", .frequency_factors = true},
     GgufArchitecture{.hugging_face = "GPTNeoXForCausalLM",
@@ -176,7 +176,7 @@ struct Requirements {
              has_caps ? "always has a cap" : "has no cap");
         need(has_caps == (m.logit_cap > 0), "logit_cap", m.logit_cap,
              has_caps ? "always has a cap" : "has no cap");
-        need(!a.always_slides || m.tied_embeddings, "tied_embeddings", "false", "has no head of its own");
+        need(!a.gemma || m.tied_embeddings, "tied_embeddings", "false", "has no head of its own");
     }
 
     void of_layers() const
@@ -189,7 +189,7 @@ struct Requirements {
                      str(rotates(m, layer) ? "1" : "0", " in layer ", layer),
                      "rotates queries and keys in three layers of four");
         if (!any_slides(m))
-            return need(!a.always_slides, "window", m.window, "always has sliding layers");
+            return need(!a.gemma, "window", m.window, "always has sliding layers");
         if (a.period == 0) // the window may be as long as the sequences: then all layers are full
             return need(m.window >= m.seq, "window", m.window,
                         str("has no sliding layers, and model.seq is ", m.seq));
