@@ -44,7 +44,7 @@ constexpr std::array gguf_architectures{
                      .free_heads = true,
                      .gelu = true,
                      .period = 2,
-                     .always_slides = true,
+                     .gemma = true,
                      .layers_of_27b = 46},
     GgufArchitecture{.hugging_face = "Gemma3ForCausalLM",
                      .name = "gemma3",
@@ -52,7 +52,7 @@ constexpr std::array gguf_architectures{
                      .free_heads = true,
                      .gelu = true,
                      .period = 6,
-                     .always_slides = true,
+                     .gemma = true,
                      .layers_of_27b = 62},
     GgufArchitecture{.hugging_face = "Phi3ForCausalLM", .name = "phi3", .frequency_factors = true},
     GgufArchitecture{.hugging_face = "GPTNeoXForCausalLM",
@@ -110,33 +110,14 @@ i64 period_of_layers(const ModelConfig& model, i64 usual)
 
 double usual_scale(i64 head_dim) { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 
-/// RopeAngles of the layers that are not local, as ModelBuilder::rope_table makes them.
-RopeAngles angles_of(const ModelConfig& model)
-{
-    const RopeScaling& s = model.rope_scaling;
-    RopeAngles angles;
-    angles.theta = model.rope_theta;
-    angles.factor = s.factor;
-    angles.low_freq_factor = s.low_freq_factor;
-    angles.high_freq_factor = s.high_freq_factor;
-    angles.original_seq = s.original_seq;
-    angles.kind = static_cast<RopeKind>(s.kind);
-    angles.attention_factor = s.attention_factor;
-    angles.mscale = s.mscale;
-    angles.mscale_all_dim = s.mscale_all_dim;
-    angles.short_factors = s.short_factors;
-    angles.long_factors = s.long_factors;
-    return angles;
-}
-
 /// What llama.cpp has to multiply cos and sin with, in addition to YaRN's usual factor.
 double attention_factor_of(const ModelConfig& model)
 {
     const double whole =
-        kernels::rope_frequencies(angles_of(model), rotary_dim(model) / 2, model.seq).attention_factor;
-    return model.rope_scaling.kind == ScalingKind::yarn
-               ? whole / (0.1 * std::log(model.rope_scaling.factor) + 1)
-               : whole;
+        kernels::rope_frequencies({model.rope_theta, model.rope_scaling}, rotary_dim(model) / 2, model.seq)
+            .attention_factor;
+    return model.rope_scaling.kind == RopeKind::yarn ? whole / (0.1 * std::log(model.rope_scaling.factor) + 1)
+                                                     : whole;
 }
 
 /// Throws for options that the architecture does not have.
@@ -176,7 +157,7 @@ struct Requirements {
              has_caps ? "always has a cap" : "has no cap");
         need(has_caps == (m.logit_cap > 0), "logit_cap", m.logit_cap,
              has_caps ? "always has a cap" : "has no cap");
-        need(!a.always_slides || m.tied_embeddings, "tied_embeddings", "false", "has no head of its own");
+        need(!a.gemma || m.tied_embeddings, "tied_embeddings", "false", "has no head of its own");
     }
 
     void of_layers() const
@@ -189,7 +170,7 @@ struct Requirements {
                      str(rotates(m, layer) ? "1" : "0", " in layer ", layer),
                      "rotates queries and keys in three layers of four");
         if (!any_slides(m))
-            return need(!a.always_slides, "window", m.window, "always has sliding layers");
+            return need(!a.gemma, "window", m.window, "always has sliding layers");
         if (a.period == 0) // the window may be as long as the sequences: then all layers are full
             return need(m.window >= m.seq, "window", m.window,
                         str("has no sliding layers, and model.seq is ", m.seq));
@@ -206,15 +187,15 @@ struct Requirements {
         need(!local || m.local_rope_theta == 0 || m.local_rope_theta == m.rope_theta ||
                  std::string_view(a.name) == "gemma3",
              "local_rope_theta", m.local_rope_theta, "has one rope_theta for all layers");
-        if (s.kind == ScalingKind::none)
+        if (s.kind == RopeKind::none)
             return;
         const auto of_scaling = [&](bool holds, const char* part, const std::string& reason) {
             need(holds, "rope_scaling", str("of kind \"", name_of(s.kind), "\"", part), reason);
         };
-        of_scaling(s.kind != ScalingKind::dynamic, "", "has no such scaling");
-        of_scaling(a.frequency_factors || s.kind == ScalingKind::linear || s.kind == ScalingKind::yarn, "",
+        of_scaling(s.kind != RopeKind::dynamic, "", "has no such scaling");
+        of_scaling(a.frequency_factors || s.kind == RopeKind::linear || s.kind == RopeKind::yarn, "",
                    "reads no factors of frequencies");
-        of_scaling(s.kind != ScalingKind::yarn || s.truncate, ", without truncate", "truncates");
+        of_scaling(s.kind != RopeKind::yarn || s.truncate, ", without truncate", "truncates");
         need(!local || !m.scale_local, "scale_local", "true", "scales the frequencies of full layers only");
         of_scaling(!local || std::abs(attention_factor_of(m) - 1) < 1e-6, " and an attention_factor",
                    "would apply it in sliding layers, too");
@@ -281,16 +262,16 @@ void add_model_keys(GgufKeys& to, const ModelConfig& m, const GgufArchitecture& 
     if (slides_here)
         to.add_f32(key("rope.freq_base_swa"), m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta);
     const RopeScaling& s = m.rope_scaling;
-    if (s.kind == ScalingKind::none || s.kind == ScalingKind::llama3)
+    if (s.kind == RopeKind::none || s.kind == RopeKind::llama3)
         return; // llama3: frequency_factors() has all of it
     to.add_text(key("rope.scaling.type"), name_of(s.kind));
-    if (s.kind != ScalingKind::longrope)
+    if (s.kind != RopeKind::longrope)
         to.add_f32(key("rope.scaling.factor"), s.factor);
-    if (s.kind == ScalingKind::linear)
+    if (s.kind == RopeKind::linear)
         return;
     to.add_u32(key("rope.scaling.original_context_length"), s.original_seq);
     to.add_f32(key("rope.scaling.attn_factor"), attention_factor_of(m));
-    if (s.kind == ScalingKind::yarn) {
+    if (s.kind == RopeKind::yarn) {
         to.add_f32(key("rope.scaling.yarn_beta_fast"), s.beta_fast);
         to.add_f32(key("rope.scaling.yarn_beta_slow"), s.beta_slow);
     }
@@ -301,10 +282,10 @@ std::vector<std::pair<std::string, std::vector<float>>> frequency_factors(const 
     const RopeScaling& s = model.rope_scaling;
     if (model.positions != Positions::rotary)
         return {};
-    if (s.kind == ScalingKind::longrope)
+    if (s.kind == RopeKind::longrope)
         return {{"rope_factors_long.weight", {s.long_factors.begin(), s.long_factors.end()}},
                 {"rope_factors_short.weight", {s.short_factors.begin(), s.short_factors.end()}}};
-    if (s.kind != ScalingKind::llama3)
+    if (s.kind != RopeKind::llama3)
         return {};
     RopeAngles angles = angles_of(model);
     const i64 pairs = rotary_dim(model) / 2;

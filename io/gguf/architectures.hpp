@@ -18,8 +18,8 @@ struct GgufArchitecture {
     bool gelu = false;              ///< instead of silu
     bool multipliers = false;       ///< reads the scales of Granite
     bool has_head = false;          ///< has a tensor for the head, also where it is tied
-    i64 period = 0; ///< by default, each so many layers the last one is not sliding; 0: none can slide
-    bool always_slides = false; ///< some layers do
+    i64 period = 0; ///< the last of each so many layers is full, unless a key says otherwise; 0: none slides
+    bool gemma = false; ///< some layers always slide, and the embedding is the head
     /// A model of so many layers has the attention scale 1 / sqrt(dim / heads); 0: there is no such model.
     i64 layers_of_27b = 0;
 };

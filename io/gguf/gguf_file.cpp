@@ -149,7 +149,7 @@ void GgufWriter::require_in_range(std::span<const float> values, float limit) co
         return;
     const bool finite = std::isfinite(*bad);
     throw UserError({tensors_[tensor_].name, str("has the value ", *bad),
-                     finite ? str("numbers of this type are below ", limit) : "such a model is of no use",
+                     finite ? str("numbers of this type are below ", limit) : "llama.cpp could not compute with it",
                      finite ? "export with --type bf16 or f32" : "export an earlier checkpoint"});
 }
 

@@ -173,9 +173,8 @@ int check(const CheckpointArguments& a)
 
 void add_checkpoint_command(Command& program, const std::string& build)
 {
-    Command command = program.add(
-        "checkpoint",
-        "list, show, verify, compare and prune checkpoints; import and export Hugging Face models, export GGUF files");
+    Command command = program.add("checkpoint", "list, show, verify, compare and prune checkpoints; import "
+                                                "and export Hugging Face models, export GGUF files");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&),
                          bool with_json) {
         Command sub = command.add(name, help);

@@ -150,7 +150,8 @@ TEST_CASE("a file for llama.cpp is one new file, and whole")
 {
     const Trained t;
     const std::string said = t.good({"checkpoint", "export", "ck", "small.gguf"});
-    for (const char* part : {"small.gguf: architecture llama of step 3", "bf16", "1 file", "sentencepiece, 300 tokens"})
+    for (const char* part :
+         {"small.gguf: architecture llama of step 3", "bf16", "1 file", "sentencepiece, 300 tokens"})
         CHECK(has(said, part));
     CHECK(read_text(t.folder / "small.gguf").starts_with("GGUF"));
     t.good({"checkpoint", "export", "ck", "exact.gguf", "--type", "f32", "--tokenizer", "none"});

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-from hugging_face_helpers import ids_program, logits_in_bytes, run, tolerance, trivium
+from hugging_face_helpers import logits_in_bytes, our_ids, run, tolerance, trivium
 
 try:
     import safetensors.torch
@@ -271,13 +271,6 @@ def random_texts(seed, count):
     draw = random.Random(seed)
     letters = "    \n\tetaoinshrdlu" + "imes was aid, 0123456789.=-_a" * 2 + "\u2581\u00e9\u4e2d\U0001f600"
     return ["".join(draw.choices(letters, k=draw.randrange(1, 60))) for _ in range(count)]
-
-
-def our_ids(tokenizer, all_texts):
-    lines = "".join(text.encode().hex() + "\n" for text in all_texts)
-    done = subprocess.run([ids_program, tokenizer], input=lines, capture_output=True, text=True, check=True)
-    rows = [line.partition("|") for line in done.stdout.splitlines()]
-    return [[int(i) for i in row[0].split()] for row in rows], [bytes.fromhex(row[2]).decode() for row in rows]
 
 
 def sample_of(folder):

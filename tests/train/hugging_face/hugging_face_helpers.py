@@ -25,6 +25,13 @@ def logits_in_bytes(config, checkpoint, folder, ids):
     return output.read_bytes()
 
 
+def our_ids(tokenizer, all_texts):
+    lines = "".join(text.encode().hex() + "\n" for text in all_texts)
+    done = subprocess.run([ids_program, tokenizer], input=lines, capture_output=True, text=True, check=True)
+    rows = [line.partition("|") for line in done.stdout.splitlines()]
+    return [[int(i) for i in row[0].split()] for row in rows], [bytes.fromhex(row[2]).decode() for row in rows]
+
+
 def values_of(name, shape, class_name):
     """Uniform, by a hash of name and index (the last steps of MurmurHash3)."""
     count, start, centre, width = 1, zlib.crc32(name.encode()), 0.0, 0.45
