@@ -287,10 +287,10 @@ std::vector<std::pair<std::string, std::vector<float>>> frequency_factors(const 
                 {"rope_factors_short.weight", {s.short_factors.begin(), s.short_factors.end()}}};
     if (s.kind != RopeKind::llama3)
         return {};
-    RopeAngles angles = angles_of(model);
+    RopeAngles angles{model.rope_theta, s};
     const i64 pairs = rotary_dim(model) / 2;
     const std::vector<double> scaled = kernels::rope_frequencies(angles, pairs, model.seq).frequencies;
-    angles.kind = RopeKind::none;
+    angles.scaling = {};
     const std::vector<double> plain = kernels::rope_frequencies(angles, pairs, model.seq).frequencies;
     std::vector<float> factors;
     for (std::size_t i = 0; i < plain.size(); ++i)

@@ -277,7 +277,7 @@ TEST_CASE("options of blocks become keys and tensors")
     };
     ModelConfig m = exportable(Family::gemma3);
     m.layers = 7;
-    m.rope_scaling = {ScalingKind::linear, 8};
+    m.rope_scaling = {RopeKind::linear, 8};
     nlohmann::json keys = exported(m).keys;
     CHECK(keys["gemma3.attention.sliding_window"] == 8);
     CHECK(keys["gemma3.attention.sliding_window_pattern"] == 6);
@@ -322,7 +322,7 @@ TEST_CASE("options of blocks become keys and tensors")
     CHECK(factors[4] == 8); // 628 and more are above 256
     CHECK(factors[7] == 8);
 
-    m.rope_scaling = {ScalingKind::yarn, 4};
+    m.rope_scaling = {RopeKind::yarn, 4};
     m.rope_scaling.original_seq = 16;
     keys = exported(m).keys;
     CHECK(keys["llama.rope.scaling.type"] == "yarn");
@@ -334,7 +334,7 @@ TEST_CASE("options of blocks become keys and tensors")
           Approx(1.5 / (1 + 0.1 * std::log(4.0))));
 
     m = exportable(Family::phi3);
-    m.rope_scaling = {ScalingKind::longrope, 4};
+    m.rope_scaling = {RopeKind::longrope, 4};
     m.rope_scaling.original_seq = 16;
     m.rope_scaling.short_factors = {1, 1.5, 2, 3};
     m.rope_scaling.long_factors = {1, 2, 4, 8};
@@ -384,7 +384,7 @@ TEST_CASE("what llama.cpp does not compute is refused, by the key")
                "model.rope_scaling: is of kind \"llama3\"", "qwen2"));
     CHECK(says(refused(Family::llama,
                        [](M& m) {
-                           m.rope_scaling = {ScalingKind::dynamic, 2};
+                           m.rope_scaling = {RopeKind::dynamic, 2};
                            m.rope_scaling.original_seq = 32;
                        }),
                "model.rope_scaling: is of kind \"dynamic\""));
