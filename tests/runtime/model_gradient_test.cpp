@@ -76,8 +76,8 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
         Model plain = c.model;
         plain.dropout = plain.z_loss = plain.smoothing = 0;
         LossSum evaluated;
-        for (i64 first = 0; first < c.rows; first += run.engine->evaluation_rows()) {
-            const LossSum part = run.engine->evaluate(rows_of(batch, first));
+        for (i64 row = 0; row < c.rows; row += run.engine->evaluation_rows()) {
+            const LossSum part = run.engine->evaluate(rows_of(batch, row));
             evaluated.sum += part.sum;
             evaluated.tokens += part.tokens;
         }
