@@ -86,7 +86,7 @@ std::vector<std::string> files_of_store(const std::string& name)
                              "name the files with a pattern, such as DIR/*.bin or DIR/*/*.bin"});
         const std::string file = file_with_ids(path);
         if (file != path && !is_there(file))
-            throw UserError({path, "has no file with its ids", str("there is no file ", file),
+            throw UserError({path, "has no file with its ids", str(file, " does not exist"),
                              "copy that file, too, or move this one away"});
         files.insert(file);
     }

@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-/// Whether `name` is a folder or a pattern of glob(7): `*`, `?` or `[…]` in what is no name of a file.
+/// Whether `name` is a folder, or a pattern of glob(7): it has `*`, `?` or `[`, and no file is called so.
 bool names_several_files(const std::string& name);
 
 /// The files of the store `name`: those in the folder, or those that match the pattern, in order of name (by

@@ -106,8 +106,8 @@ struct DataConfig {
             "epochs = 2}]. `weight`: share of the samples, without weights by size; `epochs`: how often the "
             "store may be read, by default once; `repeat = true`: any number of times");
         visit("valid", self.valid, KeyKind::free,
-              "token store for the validation loss, or several with names: {web = \"w.h5\", code = "
-              "\"c.h5\"}; empty = none");
+              "token store for the validation loss (a file, a folder or a pattern), or several with names: "
+              "{web = \"w.h5\", code = \"c.h5\"}; empty = none");
         visit("tokenizer", self.tokenizer, KeyKind::free,
               "\"bytes\", a SentencePiece model file, or a tokenizer.json (BPE or Unigram); "
               "empty = the tokenizer in the token store");

@@ -298,30 +298,25 @@ TEST_CASE("data show and data verify know the formats; verify ends with 1 if a f
     CHECK(run.program({"data", "show", "m"}).status == 2);
 }
 
-TEST_CASE("ranks with different copies of a store of another program do not start")
+TEST_CASE("ranks with different files of a store do not start")
 {
     const ForeignRun run;
-    Numbers changed = run.ids;
-    changed[changed.size() - 40] ^= 1;
     for (const char* dir : {"a", "b"}) {
         std::filesystem::create_directory(run.folder / dir);
-        write_text(run.folder / (std::string(dir) + "/t.bin"),
-                   packed<std::uint16_t>(dir[0] == 'a' ? run.ids : changed));
+        write_text(run.folder / (std::string(dir) + "/t.bin"), packed<std::uint16_t>(run.ids));
         std::filesystem::copy(run.folder / "run.toml", run.folder / (std::string(dir) + "/run.toml"));
     }
-    write_text(run.folder / "a/t2.bin", packed<std::uint16_t>(run.ids)); // one more file
-    for (const char* store : {"t.bin", "t*.bin"}) {
-        const auto part = [&](const std::string& dir) {
-            Launch launch{1,
-                          {"train", "run.toml", "parallel.data=2", std::string("data.train=") + store,
-                           "checkpoint.dir=" + run.folder / "ck", "log.dir=" + run.folder / "log"}};
-            launch.folder = run.folder / dir;
-            return launch;
-        };
-        const Outcome outcome = run_ranks({part("a"), part("b")}, run.folder.path());
-        INFO(outcome.err);
-        CHECK(outcome.status == 2);
-        CHECK(has(outcome.err, std::string(store) + ": is not the same on rank 1 as on rank 0"));
-        CHECK(has(outcome.err, "2 files, ") == (store[1] == '*'));
-    }
+    write_text(run.folder / "b/t2.bin", packed<std::uint16_t>(run.ids));
+    const auto part = [&](const std::string& dir) {
+        Launch launch{1,
+                      {"train", "run.toml", "parallel.data=2", "data.train=t*.bin",
+                       "checkpoint.dir=" + run.folder / "ck", "log.dir=" + run.folder / "log"}};
+        launch.folder = run.folder / dir;
+        return launch;
+    };
+    const Outcome outcome = run_ranks({part("a"), part("b")}, run.folder.path());
+    INFO(outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(has(outcome.err, "t*.bin: is not the same on rank 1 as on rank 0"));
+    CHECK(has(outcome.err, "2 files, "));
 }

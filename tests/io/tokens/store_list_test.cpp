@@ -16,7 +16,7 @@ using foreign::packed;
 
 namespace {
 
-/// In the order of their bytes, which is no language's.
+/// In the order of their bytes, not in that of a language.
 const char* const part_names[] = {"B", "a", "a0", "a00", "aa", "b"};
 
 Numbers part_of(const Numbers& all, std::int64_t begin, std::int64_t end)

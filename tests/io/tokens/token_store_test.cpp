@@ -195,7 +195,6 @@ TEST_CASE("errors name missing, foreign and empty files")
     // A valid seal, but not the content of a token store.
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
     CHECK(says(store_error("later.h5"), "later.h5", "has no attribute 'vocab'"));
-    CHECK(says(store_error(""), "is a folder"));
     REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
     CHECK(says(store_error("pipe.h5"), "is a pipe, not a Trivium token store")); // no process writes to it
     std::filesystem::create_symlink("pipe.h5", folder / "link-to-pipe.h5");
