@@ -148,9 +148,10 @@ void GgufWriter::require_in_range(std::span<const float> values, float limit) co
     if (bad == values.end())
         return;
     const bool finite = std::isfinite(*bad);
-    throw UserError({tensors_[tensor_].name, str("has the value ", *bad),
-                     finite ? str("numbers of this type are below ", limit) : "llama.cpp could not compute with it",
-                     finite ? "export with --type bf16 or f32" : "export an earlier checkpoint"});
+    throw UserError(
+        {tensors_[tensor_].name, str("has the value ", *bad),
+         finite ? str("numbers of this type are below ", limit) : "llama.cpp could not compute with it",
+         finite ? "export with --type bf16 or f32" : "export an earlier checkpoint"});
 }
 
 template <class Stored>
