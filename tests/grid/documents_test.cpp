@@ -74,7 +74,7 @@ void require_no_leak(const Case& c)
 
 } // namespace
 
-TEST_CASE("on grids, a token has no effect on those before it, nor on other documents")
+TEST_CASE("a token has no effect on those before it, nor on other documents, on any grid")
 {
     int number = 0;
     for (std::size_t grid = 0; grid < all_grids().size(); ++grid)
