@@ -3,14 +3,14 @@
 namespace trivium {
 
 TextSource::TextSource(TextSelection selection)
-    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.key())
+    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.key(), corpus_.skip_bad())
 {
 }
 
 void TextSource::rewind()
 {
     corpus_.require_files("documents to hold out are chosen in a first pass");
-    blocks_ = TextBlocks(corpus_.files(), corpus_.key());
+    blocks_ = TextBlocks(corpus_.files(), corpus_.key(), corpus_.skip_bad());
     found_ = {};
     waiting_.clear();
     documents_ = 0;
