@@ -10,8 +10,8 @@
 namespace trivium {
 
 struct TextSelection {
-    std::vector<std::string> inputs;               ///< files and folders; folders are searched recursively
-    std::string key{};                             ///< field of a JSON record with the text; empty: "text"
+    std::vector<std::string> inputs; ///< files and folders; folders are searched recursively
+    std::string key{}; ///< field of a JSON record, or column of a Parquet file, with the text; empty: "text"
     std::vector<std::string> include{}, exclude{}; ///< patterns ("*.md") for files in folders
     /// Skip and count what would be an error: bad records, named files that are not text.
     bool skip_bad = false;

@@ -3,7 +3,7 @@
 namespace trivium {
 
 TextSource::TextSource(TextSelection selection)
-    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.key())
+    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.key(), corpus_.skip_bad())
 {
 }
 

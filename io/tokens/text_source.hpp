@@ -8,12 +8,13 @@ namespace trivium {
 
 struct Document {
     std::string text;  ///< valid UTF-8, never empty
-    std::string place; ///< "file" or "file:line"
+    std::string place; ///< "file", "file:line" or "file, row n"
 };
 
 /// A file of UTF-8 text is one document. In .jsonl, .ndjson and .json files each JSON record is one document:
 /// one object per line, a sequence of objects, or a list. A .json file counts as records only if its first
-/// record has the field `key`; a single object without that field is text. Compressed files (.gz, .zst) are
+/// record has the field `key`; a single object without that field is text. Each row of a Parquet file is one
+/// document: its text in the column `key`. Compressed files (.gz, .zst) are
 /// read as what they contain. Folders are searched recursively
 /// (io/tokens/text_files.hpp); files in them that are not text are skipped and reported. Empty documents are
 /// skipped. Holds the documents of one block in memory, but all of a file of records that are not one per

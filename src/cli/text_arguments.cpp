@@ -14,22 +14,26 @@ namespace trivium {
 void add_selection(Command& command, TextSelection& text)
 {
     command
-        .option(
-            "input", text.inputs,
-            "text files, files of JSON records (.jsonl, .ndjson, .json), both also as .gz and .zst, folders",
-            {.required = true, .type = "INPUT…"})
-        .option("--key", text.key, "field of a JSON record that contains the text (default: text)")
+        .option("input", text.inputs,
+                "text files, files of JSON records (.jsonl, .ndjson, .json), both also as .gz and .zst, "
+                ".parquet, "
+                "folders",
+                {.required = true, .type = "INPUT…"})
+        .option("--key", text.key,
+                "field of a JSON record, or column of a Parquet file, that contains the text "
+                "(default: text)")
         .option("--include", text.include,
                 "in folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'",
                 {.list = true, .type = "PATTERN,…"})
         .option("--exclude", text.exclude, "in folders, leave out files that match a pattern",
                 {.list = true, .type = "PATTERN,…"});
-    command.flag(
-        "--skip-bad", text.skip_bad,
-        "skip and count records without valid JSON, UTF-8 or text, and named files that are not text");
+    command.flag("--skip-bad", text.skip_bad,
+                 "skip and count records without valid JSON, UTF-8 or text, named files that are not text, "
+                 "and damaged "
+                 "Parquet");
     command.footer(
         "A file of UTF-8 text is one document. In a file of JSON records (one object per line, or a list of "
-        "objects), each record is one.\n"
+        "objects), each record is one, and so is each row of a Parquet file.\n"
         "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: "
         "hidden files and\n"
         "folders (.NAME), links to folders, and files that are compressed, binary, not UTF-8 or empty. If "

@@ -17,6 +17,7 @@ SPACK_NAMES = {
     "LIBZSTD": "zstd",
     "MPI": "mpi",
     "OpenMP": None,  # the compiler's
+    "Parquet": "arrow",
     "PkgConfig": "pkgconfig",
     "ZLIB": "zlib-api",
     "kokkos_include": "kokkos",

@@ -1,6 +1,7 @@
 #include "io/tokens/text/documents.hpp"
 
 #include "base/check.hpp"
+#include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/json_records.hpp"
 #include "io/tokens/text/plain_record.hpp"
@@ -10,6 +11,9 @@ namespace trivium {
 namespace {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+constexpr const char* leave_out_rows =
+    "skip and count such rows with --skip-bad, or leave the file out (--exclude)";
 
 NotText not_utf8(Bytes offset)
 {
@@ -34,6 +38,8 @@ public:
             skip(*block_.why);
         else if (block_.form == TextBlock::Form::lines)
             read_lines();
+        else if (block_.form == TextBlock::Form::rows)
+            read_rows();
         else
             read_whole();
         return std::move(outcome_);
@@ -98,6 +104,29 @@ private:
                 line.remove_prefix(byte_order_mark.size());
             if (!is_blank(line))
                 take_record(line, number);
+        }
+    }
+
+    void read_rows()
+    {
+        outcome_.read = block_.first;
+        outcome_.records = true;
+        i64 number = 0;
+        for (std::optional<std::string>& text : block_.rows) {
+            ++number;
+            const i64 invalid = text ? first_invalid_utf8(*text) : -1;
+            if (text && invalid < 0) {
+                take(*text, number);
+                continue;
+            }
+            if (!skip_bad_ && text)
+                throw UserError({place_of(block_, number),
+                                 str("is not UTF-8 at byte offset ", invalid, " of its text"),
+                                 "text must be UTF-8", leave_out_rows});
+            if (!skip_bad_)
+                throw UserError({place_of(block_, number), str("its column ", in_quotes(key_), " is null"),
+                                 "", leave_out_rows});
+            outcome_.skipped.emplace_back(bad_record(), number);
         }
     }
 

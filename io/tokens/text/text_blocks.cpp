@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 #include "io/tokens/json_records.hpp"
+#include "io/tokens/text/row_blocks.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -46,12 +47,15 @@ std::string place_of(const TextBlock& block, i64 line)
 {
     if (line == 0)
         return block.file->path;
+    if (block.form == TextBlock::Form::rows)
+        return str(block.file->path, ", row ", block.line + line - 1);
     const i64 before = block.before_part == 0 ? 0 : lines_before(block.file->path, block.before_part);
     return str(block.file->path, ":", before + block.line + line - 1);
 }
 
-TextBlocks::TextBlocks(const std::vector<TextFile>& files, const std::string& key, CorpusPart part)
-    : files_(&files), key_(&key), is_last_(part.part + 1 == part.parts)
+TextBlocks::TextBlocks(const std::vector<TextFile>& files, const std::string& key, bool skip_bad,
+                       CorpusPart part)
+    : files_(&files), key_(&key), skip_bad_(skip_bad), is_last_(part.part + 1 == part.parts)
 {
     Bytes total = 0;
     for (const TextFile& file : files)
@@ -65,13 +69,13 @@ TextBlocks::~TextBlocks() = default;
 
 std::optional<TextBlock> TextBlocks::next()
 {
-    for (; file_ < files_->size(); ++file_, stream_.reset()) {
+    for (; file_ < files_->size(); ++file_, stream_.reset(), rows_.reset()) {
         const TextFile& file = (*files_)[file_];
-        if (!stream_) {
+        if (!stream_ && !rows_) {
             file_begin_ = file_ == 0 ? 0 : file_begin_ + (*files_)[file_ - 1].bytes;
             if (!open())
                 continue;
-            const auto why = before_part_ > 0 // open() has judged the file by its begin
+            const auto why = rows_ || before_part_ > 0 // open() has judged the file by its begin
                                  ? std::optional<NotText>()
                                  : not_text(file.path, std::string_view(held_).substr(0, head_bytes));
             if (why) {
@@ -82,6 +86,11 @@ std::optional<TextBlock> TextBlocks::next()
                 stream_.reset();
                 return block;
             }
+        }
+        if (rows_) {
+            if (std::optional<TextBlock> block = rows_->next())
+                return block;
+            continue;
         }
         if (!as_lines_) {
             TextBlock block = take_whole();
@@ -103,6 +112,10 @@ bool TextBlocks::open()
     const bool begins_here = from <= 0 && (to > 0 || (to == 0 && is_last_));
     if (!begins_here && (from >= file.bytes || to <= 0))
         return false;
+    if (is_parquet(file.path)) {
+        rows_ = std::make_unique<RowBlocks>(file, *key_, skip_bad_, from, is_last_ ? no_limit : to);
+        return true;
+    }
     stream_ = std::make_unique<ByteStream>(file.path);
     held_.clear();
     stream_->read(held_, read_at_once);

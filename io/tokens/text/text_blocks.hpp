@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace trivium {
 
@@ -19,28 +20,35 @@ struct TextBlock {
         text,  ///< a whole file
         json,  ///< a whole file, of JSON records or text
         lines, ///< whole lines, each a JSON record
+        rows,  ///< of a Parquet file
         none   ///< the file is not text: `why`
     } form = Form::text;
     const TextFile* file = nullptr;
     std::string content{};
-    bool first = true;     ///< of its file and part
-    bool at_begin = true;  ///< of its file
-    i64 line = 1;          ///< its first line, counted from the begin of the part
-    Bytes offset = 0;      ///< of its first byte in the text, likewise
+    bool first = true;    ///< of its file and part
+    bool at_begin = true; ///< of its file
+    i64 line = 1;         ///< its first line, counted from the begin of the part; rows: from that of the file
+    Bytes offset = 0;     ///< of its first byte in the text, likewise
     Bytes before_part = 0; ///< bytes of the file before the part
     Bytes input_bytes = 0; ///< of the file, compressed or not, that were read for it
     std::optional<NotText> why{};
+    std::vector<std::optional<std::string>> rows{}; ///< a text each; nullopt: null
 };
 
-/// Not thread-safe. Holds one block, or a whole file if it is not one of lines.
+class RowBlocks;
+
+/// Not thread-safe. Holds one block, or a whole file if it is neither one of lines nor Parquet.
 class TextBlocks {
 public:
-    /// `files` and `key`, the field of the text in a JSON record, must outlive this object.
-    TextBlocks(const std::vector<TextFile>& files, const std::string& key, CorpusPart part = {});
+    /// `files` and `key`, the field of the text in a JSON record or its column in a Parquet file, must
+    /// outlive this object. `skip_bad`: a Parquet file, or a row group of one, that cannot be read becomes a
+    /// block of Form::none.
+    TextBlocks(const std::vector<TextFile>& files, const std::string& key, bool skip_bad,
+               CorpusPart part = {});
     TextBlocks& operator=(TextBlocks&&) noexcept;
     ~TextBlocks();
 
-    /// The next block; nullopt at the end. Errors as ByteStream.
+    /// The next block; nullopt at the end. Errors as ByteStream and ParquetColumn.
     std::optional<TextBlock> next();
 
 private:
@@ -51,12 +59,14 @@ private:
 
     const std::vector<TextFile>* files_;
     const std::string* key_;
+    bool skip_bad_;
     Bytes begin_ = 0, end_ = 0; ///< of this part, in the bytes of all files
     bool is_last_ = true;       ///< the last part, which has what begins at its end
     std::size_t file_ = 0;
     Bytes file_begin_ = 0; ///< of files_[file_], in the bytes of all files
     std::unique_ptr<ByteStream> stream_;
-    std::string held_; ///< read, but not in a block yet
+    std::unique_ptr<RowBlocks> rows_; ///< in place of stream_
+    std::string held_;                ///< read, but not in a block yet
     bool as_lines_ = false, first_ = false;
     i64 line_ = 1;
     Bytes offset_ = 0, before_part_ = 0, reported_ = 0;
@@ -65,7 +75,7 @@ private:
 /// May be in front of UTF-8 text.
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
-/// The place of a line of a block, counted from 1: "file:12"; "file" for line 0.
+/// The place of a line or row of a block, counted from 1: "file:12", "file, row 12"; "file" for line 0.
 std::string place_of(const TextBlock& block, i64 line);
 
 } // namespace trivium

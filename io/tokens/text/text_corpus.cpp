@@ -18,16 +18,16 @@ TextCorpus::TextCorpus(TextSelection selection)
         check_end({});
     const auto may_have_records = [](const TextFile& each) {
         const std::string suffix = text_suffix(each.path);
-        return suffix == ".jsonl" || suffix == ".ndjson" || suffix == ".json";
+        return suffix == ".jsonl" || suffix == ".ndjson" || suffix == ".json" || suffix == ".parquet";
     };
     if (!selection_.key.empty() && std::ranges::none_of(files_, may_have_records))
         throw UserError(
             {"--key " + selection_.key, "applies to nothing",
-             str("no .jsonl, .ndjson or .json is among the input: ", files_.front().path,
+             str("no .jsonl, .ndjson, .json or .parquet is among the input: ", files_.front().path,
                  files_.size() == 1
                      ? ""
                      : " and " + counted_in_groups(static_cast<i64>(files_.size()) - 1, "more file")),
-             "leave it out, or name files of JSON records"});
+             "leave it out, or name files of JSON records or Parquet"});
     for (const TextFile& each : files_)
         bytes_total_ += each.bytes;
 }
@@ -92,8 +92,8 @@ void TextCorpus::check_end(const Found& found) const
     }
     if (!selection_.key.empty() && found.record_files == 0)
         throw UserError({"--key " + selection_.key, "applies to nothing",
-                         "no file has JSON records; read: " + describe_read(all),
-                         "leave it out, or name files of JSON records"});
+                         "no file has records; read: " + describe_read(all),
+                         "leave it out, or name files of JSON records or Parquet"});
 }
 
 } // namespace trivium

@@ -6,7 +6,7 @@ namespace trivium {
 
 class TextCorpus {
 public:
-    /// Errors as list_text_files; UserError also if a `key` is set and no input can have JSON records.
+    /// Errors as list_text_files; UserError also if a `key` is set and no input can have records.
     explicit TextCorpus(TextSelection selection);
 
     const std::vector<TextFile>& files() const { return files_; }

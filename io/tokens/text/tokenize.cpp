@@ -78,7 +78,7 @@ public:
         std::vector<Bytes> sizes;
         succeed_together(comm_, [&] {
             corpus_.require_files("documents to hold out are chosen in a first pass");
-            TextBlocks blocks(corpus_.files(), corpus_.key(), part_);
+            TextBlocks blocks(corpus_.files(), corpus_.key(), corpus_.skip_bad(), part_);
             TextCorpus::Found found;
             work_in_order<TextBlock, std::pair<std::vector<Bytes>, Bytes>>(
                 job_.threads, [&] { return blocks.next(); },
@@ -120,7 +120,7 @@ public:
     void tokenize()
     {
         open_writers();
-        TextBlocks blocks(corpus_.files(), corpus_.key(), part_);
+        TextBlocks blocks(corpus_.files(), corpus_.key(), corpus_.skip_bad(), part_);
         work_in_order<TextBlock, TokenizedBlock>(
             job_.threads, [&] { return blocks.next(); }, [&](TextBlock& block) { return work(block); },
             [&](TokenizedBlock& done) { take(done); });
@@ -210,6 +210,7 @@ private:
             });
         done.outcome.skipped.insert(done.outcome.skipped.end(), failed.begin(), failed.end());
         block.content = {};
+        block.rows = {};
         done.block = std::move(block);
         return done;
     }

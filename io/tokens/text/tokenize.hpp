@@ -41,7 +41,7 @@ struct TokenizedText {
 /// stores exist when all is done, or stay as they are. Errors as TextSource, on all ranks; UserError also if
 /// a document cannot be tokenized (unless text.skip_bad), if no text is left for a store, or if a store to
 /// append to was made by another tokenizer. Memory of a rank: about 2 * threads + 2 blocks of 1 MiB, or the
-/// largest file if it is not one of lines.
+/// largest file if it is neither one of lines nor Parquet.
 TokenizedText tokenize_text(const TokenizeJob& job, Comm& comm);
 
 /// The ids of a long text, computed on `threads` threads. Errors as Tokenizer::encode.

@@ -26,6 +26,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     ]
 
     variant("openmp", default=True, description="Support several threads per rank on the host")
+    variant("parquet", default=False, description="Read texts in Parquet files, with Apache Arrow")
     variant("nccl", default=True, when="+cuda", description="Communicate between GPUs with NCCL")
     # As in Kokkos: one architecture per build.
     variant(
@@ -68,6 +69,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("xxhash@0.8:")
     depends_on("zlib-api")
     depends_on("zstd@1.4:")
+    depends_on("arrow@13:+parquet+brotli+lz4+snappy+zlib+zstd", when="+parquet")
 
     depends_on("catch2@2.13:", type="test")
 
@@ -119,6 +121,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
         args = [
             self.define("TRIVIUM_DEVICE", device),
             self.define_from_variant("TRIVIUM_OPENMP", "openmp"),
+            self.define_from_variant("TRIVIUM_PARQUET", "parquet"),
             self.define("TRIVIUM_TESTS", self.run_tests),
             self.define("TRIVIUM_PERF", False),
             self.define("TRIVIUM_NATIVE", False),  # Spack's compiler wrapper sets the target
@@ -143,6 +146,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
         assert ("CUDA" in text) == self.spec.satisfies("+cuda")
         assert ("HIP" in text) == self.spec.satisfies("+rocm")
         assert ("no OpenMP" in text) == self.spec.satisfies("~openmp")
+        assert ("Parquet" in text) == self.spec.satisfies("+parquet")
 
     def test_train(self):
         """a stopped and resumed run has the losses of an uninterrupted one, and good checkpoints"""

@@ -161,6 +161,24 @@ TEST_CASE("the layout of JSON records is recognised: lines, lists, sequences of 
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"[1, 2, 3]"});
 }
 
+TEST_CASE("a Parquet file that cannot be read is refused, and skipped with --skip-bad")
+{
+    const TemporaryFolder folder;
+    put(folder / "c/x.parquet", "PAR1 and no more");
+    put(folder / "c/y.txt", "text");
+    const std::string message = source_error({folder / "c/x.parquet"});
+    const bool has_arrow = !has(message, "built without Apache Arrow");
+    CHECK(
+        says(message, "c/x.parquet: is ", has_arrow ? "not a Parquet file that can be read" : "libparquet"));
+    CHECK(source_error({folder / "c"}) == (has_arrow ? message : ""));
+    TextSource source({.inputs = {folder / "c"}, .skip_bad = true});
+    Document document;
+    CHECK((source.next(document) && document.text == "text" && !source.next(document)));
+    REQUIRE(describe_skipped(source.report()).size() == 1);
+    CHECK(has(describe_skipped(source.report())[0], "1 Parquet file"));
+    CHECK(has(describe_skipped(source.report())[0], folder / "c/x.parquet"));
+}
+
 TEST_CASE("files that are not text are skipped in folders, and refused if named as inputs")
 {
     const TemporaryFolder folder;
