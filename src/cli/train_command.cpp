@@ -89,7 +89,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
                                  world.size() == 1 ? " was" : " were", " started"),
                              given,
                              "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; "
-                             "parallel.strategy=auto uses the nearest grid"});
+                             "parallel.strategy=auto searches a strategy for the ranks"});
         const std::string chosen = describe_grid(config.parallel);
         if (chosen != given || ranks < world.size())
             log_info(str("for ", counted(world.size(), "rank"), ": ", chosen,

@@ -294,9 +294,11 @@ struct ParallelConfig {
             "accumulate", self.accumulate, KeyKind::free,
             "type in which gradients are summed over microbatches and kept until the update; bf16 takes half "
             "the memory and rounds each sum");
-        visit("strategy", self.strategy, KeyKind::free,
-              "\"auto\": if the product of the degrees is not the number of ranks that were started, use the "
-              "nearest grid; the global batch and the order of samples do not change");
+        visit(
+            "strategy", self.strategy, KeyKind::free,
+            "\"auto\": if the product of the degrees is not the number of ranks that were started, or no "
+            "degree is set, use the strategy with the shortest step by the simulator (`trivium plan --ranks "
+            "N`); keys that are set stay; the global batch and the order of samples do not change");
         visit(
             "delay_latency", self.delay_latency, KeyKind::free,
             "to measure overlap on one machine: seconds that each message between ranks takes at least; 0 = "
