@@ -118,9 +118,8 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
     options.runner.verify = false;
     TrainingCompiler compiler(candidate.config, candidate.order, options);
     // An outline has the mode that is seldom far from the best, without the search for it.
-    const std::string asked = outline && candidate.config.parallel.bucket == "auto"
-                                  ? "greedy"
-                                  : candidate.config.parallel.bucket;
+    const std::string asked =
+        outline && candidate.config.parallel.bucket == "auto" ? "greedy" : candidate.config.parallel.bucket;
     BucketChooser chooser(compiler.bucket_plans());
     StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
                          compiler.sharded()};

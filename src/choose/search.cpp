@@ -314,7 +314,8 @@ private:
                         q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
                 });
         }
-        if (open.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !c.data.masks_losses())
+        if (open.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs &&
+            !c.data.masks_losses())
             add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
         if (open.sequence && p.tensor > 1)
             add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });

@@ -1,4 +1,4 @@
-#include "cli/plan_strategies.hpp"
+#include "cli/plan/plan_strategies.hpp"
 
 #include "cli/config_json.hpp"
 #include "compile/describe.hpp"

@@ -1,4 +1,4 @@
-#include "cli/plan_long_run.hpp"
+#include "cli/plan/plan_long_run.hpp"
 
 #include "base/counted.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/plan_scaling.hpp"
+#include "cli/plan/plan_scaling.hpp"
 
 #include "base/check.hpp"
 #include "compile/describe.hpp"
@@ -32,7 +32,7 @@ std::vector<i64> ranks_in(const std::string& text)
         i64 value = 0;
         const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
         if (error != std::errc() || end != part.data() + part.size() || value < 1 || value > 1'000'000'000)
-            throw UserError({"--ranks", str("'", part, "' is no number of ranks"), "",
+            throw UserError({"--ranks", str("'", part, "' is not a number of ranks"), "",
                              "write a number, as in --ranks 64, or a range, as in --ranks 8..512"});
         return value;
     };
