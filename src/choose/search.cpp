@@ -201,12 +201,20 @@ private:
         return true;
     }
 
+    /// SearchEffort, for the model's depth.
+    std::size_t scaled(std::size_t count) const
+    {
+        constexpr std::size_t usual = 40, least = 6;
+        const auto blocks = static_cast<std::size_t>(config_.model.layers + 2);
+        return std::max(std::min(count, least), count * usual / std::max(usual, blocks));
+    }
+
     void simulate_best()
     {
         std::map<std::tuple<i64, i64, i64>, int> of_grid;
         std::size_t done = 0;
         for (const Estimated& e : estimated_) {
-            if (done == search_.effort.simulated)
+            if (done == scaled(search_.effort.simulated))
                 return;
             if (best() && e.quick.step > 1.5 * best()->score.step)
                 return;
@@ -238,7 +246,7 @@ private:
     void improve()
     {
         std::size_t done = 0;
-        while (best() && done < search_.effort.moves) {
+        while (best() && done < scaled(search_.effort.moves)) {
             const Seconds before = best()->score.step;
             std::vector<Estimated> near;
             for (RunConfig& c : neighbours(best()->config))
@@ -253,7 +261,8 @@ private:
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
             bool better = false;
             for (const Estimated& e : near) {
-                if (done == search_.effort.moves || better || e.quick.step > 1.2 * near.front().quick.step)
+                if (done == scaled(search_.effort.moves) || better ||
+                    e.quick.step > 1.2 * near.front().quick.step)
                     break;
                 done += simulate(e.config);
                 better = best()->score.step < before * (1 - 1e-3);

@@ -12,7 +12,8 @@ struct Strategy {
     bool exact = false; ///< false: Estimator::rough_score()
 };
 
-/// The number of strategies of each kind of estimate.
+/// The number of strategies of each kind of estimate. Of models with more than 40 blocks fewer are simulated,
+/// because each takes longer.
 struct SearchEffort {
     std::size_t played = 400;   ///< on the clock of play()
     std::size_t simulated = 16; ///< compiled and simulated, best first
