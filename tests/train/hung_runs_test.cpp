@@ -180,7 +180,9 @@ TEST_CASE("a signal to an idle rank stops the run", "[release]")
 {
     const Run run;
     const Outcome stopped = run_ranks_and(
-        {{3, Run::arguments(2, 1, {"parallel.strategy=auto", "train.steps=1000000", "log.every=20"})}},
+        {{3, Run::arguments(2, 1,
+                            {"parallel.strategy=auto", "parallel.pipeline=1", "parallel.tensor=1",
+                             "train.steps=1000000", "log.every=20"})}},
         run.folder.path(), " tok/s", [](int launcher) { signal_ranks(launcher, {2}, SIGUSR1); });
     INFO(stopped.err);
     CHECK(stopped.status == 75);
