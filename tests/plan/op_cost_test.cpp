@@ -173,7 +173,8 @@ TEST_CASE("a collective of devices takes the protocol that suits its bytes")
         before = now;
     }
     // A little: the start and 1023 messages, 127 of them between nodes. Much: 8 network cards.
-    const TransferCost small = transfer_cost("data", mesh, m, 1), large = transfer_cost("data", mesh, m);
+    const TransferCost small = transfer_cost("data", mesh, m, 1),
+                       large = transfer_cost("data", mesh, m, Bytes{1} << 38);
     CHECK(small.start == 7e-6);
     CHECK(small.messages == Approx(896 * 1e-6 + 127 * 3e-6));
     CHECK(large.messages > 3 * small.messages);
