@@ -21,7 +21,7 @@ namespace {
 struct Options {
     std::vector<std::string> files, machines, sets;
     std::vector<std::string> keys{"product_efficiency", "product_half", "tensor_overlap", "stragglers"};
-    bool fit = false, leave_one_out = false, markdown = false;
+    bool fit = false, leave_one_out = false, markdown = false, parts = false;
 };
 
 /// The machine of rows, with the values of --set.
@@ -82,8 +82,11 @@ int run(const Options& options)
                 fmt::print("{} {} = {:.4g}\n", name, key, key_value(machine, key));
         }
         std::vector<Simulated> simulated;
-        for (CompiledRow& row : compiled)
+        for (CompiledRow& row : compiled) {
             simulated.push_back({row.row, simulate_row(row, machine)});
+            if (options.parts)
+                fmt::print("{}: {}\n", row.row.id, parts_of(row));
+        }
         if (options.leave_one_out)
             leave_sources_out(compiled, machine, options, simulated);
         all.insert(all.end(), simulated.begin(), simulated.end());
@@ -104,6 +107,7 @@ int main_of(int argc, char* argv[])
         .flag("--fit", options.fit, "find constants with which the rows are right")
         .flag("--leave-one-out", options.leave_one_out,
               "find constants without the rows of each source, and print these rows' errors")
+        .flag("--parts", options.parts, "print what the busiest stage of each row does")
         .flag("--markdown", options.markdown, "print Markdown");
     program.action([&] {
         if (options.files.empty())

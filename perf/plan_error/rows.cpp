@@ -7,7 +7,9 @@
 #include "io/files/files.hpp"
 #include "io/files/lines.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <sstream>
 
 namespace trivium {
@@ -79,6 +81,28 @@ CompiledRow compile_row(const Row& row, const Machine& machine)
         return CompiledRow{row, simulate_step(decide(config, machine), options, train_program, 1),
                            config.parallel.overlap};
     });
+}
+
+std::string parts_of(const CompiledRow& row)
+{
+    const auto busy = [](const SimulatedRank& r) { return r.timeline.busy(r.program.schedule, queue_compute); };
+    const SimulatedRank& rank = *std::ranges::max_element(
+        row.step.ranks, [&](const SimulatedRank& a, const SimulatedRank& b) { return busy(a) < busy(b); });
+    const Schedule& schedule = rank.program.schedule;
+    std::map<std::string, Seconds> parts;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        const std::string& queue = schedule.queues[static_cast<std::size_t>(step.queue)];
+        const std::string name = step.queue != queue_compute ? queue.substr(0, queue.find(' '))
+                                 : step.kind == StepKind::op ? info(rank.program.graph[step.op]).name
+                                                             : "host";
+        parts[name] += rank.timeline.spans[i].end - rank.timeline.spans[i].begin;
+    }
+    std::string text;
+    for (const auto& [name, seconds] : parts)
+        if (seconds > 0.002 * row.step.length()) // of a step, more than 0.2 %
+            text += str(name, " ", fixed(seconds, 3), ", ");
+    return text + str("compute waits ", fixed(row.step.length() - busy(rank), 3));
 }
 
 Seconds simulate_row(CompiledRow& row, const Machine& machine)
