@@ -18,12 +18,18 @@ namespace {
 
 constexpr const char* header = "id,group,source,machine,gpus,step_seconds,settings,note";
 
+/// A field between double quotes may contain commas.
 std::vector<std::string> fields_of(const std::string& line)
 {
-    std::vector<std::string> fields;
-    std::istringstream in(line + ',');
-    for (std::string field; std::getline(in, field, ',');)
-        fields.push_back(field);
+    std::vector<std::string> fields(1);
+    bool quoted = false;
+    for (const char c : line)
+        if (c == '"')
+            quoted = !quoted;
+        else if (c == ',' && !quoted)
+            fields.emplace_back();
+        else
+            fields.back() += c;
     return fields;
 }
 

@@ -19,8 +19,8 @@ struct Row {
     std::string note;
 };
 
-/// The rows of a file with the header "id,group,source,machine,gpus,step_seconds,settings,note" and without
-/// quotes. Throws UserError with the line.
+/// The rows of a file with the header "id,group,source,machine,gpus,step_seconds,settings,note"; a field with
+/// commas is between double quotes. Throws UserError with the line.
 std::vector<Row> read_rows(const std::string& path);
 
 /// A row's programs, compiled once.

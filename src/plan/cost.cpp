@@ -33,6 +33,9 @@ public:
         timeline_.spans.resize(known_.size());
         std::size_t computed = known_.size();
         for (std::size_t i = 0; i < known_.size(); ++i) {
+            if (const Op* op = op_of(i); !machine.early_reductions && op && op->region == Region::microbatch &&
+                                         queue_of(i) == queue_compute)
+                last_of_microbatches_ = i;
             queues_[queue_of(i)].push_back(i);
             if (!machine.is_device)
                 follows_.push_back(computed);
@@ -117,7 +120,14 @@ private:
                 begin = now.end;
         }
         const Op* op = op_of(i);
-        if (!shared || !op || !info(*op).communicates)
+        if (!op || !info(*op).communicates)
+            return begin;
+        if (last_of_microbatches_ && op->region == Region::epilogue) {
+            if (!known_[*last_of_microbatches_])
+                return {};
+            begin = std::max(begin, timeline_.spans[*last_of_microbatches_].end);
+        }
+        if (!shared)
             return begin;
         if (op->attrs.from && !shared->sent.contains(message(i)))
             return {};
@@ -130,6 +140,14 @@ private:
                 begin = std::max(begin, other);
         }
         return begin;
+    }
+
+    /// How long `work` seconds of compute take if something takes `share` of it for the next `busy` seconds.
+    Seconds slowed(Seconds work, Seconds busy, double share) const
+    {
+        if (measured_ || busy <= 0) // a measured kernel has been slowed
+            return work;
+        return work >= (1 - share) * busy ? work + share * busy : work / (1 - share);
     }
 
     void run(std::size_t i, Seconds begin, Shared* shared)
@@ -155,18 +173,15 @@ private:
                 }
             moving_.push_back({i, cost.link, cost.share});
         }
-        if (queue_of(i) == queue_compute) { // slower while transfers run, those before it and those to come
-            Seconds lost = 0;
-            for (const Moving& other : moving_)
-                lost += other.share * std::max(0., std::min(end, timeline_.spans[other.step].end) - begin);
-            end += measured_ ? 0 : lost;
+        if (queue_of(i) == queue_compute) {
+            for (const Moving& other : moving_) // that run already
+                end = begin + slowed(end - begin, timeline_.spans[other.step].end - begin, other.share);
             last_computed_ = i;
-        } else if (cost.share > 0 && !measured_) {
-            Seconds& computed = timeline_.spans[last_computed_].end;
-            if (known_[last_computed_] && queue_of(last_computed_) == queue_compute && computed > begin) {
-                computed += cost.share * (std::min(end, computed) - begin);
-                free_at_[queue_compute] = std::max(free_at_[queue_compute], computed);
-            }
+        } else if (const Span& now = timeline_.spans[last_computed_];
+                   cost.share > 0 && queue_of(last_computed_) == queue_compute && now.end > begin) {
+            timeline_.spans[last_computed_].end =
+                begin + slowed(now.end - begin, end - begin, cost.share);
+            free_at_[queue_compute] = std::max(free_at_[queue_compute], timeline_.spans[last_computed_].end);
         }
         timeline_.spans[i] = {begin, end};
         known_[i] = true;
@@ -188,6 +203,7 @@ private:
     /// of the list that computes before it; empty on devices.
     std::vector<std::size_t> follows_;
     std::size_t last_computed_ = 0;
+    std::optional<std::size_t> last_of_microbatches_; ///< that computes; without early reductions
     std::vector<std::vector<std::size_t>> queues_;
     std::vector<std::size_t> next_; ///< by queue
     std::vector<Seconds> free_at_;  ///< by queue

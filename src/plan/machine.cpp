@@ -28,7 +28,7 @@ struct Calibration {
     double product, product_half, attention, tensor_overlap, stragglers, error, worst;
 };
 constexpr Calibration of_a100{0.85, 500, 0.5, 0, 0.005, 0, 0};
-constexpr Calibration of_a100_unfused{0.85, 500, 0.5, 0, 0.005, 0, 0};
+constexpr Calibration of_a100_2021{0.85, 500, 0.5, 0, 0.005, 0, 0};
 constexpr Calibration of_h100{0.75, 600, 0.5, 0.4, 0.008, 0, 0};
 constexpr Calibration of_h100_500w{0.5, 600, 0.35, 0.4, 0.008, 0, 0};
 
@@ -96,12 +96,12 @@ Machine nvidia(const Sheet& sheet, const Calibration& found)
     return with_host(device(sheet, found), new_link ? 55 : 27, new_link ? 75 : 50);
 }
 
-/// An A100 as in 2021: attention of separate kernels, which Trivium does not have, to plan what was published
-/// then.
-Machine a100_unfused()
+/// An A100 with the programs of 2021, to plan what was published then: attention of separate kernels, and
+/// gradients that are reduced after the backward pass.
+Machine a100_2021()
 {
-    Machine m = nvidia({"a100-unfused", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100_unfused);
-    m.fused_attention = false;
+    Machine m = nvidia({"a100-2021", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100_2021);
+    m.fused_attention = m.early_reductions = false;
     return m;
 }
 
@@ -154,7 +154,7 @@ std::vector<Machine> all()
     return {Machine{}, // cpu
             nvidia({"gpu", 312, 0, 19.5, 19.5, 2.0, 300, 25, 0}, taken_from(of_a100)), // of unknown speed
             nvidia({"a100", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100),
-            a100_unfused(),
+            a100_2021(),
             nvidia({"h100", 989, 1979, 67, 67, 3.35, 450, 50, 81000}, of_h100),
             // With 96 GB of HBM2e at 500 W instead of 700 W.
             nvidia({"h100-500w", 989, 1979, 67, 67, 2.4, 450, 50, 97000}, of_h100_500w),

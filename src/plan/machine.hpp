@@ -31,6 +31,8 @@ struct Machine {
     /// false: attention is products and element-wise ops over all pairs of a query and a key, masked and
     /// dropped out, as before fused kernels. Changes times, not memory.
     bool fused_attention = true;
+    /// false: gradients are reduced after a rank's last backward pass, and not while it runs.
+    bool early_reductions = true;
     /// The standard deviation of a rank's speed. Ranks wait for the slowest of them.
     double stragglers = 0;
     /// For values in host memory (parallel.offload), per rank: bandwidth of the link between device and host
@@ -125,6 +127,8 @@ struct Machine {
               "reaches it");
         visit("fused_attention", self.fused_attention,
               "false: attention as products and element-wise ops over all pairs, with dropout");
+        visit("early_reductions", self.early_reductions,
+              "false: gradients are reduced after the last backward pass");
         visit("stragglers", self.stragglers,
               "standard deviation of a rank's speed, as a part of it; ranks wait for the slowest");
         visit("host_link_bytes_per_second", self.host_link_bytes_per_second,

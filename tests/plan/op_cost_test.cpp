@@ -205,8 +205,10 @@ TEST_CASE("a device computes more slowly while a collective runs")
                 end = std::max(end, t.spans[i].end);
         return end;
     };
-    CHECK(end_of_compute(4, 1) == Approx(1.1));
+    CHECK(end_of_compute(4, 1) == Approx(1 / 0.9));
     CHECK(end_of_compute(2, 10) == Approx(10.2)); // for 2 of the 10 seconds
+    m.link_share = 1; // nothing runs meanwhile
+    CHECK(end_of_compute(4, 1) == Approx(5));
     m.link_share = 0;
     CHECK(end_of_compute(4, 1) == Approx(1));
 }
