@@ -62,18 +62,26 @@ std::vector<double> solved(Matrix a, std::vector<double> b)
 
 } // namespace
 
-void set_key(Machine& machine, const std::string& name, double value)
+Constants constants_of(Machine machine, const std::vector<std::string>& names)
 {
-    number_of(key_places(machine), name) = value;
+    Constants constants{names, {}};
+    for (const std::string& name : names)
+        constants.values.push_back(number_of(key_places(machine), name));
+    return constants;
 }
 
-double key_value(Machine machine, const std::string& name) { return number_of(key_places(machine), name); }
+Machine with(Machine machine, const Constants& constants)
+{
+    for (std::size_t i = 0; i < constants.values.size(); ++i)
+        number_of(key_places(machine), constants.names[i]) = constants.values[i];
+    return machine;
+}
 
-std::vector<double> log_ratios(std::vector<CompiledRow>& rows, const Machine& machine)
+std::vector<double> log_ratios(std::vector<CompiledRow>& rows, const Constants& constants)
 {
     std::vector<double> all;
     for (CompiledRow& row : rows)
-        all.push_back(std::log(simulate_row(row, machine) / row.row.measured));
+        all.push_back(std::log(simulate_row(row, with(row.machine, constants)) / row.row.measured));
     return all;
 }
 
@@ -87,34 +95,32 @@ double objective(const std::vector<double>& errors)
     return sum / static_cast<double>(errors.size()) + most;
 }
 
-Machine fitted(std::vector<CompiledRow>& all, const std::vector<bool>& included, Machine machine,
-               const std::vector<std::string>& names)
+Constants fitted(std::vector<CompiledRow>& all, const std::vector<bool>& included, Constants constants)
 {
     std::vector<CompiledRow> rows; // moved here and back: programs are large
     for (std::size_t i = 0; i < all.size(); ++i)
         if (included[i])
             rows.push_back(std::move(all[i]));
-    std::vector<double> errors = log_ratios(rows, machine);
+    const std::vector<std::string>& names = constants.names;
+    std::vector<double> errors = log_ratios(rows, constants);
     double damping = 1e-3;
-    for (int round = 0; round < 8; ++round) {
-        // Rows with larger errors weigh more, so that the largest error counts.
-        const double before = objective(errors);
+    for (bool better = true; better;) {
         double largest = 1e-9;
         for (const double e : errors)
             largest = std::max(largest, std::abs(e));
         Matrix slopes; // by key, then row: per step of the key
-        for (const std::string& name : names) {
-            Machine moved = machine;
-            set_key(moved, name, key_value(machine, name) + step_of(name, key_value(machine, name)));
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            Constants moved = constants;
+            moved.values[i] += step_of(names[i], moved.values[i]);
             slopes.push_back(log_ratios(rows, moved));
             for (std::size_t r = 0; r < rows.size(); ++r)
                 slopes.back()[r] -= errors[r];
         }
-        bool better = false;
-        for (int attempt = 0; attempt < 4 && !better; ++attempt) {
+        better = false;
+        for (int attempt = 0; attempt < 4 && !better; ++attempt, damping *= 100) {
             Matrix normal(names.size(), std::vector<double>(names.size(), 0));
             std::vector<double> right(names.size(), 0);
-            for (std::size_t r = 0; r < rows.size(); ++r) {
+            for (std::size_t r = 0; r < rows.size(); ++r) { // larger errors weigh more
                 const double weight = 1 + 3 * std::pow(errors[r] / largest, 4);
                 for (std::size_t i = 0; i < names.size(); ++i) {
                     right[i] -= weight * slopes[i][r] * errors[r];
@@ -125,29 +131,25 @@ Machine fitted(std::vector<CompiledRow>& all, const std::vector<bool>& included,
             for (std::size_t i = 0; i < names.size(); ++i)
                 normal[i][i] += damping * static_cast<double>(rows.size()) * 1e-4 + 1e-12;
             const std::vector<double> move = solved(normal, right);
-            Machine next = machine;
+            Constants next = constants;
             for (std::size_t i = 0; i < names.size(); ++i) {
-                const double value = key_value(machine, names[i]), step = step_of(names[i], value);
+                const double value = constants.values[i];
                 const double least = is_part(names[i]) ? 0 : value / 3, most = is_part(names[i]) ? 1 : 3 * value;
-                set_key(next, names[i], std::clamp(value + step * move[i], least, most));
+                next.values[i] = std::clamp(value + step_of(names[i], value) * move[i], least, most);
             }
             std::vector<double> found = log_ratios(rows, next);
-            if (objective(found) < before * (1 - 1e-4)) {
+            if (objective(found) < objective(errors) * (1 - 1e-3)) {
                 better = true;
-                machine = next;
+                constants = next;
                 errors = std::move(found);
-                damping /= 10;
-            } else {
-                damping *= 100;
+                damping /= 1000;
             }
         }
-        if (!better)
-            break;
     }
     for (std::size_t i = 0, next = 0; i < all.size(); ++i)
         if (included[i])
             all[i] = std::move(rows[next++]);
-    return machine;
+    return constants;
 }
 
 } // namespace trivium

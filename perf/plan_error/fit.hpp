@@ -4,19 +4,25 @@
 
 namespace trivium {
 
+/// Values of some keys of machines, the same for the machines of all rows.
+struct Constants {
+    std::vector<std::string> names;
+    std::vector<double> values; ///< empty: those of each machine
+};
+
+/// The values of a machine. Throws UserError if a key is unknown or not a number.
+Constants constants_of(Machine machine, const std::vector<std::string>& names);
+/// Throws UserError as constants_of().
+Machine with(Machine machine, const Constants& constants);
+
 /// log(simulated / measured) of each row.
-std::vector<double> log_ratios(std::vector<CompiledRow>& rows, const Machine& machine);
+std::vector<double> log_ratios(std::vector<CompiledRow>& rows, const Constants& constants);
 
 /// The mean of the squares, and as much again of the largest.
 double objective(const std::vector<double>& log_ratios);
 
-/// Finds values of the machine's keys `names` that minimise objective(), by Gauss-Newton steps on differences
-/// with damping. Rows for which `included` is false do not count. \pre the keys are numbers
-Machine fitted(std::vector<CompiledRow>& rows, const std::vector<bool>& included, Machine machine,
-               const std::vector<std::string>& names);
-
-/// Sets a key of a machine from text. Throws UserError if the key is unknown or the value does not fit.
-void set_key(Machine& machine, const std::string& name, double value);
-double key_value(Machine machine, const std::string& name);
+/// The values that minimise objective(), by Gauss-Newton steps on differences with damping, from `constants`.
+/// Rows for which `included` is false do not count.
+Constants fitted(std::vector<CompiledRow>& rows, const std::vector<bool>& included, Constants constants);
 
 } // namespace trivium

@@ -1,7 +1,7 @@
 // How long `trivium plan` expects measured steps to take, and the constants with which it is right.
 //
 //   perf_plan_error [ROWS.csv …]                    the rows of this folder by default; a run of your own is a line more
-//   perf_plan_error --machine a100 --fit            constants of one machine that fit its rows best
+//   perf_plan_error --machine h100 --fit            constants of a machine that fit its rows best
 //   perf_plan_error --leave-one-out                 also the error of each source with constants found without it
 //   perf_plan_error --markdown                      the table of docs/planner.md
 #include "base/check.hpp"
@@ -20,25 +20,26 @@ namespace {
 
 struct Options {
     std::vector<std::string> files, machines, sets;
-    std::vector<std::string> keys{"product_efficiency", "product_half", "tensor_overlap", "stragglers"};
-    bool fit = false, leave_one_out = false, markdown = false, parts = false;
+    std::vector<std::string> keys{"product_efficiency"};
+    bool fit = false, together = false, leave_one_out = false, markdown = false, parts = false;
 };
 
-/// The machine of rows, with the values of --set.
-Machine machine_of(const std::string& name, const Options& options)
+/// The values of --set.
+Constants set_values(const Options& options)
 {
-    Machine machine = machine_at(name);
+    Constants constants;
     for (const std::string& set : options.sets) {
         const std::size_t equals = set.find('=');
         if (equals == std::string::npos)
             throw UserError({"--set", str("'", set, "' has no '='"), "", "write key=value"});
-        set_key(machine, set.substr(0, equals), std::stod(set.substr(equals + 1)));
+        constants.names.push_back(set.substr(0, equals));
+        constants.values.push_back(std::stod(set.substr(equals + 1)));
     }
-    return machine;
+    return constants;
 }
 
 /// Fills Simulated::left_out, by row.
-void leave_sources_out(std::vector<CompiledRow>& rows, const Machine& machine, const Options& options,
+void leave_sources_out(std::vector<CompiledRow>& rows, const Constants& constants,
                        std::vector<Simulated>& simulated)
 {
     std::vector<std::string> sources;
@@ -51,11 +52,31 @@ void leave_sources_out(std::vector<CompiledRow>& rows, const Machine& machine, c
         std::vector<bool> included;
         for (const CompiledRow& row : rows)
             included.push_back(row.row.source != source);
-        const Machine without = fitted(rows, included, machine, options.keys);
+        Constants begin = constants;
+        for (double& value : begin.values) // away from what the source has helped to find
+            value *= 0.9;
+        const Constants without = fitted(rows, included, begin);
         for (std::size_t i = 0; i < rows.size(); ++i)
             if (!included[i])
-                simulated[i].left_out = simulate_row(rows[i], without) / rows[i].row.measured - 1;
+                simulated[i].left_out =
+                    simulate_row(rows[i], with(rows[i].machine, without)) / rows[i].row.measured - 1;
     }
+}
+
+/// Rows that have their constants in common. Takes them from `rows`: those of a machine, whose programs are
+/// large, or with --together all.
+std::vector<CompiledRow> compile_next(std::vector<Row>& rows, const Options& options)
+{
+    const std::string name = rows.front().machine;
+    const Constants set = set_values(options);
+    std::vector<CompiledRow> compiled;
+    for (const Row& row : rows)
+        if (options.together || row.machine == name) {
+            log_info(str("compiling ", row.id));
+            compiled.push_back(compile_row(row, with(machine_at(row.machine), set)));
+        }
+    std::erase_if(rows, [&](const Row& row) { return options.together || row.machine == name; });
+    return compiled;
 }
 
 int run(const Options& options)
@@ -66,29 +87,24 @@ int run(const Options& options)
             if (options.machines.empty() || std::ranges::find(options.machines, row.machine) != options.machines.end())
                 rows.push_back(std::move(row));
     std::vector<Simulated> all;
-    while (!rows.empty()) { // a machine at a time: programs are large
-        const std::string name = rows.front().machine;
-        Machine machine = machine_of(name, options);
-        std::vector<CompiledRow> compiled;
-        for (const Row& row : rows)
-            if (row.machine == name) {
-                log_info(str("compiling ", row.id));
-                compiled.push_back(compile_row(row, machine));
-            }
-        std::erase_if(rows, [&](const Row& row) { return row.machine == name; });
+    while (!rows.empty()) {
+        std::vector<CompiledRow> compiled = compile_next(rows, options);
+        Constants constants; // none: those of each machine
+        if (options.fit || options.leave_one_out)
+            constants = constants_of(compiled.front().machine, options.keys);
         if (options.fit) {
-            machine = fitted(compiled, std::vector<bool>(compiled.size(), true), machine, options.keys);
-            for (const std::string& key : options.keys)
-                fmt::print("{} {} = {:.4g}\n", name, key, key_value(machine, key));
+            constants = fitted(compiled, std::vector<bool>(compiled.size(), true), constants);
+            for (std::size_t i = 0; i < constants.names.size(); ++i)
+                fmt::print("{} = {:.4g} # {}\n", constants.names[i], constants.values[i], compiled.front().row.machine);
         }
         std::vector<Simulated> simulated;
         for (CompiledRow& row : compiled) {
-            simulated.push_back({row.row, simulate_row(row, machine)});
+            simulated.push_back({row.row, simulate_row(row, with(row.machine, constants))});
             if (options.parts)
                 fmt::print("{}: {}\n", row.row.id, parts_of(row));
         }
         if (options.leave_one_out)
-            leave_sources_out(compiled, machine, options, simulated);
+            leave_sources_out(compiled, constants, simulated);
         all.insert(all.end(), simulated.begin(), simulated.end());
     }
     fmt::print("{}", table_of(all, options.markdown));
@@ -105,6 +121,7 @@ int main_of(int argc, char* argv[])
         .option("--set", options.sets, "other constants than the machine's", {.list = true, .type = "key=value,…"})
         .option("--keys", options.keys, "constants to find", {.list = true, .type = "KEY,…"})
         .flag("--fit", options.fit, "find constants with which the rows are right")
+        .flag("--together", options.together, "find one value for all machines, not one for each")
         .flag("--leave-one-out", options.leave_one_out,
               "find constants without the rows of each source, and print these rows' errors")
         .flag("--parts", options.parts, "print what the busiest stage of each row does")

@@ -84,7 +84,7 @@ CompiledRow compile_row(const Row& row, const Machine& machine)
         CompileConfig options;
         options.machine = machine;
         options.runner.verify = false;
-        return CompiledRow{row, simulate_step(decide(config, machine), options, train_program, 1),
+        return CompiledRow{row, machine, simulate_step(decide(config, machine), options, train_program, 1),
                            config.parallel.overlap};
     });
 }

@@ -23,9 +23,10 @@ struct Row {
 /// commas is between double quotes. Throws UserError with the line.
 std::vector<Row> read_rows(const std::string& path);
 
-/// A row's programs, compiled once.
+/// A row's programs, compiled once, and the row's machine.
 struct CompiledRow {
     Row row;
+    Machine machine;
     SimulatedStep step;
     bool overlap = true;
 };

@@ -21,23 +21,24 @@ struct Sheet {
     i64 memory, ranks_per_node = 8;
 };
 
-/// What data sheets lack: parts of the FLOP/s and of bandwidths that are reached, and how much ranks differ.
-/// Found by `perf/plan_error --fit` on published steps, or taken from the nearest device for which there are
-/// some; `error` and `worst` are then 0 (docs/planner.md).
+/// What data sheets lack: parts of the FLOP/s that are reached and the size at which products reach half of it,
+/// and the part of tensor parallelism's traffic that overlaps. `product` and `tensor_overlap` are found by
+/// `perf/plan_error --fit` on measured steps, with `error` and `worst` (docs/planner.md); both are 0 where a
+/// device takes another one's calibration. `attention` is published for fused kernels of the time.
 struct Calibration {
-    double product, product_half, attention, tensor_overlap, stragglers, error, worst;
+    double product, attention, tensor_overlap, error = 0, worst = 0;
 };
-constexpr Calibration of_a100{0.85, 500, 0.5, 0, 0.005, 0, 0};
-constexpr Calibration of_a100_2021{0.85, 500, 0.5, 0, 0.005, 0, 0};
-constexpr Calibration of_h100{0.75, 600, 0.5, 0.4, 0.008, 0, 0};
-constexpr Calibration of_h100_500w{0.5, 600, 0.35, 0.4, 0.008, 0, 0};
+constexpr Calibration of_a100{0.68, 0.5, 0}, of_h100{0.67, 0.5, 0.75}, of_h100_500w{0.48, 0.35, 0.75},
+    of_h200{0.725, 0.3, 0.75}; // of Trivium itself on one GPU: the gradient of attention is deterministic
 
-/// The calibration of another device.
-constexpr Calibration taken_from(Calibration other)
+/// The calibration of another device, at another part of the FLOP/s of products.
+constexpr Calibration taken_from(Calibration other, double times = 1)
 {
-    other.error = other.worst = 0;
-    return other;
+    return {other.product * times, other.attention, other.tensor_overlap};
 }
+
+/// Five published steps on B200 took 3 % longer, relative to those on H100, than one scale for both GPUs says.
+constexpr Calibration of_blackwell = taken_from(of_h100, 0.97);
 
 Machine device(const Sheet& sheet, const Calibration& found)
 {
@@ -54,10 +55,10 @@ Machine device(const Sheet& sheet, const Calibration& found)
     m.flops_f64 = sheet.f64 * 1e12;
     m.bytes_per_second = sheet.memory_rate * 1e12;
     m.product_efficiency = found.product;
-    m.product_half = found.product_half;
+    m.product_half = 400; // of Trivium's products on an H200; A100s of 2021 alone would have 330
     m.attention_efficiency = found.attention;
     m.tensor_overlap = found.tensor_overlap;
-    m.stragglers = found.stragglers;
+    m.stragglers = 0.005; // steps on 2,048 ranks take 1 to 2 % longer than on 16
     m.calibration_error = found.error;
     m.calibration_worst = found.worst;
     m.memory_efficiency = 0.8; // of copies that do not fit in caches
@@ -100,14 +101,14 @@ Machine nvidia(const Sheet& sheet, const Calibration& found)
 /// gradients that are reduced after the backward pass.
 Machine a100_2021()
 {
-    Machine m = nvidia({"a100-2021", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100_2021);
+    Machine m = nvidia({"a100-2021", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100);
     m.fused_attention = m.early_reductions = false;
     return m;
 }
 
 /// A device of a rack of 72 that NVLink connects, with half of a Grace CPU: NVLink-C2C at 450 GB/s one way and
 /// LPDDR5X at 512 GB/s, both shared by two devices.
-Machine of_rack(const Sheet& sheet) { return with_host(device(sheet, taken_from(of_h100)), 195, 220); }
+Machine of_rack(const Sheet& sheet) { return with_host(device(sheet, of_blackwell), 195, 220); }
 
 /// Of AMD. Attention by the portable kernels, which compute outside the matrix cores: both of these GPUs reach
 /// 1/8 of their bf16 FLOP/s there; 0.05 assumes that the kernels reach 40 % of it (not measured).
@@ -158,8 +159,8 @@ std::vector<Machine> all()
             nvidia({"h100", 989, 1979, 67, 67, 3.35, 450, 50, 81000}, of_h100),
             // With 96 GB of HBM2e at 500 W instead of 700 W.
             nvidia({"h100-500w", 989, 1979, 67, 67, 2.4, 450, 50, 97000}, of_h100_500w),
-            nvidia({"h200", 989, 1979, 67, 67, 4.8, 450, 50, 143000}, taken_from(of_h100)),
-            nvidia({"b200", 2250, 4500, 75, 37, 8.0, 900, 50, 182500}, taken_from(of_h100)),
+            nvidia({"h200", 989, 1979, 67, 67, 4.8, 450, 50, 143000}, of_h200),
+            nvidia({"b200", 2250, 4500, 75, 37, 8.0, 900, 50, 182500}, of_blackwell),
             of_rack({"gb200", 2500, 5000, 80, 40, 8.0, 900, 50, 188400, 72}),
             of_rack({"gb300", 2500, 5000, 80, 1.3, 8.0, 900, 100, 283000, 72}),
             mi250x(),

@@ -46,7 +46,8 @@ struct Machine {
     /// Of collectives along the tensor axis: the part that runs while the product that makes or reads the
     /// tensor runs.
     double tensor_overlap = 0;
-    /// The part of a device's compute that a collective takes while it runs, within a node or between nodes.
+    /// The part of a device's compute that a collective takes while it runs, if some of its members share a
+    /// node, or if none do.
     double link_share = 0, node_link_share = 0;
     /// Bandwidth and latency to peers on other nodes. A bandwidth of 0: both as on the same node.
     double node_link_bytes_per_second = 0;
@@ -146,8 +147,9 @@ struct Machine {
         visit("tensor_overlap", self.tensor_overlap,
               "part of the tensor axis' traffic that runs while a product runs");
         visit("link_share", self.link_share,
-              "on devices: part of the compute that a collective within a node takes while it runs");
-        visit("node_link_share", self.node_link_share, "the same for a collective between nodes");
+              "on devices: part of the compute that a collective takes while it runs");
+        visit("node_link_share", self.node_link_share,
+              "the same for a collective of which no two ranks share a node");
         visit("node_link_bytes_per_second", self.node_link_bytes_per_second,
               "bandwidth of a rank to peers on other nodes, bytes per second; 0 = as on the same node");
         visit("node_link_latency", self.node_link_latency, "latency of a message between nodes, seconds");

@@ -203,9 +203,9 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Gr
     const Seconds moving = bytes / cost.bytes_per_second * (overlaps ? 1 - machine.tensor_overlap : 1);
     return {duration(cost, 0, ways) + moving, moving, between ? Link::between_nodes : Link::within_node,
             between ? 0 : copying(machine, bytes, bytes_of(graph, op)),
-            !machine.is_device ? 0
-            : between          ? machine.node_link_share
-                               : machine.link_share};
+            !machine.is_device                    ? 0
+            : placement.members_of_node(axis) > 1 ? machine.link_share // most of its hops are within nodes
+                                                  : machine.node_link_share};
 }
 
 Seconds memory_seconds(const Machine& machine, double bytes)
