@@ -134,7 +134,8 @@ Constants fitted(std::vector<CompiledRow>& all, const std::vector<bool>& include
             Constants next = constants;
             for (std::size_t i = 0; i < names.size(); ++i) {
                 const double value = constants.values[i];
-                const double least = is_part(names[i]) ? 0 : value / 3, most = is_part(names[i]) ? 1 : 3 * value;
+                const double least = is_part(names[i]) ? 0 : value / 3,
+                             most = is_part(names[i]) ? 1 : 3 * value;
                 next.values[i] = std::clamp(value + step_of(names[i], value) * move[i], least, most);
             }
             std::vector<double> found = log_ratios(rows, next);

@@ -1,9 +1,9 @@
 // How long `trivium plan` expects measured steps to take, and the constants with which it is right.
 //
-//   perf_plan_error [ROWS.csv …]                    the rows of this folder by default; a run of your own is a line more
-//   perf_plan_error --machine h100 --fit            constants of a machine that fit its rows best
-//   perf_plan_error --leave-one-out                 also the error of each source with constants found without it
-//   perf_plan_error --markdown                      the table of docs/planner.md
+//   perf_plan_error [ROWS.csv …]                    the rows of this folder by default; a run of your own is
+//   a line more perf_plan_error --machine h100 --fit            constants of a machine that fit its rows best
+//   perf_plan_error --leave-one-out                 also the error of each source with constants found
+//   without it perf_plan_error --markdown                      the table of docs/planner.md
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/command_line.hpp"
@@ -84,7 +84,8 @@ int run(const Options& options)
     std::vector<Row> rows;
     for (const std::string& file : options.files)
         for (Row& row : read_rows(file))
-            if (options.machines.empty() || std::ranges::find(options.machines, row.machine) != options.machines.end())
+            if (options.machines.empty() ||
+                std::ranges::find(options.machines, row.machine) != options.machines.end())
                 rows.push_back(std::move(row));
     std::vector<Simulated> all;
     while (!rows.empty()) {
@@ -95,7 +96,8 @@ int run(const Options& options)
         if (options.fit) {
             constants = fitted(compiled, std::vector<bool>(compiled.size(), true), constants);
             for (std::size_t i = 0; i < constants.names.size(); ++i)
-                fmt::print("{} = {:.4g} # {}\n", constants.names[i], constants.values[i], compiled.front().row.machine);
+                fmt::print("{} = {:.4g} # {}\n", constants.names[i], constants.values[i],
+                           compiled.front().row.machine);
         }
         std::vector<Simulated> simulated;
         for (CompiledRow& row : compiled) {
@@ -116,9 +118,13 @@ int main_of(int argc, char* argv[])
     CommandLine line("perf_plan_error", "How long `trivium plan` expects measured steps to take.", "");
     Command program = line.root();
     Options options;
-    program.option("files", options.files, "files of rows; by default published.csv and own.csv", {.type = "ROWS.csv"})
-        .option("--machine", options.machines, "only rows of these machines", {.list = true, .type = "NAME,…"})
-        .option("--set", options.sets, "other constants than the machine's", {.list = true, .type = "key=value,…"})
+    program
+        .option("files", options.files, "files of rows; by default published.csv and own.csv",
+                {.type = "ROWS.csv"})
+        .option("--machine", options.machines, "only rows of these machines",
+                {.list = true, .type = "NAME,…"})
+        .option("--set", options.sets, "other constants than the machine's",
+                {.list = true, .type = "key=value,…"})
         .option("--keys", options.keys, "constants to find", {.list = true, .type = "KEY,…"})
         .flag("--fit", options.fit, "find constants with which the rows are right")
         .flag("--together", options.together, "find one value for all machines, not one for each")

@@ -69,9 +69,9 @@ Order order_of(const std::vector<Simulated>& rows)
             if (a.row.group == b.row.group && a.row.measured < b.row.measured) {
                 ++order.pairs;
                 if (a.planned >= b.planned)
-                    order.wrong.push_back(fmt::format("{} < {} (measured {:.1f} % apart, planned {:.1f} %)", a.row.id,
-                                                      b.row.id, 100 * (b.row.measured / a.row.measured - 1),
-                                                      100 * (b.planned / a.planned - 1)));
+                    order.wrong.push_back(fmt::format(
+                        "{} < {} (measured {:.1f} % apart, planned {:.1f} %)", a.row.id, b.row.id,
+                        100 * (b.row.measured / a.row.measured - 1), 100 * (b.planned / a.planned - 1)));
             }
     return order;
 }
@@ -98,7 +98,8 @@ std::string table_of(const std::vector<Simulated>& rows, bool markdown)
               r.left_out == 0 ? "" : fmt::format("{:+.1f} %", 100 * r.left_out)});
     out += "\n";
     if (markdown)
-        out += "| machine | rows | median error | largest | median, source left out | largest |\n|---|---|---|---|---|---|\n";
+        out += "| machine | rows | median error | largest | median, source left out | largest "
+               "|\n|---|---|---|---|---|---|\n";
     std::vector<std::string> names = machines_of(rows);
     if (names.size() > 1)
         names.emplace_back();
@@ -111,11 +112,12 @@ std::string table_of(const std::vector<Simulated>& rows, bool markdown)
                                without.empty() ? "" : percent(median_of(without)),
                                without.empty() ? "" : percent(worst_of(without)));
         else
-            out += fmt::format("{}: {} rows, median error {}, largest {}{}\n", shown, errors.size(), median, worst,
-                               without.empty() ? ""
-                                               : fmt::format("; source left out: median {}, largest {} ({} rows)",
-                                                             percent(median_of(without)), percent(worst_of(without)),
-                                                             without.size()));
+            out += fmt::format(
+                "{}: {} rows, median error {}, largest {}{}\n", shown, errors.size(), median, worst,
+                without.empty()
+                    ? ""
+                    : fmt::format("; source left out: median {}, largest {} ({} rows)",
+                                  percent(median_of(without)), percent(worst_of(without)), without.size()));
     }
     const Order order = order_of(rows);
     out += fmt::format("\n{} of {} pairs of a group are in the measured order\n",

@@ -11,7 +11,8 @@ namespace trivium {
 struct Simulated {
     Row row;
     Seconds planned = 0;
-    double left_out = 0; ///< relative error with constants that were found without the row's source; 0: not tried
+    double left_out =
+        0; ///< relative error with constants that were found without the row's source; 0: not tried
     double error() const { return planned / row.measured - 1; }
 };
 

@@ -49,7 +49,8 @@ std::vector<Row> read_rows(const std::string& path)
     for_each_line(read_file(path, "file of rows"), [&](const std::string& line, bool) {
         const std::string place = str(path, ":", ++number);
         if (number == 1 && line != header)
-            throw UserError({place, "this is not the header of a file of rows", "", str("write '", header, "'")});
+            throw UserError(
+                {place, "this is not the header of a file of rows", "", str("write '", header, "'")});
         if (number == 1 || line.empty())
             return;
         const std::vector<std::string> f = fields_of(line);
@@ -78,9 +79,10 @@ CompiledRow compile_row(const Row& row, const Machine& machine)
         RunConfig config = read_config("", overrides);
         resolve_and_validate(config);
         if (rank_count(config.parallel) != row.ranks)
-            throw UserError({"gpus", str("is ", row.ranks, ", but the settings are for ",
-                                         rank_count(config.parallel), " ranks"),
-                             "", "correct one of them"});
+            throw UserError(
+                {"gpus",
+                 str("is ", row.ranks, ", but the settings are for ", rank_count(config.parallel), " ranks"),
+                 "", "correct one of them"});
         CompileConfig options;
         options.machine = machine;
         options.runner.verify = false;
@@ -91,7 +93,9 @@ CompiledRow compile_row(const Row& row, const Machine& machine)
 
 std::string parts_of(const CompiledRow& row)
 {
-    const auto busy = [](const SimulatedRank& r) { return r.timeline.busy(r.program.schedule, queue_compute); };
+    const auto busy = [](const SimulatedRank& r) {
+        return r.timeline.busy(r.program.schedule, queue_compute);
+    };
     const SimulatedRank& rank = *std::ranges::max_element(
         row.step.ranks, [&](const SimulatedRank& a, const SimulatedRank& b) { return busy(a) < busy(b); });
     const Schedule& schedule = rank.program.schedule;

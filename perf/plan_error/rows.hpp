@@ -34,8 +34,8 @@ struct CompiledRow {
 /// Throws UserError if the settings do not fit, or are not for as many ranks as the row says.
 CompiledRow compile_row(const Row& row, const Machine& machine);
 
-/// Seconds of the busiest stage in the simulated step, by op and by axis: "matmul 1.2, attention 0.1, …, tensor
-/// 0.3, compute waits 0.1". \pre simulate_row() has run
+/// Seconds of the busiest stage in the simulated step, by op and by axis: "matmul 1.2, attention 0.1, …,
+/// tensor 0.3, compute waits 0.1". \pre simulate_row() has run
 std::string parts_of(const CompiledRow& row);
 
 /// The duration of the row's step on `machine`.

@@ -31,14 +31,7 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
                                  "measure the machine again with `trivium check --output`"});
         };
         if (const auto* real = std::get_if<double*>(&key.value))
-            check(**real,
-                  time         ? 1e-12
-                  : efficiency ? 1e-3
-                  : part       ? 0
-                               : 1,
-                  time   ? 1e6
-                  : part ? 1
-                         : 1e24);
+            check(**real, time ? 1e-12 : efficiency ? 1e-3 : part ? 0 : 1, time ? 1e6 : part ? 1 : 1e24);
         if (const auto* whole = std::get_if<i64*>(&key.value))
             check(static_cast<double>(**whole), 1, 0x1p50);
     }

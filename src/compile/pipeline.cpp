@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "config/schedules.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"

@@ -33,8 +33,8 @@ public:
         timeline_.spans.resize(known_.size());
         std::size_t computed = known_.size();
         for (std::size_t i = 0; i < known_.size(); ++i) {
-            if (const Op* op = op_of(i); !machine.early_reductions && op && op->region == Region::microbatch &&
-                                         queue_of(i) == queue_compute)
+            if (const Op* op = op_of(i); !machine.early_reductions && op &&
+                                         op->region == Region::microbatch && queue_of(i) == queue_compute)
                 last_of_microbatches_ = i;
             queues_[queue_of(i)].push_back(i);
             if (!machine.is_device)
@@ -153,8 +153,7 @@ private:
     void run(std::size_t i, Seconds begin, Shared* shared)
     {
         const Op* op = op_of(i);
-        const OpCost cost =
-            op ? costs_[program_.schedule->steps[i].op.index()] : OpCost{.alone = launch_};
+        const OpCost cost = op ? costs_[program_.schedule->steps[i].op.index()] : OpCost{.alone = launch_};
         Seconds end = begin + cost.alone;
         if (measured_ && !(op && info(*op).communicates))
             end = begin + measured_->spans[i].end - measured_->spans[i].begin;
@@ -179,8 +178,7 @@ private:
             last_computed_ = i;
         } else if (const Span& now = timeline_.spans[last_computed_];
                    cost.share > 0 && queue_of(last_computed_) == queue_compute && now.end > begin) {
-            timeline_.spans[last_computed_].end =
-                begin + slowed(now.end - begin, end - begin, cost.share);
+            timeline_.spans[last_computed_].end = begin + slowed(now.end - begin, end - begin, cost.share);
             free_at_[queue_compute] = std::max(free_at_[queue_compute], timeline_.spans[last_computed_].end);
         }
         timeline_.spans[i] = {begin, end};

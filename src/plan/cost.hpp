@@ -27,8 +27,8 @@ TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Mach
 /// The price of a FLOP on one thread or device: bytes that a collective over `ranks` ranks sends meanwhile.
 WorkPrices work_prices(const Machine& machine, i64 ranks);
 
-/// Duration of each op, by op, on `threads` threads of `machine`, as if no other op ran; on the slowest of the
-/// mesh's ranks.
+/// Duration of each op, by op, on `threads` threads of `machine`, as if no other op ran; on the slowest of
+/// the mesh's ranks.
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
 /// The program of one rank. `graph` and `schedule` must outlive it.

@@ -13,23 +13,24 @@ namespace {
 
 constexpr Bytes mebibyte = Bytes{1} << 20;
 
-/// Of a device: dense products in TFLOP/s (0: none in FP8), memory in TB/s, links in GB/s one way, `memory` in
-/// MiB as a driver reports it, which is less than the data sheet says: about 79 GiB of "80 GB".
+/// Of a device: dense products in TFLOP/s (0: none in FP8), memory in TB/s, links in GB/s one way, `memory`
+/// in MiB as a driver reports it, which is less than the data sheet says: about 79 GiB of "80 GB".
 struct Sheet {
     const char* name;
     double bf16, fp8, f32, f64, memory_rate, link, node_link;
     i64 memory, ranks_per_node = 8;
 };
 
-/// What data sheets lack: parts of the FLOP/s that are reached and the size at which products reach half of it,
-/// and the part of tensor parallelism's traffic that overlaps. `product` and `tensor_overlap` are found by
-/// `perf/plan_error --fit` on measured steps, with `error` and `worst` (docs/planner.md); both are 0 where a
-/// device takes another one's calibration. `attention` is published for fused kernels of the time.
+/// What data sheets lack: parts of the FLOP/s that are reached and the size at which products reach half of
+/// it, and the part of tensor parallelism's traffic that overlaps. `product` and `tensor_overlap` are found
+/// by `perf/plan_error --fit` on measured steps, with `error` and `worst` (docs/planner.md); both are 0 where
+/// a device takes another one's calibration. `attention` is published for fused kernels of the time.
 struct Calibration {
     double product, attention, tensor_overlap, error = 0, worst = 0;
 };
-constexpr Calibration of_a100{0.68, 0.5, 0}, of_h100{0.67, 0.5, 0.75}, of_h100_500w{0.48, 0.35, 0.75},
-    of_h200{0.725, 0.3, 0.75}; // of Trivium itself on one GPU: the gradient of attention is deterministic
+constexpr Calibration of_a100{0.66, 0.5, 0}, of_a100_2021{0.7, 0.5, 0}, of_h100{0.68, 0.5, 0.7},
+    of_h100_500w{0.48, 0.35, 0.7},
+    of_h200{0.725, 0.3, 0.7}; // of Trivium itself on one GPU: the gradient of attention is deterministic
 
 /// The calibration of another device, at another part of the FLOP/s of products.
 constexpr Calibration taken_from(Calibration other, double times = 1)
@@ -37,7 +38,8 @@ constexpr Calibration taken_from(Calibration other, double times = 1)
     return {other.product * times, other.attention, other.tensor_overlap};
 }
 
-/// Five published steps on B200 took 3 % longer, relative to those on H100, than one scale for both GPUs says.
+/// Five published steps on B200 took 3 % longer, relative to those on H100, than one scale for both GPUs
+/// says.
 constexpr Calibration of_blackwell = taken_from(of_h100, 0.97);
 
 Machine device(const Sheet& sheet, const Calibration& found)
@@ -101,17 +103,17 @@ Machine nvidia(const Sheet& sheet, const Calibration& found)
 /// gradients that are reduced after the backward pass.
 Machine a100_2021()
 {
-    Machine m = nvidia({"a100-2021", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100);
+    Machine m = nvidia({"a100-2021", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100_2021);
     m.fused_attention = m.early_reductions = false;
     return m;
 }
 
-/// A device of a rack of 72 that NVLink connects, with half of a Grace CPU: NVLink-C2C at 450 GB/s one way and
-/// LPDDR5X at 512 GB/s, both shared by two devices.
+/// A device of a rack of 72 that NVLink connects, with half of a Grace CPU: NVLink-C2C at 450 GB/s one way
+/// and LPDDR5X at 512 GB/s, both shared by two devices.
 Machine of_rack(const Sheet& sheet) { return with_host(device(sheet, of_blackwell), 195, 220); }
 
-/// Of AMD. Attention by the portable kernels, which compute outside the matrix cores: both of these GPUs reach
-/// 1/8 of their bf16 FLOP/s there; 0.05 assumes that the kernels reach 40 % of it (not measured).
+/// Of AMD. Attention by the portable kernels, which compute outside the matrix cores: both of these GPUs
+/// reach 1/8 of their bf16 FLOP/s there; 0.05 assumes that the kernels reach 40 % of it (not measured).
 Machine amd(const Sheet& sheet, double host_link, double host)
 {
     Machine m = with_host(device(sheet, taken_from(of_h100)), host_link, host);
@@ -120,24 +122,18 @@ Machine amd(const Sheet& sheet, double host_link, double host)
     return m;
 }
 
-/// A GCD, half of an MI250X, in a node of four (Frontier, LUMI). AMD's data sheet of the MI250X, divided by 2:
-/// 383.0 TFLOP/s in bf16, 95.7 in f32 and in f64, all on the matrix cores; 3.2 TB/s. OLCF's guide to Frontier:
-/// 200 GB/s between the GCDs of an MI250X, 50 to 100 between others, so that a ring around the node has links
-/// of 100. Four network cards of 200 Gb/s for 8 GCDs. 36 GB/s between host and GCD, here at 87 %; host memory
-/// of 8 channels of DDR4-3200 (205 GB/s), shared by 8.
-Machine mi250x()
-{
-    return amd({"mi250x", 191.5, 0, 47.85, 47.85, 1.6, 100, 12.5, 65520}, 31, 25);
-}
+/// A GCD, half of an MI250X, in a node of four (Frontier, LUMI). AMD's data sheet of the MI250X, divided by
+/// 2: 383.0 TFLOP/s in bf16, 95.7 in f32 and in f64, all on the matrix cores; 3.2 TB/s. OLCF's guide to
+/// Frontier: 200 GB/s between the GCDs of an MI250X, 50 to 100 between others, so that a ring around the node
+/// has links of 100. Four network cards of 200 Gb/s for 8 GCDs. 36 GB/s between host and GCD, here at 87 %;
+/// host memory of 8 channels of DDR4-3200 (205 GB/s), shared by 8.
+Machine mi250x() { return amd({"mi250x", 191.5, 0, 47.85, 47.85, 1.6, 100, 12.5, 65520}, 31, 25); }
 
 /// An MI300X, one of 8 on AMD's platform, with its memory in one part (SPX, NPS1). AMD's data sheet: 1307.4
-/// TFLOP/s in bf16 (dense), 163.4 in f32 and in f64 on the matrix cores; 5.3 TB/s. 7 links of 64 GB/s one way,
-/// one to each other GPU; one network card of 400 Gb/s per GPU. PCIe 5.0 with 16 lanes at 87 %; two CPUs with
-/// 12 channels of DDR5-4800 (921 GB/s), shared by 8.
-Machine mi300x()
-{
-    return amd({"mi300x", 1307.4, 2614.9, 163.4, 163.4, 5.3, 448, 50, 196592}, 55, 115);
-}
+/// TFLOP/s in bf16 (dense), 163.4 in f32 and in f64 on the matrix cores; 5.3 TB/s. 7 links of 64 GB/s one
+/// way, one to each other GPU; one network card of 400 Gb/s per GPU. PCIe 5.0 with 16 lanes at 87 %; two CPUs
+/// with 12 channels of DDR5-4800 (921 GB/s), shared by 8.
+Machine mi300x() { return amd({"mi300x", 1307.4, 2614.9, 163.4, 163.4, 5.3, 448, 50, 196592}, 55, 115); }
 
 /// A core, half of a TPU v3 chip, for plans alone: Trivium does not run there. Google's documentation, of a
 /// chip: 123 TFLOP/s in bf16, 32 GiB at 900 GB/s, four links of 656 Gb/s to its neighbours on a torus, of
@@ -152,20 +148,16 @@ Machine tpu_v3()
 
 std::vector<Machine> all()
 {
-    return {Machine{}, // cpu
+    return {Machine{},                                                                 // cpu
             nvidia({"gpu", 312, 0, 19.5, 19.5, 2.0, 300, 25, 0}, taken_from(of_a100)), // of unknown speed
-            nvidia({"a100", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100),
-            a100_2021(),
+            nvidia({"a100", 312, 0, 19.5, 19.5, 2.0, 300, 25, 81000}, of_a100), a100_2021(),
             nvidia({"h100", 989, 1979, 67, 67, 3.35, 450, 50, 81000}, of_h100),
             // With 96 GB of HBM2e at 500 W instead of 700 W.
             nvidia({"h100-500w", 989, 1979, 67, 67, 2.4, 450, 50, 97000}, of_h100_500w),
             nvidia({"h200", 989, 1979, 67, 67, 4.8, 450, 50, 143000}, of_h200),
             nvidia({"b200", 2250, 4500, 75, 37, 8.0, 900, 50, 182500}, of_blackwell),
             of_rack({"gb200", 2500, 5000, 80, 40, 8.0, 900, 50, 188400, 72}),
-            of_rack({"gb300", 2500, 5000, 80, 1.3, 8.0, 900, 100, 283000, 72}),
-            mi250x(),
-            mi300x(),
-            tpu_v3()};
+            of_rack({"gb300", 2500, 5000, 80, 1.3, 8.0, 900, 100, 283000, 72}), mi250x(), mi300x(), tpu_v3()};
 }
 
 /// The name in configs and options.

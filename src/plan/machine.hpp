@@ -42,7 +42,7 @@ struct Machine {
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
     Seconds link_latency = 5e-6;        ///< per message to a peer on the same node
     Seconds collective_latency = 0;     ///< per collective, in addition to its messages
-    double link_efficiency = 1; ///< reached part of both bandwidths of links
+    double link_efficiency = 1;         ///< reached part of both bandwidths of links
     /// Of collectives along the tensor axis: the part that runs while the product that makes or reads the
     /// tensor runs.
     double tensor_overlap = 0;

@@ -215,8 +215,8 @@ Seconds memory_seconds(const Machine& machine, double bytes)
 
 double elements_of(const Graph& graph, ValueId v) { return static_cast<double>(graph[v].type.elements()); }
 
-/// A product of m x n x k at product_efficiency x s / (s + product_half), where s is the harmonic mean of m, n
-/// and k: the time of its FLOPs, and a time for each of the mk + kn + mn elements, which is the same in all
+/// A product of m x n x k at product_efficiency x s / (s + product_half), where s is the harmonic mean of m,
+/// n and k: the time of its FLOPs, and a time for each of the mk + kn + mn elements, which is the same in all
 /// types.
 Seconds product_seconds(const Machine& machine, Flops flops, double elements, double peak, i64 threads)
 {
@@ -244,19 +244,21 @@ Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const 
 Seconds seconds_of_unfused_attention(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
 {
     const bool backward = op.kind == OpKind::attention_grad;
-    const TensorType &q = graph[op.operands[backward ? 1 : 0]].type, &k = graph[op.operands[backward ? 2 : 1]].type;
+    const TensorType &q = graph[op.operands[backward ? 1 : 0]].type,
+                     &k = graph[op.operands[backward ? 2 : 1]].type;
     const i64 keys = k.shape[1], queries = q.shape[1], head = q.shape.back();
     const double heads = static_cast<double>(q.elements() / (queries * head)); // of all sequences
     const double pairs = heads * static_cast<double>(queries) * static_cast<double>(keys);
     const double elements = pairs + heads * static_cast<double>((queries + keys) * head);
     const Seconds product = product_seconds(machine, 2 * pairs * static_cast<double>(head), elements,
                                             machine.peak(q.dtype, threads), threads);
-    // Forward: scores and softmax read and write, dropout reads and writes. Backward: the gradient of dropout,
-    // then of softmax, which also reads its result.
+    // Forward: scores and softmax read and write, dropout reads and writes. Backward: the gradient of
+    // dropout, then of softmax, which also reads its result.
     const double passes = backward ? 5 : 4, products = backward ? 4 : 2;
-    const Seconds moving = memory_seconds(
-        machine, pairs * (passes * static_cast<double>(size_of(q.dtype)) + 1));
-    const Seconds one = std::max(product, memory_seconds(machine, pairs * static_cast<double>(size_of(q.dtype))));
+    const Seconds moving =
+        memory_seconds(machine, pairs * (passes * static_cast<double>(size_of(q.dtype)) + 1));
+    const Seconds one =
+        std::max(product, memory_seconds(machine, pairs * static_cast<double>(size_of(q.dtype))));
     return (products + 2) * machine.launch + products * one + moving;
 }
 

@@ -4,6 +4,7 @@
 #include "ir/builder.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "passes/pipeline/stage.hpp"
 #include "passes/sharding/propagate.hpp"
 

@@ -41,7 +41,8 @@ Seconds product(const Machine& machine, i64 m, i64 n, i64 k, bool fp8 = false, i
         if (fp8)
             attrs.fp8 = Fp8Formats{Fp8::e4m3, Fp8::e4m3};
         b.op1(OpKind::matmul,
-              {b.value("a", {DType::bf16, {m, k}}, Role::input), b.value("b", {DType::bf16, {k, n}}, Role::input)},
+              {b.value("a", {DType::bf16, {m, k}}, Role::input),
+               b.value("b", {DType::bf16, {k, n}}, Role::input)},
               attrs);
     });
 }
@@ -93,7 +94,8 @@ TEST_CASE("ranks wait for the slowest of them; one rank does not")
     const Seconds alone = product(m, 1000, 1000, 1000);
     m.stragglers = 0.01;
     CHECK(product(m, 1000, 1000, 1000) == alone);
-    CHECK(product(m, 1000, 1000, 1000, false, 64) == Approx(alone * (1 + 0.01 * std::sqrt(2 * std::log(64)))));
+    CHECK(product(m, 1000, 1000, 1000, false, 64) ==
+          Approx(alone * (1 + 0.01 * std::sqrt(2 * std::log(64)))));
     double before = alone;
     for (i64 ranks = 2; ranks <= 1 << 14; ranks *= 2) {
         const Seconds now = product(m, 1000, 1000, 1000, false, ranks);
@@ -113,10 +115,12 @@ TEST_CASE("attention of separate kernels moves every pair of a query and a key, 
             const auto value = [&](const char* name, Shape shape, DType type = DType::bf16) {
                 return b.value(name, {type, std::move(shape)}, Role::input);
             };
-            const ValueId q = value("q", {2, s, 3, 2, 64}), k = value("k", {2, s, 3, 64}), v = value("v", {2, s, 3, 64});
+            const ValueId q = value("q", {2, s, 3, 2, 64}), k = value("k", {2, s, 3, 64}),
+                          v = value("v", {2, s, 3, 64});
             if (backward)
-                b.op(OpKind::attention_grad, {value("do", {2, s, 3, 2, 64}), q, k, v, value("o", {2, s, 3, 2, 64}),
-                                              value("l", {2, 3, 2, s}, DType::f32)});
+                b.op(OpKind::attention_grad,
+                     {value("do", {2, s, 3, 2, 64}), q, k, v, value("o", {2, s, 3, 2, 64}),
+                      value("l", {2, 3, 2, s}, DType::f32)});
             else
                 b.op(OpKind::attention, {q, k, v});
         });
@@ -126,8 +130,8 @@ TEST_CASE("attention of separate kernels moves every pair of a query and a key, 
     const Seconds fused[] = {seconds(m, false), seconds(m, true)};
     m.fused_attention = false;
     // Bytes a pair. Forward: scores are written, softmax and dropout read and write, with a mask, the product
-    // with the values reads. Backward: the product that makes dP writes, dropout's and softmax' gradients read
-    // and write (mask, P), and three products read.
+    // with the values reads. Backward: the product that makes dP writes, dropout's and softmax' gradients
+    // read and write (mask, P), and three products read.
     CHECK(seconds(m, false) * 1e12 == Approx(pairs * (2 + 4 + 4 + 1 + 2)));
     CHECK(seconds(m, true) * 1e12 == Approx(pairs * (2 + 4 + 1 + 6 + 6)));
     CHECK(seconds(m, false) > 10 * fused[0]);
@@ -207,7 +211,7 @@ TEST_CASE("a device computes more slowly while a collective runs")
     };
     CHECK(end_of_compute(4, 1) == Approx(1 / 0.9));
     CHECK(end_of_compute(2, 10) == Approx(10.2)); // for 2 of the 10 seconds
-    m.link_share = 1; // nothing runs meanwhile
+    m.link_share = 1;                             // nothing runs meanwhile
     CHECK(end_of_compute(4, 1) == Approx(5));
     m.link_share = 0;
     CHECK(end_of_compute(4, 1) == Approx(1));
