@@ -113,15 +113,16 @@ ValueId Builder::squares_of(ValueId x)
 
 namespace {
 
-/// Makes `op` add into `into`, in the type of `into` where its row allows. Returns whether it can.
+/// Makes `op` add into `into`, in the accumulator type or, where its row allows, in that of its operands.
+/// Returns whether it can.
 bool accumulates_into(const Graph& graph, Op& op, ValueId into)
 {
-    const DType type = graph[into].type.dtype;
+    const DType type = graph[into].type.dtype, own = graph[op.operands[0]].type.dtype;
     op.operands.push_back(into);
     op.accumulate = true;
     if (infer(graph, op)[0].dtype == type)
         return true;
-    if (!info(op).may_have.has(Attr::dtype))
+    if (!info(op).may_have.has(Attr::dtype) || own != type)
         return false;
     op.attrs.dtype = type;
     return infer(graph, op)[0].dtype == type;
