@@ -21,16 +21,17 @@ struct Sheet {
     i64 memory, ranks_per_node = 8;
 };
 
-/// What data sheets lack: parts of the FLOP/s that are reached and the size at which products reach half of
-/// it, and the part of tensor parallelism's traffic that overlaps. `product` and `tensor_overlap` are found
-/// by `perf/plan_error --fit` on measured steps, with `error` and `worst` (docs/planner.md); both are 0 where
-/// a device takes another one's calibration. `attention` is published for fused kernels of the time.
+/// What data sheets lack: parts of the FLOP/s that are reached, and the part of tensor parallelism's traffic
+/// that overlaps. `product` and `tensor_overlap` are found by `perf/plan_error --fit` on measured steps, with
+/// the median `error` and the `worst` (docs/planner.md), which are 0 where a device takes another one's
+/// calibration. `attention` is published for fused kernels of the time.
 struct Calibration {
     double product, attention, tensor_overlap, error = 0, worst = 0;
 };
-constexpr Calibration of_a100{0.66, 0.5, 0}, of_a100_2021{0.7, 0.5, 0}, of_h100{0.68, 0.5, 0.7},
-    of_h100_500w{0.48, 0.35, 0.7},
-    of_h200{0.725, 0.3, 0.7}; // of Trivium itself on one GPU: the gradient of attention is deterministic
+constexpr Calibration of_a100{0.66, 0.5, 0, 0.024, 0.043}, of_a100_2021{0.698, 0.5, 0, 0.021, 0.045},
+    of_h100{0.68, 0.5, 0.71, 0.016, 0.046}, of_h100_500w{0.482, 0.35, 0.71, 0.01, 0.01},
+    of_h200{0.7255, 0.3, 0.71, 0.015, 0.015}; // of Trivium on one GPU: its gradient of attention is
+                                              // deterministic
 
 /// The calibration of another device, at another part of the FLOP/s of products.
 constexpr Calibration taken_from(Calibration other, double times = 1)
