@@ -58,17 +58,17 @@ Machine device(const Sheet& sheet, const Calibration& found)
     m.flops_f64 = sheet.f64 * 1e12;
     m.bytes_per_second = sheet.memory_rate * 1e12;
     m.product_efficiency = found.product;
-    m.product_half = 400; // of Trivium's products on an H200; A100s of 2021 alone would have 330
+    m.product_half = 400; // of Trivium's products on an H200; Megatron-LM's rows on A100s alone give 334
     m.attention_efficiency = found.attention;
     m.tensor_overlap = found.tensor_overlap;
     m.stragglers = 0.005; // steps on 2,048 ranks take 1 to 2 % longer than on 16
     m.calibration_error = found.error;
     m.calibration_worst = found.worst;
-    m.memory_efficiency = 0.8; // of copies that do not fit in caches
+    m.memory_efficiency = 0.8; // assumed
     m.launch = 3e-6;
     m.link_bytes_per_second = sheet.link * 1e9;
     m.node_link_bytes_per_second = sheet.node_link * 1e9;
-    m.link_efficiency = 0.8; // of NCCL's rings for large messages: 230 to 240 of 300 GB/s, 350 to 370 of 450
+    m.link_efficiency = 0.8; // of NCCL's rings for large messages; its own model has 235 of 300 GB/s
     // NCCL's own model of a ring with its low-latency protocol: a start, then one message per hop.
     m.collective_latency = 6.6e-6;
     m.link_latency = 0.6e-6;
