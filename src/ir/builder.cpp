@@ -113,19 +113,12 @@ ValueId Builder::squares_of(ValueId x)
 
 namespace {
 
-/// Makes `op` add into `into`, in the accumulator type or, where its row allows, in that of its operands.
-/// Returns whether it can.
-bool accumulates_into(const Graph& graph, Op& op, ValueId into)
+/// The element type in which `op` would add into `into`.
+DType sum_type(const Graph& graph, Op op, ValueId into)
 {
-    const DType type = graph[into].type.dtype, own = graph[op.operands[0]].type.dtype;
     op.operands.push_back(into);
     op.accumulate = true;
-    if (infer(graph, op)[0].dtype == type)
-        return true;
-    if (!info(op).may_have.has(Attr::dtype) || own != type)
-        return false;
-    op.attrs.dtype = type;
-    return infer(graph, op)[0].dtype == type;
+    return infer(graph, op)[0].dtype;
 }
 
 } // namespace
@@ -133,21 +126,24 @@ bool accumulates_into(const Graph& graph, Op& op, ValueId into)
 ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
-    if (only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
-        info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
-        graph_[producer].results.size() == 1) {
-        Op op = graph_[producer];
-        if (accumulates_into(graph_, op, into)) {
-            graph_.ops[producer.index()] = std::move(op);
-            graph_[x].type = graph_[into].type;
-            graph_[x].lifetime = result_lifetime(graph_, graph_[producer], 0);
-            return x;
-        }
+    const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
+                      info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
+                      graph_[producer].results.size() == 1 &&
+                      sum_type(graph_, graph_[producer], into) == graph_[into].type.dtype;
+    if (!fuse) {
+        Attributes attributes;
+        if (graph_[into].type.dtype != accumulator_of(graph_[x].type.dtype))
+            attributes.dtype = graph_[into].type.dtype;
+        return add_into(into, op1(OpKind::accumulate, {x}, attributes));
     }
-    Attributes attributes;
-    if (graph_[into].type.dtype != accumulator_of(graph_[x].type.dtype))
-        attributes.dtype = graph_[into].type.dtype;
-    return add_into(into, op1(OpKind::accumulate, {x}, attributes));
+    Op& op = graph_.ops[producer.index()];
+    op.operands.push_back(into);
+    op.accumulate = true;
+    graph_[x].type = graph_[into].type;
+    graph_[x].lifetime = result_lifetime(graph_, op, 0);
+    TRV_CHECK(infer(graph_, op)[0] == graph_[into].type, "accumulator ", graph_[into].name, " is ",
+              graph_[into].type, ", its addend ", infer(graph_, op)[0]);
+    return x;
 }
 
 void Builder::widen(ValueId x)
