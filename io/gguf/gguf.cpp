@@ -1,11 +1,11 @@
 #include "io/gguf/gguf.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "io/gguf/vocabulary.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -165,8 +165,7 @@ void add_tokenizer_keys(GgufKeys& to, const GgufVocabulary& vocabulary, const Ex
 /// llama.cpp treats the special tokens of a model with such a name as Phi-3's, and stops if there are none.
 bool is_name_of_phi3(std::string name)
 {
-    std::ranges::transform(name, name.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    name = lower_case(std::move(name));
     return name.find("phi3") != std::string::npos || name.find("phi-3") != std::string::npos;
 }
 

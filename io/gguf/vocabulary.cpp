@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
-#include "io/tokens/tokenizer/tokenizer_json.hpp"
+#include "io/tokens/tokenizer/tokenizer_steps.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -29,8 +29,6 @@ struct PreTokenizer {
 
 const std::vector<PreTokenizer>& pre_tokenizers()
 {
-    static const std::string gpt2 =
-        R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
     static const std::string suffix = "(?i:'s|'t|'re|'ve|'m|'ll|'d)", first = R"([^\r\n\p{L}\p{N}]?)",
                              marks = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)",
                              paths = R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)",
@@ -42,8 +40,8 @@ const std::vector<PreTokenizer>& pre_tokenizers()
     static const std::string cl100k =
         R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
     static const std::vector<PreTokenizer> all{
-        {"gpt-2", false, {gpt2}},
-        {"smollm", false, {R"(\p{N})", gpt2}},
+        {"gpt-2", false, {gpt2_pattern}},
+        {"smollm", false, {R"(\p{N})", gpt2_pattern}},
         {"llama-bpe", true, {llama3}},
         {"dbrx", false, {llama3}},
         {"llama-bpe", true, {cl100k}},

@@ -31,6 +31,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b)
 
 } // namespace
 
+std::string lower_case(std::string text)
+{
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
+
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known)
 {
     std::string best;

@@ -13,6 +13,9 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known,
                          const std::string& otherwise);
 
+/// With small letters (ASCII).
+std::string lower_case(std::string text);
+
 /// The words with `separator` between them: "data+tensor".
 std::string joined_words(const std::vector<std::string>& words, std::string_view separator);
 

@@ -195,12 +195,7 @@ namespace {
 void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
 {
     score.step = simulate(ranks, clock, static_cast<int>(threads_of(config)), config.parallel.overlap);
-    score.parts = {};
-    for (const SimulatedRank& rank : ranks) {
-        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, score.step);
-        if (parts.computed > score.parts.computed)
-            score.parts = std::move(parts);
-    }
+    score.parts = busiest_parts(ranks, score.step);
 }
 
 } // namespace
@@ -247,8 +242,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
         program.tasks = larger.order.ranks[stage];
         if (program.head > 0)
             program.head = head_tasks(larger.order)[stage];
-        lay_out({&program, 1}, {machine_.scratch, smaller.config.parallel.overlap, !machine_.is_device,
-                                machine_.process, false});
+        lay_out({&program, 1}, lay_out_config(smaller.config, machine_, false));
     }
     play(ranks, larger.config, clock, longer);
     const double times = static_cast<double>(all - few) / static_cast<double>(more - few);

@@ -1,7 +1,6 @@
 #pragma once
 // Memory and duration of a candidate, on which choices depend.
 #include "compile/simulated_step.hpp"
-#include "plan/step_parts.hpp"
 #include "schedule/play.hpp"
 
 #include <optional>

@@ -24,15 +24,9 @@ struct Policies {
 Policies policies_of(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
-    const bool shards = shard_ranks(p) > 1;
-    std::vector<GatherEvery> gathers{GatherEvery::pass};
-    if (shards && p.zero == 3)
-        gathers = values_of(p.gather_every, GatherEvery::automatic,
-                            {GatherEvery::step, GatherEvery::microbatch, GatherEvery::pass});
-    std::vector<ReduceEvery> reductions{ReduceEvery::microbatch};
-    if (shards && p.zero >= 2)
-        reductions =
-            values_of(p.reduce_every, ReduceEvery::automatic, {ReduceEvery::step, ReduceEvery::microbatch});
+    std::vector<std::pair<GatherEvery, ReduceEvery>> transfers = transfers_of(p);
+    if (p.memory_limit == 0)
+        transfers = {transfers.back()};
     Policies policies;
     const auto add = [&](GatherEvery gather, ReduceEvery reduce, Recompute again, i64 layers) {
         RunConfig& candidate = policies.configs.emplace_back(config);
@@ -44,21 +38,36 @@ Policies policies_of(const RunConfig& config)
     const bool automatic = p.recompute == Recompute::automatic;
     const Recompute least = automatic ? Recompute::none : p.recompute;
     const i64 layers = automatic ? 0 : p.recompute_layers;
-    if (p.memory_limit > 0)
-        for (const GatherEvery gather : gathers)
-            for (const ReduceEvery reduce : reductions)
-                add(gather, reduce, least, layers);
-    else
-        add(gathers.back(), reductions.back(), least, layers);
+    for (const auto& [gather, reduce] : transfers)
+        add(gather, reduce, least, layers);
     if (automatic && p.memory_limit > 0)
         for (const Recompute again : {Recompute::selective, Recompute::full})
             for (i64 some = 1; some <= config.model.layers; ++some)
-                add(gathers.back(), reductions.back(), again, some == config.model.layers ? 0 : some);
-    policies.ways = p.memory_limit > 0 ? gathers.size() * reductions.size() : 1;
+                add(transfers.back().first, transfers.back().second, again,
+                    some == config.model.layers ? 0 : some);
+    policies.ways = transfers.size();
     return policies;
 }
 
 } // namespace
+
+std::vector<std::pair<GatherEvery, ReduceEvery>> transfers_of(const ParallelConfig& p)
+{
+    const bool shards = shard_ranks(p) > 1;
+    std::vector<GatherEvery> gathers{GatherEvery::pass};
+    if (shards && p.zero == 3)
+        gathers = values_of(p.gather_every, GatherEvery::automatic,
+                            {GatherEvery::step, GatherEvery::microbatch, GatherEvery::pass});
+    std::vector<ReduceEvery> reductions{ReduceEvery::microbatch};
+    if (shards && p.zero >= 2)
+        reductions =
+            values_of(p.reduce_every, ReduceEvery::automatic, {ReduceEvery::step, ReduceEvery::microbatch});
+    std::vector<std::pair<GatherEvery, ReduceEvery>> all;
+    for (const GatherEvery gather : gathers)
+        for (const ReduceEvery reduce : reductions)
+            all.emplace_back(gather, reduce);
+    return all;
+}
 
 RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order, Estimator& estimator)
 {

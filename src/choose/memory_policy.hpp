@@ -13,6 +13,10 @@ namespace trivium {
 /// stands for `order`
 RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order, Estimator& estimator);
 
+/// The pairs of parallel.gather_every and reduce_every that a config leaves open and that have an effect on
+/// its grid, those that need least memory last.
+std::vector<std::pair<GatherEvery, ReduceEvery>> transfers_of(const ParallelConfig& config);
+
 /// with_memory_policy() as if there were no limit, without an Estimator.
 RunConfig with_usual_policy(RunConfig config);
 

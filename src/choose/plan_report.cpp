@@ -116,26 +116,6 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
 
 } // namespace
 
-namespace {
-
-/// Of the report's own strategy.
-Score score_of(const PlanReport& r)
-{
-    Score score;
-    score.step = r.step;
-    score.arena = r.largest().memory.arena;
-    score.flops = r.flops;
-    for (const SimulatedRank& rank : r.simulated) {
-        score.bytes.push_back(bytes_needed(rank.memory, r.machine));
-        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, r.step);
-        if (parts.computed > score.parts.computed)
-            score.parts = std::move(parts);
-    }
-    return score;
-}
-
-} // namespace
-
 const RankPlan& PlanReport::largest() const
 {
     TRV_EXPECT(!ranks.empty(), "a plan without ranks");
@@ -143,10 +123,11 @@ const RankPlan& PlanReport::largest() const
         ranks, [](const RankPlan& a, const RankPlan& b) { return a.memory.arena < b.memory.arena; });
 }
 
-double PlanReport::mfu() const
+double PlanReport::mfu(const Strategy& strategy) const
 {
-    return flops / (step * machine.peak(compute_type(config.train.precision), threads) *
-                    static_cast<double>(rank_total()));
+    return strategy.score.flops /
+           (strategy.score.step * machine.peak(compute_type(config.train.precision), threads) *
+            static_cast<double>(rank_count(strategy.config.parallel)));
 }
 
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
@@ -163,14 +144,14 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             search_strategies(config, ranks, search_on(machine, links, thread_limit), estimator);
         report.strategies = std::move(found.strategies);
         report.considered = found.considered;
-        report.shown = which;
         if (report.strategies.empty() && !found.smallest)
             throw_no_grid(config, ranks);
         if (!report.strategies.empty() && which >= report.strategies.size())
             throw UserError({"--explain", str("there is no strategy ", which + 1),
                              str("the search kept ", report.strategies.size()),
                              str("name one of 1 to ", report.strategies.size())});
-        planned = report.strategies.empty() ? *found.smallest : report.strategies[which].config;
+        report.shown = report.strategies.empty() ? 0 : which;
+        planned = report.strategies.empty() ? *found.smallest : report.own().config;
     }
     const Choices choices = decide(planned, estimator);
     const RunConfig& chosen = choices.config;
@@ -180,6 +161,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     CompileConfig options;
     options.machine = machine;
     const Mesh mesh = mesh_of(chosen.parallel);
+    Score score;
     const auto keep = [&](i64 rank, Compiled& compiled) {
         const i64 stage = stage_of(mesh, rank);
         RankPlan plan{rank, stage, 0, compiled.memory};
@@ -191,10 +173,11 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             for (const Value& v : compiled.programs[train_program].sharded->values)
                 if (v.role == Role::parameter || v.role == Role::state)
                     report.checkpoint += v.type.bytes();
-        report.flops = compiled.flops;
+        score.flops = compiled.flops;
         report.chosen.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
             report.stages.push_back(blocks_of_rank(compiled.rank_of_block, stage));
+            score.bytes.push_back(bytes_needed(compiled.memory, machine));
             report.simulated.push_back(
                 {rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
         }
@@ -202,13 +185,14 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     };
     compile_ranks(
         choices, options, [&](const Mesh&, i64 rank) { return is_planned(chosen, mesh, rank); }, keep);
-    report.step = simulate(report.simulated, report.machine, report.threads, chosen.parallel.overlap);
-    for (const SimulatedRank& rank : report.simulated)
-        report.stage_busy =
-            std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
-    report.memory = verdict_on(report);
+    score.step = simulate(report.simulated, report.machine, report.threads, chosen.parallel.overlap);
+    score.parts = busiest_parts(report.simulated, score.step);
+    score.arena = report.largest().memory.arena;
     if (report.strategies.empty())
-        report.strategies.push_back({chosen, score_of(report), rule_of(chosen, machine), true});
+        report.strategies.push_back({chosen, {}, rule_of(chosen, machine)});
+    report.strategies[report.shown].score = std::move(score);
+    report.strategies[report.shown].exact = true;
+    report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits)
         report.memory.remedy = // without a limit, "auto" stands for the same whatever changes
             remedy_for(report,

@@ -31,28 +31,32 @@ struct PlanReport {
     std::vector<RankPlan> ranks;          ///< all ranks; of a large grid, the first of each stage
     std::vector<std::string> stages;      ///< by pipeline rank: its blocks
     std::vector<SimulatedRank> simulated; ///< an optimizer step of the first rank of each stage
-    Flops flops = 0;                      ///< model FLOPs of an optimizer step, over all ranks
-    Seconds step = 0, stage_busy = 0;     ///< duration of a step, and compute time of the busiest stage in it
     int threads = 1;
     i64 asked = 0; ///< number of ranks for which a grid was chosen; 0: the config's grid
     MemoryVerdict memory;
-    /// By their simulated step: with `asked`, those that fit; otherwise that of the config.
+    /// By their simulated step: with `asked`, those that fit; without any, that of the report.
     std::vector<Strategy> strategies;
     std::size_t considered = 0; ///< strategies that the search has estimated
     std::size_t shown = 0;      ///< the number in `strategies` of the one that this report is about
 
-    /// The rank with the largest arena. \pre ranks is not empty
+    /// The strategy of this report; its score is exact.
+    const Strategy& own() const { return strategies[shown]; }
+    /// The plan with the largest arena. \pre ranks is not empty
     const RankPlan& largest() const;
     i64 rank_total() const { return rank_count(config.parallel); }
-    /// Duration of the whole run.
-    Seconds duration() const
+    /// Of one of `strategies`: duration of the whole run.
+    Seconds duration(const Strategy& strategy) const
     {
         const TrainConfig& t = config.train;
-        return step * static_cast<double>(samples_in(t, t.steps)) / static_cast<double>(t.global_batch);
+        return strategy.score.step * static_cast<double>(samples_in(t, t.steps)) /
+               static_cast<double>(t.global_batch);
     }
-    double device_hours() const { return duration() * static_cast<double>(rank_total()) / 3600; }
+    double device_hours(const Strategy& strategy) const
+    {
+        return duration(strategy) * static_cast<double>(rank_count(strategy.config.parallel)) / 3600;
+    }
     /// Model FLOPs utilisation.
-    double mfu() const;
+    double mfu(const Strategy& strategy) const;
     Bytes checkpoint = 0; ///< bytes of a checkpoint: parameters and optimizer states, without headers
 };
 

@@ -178,8 +178,8 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
 
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
 {
-    const auto [at, added] = transfers_.try_emplace(
-        {axis, grid.data, grid.pipeline, grid.tensor, axis == data_axis ? shard_ranks(grid) : grid.shard});
+    const auto [at, added] =
+        transfers_.try_emplace({axis, grid.data, grid.pipeline, grid.tensor, shard_ranks(grid)});
     if (added)
         at->second = transfer_cost(axis, mesh_of(grid), clock_);
     return at->second;

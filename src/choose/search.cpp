@@ -3,9 +3,6 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/host_memory.hpp"
-#include "choose/choose_schedule.hpp"
-#include "choose/least_bytes.hpp"
-#include "choose/memory_policy.hpp"
 #include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
 #include "compile/simulated_step.hpp"
@@ -38,15 +35,15 @@ struct Estimated {
 class Search {
 public:
     Search(const RunConfig& config, i64 ranks, const SearchConfig& search, Estimator& estimator)
-        : config_(config), ranks_(ranks), search_(search), estimator_(estimator),
-          quick_(estimator, search_.clock, search_.threads)
+        : config_(config), open_(open_settings(config)), ranks_(ranks), search_(search),
+          estimator_(estimator), quick_(estimator, search_.clock, search_.threads)
     {
     }
 
     SearchResult run()
     {
         for (const ParallelConfig& grid : grids_for(config_, ranks_))
-            for_each_strategy(config_, grid, search_.clock, [&](RunConfig c) { consider(std::move(c)); });
+            for_each_strategy(config_, open_, grid, search_.clock, [&](const RunConfig& c) { consider(c); });
         result_.considered = estimated_.size();
         play_best();
         simulate_best();
@@ -76,12 +73,12 @@ private:
     }
 
     /// Adds a strategy with the settings for memory that take the least time of those that fit.
-    void consider(RunConfig given)
+    void consider(const RunConfig& given)
     {
         std::optional<Estimated> best;
         try {
             const double most = room(given);
-            for (RunConfig& c : memory_settings(given)) {
+            for (RunConfig& c : memory_settings(given, open_)) {
                 const QuickEstimate quick = quick_.estimate(c);
                 if (!smallest_ || quick.bytes < smallest_->quick.bytes)
                     smallest_ = {c, quick};
@@ -99,8 +96,7 @@ private:
     /// Recomputes in as few layers as the memory allows.
     void lessen_recomputation(Estimated& e, double most)
     {
-        const OpenSettings open = open_settings(config_);
-        if (e.config.parallel.recompute == Recompute::none || !open.recompute || !open.recompute_layers)
+        if (e.config.parallel.recompute == Recompute::none || !open_.recompute || !open_.recompute_layers)
             return;
         i64 first = 1, last = config_.model.layers;
         const auto with = [&](i64 layers) {
@@ -164,7 +160,6 @@ private:
     /// Returns whether it has been simulated.
     bool simulate(RunConfig c)
     {
-        const OpenSettings open = open_settings(config_);
         for (int tries = 0; tries < 4; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
                 return false;
@@ -179,7 +174,7 @@ private:
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
-            if (!open.recompute || !more_recomputation(c))
+            if (!open_.recompute || !more_recomputation(c))
                 return false;
         }
         return false;
@@ -299,7 +294,6 @@ private:
 
     std::vector<RunConfig> neighbours(const RunConfig& c) const
     {
-        const OpenSettings open = open_settings(config_);
         std::vector<RunConfig> all;
         const auto add = [&](const std::function<void(RunConfig&)>& change) {
             RunConfig made = c;
@@ -309,7 +303,7 @@ private:
         };
         const ParallelConfig& p = c.parallel;
         const i64 layers = c.model.layers;
-        if (open.recompute && open.recompute_layers) {
+        if (open_.recompute && open_.recompute_layers) {
             const i64 now = p.recompute == Recompute::none ? 0
                             : p.recompute_layers == 0      ? layers
                                                            : p.recompute_layers;
@@ -323,26 +317,26 @@ private:
                         q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
                 });
         }
-        if (open.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs &&
+        if (open_.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs &&
             !c.data.masks_losses())
             add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
-        if (open.sequence && p.tensor > 1)
+        if (open_.sequence && p.tensor > 1)
             add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
         // Everything that the space has on this grid, one setting apart.
-        for_each_strategy(config_, p, search_.clock, [&](RunConfig other) {
+        for_each_strategy(config_, open_, p, search_.clock, [&](RunConfig other) {
             ParallelConfig& q = other.parallel;
             const int changed = (other.train.micro_batch != c.train.micro_batch) +
                                 (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
                                 (q.shard != p.shard);
             if (changed > 1)
                 return;
-            if (open.recompute) {
+            if (open_.recompute) {
                 q.recompute = p.recompute;
                 q.recompute_layers = p.recompute_layers;
             }
             q.update = p.update;
             q.sequence = p.sequence;
-            for (const RunConfig& each : memory_settings(other))
+            for (const RunConfig& each : memory_settings(other, open_))
                 if (each.parallel.recompute == q.recompute)
                     add([&](RunConfig& n) {
                         n = each;
@@ -353,6 +347,7 @@ private:
     }
 
     const RunConfig& config_;
+    const OpenSettings open_;
     i64 ranks_;
     const SearchConfig& search_;
     Estimator& estimator_;
@@ -362,24 +357,6 @@ private:
     std::set<std::string> simulated_;
     SearchResult result_;
 };
-
-/// Memory need of an arena of this size, as a multiple of a rank's memory or of the config's limit.
-double excess(const RunConfig& config, const Machine& machine, Bytes most, double arena)
-{
-    const auto limit = static_cast<double>(config.parallel.memory_limit);
-    const double needed = arena + static_cast<double>(machine.process);
-    return std::max(limit > 0 ? arena / limit : 0, most > 0 ? needed / static_cast<double>(most) : 0);
-}
-
-/// Whether the lower bound of a grid's arena is within `most` and the config's limit. Avoids compiling, which
-/// takes seconds for a large model.
-bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
-{
-    if (excess(config, machine, most, static_cast<double>(least_bytes_of_largest(config))) > 1)
-        return false;
-    const auto largest = static_cast<double>(std::ranges::max(least_bytes_of_stages(config)));
-    return excess(config, machine, most, largest) <= 1;
-}
 
 } // namespace
 
@@ -398,27 +375,6 @@ SearchConfig search_on(const Machine& machine, const ParallelConfig& links, int 
             [=](const ParallelConfig& grid) {
                 return static_cast<i64>(planned_threads(grid, machine, thread_limit));
             }};
-}
-
-std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimator, Bytes most)
-{
-    try {
-        if (!may_fit(given.config, estimator.machine(), most))
-            return std::nullopt;
-        Candidate candidate = given.order.ranks.empty() ? choose_schedule(given.config, estimator) : given;
-        candidate.config = with_memory_policy(candidate.config, candidate.order, estimator);
-        const std::vector<Bytes> least = least_bytes_of_stages(given.config);
-        const Bytes bound = std::ranges::max(least);
-        const auto may_be_largest = [&](i64 stage) {
-            return stage < 2 || stage + 1 == candidate.order.shape.ranks ||
-                   least[static_cast<std::size_t>(stage)] > bound * 4 / 5;
-        };
-        const std::optional<StagesNeed> need =
-            estimator.needs(candidate, {given.config.parallel.memory_limit, most, may_be_largest});
-        return need ? std::optional(need->bytes) : std::nullopt;
-    } catch (const UserError&) { // the model does not fit the grid
-        return std::nullopt;
-    }
 }
 
 std::string rule_of(const RunConfig& config, const Machine& machine)

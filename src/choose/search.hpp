@@ -49,11 +49,6 @@ SearchConfig search_on(const Machine& machine, const ParallelConfig& links, int 
 /// Bytes that a rank may need on a grid of `ranks` ranks; 0: unknown.
 Bytes memory_of_rank(const Machine& machine, i64 ranks);
 
-/// bytes_needed() of the largest stage of a candidate; without an order, its schedule is chosen. nullopt if
-/// that is more than `most` (0: no limit), if the arena exceeds parallel.memory_limit, or if the model does
-/// not fit the grid.
-std::optional<Bytes> bytes_of_largest(const Candidate& candidate, Estimator& estimator, Bytes most);
-
 /// The name of the practice that a strategy follows; "" if none.
 std::string rule_of(const RunConfig& config, const Machine& machine);
 

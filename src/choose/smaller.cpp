@@ -2,8 +2,11 @@
 
 #include "base/check.hpp"
 #include "choose/choose_schedule.hpp"
+#include "choose/least_bytes.hpp"
 #include "choose/memory_policy.hpp"
 #include "config/schedules.hpp"
+
+#include <algorithm>
 
 namespace trivium {
 
@@ -92,6 +95,42 @@ std::vector<std::string> settings_within(const Candidate& candidate, Estimator& 
             found.push_back(each.overrides);
     }
     return found;
+}
+
+namespace {
+
+/// Whether lower bounds of the arenas are within `most` and the config's limit. Avoids compiling, which takes
+/// seconds for a large model.
+bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
+{
+    const Bytes limit = config.parallel.memory_limit;
+    const auto fits = [&](Bytes arena) {
+        return (limit == 0 || arena <= limit) && (most == 0 || arena + machine.process <= most);
+    };
+    return fits(least_bytes_of_largest(config)) && fits(std::ranges::max(least_bytes_of_stages(config)));
+}
+
+} // namespace
+
+std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimator, Bytes most)
+{
+    try {
+        if (!may_fit(given.config, estimator.machine(), most))
+            return std::nullopt;
+        Candidate candidate = given.order.ranks.empty() ? choose_schedule(given.config, estimator) : given;
+        candidate.config = with_memory_policy(candidate.config, candidate.order, estimator);
+        const std::vector<Bytes> least = least_bytes_of_stages(given.config);
+        const Bytes bound = std::ranges::max(least);
+        const auto may_be_largest = [&](i64 stage) {
+            return stage < 2 || stage + 1 == candidate.order.shape.ranks ||
+                   least[static_cast<std::size_t>(stage)] > bound * 4 / 5;
+        };
+        const std::optional<StagesNeed> need =
+            estimator.needs(candidate, {given.config.parallel.memory_limit, most, may_be_largest});
+        return need ? std::optional(need->bytes) : std::nullopt;
+    } catch (const UserError&) { // the model does not fit the grid
+        return std::nullopt;
+    }
 }
 
 } // namespace trivium

@@ -19,4 +19,9 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
 std::vector<std::string> settings_within(const Candidate& candidate, Estimator& estimator, Bytes limit,
                                          std::size_t count);
 
+/// bytes_needed() of the largest stage of a candidate; without an order, its schedule is chosen. nullopt if
+/// that is more than `most` (0: no limit), if the arena exceeds parallel.memory_limit, or if the model does
+/// not fit the grid.
+std::optional<Bytes> bytes_of_largest(const Candidate& candidate, Estimator& estimator, Bytes most);
+
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "choose/strategy_space.hpp"
 
 #include "base/check.hpp"
+#include "choose/memory_policy.hpp"
 #include "compile/pipeline.hpp"
 #include "config/schedules.hpp"
 
@@ -102,10 +103,7 @@ OpenSettings open_settings(const RunConfig& c)
     all.sequence = open("sequence");
     all.recompute = open("recompute") || c.parallel.recompute == Recompute::automatic;
     all.recompute_layers = open("recompute_layers");
-    all.gather_every = c.parallel.gather_every == GatherEvery::automatic;
-    all.reduce_every = c.parallel.reduce_every == ReduceEvery::automatic;
     all.update = open("update") || c.parallel.update == UpdateMode::automatic;
-    all.offload = open("offload");
     return all;
 }
 
@@ -153,10 +151,9 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
     return grids;
 }
 
-void for_each_strategy(const RunConfig& config, const ParallelConfig& grid, const Machine& machine,
-                       const std::function<void(RunConfig)>& visit)
+void for_each_strategy(const RunConfig& config, const OpenSettings& open, const ParallelConfig& grid,
+                       const Machine& machine, const std::function<void(const RunConfig&)>& visit)
 {
-    const OpenSettings open = open_settings(config);
     RunConfig c = config;
     c.parallel = grid;
     ParallelConfig& p = c.parallel;
@@ -183,47 +180,32 @@ void for_each_strategy(const RunConfig& config, const ParallelConfig& grid, cons
                         continue;
                     p.zero = zero;
                     p.shard = shard;
-                    visit(memory_settings(c).front());
+                    visit(c);
                 }
         }
     }
 }
 
-std::vector<RunConfig> memory_settings(const RunConfig& config)
+std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettings& open)
 {
     const ParallelConfig& p = config.parallel;
-    const OpenSettings open = open_settings(config);
-    const bool shards = shard_ranks(p) > 1;
-    std::vector<GatherEvery> gathers{p.gather_every};
-    if (!(shards && p.zero == 3))
-        gathers = {GatherEvery::pass};
-    else if (open.gather_every) { // per step is what stages 1 and 2 do
-        gathers = {GatherEvery::microbatch, GatherEvery::pass};
-        if (!open.zero)
-            gathers.insert(gathers.begin(), GatherEvery::step);
-    }
-    std::vector<ReduceEvery> reductions{p.reduce_every};
-    if (!(shards && p.zero >= 2))
-        reductions = {ReduceEvery::microbatch};
-    else if (open.reduce_every) {
-        reductions = {ReduceEvery::microbatch};
-        if (p.zero == 3 || !open.zero) // otherwise that is stage 1
-            reductions.insert(reductions.begin(), ReduceEvery::step);
-    }
     std::vector<Recompute> levels{p.recompute};
     if (open.recompute)
         levels = {Recompute::none, Recompute::selective, Recompute::full};
     std::vector<RunConfig> all;
     for (const Recompute level : levels)
-        for (const GatherEvery gather : gathers)
-            for (const ReduceEvery reduce : reductions) {
-                RunConfig& one = all.emplace_back(config);
-                one.parallel.recompute = level;
-                if (open.recompute && open.recompute_layers)
-                    one.parallel.recompute_layers = 0;
-                one.parallel.gather_every = gather;
-                one.parallel.reduce_every = reduce;
-            }
+        for (const auto& [gather, reduce] : transfers_of(p)) {
+            const bool gathers_once = p.gather_every == GatherEvery::automatic && gather == GatherEvery::step,
+                       reduces_once = p.reduce_every == ReduceEvery::automatic && reduce == ReduceEvery::step;
+            if (open.zero && (gathers_once || (p.zero == 2 && reduces_once)))
+                continue; // a lower stage does the same
+            RunConfig& one = all.emplace_back(config);
+            one.parallel.recompute = level;
+            if (open.recompute && open.recompute_layers)
+                one.parallel.recompute_layers = 0;
+            one.parallel.gather_every = gather;
+            one.parallel.reduce_every = reduce;
+        }
     return all;
 }
 

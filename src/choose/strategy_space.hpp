@@ -14,23 +14,22 @@ namespace trivium {
 /// `ranks`; otherwise all are open. With replicas of a batch and tensors that the model allows.
 std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks);
 
-/// Settings that a search may change: those that neither a file nor an override sets.
+/// Settings that a search may change: those that neither a file nor an override sets. Gathers and reductions
+/// are open where they are "auto".
 struct OpenSettings {
     bool micro_batch = true, zero = true, shard = true, schedule = true, chunks = true, sequence = true,
-         recompute = true, recompute_layers = true, gather_every = true, reduce_every = true, update = true,
-         offload = true;
+         recompute = true, recompute_layers = true, update = true;
 };
 OpenSettings open_settings(const RunConfig& config);
 
-/// Visits each legal combination of microbatch, ZeRO stage and group, sequence parallelism, schedule and
-/// chunks on one grid; recomputation, gathers and reductions are those that need most memory and least time.
-/// Given settings stay. Nothing in them is "auto" but parallel.bucket.
-void for_each_strategy(const RunConfig& config, const ParallelConfig& grid, const Machine& machine,
-                       const std::function<void(RunConfig)>& visit);
+/// Visits each legal combination of microbatch, ZeRO stage and group, schedule and chunks on one grid; other
+/// settings stay.
+void for_each_strategy(const RunConfig& config, const OpenSettings& open, const ParallelConfig& grid,
+                       const Machine& machine, const std::function<void(const RunConfig&)>& visit);
 
-/// `config` with the settings that trade memory for time, in the order in which they are tried: fewer
-/// gathers and reductions first, then selective and full recomputation of all layers. The first is
-/// the config with those that need least time.
-std::vector<RunConfig> memory_settings(const RunConfig& config);
+/// `config` with each combination of the open settings that trade memory for time: no, selective and full
+/// recomputation of all layers, each with fewer gathers and reductions first. Nothing in them is "auto" but
+/// parallel.bucket.
+std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettings& open);
 
 } // namespace trivium

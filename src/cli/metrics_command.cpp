@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "io/files/files.hpp"
 #include "io/metrics/launches.hpp"
@@ -10,7 +11,6 @@
 #include "io/report/run_report.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 namespace trivium {
@@ -68,9 +68,7 @@ void require_form(const std::string& output, const char* form, const char* endin
     static const std::vector<std::string> known{".png",  ".jpg",  ".jpeg", ".gif", ".webp", ".bmp", ".tif",
                                                 ".tiff", ".ico",  ".avif", ".pdf", ".eps",  ".ps",  ".svg",
                                                 ".svgz", ".html", ".htm",  ".csv", ".json", ".xlsx"};
-    std::string own = std::filesystem::path(output).extension().string();
-    std::transform(own.begin(), own.end(), own.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string own = lower_case(std::filesystem::path(output).extension().string());
     if (own != ending && !(own == ".htm" && std::string(ending) == ".html") &&
         std::find(known.begin(), known.end(), own) != known.end())
         throw UserError({output, str("ends in '", own, "', but the format is ", form), "",

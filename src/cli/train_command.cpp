@@ -40,8 +40,9 @@ bool is_searched(const RunConfig& config, i64 ranks)
 }
 
 /// The strategy that rank 0 finds, on all ranks.
-RunConfig searched(const RunConfig& config, Comm& world, Bytes memory, i64 ranks_per_node)
+RunConfig searched(const RunConfig& config, Comm& world, Bytes memory)
 {
+    const i64 ranks_per_node = most_ranks_of_a_node(world);
     std::string found;
     succeed_together(world, [&] {
         if (world.rank() != 0)
@@ -68,7 +69,6 @@ RunConfig searched(const RunConfig& config, Comm& world, Bytes memory, i64 ranks
 RunConfig config_for(Comm& world, const ConfigArguments& arguments)
 {
     const Bytes memory = share_of_memory(world);
-    const i64 ranks_per_node = most_ranks_of_a_node(world);
     RunConfig config;
     succeed_together(world, [&] {
         config = load_training_config(arguments);
@@ -77,10 +77,11 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
                 "parallel.graphs: is ignored because this build computes on CPUs; remove the key, or use "
                 "a build for GPUs");
     });
+    require_same_config(world, config);
     const i64 micro = config.train.micro_batch;
     const std::string given = describe_grid(config.parallel);
     if (is_searched(config, world.size()))
-        config = searched(config, world, memory, ranks_per_node);
+        config = searched(config, world, memory);
     succeed_together(world, [&] {
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
@@ -99,7 +100,6 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
                              ? ""
                              : str("; train.micro_batch = ", config.train.micro_batch)));
     });
-    require_same_config(world, config);
     return config;
 }
 

@@ -174,14 +174,17 @@ RunConfig for_one_rank(RunConfig config)
 
 void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine, bool offsets = true)
 {
-    ArenaPlans arenas =
-        lay_out(compiled.programs, LayOutConfig{machine.scratch, config.parallel.overlap, !machine.is_device,
-                                                machine.process, offsets});
+    ArenaPlans arenas = lay_out(compiled.programs, lay_out_config(config, machine, offsets));
     compiled.memory = arenas.device;
     compiled.host = arenas.host;
 }
 
 } // namespace
+
+LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, bool offsets)
+{
+    return {machine.scratch, config.parallel.overlap, !machine.is_device, machine.process, offsets};
+}
 
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine)
 {

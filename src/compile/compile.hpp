@@ -122,6 +122,9 @@ std::vector<int> ranks_of_blocks(const RunConfig& config);
 /// The stage of each block of the model on a pipeline of that shape, without compiling.
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape);
 
+/// How the programs of a config are laid out on `machine`.
+LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, bool offsets = true);
+
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 

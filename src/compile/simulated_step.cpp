@@ -47,6 +47,17 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
     return seconds;
 }
 
+StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length)
+{
+    StepParts busiest;
+    for (const SimulatedRank& rank : ranks) {
+        StepParts parts = parts_of_step(rank.program.graph, rank.program.schedule, rank.timeline, length);
+        if (parts.computed > busiest.computed)
+            busiest = std::move(parts);
+    }
+    return busiest;
+}
+
 SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options, std::size_t program,
                             int thread_limit)
 {

@@ -1,7 +1,7 @@
 #pragma once
 // A run of a program on the simulator's clock, with one rank for each stage of the pipeline.
 #include "compile/compile.hpp"
-#include "schedule/timeline.hpp"
+#include "plan/step_parts.hpp"
 
 namespace trivium {
 
@@ -31,6 +31,9 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 /// (check_steps.hpp).
 /// \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
+
+/// Of the simulated rank that computes longest. `length`: of the step.
+StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length);
 
 /// Compiles and simulates one of the programs of compile_training(). Throws UserError as compile_training()
 /// and thread_count().

@@ -1,6 +1,7 @@
 #include "plan/machine.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "config/keys.hpp"
 
 #include <algorithm>
@@ -154,9 +155,7 @@ Machine machine_called(const std::string& name)
 
 Machine machine_of_device(const std::string& device)
 {
-    std::string lower = device;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string lower = lower_case(device);
     for (Machine& machine : all())
         if (machine.is_device && machine.name != "gpu" && lower.find(machine.name) != std::string::npos)
             return machine;

@@ -8,6 +8,7 @@
 #include "io/files/config_file.hpp"
 
 #include <algorithm>
+#include <set>
 
 using namespace trivium;
 
@@ -161,6 +162,28 @@ TEST_CASE("strategies fit the memory; without one, the smallest is the answer")
     CHECK_THROWS_AS(choose_strategy(odd, 27, search_on(small_nodes(), {}, 1),
                                     *std::make_unique<Compiling>(small_nodes())),
                     UserError);
+}
+
+TEST_CASE("of ZeRO's stages, each way to gather and to reduce is considered, but those of a lower stage")
+{
+    const auto ways = [](std::vector<std::string> overrides) {
+        overrides.insert(overrides.end(), {"train.global_batch=8", "parallel.data=4"});
+        const RunConfig c = toy_config(overrides);
+        const OpenSettings open = open_settings(c);
+        std::set<std::string> found;
+        for_each_strategy(c, open, c.parallel, small_nodes(), [&](const RunConfig& strategy) {
+            for (const RunConfig& each : memory_settings(strategy, open))
+                if (each.parallel.zero >= 2)
+                    found.insert(str(each.parallel.zero, " ", name_of(each.parallel.gather_every), " ",
+                                     name_of(each.parallel.reduce_every)));
+        });
+        return found;
+    };
+    CHECK(ways({}) == std::set<std::string>{"2 pass microbatch", "3 microbatch microbatch",
+                                            "3 microbatch step", "3 pass microbatch", "3 pass step"});
+    CHECK(ways({"parallel.zero=2"}) == std::set<std::string>{"2 pass microbatch", "2 pass step"});
+    CHECK(ways({"parallel.gather_every=step"}) ==
+          std::set<std::string>{"2 pass microbatch", "3 step microbatch", "3 step step"});
 }
 
 TEST_CASE("every rule that fits is among the strategies")

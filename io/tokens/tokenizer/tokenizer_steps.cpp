@@ -8,9 +8,6 @@ namespace trivium {
 
 namespace {
 
-constexpr const char* gpt2_pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 class StepsReader : TokenizerMembers {
 public:
     StepsReader(const std::string& place, TokenizerJson& out) : TokenizerMembers(place), out_(out) {}

@@ -7,6 +7,10 @@
 
 namespace trivium {
 
+/// How ByteLevel splits text, as GPT-2 does.
+inline constexpr const char* gpt2_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 /// How a decoder changes tokens.
 struct TokenDecoding {
     std::vector<std::pair<std::string, std::string>> replaced; ///< what by what, in order

@@ -28,6 +28,7 @@ namespace {
 
 nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long_run)
 {
+    const Score& score = r.own().score;
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
                                {"parameters", parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
@@ -50,16 +51,16 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
         stages.push_back(blocks);
     out.update(nlohmann::ordered_json{{"per_rank", ranks},
                                       {"stages", stages},
-                                      {"model_flops_per_step", r.flops},
+                                      {"model_flops_per_step", score.flops},
                                       {"tokens_per_step", r.config.train.global_batch * r.config.model.seq},
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
-                                      {"estimated_step_seconds", r.step},
-                                      {"estimated_exposed_seconds", r.step - r.stage_busy},
-                                      {"estimated_mfu", r.mfu()},
+                                      {"estimated_step_seconds", score.step},
+                                      {"estimated_exposed_seconds", score.step - score.parts.computed},
+                                      {"estimated_mfu", r.mfu(r.own())},
                                       {"steps", r.config.train.steps},
-                                      {"estimated_run_seconds", r.duration()},
-                                      {"estimated_device_hours", r.device_hours()},
+                                      {"estimated_run_seconds", r.duration(r.own())},
+                                      {"estimated_device_hours", r.device_hours(r.own())},
                                       {"checkpoint_bytes", r.checkpoint}});
     const MemoryVerdict& m = r.memory;
     for (const GridAxis& axis : grid_axes)
@@ -157,6 +158,7 @@ void print_verdict(const PlanReport& r)
 void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
+    const Score& score = r.own().score;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
     fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
                "seq {}\n",
@@ -182,18 +184,20 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank",
                memory_table(r.largest().memory));
     print_verdict(r);
-    fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n", format_si(r.flops));
+    fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n",
+               format_si(score.flops));
     fmt::print("estimate   {} per step, {} tokens/s, simulated on '{}'{} (not calibrated)\n",
-               format_seconds(r.step), format_si(tokens / r.step), r.machine.name,
+               format_seconds(score.step), format_si(tokens / score.step), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
-                   100 * r.stage_busy / r.step);
-    fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(), format_si(r.flops / r.step / r.mfu()));
+                   100 * score.parts.computed / score.step);
+    fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(r.own()),
+               format_si(score.flops / score.step / r.mfu(r.own())));
     fmt::print("run        {} in {}, {:.1f} {}, {} tokens; size of a checkpoint {}\n",
-               counted(r.config.train.steps, "step"), format_seconds(r.duration()), r.device_hours(),
-               r.machine.is_device ? "device-hours" : "rank-hours",
+               counted(r.config.train.steps, "step"), format_seconds(r.duration(r.own())),
+               r.device_hours(r.own()), r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
                format_bytes(r.checkpoint));
     if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
@@ -285,8 +289,7 @@ void add_plan_command(Command& program)
         const PlanReport report =
             make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
         if (!written->empty())
-            write_file(*written, to_toml(report.strategies.empty() ? report.config
-                                                                   : report.strategies[report.shown].config));
+            write_file(*written, to_toml(report.own().config));
         if (!trace->empty())
             write_trace(report, *trace);
         if (!values->empty())

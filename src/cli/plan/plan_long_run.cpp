@@ -20,14 +20,17 @@ std::optional<LongRunPlan> long_run_of(const PlanReport& r, const LongRunOptions
     const i64 ranks = r.rank_total();
     plan.nodes = ceil_div(ranks, machine.ranks_of_a_node(ranks));
     const double of_step = static_cast<double>(r.config.train.global_batch * r.config.model.seq);
-    plan.tokens = options.tokens > 0 ? options.tokens : r.duration() / r.step * of_step;
-    plan.work = plan.tokens / of_step * r.step;
+    const TrainConfig& train = r.config.train;
+    plan.tokens = options.tokens > 0
+                      ? options.tokens
+                      : static_cast<double>(samples_in(train, train.steps) * r.config.model.seq);
+    plan.work = plan.tokens / of_step * r.own().score.step;
     const double rate = options.write_bytes_per_second > 0 ? options.write_bytes_per_second
                                                            : 1e9 * static_cast<double>(plan.nodes);
     const Seconds written = static_cast<double>(r.checkpoint) / rate;
-    const auto largest = static_cast<double>(r.checkpoint) / static_cast<double>(ranks);
+    const double of_rank = static_cast<double>(r.checkpoint) / static_cast<double>(ranks);
     plan.failures = {plan.node_hours * 3600 / static_cast<double>(plan.nodes),
-                     r.config.checkpoint.async ? largest / machine.host_link_rate() : written,
+                     r.config.checkpoint.async ? of_rank / machine.host_link_rate() : written,
                      options.restart_seconds, written};
     plan.run = long_run(plan.failures);
     return plan;

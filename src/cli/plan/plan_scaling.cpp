@@ -13,7 +13,7 @@ namespace {
 
 double tokens_per_second(const PlanReport& r)
 {
-    return static_cast<double>(r.config.train.global_batch * r.config.model.seq) / r.step;
+    return static_cast<double>(r.config.train.global_batch * r.config.model.seq) / r.own().score.step;
 }
 
 /// Tokens per second and rank, as a part of those of the first report.
@@ -53,10 +53,10 @@ std::string scaling_table(const std::vector<PlanReport>& reports)
     std::string text = "  ranks      step    tokens/s  efficiency    MFU  device-hours  strategy\n";
     for (const PlanReport& r : reports)
         text += fmt::format("{:>7} {:>9} {:>11} {:>9.0f} % {:>5.1f}% {:>13.1f}  {}, microbatch {}{}\n",
-                            r.rank_total(), format_seconds(r.step), format_si(tokens_per_second(r)),
-                            100 * efficiency(r, reports.front()), 100 * r.mfu(), r.device_hours(),
-                            describe_grid(r.chosen), micro_batch(r.config),
-                            r.memory.known && !r.memory.fits ? "; does NOT fit" : "");
+                            r.rank_total(), format_seconds(r.own().score.step),
+                            format_si(tokens_per_second(r)), 100 * efficiency(r, reports.front()),
+                            100 * r.mfu(r.own()), r.device_hours(r.own()), describe_grid(r.chosen),
+                            micro_batch(r.config), r.memory.known && !r.memory.fits ? "; does NOT fit" : "");
     return text;
 }
 
@@ -65,11 +65,11 @@ nlohmann::ordered_json scaling_json(const std::vector<PlanReport>& reports)
     nlohmann::ordered_json rows = nlohmann::json::array();
     for (const PlanReport& r : reports)
         rows.push_back({{"ranks", r.rank_total()},
-                        {"step_seconds", r.step},
+                        {"step_seconds", r.own().score.step},
                         {"tokens_per_second", tokens_per_second(r)},
                         {"efficiency", efficiency(r, reports.front())},
-                        {"mfu", r.mfu()},
-                        {"device_hours", r.device_hours()},
+                        {"mfu", r.mfu(r.own())},
+                        {"device_hours", r.device_hours(r.own())},
                         {"fits", r.memory.known ? nlohmann::ordered_json(r.memory.fits) : nullptr},
                         {"strategy", describe_grid(r.chosen)}});
     return rows;

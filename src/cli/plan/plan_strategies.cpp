@@ -10,20 +10,6 @@ namespace trivium {
 
 namespace {
 
-double mfu_of(const Strategy& s, const PlanReport& r)
-{
-    return s.score.flops / (s.score.step * r.machine.peak(compute_type(r.config.train.precision), r.threads) *
-                            static_cast<double>(rank_count(s.config.parallel)));
-}
-
-/// Of the whole run.
-double device_hours_of(const Strategy& s)
-{
-    const TrainConfig& t = s.config.train;
-    return s.score.step * static_cast<double>(samples_in(t, t.steps)) / static_cast<double>(t.global_batch) *
-           static_cast<double>(rank_count(s.config.parallel)) / 3600;
-}
-
 nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
 {
     const nlohmann::ordered_json config = config_json(s.config);
@@ -36,8 +22,8 @@ nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
             {"train", config.at("train")},
             {"ranks", rank_count(s.config.parallel)},
             {"step_seconds", s.score.step},
-            {"mfu", mfu_of(s, r)},
-            {"device_hours", device_hours_of(s)},
+            {"mfu", r.mfu(s)},
+            {"device_hours", r.device_hours(s)},
             {"memory_bytes", memory},
             {"computed_seconds", s.score.parts.computed},
             {"exposed_seconds", exposed},
@@ -75,7 +61,7 @@ std::string strategies_table(const PlanReport& r)
     for (std::size_t i = 0; i < std::min(most, r.strategies.size()); ++i) {
         const Strategy& s = r.strategies[i];
         text += fmt::format("{:>4} {:>9} {:>5.1f}% {:>13.1f} {:>10}  {}, microbatch {}{}\n", i + 1,
-                            format_seconds(s.score.step), 100 * mfu_of(s, r), device_hours_of(s),
+                            format_seconds(s.score.step), 100 * r.mfu(s), r.device_hours(s),
                             format_bytes(std::ranges::max(s.score.bytes)), describe_grid(s.config.parallel),
                             s.config.train.micro_batch, s.rule.empty() ? "" : str(" (", s.rule, ")"));
         const std::string choices = describe_choices(s.config.parallel);
