@@ -13,32 +13,22 @@ namespace trivium {
 namespace {
 
 constexpr std::array gguf_architectures{
-    GgufArchitecture{.hugging_face = "LlamaForCausalLM",
+    GgufArchitecture{.hugging_face = {"LlamaForCausalLM", "MistralForCausalLM"},
                      .name = "llama",
                      .interleaved = true,
                      .free_heads = true,
                      .frequency_factors = true},
-    GgufArchitecture{.hugging_face = "MistralForCausalLM",
-                     .name = "llama",
-                     .interleaved = true,
-                     .free_heads = true,
-                     .frequency_factors = true},
-    GgufArchitecture{.hugging_face = "Qwen2ForCausalLM", .name = "qwen2"},
-    GgufArchitecture{.hugging_face = "Qwen3ForCausalLM",
+    GgufArchitecture{.hugging_face = {"Qwen2ForCausalLM"}, .name = "qwen2"},
+    GgufArchitecture{.hugging_face = {"Qwen3ForCausalLM"},
                      .name = "qwen3",
                      .biases = GgufArchitecture::Biases::none,
                      .free_heads = true},
-    GgufArchitecture{.hugging_face = "Olmo2ForCausalLM",
+    GgufArchitecture{.hugging_face = {"Olmo2ForCausalLM", "Olmo3ForCausalLM"},
                      .name = "olmo2",
                      .biases = GgufArchitecture::Biases::none,
                      .has_head = true,
                      .period = 4},
-    GgufArchitecture{.hugging_face = "Olmo3ForCausalLM",
-                     .name = "olmo2",
-                     .biases = GgufArchitecture::Biases::none,
-                     .has_head = true,
-                     .period = 4},
-    GgufArchitecture{.hugging_face = "Gemma2ForCausalLM",
+    GgufArchitecture{.hugging_face = {"Gemma2ForCausalLM"},
                      .name = "gemma2",
                      .biases = GgufArchitecture::Biases::none,
                      .free_heads = true,
@@ -46,7 +36,7 @@ constexpr std::array gguf_architectures{
                      .period = 2,
                      .gemma = true,
                      .layers_of_27b = 46},
-    GgufArchitecture{.hugging_face = "Gemma3ForCausalLM",
+    GgufArchitecture{.hugging_face = {"Gemma3ForCausalLM"},
                      .name = "gemma3",
                      .biases = GgufArchitecture::Biases::none,
                      .free_heads = true,
@@ -54,28 +44,28 @@ constexpr std::array gguf_architectures{
                      .period = 6,
                      .gemma = true,
                      .layers_of_27b = 62},
-    GgufArchitecture{.hugging_face = "Phi3ForCausalLM", .name = "phi3", .frequency_factors = true},
-    GgufArchitecture{.hugging_face = "GPTNeoXForCausalLM",
+    GgufArchitecture{.hugging_face = {"Phi3ForCausalLM"}, .name = "phi3", .frequency_factors = true},
+    GgufArchitecture{.hugging_face = {"GPTNeoXForCausalLM"},
                      .name = "gptneox",
                      .biases = GgufArchitecture::Biases::all,
                      .gelu = true,
                      .has_head = true},
-    GgufArchitecture{.hugging_face = "Starcoder2ForCausalLM",
+    GgufArchitecture{.hugging_face = {"Starcoder2ForCausalLM"},
                      .name = "starcoder2",
                      .biases = GgufArchitecture::Biases::all,
                      .gelu = true},
-    GgufArchitecture{.hugging_face = "GraniteForCausalLM",
+    GgufArchitecture{.hugging_face = {"GraniteForCausalLM"},
                      .name = "granite",
                      .interleaved = true,
                      .free_heads = true,
                      .frequency_factors = true,
                      .multipliers = true},
-    GgufArchitecture{.hugging_face = "SmolLM3ForCausalLM",
+    GgufArchitecture{.hugging_face = {"SmolLM3ForCausalLM"},
                      .name = "smollm3",
                      .biases = GgufArchitecture::Biases::none,
                      .interleaved = true,
                      .free_heads = true},
-    GgufArchitecture{.hugging_face = "GPT2LMHeadModel", .name = "gpt2", .gelu = true},
+    GgufArchitecture{.hugging_face = {"GPT2LMHeadModel"}, .name = "gpt2", .gelu = true},
 };
 
 constexpr i64 smollm3_interval = 4; ///< each so many layers, the last one does not rotate
@@ -207,7 +197,7 @@ struct Requirements {
 const GgufArchitecture& gguf_architecture_of(const ModelConfig& model, const Architecture& of)
 {
     const auto at = std::ranges::find_if(gguf_architectures, [&](const GgufArchitecture& each) {
-        return std::string_view(of.name) == each.hugging_face;
+        return std::ranges::find(each.hugging_face, of.name) != each.hugging_face.end();
     });
     TRV_CHECK(at != gguf_architectures.end(), "no architecture for ", of.name);
     const Requirements requirements{model, *at};

@@ -4,14 +4,17 @@
 #include "io/gguf/gguf_file.hpp"
 #include "io/hugging_face/architectures.hpp"
 
+#include <array>
+#include <string_view>
+
 namespace trivium {
 
 struct GgufArchitecture {
     enum class Biases { any, none, all };
 
-    const char* hugging_face;       ///< the class
-    const char* name;               ///< "llama": general.architecture
-    Biases biases = Biases::any;    ///< other than those that the class always has
+    std::array<std::string_view, 2> hugging_face; ///< the classes; some have one
+    const char* name;                             ///< "llama": general.architecture
+    Biases biases = Biases::any;                  ///< other than those that the class always has
     bool interleaved = false;       ///< neighbours rotate (RotaryLayout), not dimensions of two halves
     bool free_heads = false;        ///< heads may be of another size than dim / heads
     bool frequency_factors = false; ///< reads a divisor of each rotary frequency: "llama3", "longrope"

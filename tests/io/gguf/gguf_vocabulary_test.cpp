@@ -7,10 +7,11 @@
 #include "io/gguf/gguf_reader.hpp"
 #include "io/gguf/vocabulary.hpp"
 #include "io/hugging_face/small_models.hpp"
+#include "io/naive_bpe.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/tokenizer.hpp"
 
-#include <unordered_map>
+#include <map>
 
 using namespace trivium;
 using Json = nlohmann::json;
@@ -40,47 +41,20 @@ Json keys_with(const Tokenizer& tokenizer, i64 vocab, const RunState& state = {}
 /// are merged first, of equal ones the leftmost; what is no token becomes bytes.
 std::vector<i32> merged_by_score(const Json& keys, std::string text)
 {
-    std::unordered_map<std::string, i32> ids;
+    std::map<std::string, i32> ids;
     for (const std::string& token : keys["tokenizer.ggml.tokens"].get<std::vector<std::string>>())
         ids.emplace(token, static_cast<i32>(ids.size()));
     const auto scores = keys["tokenizer.ggml.scores"].get<std::vector<float>>();
     if (keys["tokenizer.ggml.add_space_prefix"] == true)
         text = " " + text;
-    std::vector<std::string> symbols;
+    std::string marked;
     for (const char c : text)
-        if (c == ' ')
-            symbols.emplace_back("\u2581");
-        else if ((static_cast<unsigned char>(c) & 0xc0) == 0x80)
-            symbols.back() += c;
-        else
-            symbols.emplace_back(1, c);
-    while (true) {
-        std::size_t best = symbols.size();
-        float best_score = 0;
-        for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
-            if (const auto at = ids.find(symbols[i] + symbols[i + 1]);
-                at != ids.end() &&
-                (best == symbols.size() || scores[static_cast<std::size_t>(at->second)] > best_score)) {
-                best = i;
-                best_score = scores[static_cast<std::size_t>(at->second)];
-            }
-        if (best == symbols.size())
-            break;
-        symbols[best] += symbols[best + 1];
-        symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-    }
-    std::vector<i32> result;
-    for (const std::string& symbol : symbols)
-        if (const auto at = ids.find(symbol); at != ids.end())
-            result.push_back(at->second);
-        else
-            for (const char c : symbol) {
-                char byte[8];
-                std::snprintf(byte, sizeof byte, "<0x%02X>",
-                              static_cast<unsigned>(static_cast<unsigned char>(c)));
-                result.push_back(ids.at(byte));
-            }
-    return result;
+        marked += c == ' ' ? std::string("\u2581") : std::string(1, c);
+    return naive_bpe(marked, ids, [&](const std::string& left, const std::string& right) {
+        const auto at = ids.find(left + right);
+        return at == ids.end() ? std::nullopt
+                               : std::optional<double>(-scores[static_cast<std::size_t>(at->second)]);
+    });
 }
 
 } // namespace

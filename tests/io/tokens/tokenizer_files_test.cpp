@@ -6,6 +6,7 @@
 #include "io/files/files.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 #include "io/hugging_face/tokenizer_files.hpp"
+#include "io/naive_bpe.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <array>
@@ -16,8 +17,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A reference for a tokenizer.json of type BPE with byte_fallback and without a normalizer: repeatedly
-/// merges the adjacent pair of the lowest rank, of equal ranks the leftmost, until none is left.
+/// A reference for a tokenizer.json of type BPE with byte_fallback and without a normalizer.
 class NaiveBpe {
 public:
     explicit NaiveBpe(const std::string& text)
@@ -35,39 +35,10 @@ public:
 
     std::vector<i32> encode(const std::string& text) const
     {
-        std::vector<std::string> symbols;
-        for (const char c : text)
-            if ((static_cast<unsigned char>(c) & 0xc0) == 0x80)
-                symbols.back() += c;
-            else
-                symbols.emplace_back(1, c);
-        while (true) {
-            std::size_t best = symbols.size(), best_rank = ranks_.size();
-            for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
-                if (const auto at = ranks_.find({symbols[i], symbols[i + 1]});
-                    at != ranks_.end() && at->second < best_rank) {
-                    best = i;
-                    best_rank = at->second;
-                }
-            if (best == symbols.size())
-                break;
-            symbols[best] += symbols[best + 1];
-            symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-        }
-        std::vector<i32> ids;
-        for (const std::string& symbol : symbols) {
-            if (const auto at = ids_.find(symbol); at != ids_.end()) {
-                ids.push_back(at->second);
-                continue;
-            }
-            for (const char c : symbol) {
-                char byte[8];
-                std::snprintf(byte, sizeof byte, "<0x%02X>",
-                              static_cast<unsigned>(static_cast<unsigned char>(c)));
-                ids.push_back(ids_.at(byte));
-            }
-        }
-        return ids;
+        return naive_bpe(text, ids_, [&](const std::string& left, const std::string& right) {
+            const auto at = ranks_.find({left, right});
+            return at == ranks_.end() ? std::nullopt : std::optional(static_cast<double>(at->second));
+        });
     }
 
 private:
