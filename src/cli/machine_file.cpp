@@ -15,11 +15,14 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
 {
     for (const KeyPlace& key : keys) {
         const bool time = key.name == "launch" || key.name.ends_with("latency");
-        const bool zero_is_fine = time || key.name.starts_with("node_link") ||
-                                  key.name.starts_with("host_") || key.name == "ranks_per_node" ||
+        const bool efficiency = key.name.ends_with("efficiency");
+        const bool part = efficiency || key.name.ends_with("_share") || key.name.ends_with("_overlap") ||
+                          key.name == "stragglers" || key.name.starts_with("calibration_");
+        const bool zero_is_fine = time || (part && !efficiency) || key.name.starts_with("node_link") ||
+                                  key.name.starts_with("host_") || key.name == "flops_fp8" ||
+                                  key.name == "product_half" || key.name == "ranks_per_node" ||
                                   key.name == "memory";
         // Larger values are typing errors, and their sums would overflow.
-        const bool part = key.name.ends_with("efficiency");
         const auto check = [&](double value, double least, double most) {
             if (!(std::isfinite(value) && value <= most && (value >= least || (value == 0 && zero_is_fine))))
                 throw UserError({path, str(key.name, " = ", value),
@@ -28,7 +31,7 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
                                  "measure the machine again with `trivium check --output`"});
         };
         if (const auto* real = std::get_if<double*>(&key.value))
-            check(**real, time ? 1e-12 : part ? 1e-3 : 1, time ? 1e6 : part ? 1 : 1e24);
+            check(**real, time ? 1e-12 : efficiency ? 1e-3 : part ? 0 : 1, time ? 1e6 : part ? 1 : 1e24);
         if (const auto* whole = std::get_if<i64*>(&key.value))
             check(static_cast<double>(**whole), 1, 0x1p50);
     }

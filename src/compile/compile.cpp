@@ -258,7 +258,8 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
       buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
       train_(made.graph ? made.graph
                         : std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
-      stages_(stages_of(*train_, order.shape)), flops_(model_flops(*train_, microbatch_count(config)))
+      stages_(stages_of(*train_, order.shape, config.parallel.stage_layers)),
+      flops_(model_flops(*train_, microbatch_count(config)))
 {
     if (made.graph && options.runner.verify)
         verify(*train_, Level::sharded);
@@ -390,7 +391,8 @@ StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)
 {
     RunConfig whole = config;
     whole.parallel.tensor = 1; // costs of all ranks together
-    return stages_of(build_loss_graph(whole.model, training_config(whole)), shape);
+    return stages_of(build_loss_graph(whole.model, training_config(whole)), shape,
+                     config.parallel.stage_layers);
 }
 
 std::vector<int> ranks_of_blocks(const RunConfig& config)

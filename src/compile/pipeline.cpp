@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "config/schedules.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "schedule/named_order.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"
@@ -81,12 +82,18 @@ PipelineOrder evaluation_order(PipelineShape shape)
     return order;
 }
 
-StageConfig stages_of(const Graph& graph, const PipelineShape& shape)
+StageConfig stages_of(const Graph& graph, const PipelineShape& shape, const std::vector<i64>& layers)
 {
     std::vector<int> ranks; // by stage
     for (i64 stage = 0; stage < shape.stages(); ++stage)
         ranks.push_back(static_cast<int>(shape.rank_of(stage)));
-    return {balance_stages(graph, ranks), ranks};
+    if (static_cast<i64>(layers.size()) != shape.stages())
+        return {balance_stages(graph, ranks), ranks};
+    std::vector<int> stages{0}; // of the embedding
+    for (std::size_t s = 0; s < layers.size(); ++s)
+        stages.insert(stages.end(), static_cast<std::size_t>(layers[s]), static_cast<int>(s));
+    stages.push_back(static_cast<int>(layers.size()) - 1); // the head
+    return {std::move(stages), ranks};
 }
 
 } // namespace trivium

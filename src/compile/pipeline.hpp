@@ -17,7 +17,8 @@ std::vector<PipelineOrder> ramp_orders(const RunConfig& config);
 /// The forward passes of one microbatch on the stages of `shape`.
 PipelineOrder evaluation_order(PipelineShape shape);
 
-/// Assigns the blocks of the model to stages. Throws UserError if there are more stages than blocks.
-StageConfig stages_of(const Graph& graph, const PipelineShape& shape);
+/// Assigns the blocks of the model to stages: by `layers` (parallel.stage_layers) if it has as many numbers
+/// as there are stages, otherwise balanced. Throws UserError if there are more stages than blocks.
+StageConfig stages_of(const Graph& graph, const PipelineShape& shape, const std::vector<i64>& layers = {});
 
 } // namespace trivium

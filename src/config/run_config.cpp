@@ -109,6 +109,27 @@ void validate_schedule(const ParallelConfig& c)
                 ", or remove the key"));
 }
 
+void validate_stage_layers(const ParallelConfig& c, i64 layers)
+{
+    if (c.stage_layers.empty())
+        return;
+    const std::string key = "parallel.stage_layers";
+    const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
+    require(kind.has_value(), key, str("cannot be combined with parallel.schedule = \"", c.schedule, "\""),
+            "name a schedule, such as \"1f1b\", or remove the key");
+    const i64 stages = c.pipeline * (c.chunks > 0 ? c.chunks : chunks_of(*kind).usual);
+    require(static_cast<i64>(c.stage_layers.size()) == stages, key,
+            str("has ", counted(c.stage_layers.size(), "number"), " for ", counted(stages, "stage")),
+            "write the layers of each stage: parallel.pipeline x stages per rank (parallel.chunks) numbers");
+    i64 sum = 0;
+    for (std::size_t s = 0; s < c.stage_layers.size(); ++s) {
+        at_least(s == 0 || s + 1 == c.stage_layers.size() ? 0 : 1, key, c.stage_layers[s], layers);
+        sum += c.stage_layers[s];
+    }
+    require(sum == layers, key, str("has ", counted(sum, "layer"), " of ", layers),
+            "let the numbers sum to model.layers");
+}
+
 void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
 {
     constexpr i64 most_ranks = i64{1} << 20; // the limit of a mesh (ir/limits.hpp)
@@ -271,6 +292,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate_train(config.train);
     validate(config.data);
     validate_parallel(config.parallel, config.train);
+    validate_stage_layers(config.parallel, config.model.layers);
     for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
         const i64 part = stage.batch / batch_ranks(config.parallel);
         require(part % micro_batch(config) == 0, "train.batch_ramp",

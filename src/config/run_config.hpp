@@ -202,6 +202,7 @@ struct ParallelConfig {
     // schedule_near: the named schedule from which the order for "auto" was found.
     std::string schedule_rows, schedule_near;
     i64 chunks = 0;
+    std::vector<i64> stage_layers; ///< empty: balanced; ignored by searches for other pipelines
     bool sequence = true;
     Recompute recompute = Recompute::none;
     i64 recompute_layers = 0;
@@ -249,6 +250,9 @@ struct ParallelConfig {
               "pipeline rank");
         visit("chunks", self.chunks, KeyKind::free,
               "stages per pipeline rank; 0 = as many as the schedule needs");
+        visit("stage_layers", self.stage_layers, KeyKind::free,
+              "layers of each pipeline stage, in the order of the model, such as [2, 3, 3, 2]: the embedding "
+              "is in the first stage, the head in the last; empty = balanced by work");
         visit("sequence", self.sequence, KeyKind::free, "sequence parallelism over the tensor axis");
         visit("recompute", self.recompute, KeyKind::free,
               "which activations the backward pass recomputes: those of norms, attention and activation "

@@ -113,12 +113,19 @@ ValueId Builder::squares_of(ValueId x)
 
 namespace {
 
-/// The element type in which `op` would add into `into`.
-DType sum_type(const Graph& graph, Op op, ValueId into)
+/// Makes `op` add into `into`, in the accumulator type or, where its row allows, in that of its operands.
+/// Returns whether it can.
+bool accumulates_into(const Graph& graph, Op& op, ValueId into)
 {
+    const DType type = graph[into].type.dtype, own = graph[op.operands[0]].type.dtype;
     op.operands.push_back(into);
     op.accumulate = true;
-    return infer(graph, op)[0].dtype;
+    if (infer(graph, op)[0].dtype == type)
+        return true;
+    if (!info(op).may_have.has(Attr::dtype) || own != type)
+        return false;
+    op.attrs.dtype = type;
+    return infer(graph, op)[0].dtype == type;
 }
 
 } // namespace
@@ -126,24 +133,21 @@ DType sum_type(const Graph& graph, Op op, ValueId into)
 ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
-    const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
-                      info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
-                      graph_[producer].results.size() == 1 &&
-                      sum_type(graph_, graph_[producer], into) == graph_[into].type.dtype;
-    if (!fuse) {
-        Attributes attributes;
-        if (graph_[into].type.dtype != accumulator_of(graph_[x].type.dtype))
-            attributes.dtype = graph_[into].type.dtype;
-        return add_into(into, op1(OpKind::accumulate, {x}, attributes));
+    if (only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
+        info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
+        graph_[producer].results.size() == 1) {
+        Op op = graph_[producer];
+        if (accumulates_into(graph_, op, into)) {
+            graph_.ops[producer.index()] = std::move(op);
+            graph_[x].type = graph_[into].type;
+            graph_[x].lifetime = result_lifetime(graph_, graph_[producer], 0);
+            return x;
+        }
     }
-    Op& op = graph_.ops[producer.index()];
-    op.operands.push_back(into);
-    op.accumulate = true;
-    graph_[x].type = graph_[into].type;
-    graph_[x].lifetime = result_lifetime(graph_, op, 0);
-    TRV_CHECK(infer(graph_, op)[0] == graph_[into].type, "accumulator ", graph_[into].name, " is ",
-              graph_[into].type, ", its addend ", infer(graph_, op)[0]);
-    return x;
+    Attributes attributes;
+    if (graph_[into].type.dtype != accumulator_of(graph_[x].type.dtype))
+        attributes.dtype = graph_[into].type.dtype;
+    return add_into(into, op1(OpKind::accumulate, {x}, attributes));
 }
 
 void Builder::widen(ValueId x)

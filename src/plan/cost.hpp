@@ -1,7 +1,8 @@
 #pragma once
 // Duration of Steps. An op that computes takes a launch and the larger of FLOPs / (FLOP/s x efficiency) and
 // bytes / (bandwidth x efficiency), with the machine's efficiencies (the roofline model, Williams et al.
-// 2009). A transfer takes a latency and bytes / bandwidth.
+// 2009); products are less efficient the smaller they are. A transfer takes a latency and bytes / bandwidth.
+// docs/planner.md has the formulas.
 #include "passes/sharding/partition.hpp"
 #include "plan/machine.hpp"
 #include "schedule/timeline.hpp"
@@ -13,18 +14,21 @@ namespace trivium {
 Bytes bytes_sent(const Graph& graph, const Op& op);
 
 /// Duration of a collective along an axis: start + messages (twice for an all-reduce) + bytes sent /
-/// bytes_per_second.
+/// bytes_per_second. On devices, of NCCL's algorithm and protocol that is the fastest for its bytes.
 struct TransferCost {
     Seconds start = 0, messages = 0;
     double bytes_per_second = 0;
     bool between_nodes = false; ///< some messages leave a node
 };
-TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine);
+/// Of a collective in one direction that sends `bytes`.
+TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine,
+                           Bytes bytes = Bytes{1} << 30);
 
 /// The price of a FLOP on one thread or device: bytes that a collective over `ranks` ranks sends meanwhile.
 WorkPrices work_prices(const Machine& machine, i64 ranks);
 
-/// Duration of each op, by op, on `threads` threads of `machine`, as if no other op ran.
+/// Duration of each op, by op, on `threads` threads of `machine`, as if no other op ran; on the slowest of
+/// the mesh's ranks.
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
 /// The program of one rank. `graph` and `schedule` must outlive it.
@@ -35,9 +39,10 @@ struct StageProgram {
 
 /// Simulates all stages on one clock. A receive ends when its message has been sent. A collective takes the
 /// same time on all ranks of its group; one that spans the stages begins at the same time on all. Collectives
-/// of several axes that use the same link at a time, within a node or between nodes, slow each other down. On
-/// CPUs, copies between ranks of a node delay compute. `begins`: when each stage begins; empty: at 0. Throws
-/// InternalError if stages wait for each other forever. \pre `stages` has all pipeline stages, in order
+/// of several axes that use the same link at a time, within a node or between nodes, slow each other down.
+/// While a collective runs, a device computes more slowly; on CPUs, copies between ranks of a node delay
+/// compute. `begins`: when each stage begins; empty: at 0. Throws InternalError if stages wait for each other
+/// forever. \pre `stages` has all pipeline stages, in order
 std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads,
                                const std::vector<Seconds>& begins = {});
 

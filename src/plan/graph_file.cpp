@@ -5,6 +5,7 @@
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/local.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "passes/sharding/lookahead.hpp"
 #include "passes/sharding/moves.hpp"
 #include "passes/sharding/propagate.hpp"

@@ -21,9 +21,20 @@ struct Machine {
     double flops_f32 = 150e9;
     double flops_bf16 = 250e9;
     double flops_f64 = 75e9;        ///< a vector has half as many values as in f32
+    double flops_fp8 = 0;           ///< of products with train.fp8; 0: as flops_bf16
     double bytes_per_second = 20e9; ///< memory bandwidth of a rank
     /// Reached fractions of the FLOP/s by products and by attention, and of bytes_per_second by all ops.
     double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
+    /// The edge of a square bf16 product that reaches half of product_efficiency. 0: products of every size
+    /// reach all of it.
+    double product_half = 0;
+    /// false: attention is products and element-wise ops over all pairs of a query and a key, masked and
+    /// dropped out, as before fused kernels. Changes times, not memory.
+    bool fused_attention = true;
+    /// false: gradients are reduced after a rank's last backward pass, and not while it runs.
+    bool early_reductions = true;
+    /// The standard deviation of a rank's speed. Ranks wait for the slowest of them.
+    double stragglers = 0;
     /// For values in host memory (parallel.offload), per rank: bandwidth of the link between device and host
     /// memory, one way, and of host memory. 0: as bytes_per_second.
     double host_link_bytes_per_second = 0, host_bytes_per_second = 0;
@@ -31,6 +42,13 @@ struct Machine {
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
     Seconds link_latency = 5e-6;        ///< per message to a peer on the same node
     Seconds collective_latency = 0;     ///< per collective, in addition to its messages
+    double link_efficiency = 1;         ///< reached part of both bandwidths of links
+    /// Of collectives along the tensor axis: the part that runs while the product that makes or reads the
+    /// tensor runs.
+    double tensor_overlap = 0;
+    /// The part of a device's compute that a collective takes while it runs, if some of its members share a
+    /// node, or if none do.
+    double link_share = 0, node_link_share = 0;
     /// Bandwidth and latency to peers on other nodes. A bandwidth of 0: both as on the same node.
     double node_link_bytes_per_second = 0;
     Seconds node_link_latency = 0;
@@ -42,6 +60,9 @@ struct Machine {
     Bytes cache = Bytes{2} << 20;
     /// Usable memory of a device, or of a CPU node, whose ranks share it. 0: unknown.
     Bytes memory = 0;
+    /// Relative errors of simulated steps on the rows to which this machine is calibrated (docs/planner.md):
+    /// the median and the largest. 0: unknown.
+    double calibration_error = 0, calibration_worst = 0;
 
     /// Number of threads that compute in a rank; for a device 1.
     i64 workers(i64 threads) const { return is_device ? 1 : threads; }
@@ -53,6 +74,11 @@ struct Machine {
                                       : flops_f32) *
                static_cast<double>(workers(threads));
     }
+    /// As peak(), of products whose operands are rounded to 8 bits.
+    double peak_fp8(i64 threads) const
+    {
+        return flops_fp8 > 0 ? flops_fp8 * static_cast<double>(workers(threads)) : peak(DType::bf16, threads);
+    }
     double host_link_rate() const
     {
         return host_link_bytes_per_second > 0 ? host_link_bytes_per_second : bytes_per_second;
@@ -61,8 +87,8 @@ struct Machine {
     /// Bandwidth of a rank's messages; `between_nodes`: some peers are on other nodes.
     double link_rate(bool between_nodes) const
     {
-        return between_nodes && node_link_bytes_per_second > 0 ? node_link_bytes_per_second
-                                                               : link_bytes_per_second;
+        return link_efficiency * (between_nodes && node_link_bytes_per_second > 0 ? node_link_bytes_per_second
+                                                                                  : link_bytes_per_second);
     }
     Seconds latency(bool between_nodes) const
     {
@@ -91,11 +117,21 @@ struct Machine {
         visit("flops_f32", self.flops_f32, "FLOP/s of products in f32");
         visit("flops_bf16", self.flops_bf16, "FLOP/s of products in bf16");
         visit("flops_f64", self.flops_f64, "FLOP/s of products in f64");
+        visit("flops_fp8", self.flops_fp8, "FLOP/s of products with train.fp8; 0 = as flops_bf16");
         visit("bytes_per_second", self.bytes_per_second, "memory bandwidth of a rank, bytes per second");
         visit("product_efficiency", self.product_efficiency, "part of the FLOP/s that products reach");
         visit("attention_efficiency", self.attention_efficiency, "part of the FLOP/s that attention reaches");
         visit("memory_efficiency", self.memory_efficiency,
               "part of bytes_per_second that ops other than products reach");
+        visit("product_half", self.product_half,
+              "edge of a square bf16 product that reaches half of product_efficiency; 0 = every product "
+              "reaches it");
+        visit("fused_attention", self.fused_attention,
+              "false: attention as products and element-wise ops over all pairs, with dropout");
+        visit("early_reductions", self.early_reductions,
+              "false: gradients are reduced after the last backward pass");
+        visit("stragglers", self.stragglers,
+              "standard deviation of a rank's speed, as a part of it; ranks wait for the slowest");
         visit("host_link_bytes_per_second", self.host_link_bytes_per_second,
               "bandwidth between a rank's device and host memory, one way, bytes per second; 0 = "
               "bytes_per_second");
@@ -107,6 +143,13 @@ struct Machine {
         visit("link_bytes_per_second", self.link_bytes_per_second,
               "bandwidth of a rank to peers on the same node, bytes per second");
         visit("link_latency", self.link_latency, "latency of a message on the same node, seconds");
+        visit("link_efficiency", self.link_efficiency, "part of the bandwidths of links that ranks reach");
+        visit("tensor_overlap", self.tensor_overlap,
+              "part of the tensor axis' traffic that runs while a product runs");
+        visit("link_share", self.link_share,
+              "on devices: part of the compute that a collective takes while it runs");
+        visit("node_link_share", self.node_link_share,
+              "the same for a collective of which no two ranks share a node");
         visit("node_link_bytes_per_second", self.node_link_bytes_per_second,
               "bandwidth of a rank to peers on other nodes, bytes per second; 0 = as on the same node");
         visit("node_link_latency", self.node_link_latency, "latency of a message between nodes, seconds");
@@ -118,6 +161,9 @@ struct Machine {
         visit("memory", self.memory,
               "usable bytes of a device, or of a node, shared by its ranks; 0 = unknown (a CPU: what is "
               "available where `plan` runs)");
+        visit("calibration_error", self.calibration_error,
+              "median relative error of simulated steps on the rows of calibration; 0 = unknown");
+        visit("calibration_worst", self.calibration_worst, "the largest of these errors; 0 = unknown");
     }
 };
 

@@ -319,6 +319,23 @@ TEST_CASE("gradients that are accumulated whole are reduced over data ranks once
             }
 }
 
+TEST_CASE("in bf16, the products of weights' gradients add into accumulators of either type themselves")
+{
+    for (const GradientType type : {GradientType::f32, GradientType::bf16}) {
+        RunConfig config = run_config(Family::llama, {});
+        config.train.precision = Precision::bf16;
+        config.parallel.accumulate = type;
+        const Graph g = compile_training(config, {}).programs[train_program].graph;
+        int products = 0;
+        for (const Op& op : g.ops) {
+            products += op.kind == OpKind::matmul && op.accumulate;
+            if (op.kind == OpKind::accumulate)
+                CHECK(g[g[op.operands[0]].producer].kind != OpKind::matmul);
+        }
+        CHECK(products >= 7 * config.model.layers);
+    }
+}
+
 TEST_CASE("pipeline 2, tensor 2: one message per microbatch and direction, and a tied table's gradient once")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {

@@ -4,6 +4,7 @@
 #include "ir/builder.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "passes/pipeline/stage.hpp"
 #include "passes/sharding/propagate.hpp"
 
@@ -92,6 +93,26 @@ TEST_CASE("no other division has a cheaper most expensive stage")
             REQUIRE(cost_of(g, stage_of, stages) == Approx(least_cost(g, blocks, stages)).epsilon(1e-12));
         }
     }
+}
+
+TEST_CASE("stages in a V: every rank has as many blocks, and both ways through the ranks as many")
+{
+    for (const int ranks : {2, 5, 16})
+        for (const int each : {2, 3, 5}) {
+            const Graph g = chain(std::vector<i64>(static_cast<std::size_t>(ranks * each + 1), 8));
+            std::vector<int> rank_of_stage = one_each(ranks);
+            for (int r = ranks; r-- > 0;)
+                rank_of_stage.push_back(r);
+            const std::vector<int> stage_of = balance_stages(g, rank_of_stage);
+            const auto blocks_of = [&](int stage) { return std::ranges::count(stage_of, stage); };
+            std::ptrdiff_t there = 0, back = 0;
+            for (int r = 0; r < ranks; ++r) {
+                there += blocks_of(r);
+                back += blocks_of(2 * ranks - 1 - r);
+                CHECK(there + back == (r + 1) * each);
+                CHECK(std::abs(there - back) <= 1);
+            }
+        }
 }
 
 TEST_CASE("more stages than blocks are refused, with the maximum number")

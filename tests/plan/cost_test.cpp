@@ -378,6 +378,8 @@ TEST_CASE("machines have names, and a device's is found in the driver's device n
     CHECK(machine_of_device("NVIDIA H200").name == "h200");
     CHECK(machine_of_device("NVIDIA H100 80GB HBM3").name == "h100");
     CHECK(machine_of_device("NVIDIA A100-SXM4-40GB").name == "a100");
+    CHECK(machine_of_device("NVIDIA B200").name == "b200");
+    CHECK(machine_of_device("NVIDIA GB200").name == "gb200");
     CHECK(machine_of_device("AMD Instinct MI250X").name == "mi250x");
     CHECK(machine_of_device("AMD Instinct MI300X").name == "mi300x");
     CHECK(machine_of_device("AMD Instinct MI300A").name == "gpu");
@@ -404,9 +406,10 @@ TEST_CASE("each known device has its memory, the devices per node, and its links
             CHECK(m.link_rate(true) == m.link_rate(false));
             continue;
         }
-        CHECK(m.ranks_per_node == 8);
+        const bool torus = name == "tpu-v3", rack = name.starts_with("gb");
+        CHECK(m.ranks_per_node == (torus ? 0 : rack ? 72 : 8));
         CHECK(m.node_link_bytes_per_second < m.link_bytes_per_second);
-        CHECK(m.latency(true) > m.latency(false));
+        CHECK((m.latency(true) > m.latency(false)) == !torus);
         CHECK((m.memory > 0) == (name != "gpu"));
     }
     CHECK(machine_called("h100").memory < Bytes{80} << 30); // less than 80 GB of the data sheet in GiB

@@ -8,6 +8,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/collectives/bucket.hpp"
 #include "passes/optimizer.hpp"
+#include "passes/pipeline/balance_stages.hpp"
 #include "passes/pipeline/stage.hpp"
 #include "passes/sharding/partition.hpp"
 #include "passes/sharding/propagate.hpp"

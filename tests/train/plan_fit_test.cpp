@@ -270,6 +270,10 @@ TEST_CASE("the stage of each block is known before compiling")
                                            str("parallel.pipeline=", pipeline), "parallel.data=2"});
             CHECK(ranks_of_blocks(c) == compile_training(c, {machine_called("cpu"), {}, 0}).rank_of_block);
         }
+    const RunConfig given = config_of(
+        {"model.preset=toy", "model.layers=7", "parallel.pipeline=3", "parallel.stage_layers=[1,4,2]"});
+    CHECK(ranks_of_blocks(given) == std::vector<int>{0, 0, 1, 1, 1, 1, 2, 2, 2});
+    CHECK(ranks_of_blocks(given) == compile_training(given, {machine_called("cpu"), {}, 0}).rank_of_block);
 }
 
 TEST_CASE("a large model on many ranks is planned quickly, on a grid that fits if there is one", "[release]")

@@ -18,13 +18,6 @@ struct StageConfig {
     }
 };
 
-/// Assigns consecutive blocks to stages; returns the stage of each block. Minimises the cost of the most
-/// expensive stage (FLOPs of a forward pass, plus 8 per byte that ops read or write), exactly. If a rank has
-/// several stages (`rank_of_stage`), then moves single blocks between neighbouring stages while the most
-/// expensive rank, or among equals the most expensive stage, gets cheaper. Throws UserError if there are
-/// fewer blocks than stages.
-std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank_of_stage);
-
 /// The graph of pipeline rank `config.rank`; sharded graph in and out. Microbatch region: the ops of the
 /// blocks of its stages. Prologue: the ops on which these depend. Epilogue: the updates of the parameters
 /// that the rank holds, and all ops on which these and the outputs depend. A parameter that several ranks

@@ -1,0 +1,218 @@
+// Durations of single ops against formulas of their own: products by size and type, attention of separate
+// kernels, slow ranks, and collectives of devices.
+#include "catch.hpp"
+#include "ir/builder.hpp"
+#include "plan/cost.hpp"
+
+#include <cmath>
+
+using namespace trivium;
+
+namespace {
+
+/// A device whose ops take no time but what a test gives it.
+Machine ideal_device()
+{
+    Machine m;
+    m.is_device = true;
+    m.launch = m.collective_latency = m.link_latency = m.node_link_latency = 0;
+    m.flops_bf16 = m.flops_f32 = m.flops_f64 = 1e30;
+    m.bytes_per_second = m.link_bytes_per_second = 1e30;
+    return m;
+}
+
+/// The only op of a graph on rank 0 of `mesh`.
+template <class Make>
+Seconds seconds_of(const Machine& machine, const Mesh& mesh, const Make& make)
+{
+    Graph g;
+    g.mesh = mesh;
+    g.at = Coordinates(mesh.axes.size(), 0);
+    Builder b(g);
+    b.where = {Region::microbatch, Phase::forward, 0, ""};
+    make(b);
+    return op_seconds(g, machine, 1).at(0);
+}
+
+Seconds product(const Machine& machine, i64 m, i64 n, i64 k, bool fp8 = false, i64 ranks = 1)
+{
+    return seconds_of(machine, {{{"data", ranks}}}, [&](Builder& b) {
+        Attributes attrs{.rule = "m k, k n -> m n"};
+        if (fp8)
+            attrs.fp8 = Fp8Formats{Fp8::e4m3, Fp8::e4m3};
+        b.op1(OpKind::matmul,
+              {b.value("a", {DType::bf16, {m, k}}, Role::input),
+               b.value("b", {DType::bf16, {k, n}}, Role::input)},
+              attrs);
+    });
+}
+
+} // namespace
+
+TEST_CASE("a product is the less efficient the smaller it is: half as much at product_half")
+{
+    Machine m = ideal_device();
+    m.flops_bf16 = 1e14;
+    m.product_efficiency = 0.8;
+    m.product_half = 600;
+    const auto efficiency = [&](i64 rows, i64 columns, i64 inner) {
+        return 2. * static_cast<double>(rows * columns * inner) / (product(m, rows, columns, inner) * 1e14);
+    };
+    CHECK(efficiency(600, 600, 600) == Approx(0.4));
+    CHECK(efficiency(1 << 20, 1 << 20, 1 << 20) == Approx(0.8).epsilon(0.001));
+    CHECK(efficiency(4096, 4096, 4096) == Approx(0.8 * 4096 / 4696));
+    // The harmonic mean of the extents counts: at equal work a square is the best, and more of any extent is
+    // never worse.
+    CHECK(efficiency(2048, 2048, 2048) > efficiency(512, 8192, 2048));
+    CHECK(efficiency(512, 8192, 2048) == Approx(efficiency(2048, 512, 8192)));
+    for (i64 size = 16; size < 1 << 15; size *= 2) {
+        CHECK(efficiency(2 * size, 1024, 1024) > efficiency(size, 1024, 1024));
+        CHECK(product(m, 2 * size, 1024, 1024) > product(m, size, 1024, 1024));
+    }
+}
+
+TEST_CASE("products in FP8 are faster if the machine has them, by less than its FLOP/s")
+{
+    Machine m = ideal_device();
+    m.flops_bf16 = 1e15;
+    m.bytes_per_second = 4e12;
+    CHECK(product(m, 8192, 8192, 8192, true) == product(m, 8192, 8192, 8192));
+    m.flops_fp8 = 2e15;
+    for (const double half : {0., 600.}) {
+        m.product_half = half;
+        CHECK(product(m, 8192, 8192, 8192, true) < 0.9 * product(m, 8192, 8192, 8192));
+        CHECK(product(m, 8192, 8192, 8192, true) > 0.5 * product(m, 8192, 8192, 8192));
+    }
+    // Rounding reads and writes the operands: thin products do not gain.
+    CHECK(product(m, 128, 8192, 8192, true) > product(m, 128, 8192, 8192));
+}
+
+TEST_CASE("ranks wait for the slowest of them; one rank does not")
+{
+    Machine m = ideal_device();
+    m.flops_bf16 = 1e12;
+    const Seconds alone = product(m, 1000, 1000, 1000);
+    m.stragglers = 0.01;
+    CHECK(product(m, 1000, 1000, 1000) == alone);
+    CHECK(product(m, 1000, 1000, 1000, false, 64) ==
+          Approx(alone * (1 + 0.01 * std::sqrt(2 * std::log(64)))));
+    double before = alone;
+    for (i64 ranks = 2; ranks <= 1 << 14; ranks *= 2) {
+        const Seconds now = product(m, 1000, 1000, 1000, false, ranks);
+        CHECK(now > before);
+        CHECK(now < 1.05 * alone);
+        before = now;
+    }
+}
+
+TEST_CASE("attention of separate kernels moves every pair of a query and a key, also those that are masked")
+{
+    // 2 sequences of 512 tokens, 3 key-value heads of 2 query heads of 64.
+    const i64 s = 512;
+    const double pairs = 2 * 6 * static_cast<double>(s * s);
+    const auto seconds = [&](const Machine& m, bool backward) {
+        return seconds_of(m, {}, [&](Builder& b) {
+            const auto value = [&](const char* name, Shape shape, DType type = DType::bf16) {
+                return b.value(name, {type, std::move(shape)}, Role::input);
+            };
+            const ValueId q = value("q", {2, s, 3, 2, 64}), k = value("k", {2, s, 3, 64}),
+                          v = value("v", {2, s, 3, 64});
+            if (backward)
+                b.op(OpKind::attention_grad,
+                     {value("do", {2, s, 3, 2, 64}), q, k, v, value("o", {2, s, 3, 2, 64}),
+                      value("l", {2, 3, 2, s}, DType::f32)});
+            else
+                b.op(OpKind::attention, {q, k, v});
+        });
+    };
+    Machine m = ideal_device();
+    m.bytes_per_second = 1e12;
+    const Seconds fused[] = {seconds(m, false), seconds(m, true)};
+    m.fused_attention = false;
+    // Bytes a pair. Forward: scores are written, softmax and dropout read and write, with a mask, the product
+    // with the values reads. Backward: the product that makes dP writes, dropout's and softmax' gradients
+    // read and write (mask, P), and three products read.
+    CHECK(seconds(m, false) * 1e12 == Approx(pairs * (2 + 4 + 4 + 1 + 2)));
+    CHECK(seconds(m, true) * 1e12 == Approx(pairs * (2 + 4 + 1 + 6 + 6)));
+    CHECK(seconds(m, false) > 10 * fused[0]);
+    // The products are over all pairs.
+    m.bytes_per_second = 1e30;
+    m.flops_bf16 = 1e12;
+    CHECK(seconds(m, false) * 1e12 == Approx(2 * 2 * 64 * pairs));
+    CHECK(seconds(m, true) * 1e12 == Approx(4 * 2 * 64 * pairs));
+}
+
+TEST_CASE("part of the tensor axis' traffic runs while products run")
+{
+    Machine m = ideal_device();
+    m.link_bytes_per_second = 1000;
+    const auto gather = [&](const char* axis) {
+        return seconds_of(m, {{{"data", 2}, {"tensor", 2}}}, [&](Builder& b) {
+            b.all_gather(b.value("x", {DType::f32, {1000}}, Role::input), axis, 0, 2000);
+        });
+    };
+    CHECK(gather("tensor") == Approx(4));
+    m.tensor_overlap = 0.25;
+    CHECK(gather("tensor") == Approx(3));
+    CHECK(gather("data") == Approx(4));
+    m.link_efficiency = 0.5;
+    CHECK(gather("data") == Approx(8));
+}
+
+TEST_CASE("a collective of devices takes the protocol that suits its bytes")
+{
+    Machine m = ideal_device();
+    m.collective_latency = 7e-6;
+    m.link_latency = 1e-6;
+    m.node_link_latency = 3e-6;
+    m.link_bytes_per_second = 300e9;
+    m.node_link_bytes_per_second = 25e9;
+    m.ranks_per_node = 8;
+    const Mesh mesh{{{"data", 1024}}};
+    Seconds before = 0;
+    for (Bytes bytes = 1; bytes < Bytes{1} << 40; bytes *= 4) {
+        const TransferCost cost = transfer_cost("data", mesh, m, bytes);
+        const Seconds now = cost.start + cost.messages + static_cast<double>(bytes) / cost.bytes_per_second;
+        CHECK(now > before);
+        before = now;
+    }
+    // A little: the start and 1023 messages, 127 of them between nodes. Much: 8 network cards.
+    const TransferCost small = transfer_cost("data", mesh, m, 1),
+                       large = transfer_cost("data", mesh, m, Bytes{1} << 38);
+    CHECK(small.start == 7e-6);
+    CHECK(small.messages == Approx(896 * 1e-6 + 127 * 3e-6));
+    CHECK(large.messages > 3 * small.messages);
+    CHECK(large.bytes_per_second == Approx(200e9));
+}
+
+TEST_CASE("a device computes more slowly while a collective runs")
+{
+    Graph g;
+    g.mesh.axes = {{"data", 2}};
+    g.at = {0};
+    Builder b(g);
+    b.where = {Region::prologue, Phase::forward, 0, ""};
+    const ValueId x = b.value("x", {DType::f32, {1000}}, Role::parameter),
+                  y = b.value("y", {DType::f32, {1000}}, Role::parameter);
+    b.all_gather(x, "data", 0, 2000); // sends 4000 bytes
+    b.cast_to(y, DType::f64);         // 12000 bytes
+    const Schedule schedule = build_schedule(g, {});
+    Machine m = ideal_device();
+    m.link_share = 0.1;
+    const auto end_of_compute = [&](double link, double memory) {
+        m.link_bytes_per_second = 4000 / link;
+        m.bytes_per_second = 12000 / memory;
+        const Timeline t = simulate(g, schedule, m, 1);
+        Seconds end = 0;
+        for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+            if (schedule.steps[i].queue == queue_compute)
+                end = std::max(end, t.spans[i].end);
+        return end;
+    };
+    CHECK(end_of_compute(4, 1) == Approx(1 / 0.9));
+    CHECK(end_of_compute(2, 10) == Approx(10.2)); // for 2 of the 10 seconds
+    m.link_share = 1;                             // nothing runs meanwhile
+    CHECK(end_of_compute(4, 1) == Approx(5));
+    m.link_share = 0;
+    CHECK(end_of_compute(4, 1) == Approx(1));
+}
