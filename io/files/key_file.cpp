@@ -31,11 +31,18 @@ std::string print_key_file(const std::vector<KeyPlace>& keys)
 {
     std::string text;
     for (const KeyPlace& key : keys)
-        text += std::visit(
-            [&](const auto* value) {
-                return str(key.name, " = ", print_value(*value), " # ", key.meaning, "\n");
-            },
-            key.value);
+        if (const auto* list = std::get_if<std::vector<std::string>*>(&key.value)) {
+            text += str(key.name, " = [ # ", key.meaning, "\n");
+            for (const std::string& entry : **list)
+                text += str("  ", print_value(entry), ",\n");
+            text += "]\n";
+        } else {
+            text += std::visit(
+                [&](const auto* value) {
+                    return str(key.name, " = ", print_value(*value), " # ", key.meaning, "\n");
+                },
+                key.value);
+        }
     return text;
 }
 

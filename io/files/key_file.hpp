@@ -12,12 +12,12 @@ namespace trivium {
 /// A key, the location of its value, and its meaning.
 struct KeyPlace {
     std::string name;
-    std::variant<bool*, i64*, double*, std::string*> value;
+    std::variant<bool*, i64*, double*, std::string*, std::vector<std::string>*> value;
     std::string meaning;
 };
 
 /// The keys of a struct whose function `keys` calls visit(name, member, meaning) for each, with members of
-/// these four types. `object` must outlive the list.
+/// these types. `object` must outlive the list.
 template <class Struct>
 std::vector<KeyPlace> key_places(Struct& object)
 {

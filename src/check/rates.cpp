@@ -21,6 +21,7 @@
 namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRates, flops_f32, flops_bf16, bytes_per_second, cpu_share)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpSample, kind, size, work, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, a, b, bytes_per_second, latency, cpu_share)
 
 namespace {
@@ -184,6 +185,14 @@ void check_rates(const CheckGround& ground, CheckReport& report)
             keep_best(all.links[i], again.links[i]);
         for (std::size_t rank = 0; rank < all.wrong.size(); ++rank)
             all.wrong[rank].insert(all.wrong[rank].end(), again.wrong[rank].begin(), again.wrong[rank].end());
+    }
+    if (ground.config.ops && !computes_on_device()) {
+        const bool near = ground.grid.node_of_rank()[static_cast<std::size_t>(ground.world.rank())] ==
+                          ground.grid.node_of_rank().front();
+        const std::vector<OpSample> own = measure_ops(ground);
+        for (const std::vector<OpSample>& theirs :
+             gather_records_to_first(ground.world, near ? own : std::vector<OpSample>()))
+            report.ops.insert(report.ops.end(), theirs.begin(), theirs.end());
     }
     if (!ground.first())
         return;

@@ -23,6 +23,10 @@ Machine machine_measured(const CheckReport& report, Machine like);
 /// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
+/// Trains small models on this rank alone and measures each Step: samples by kind and size of the ops.
+/// Collective: all ranks measure at the same time. On the host.
+std::vector<OpSample> measure_ops(const CheckGround& ground);
+
 /// Takes the better value of each of two measurements at different times: a slow link is slow each time.
 void keep_best(LinkRate& best, const LinkRate& again);
 

@@ -3,6 +3,7 @@
 // All ranks run a part together; rank 0 evaluates it and has the report.
 #include "compile/compile.hpp"
 #include "mpi/grid.hpp"
+#include "plan/op_times.hpp"
 
 #include <algorithm>
 #include <array>
@@ -46,6 +47,7 @@ struct CheckConfig {
                                  CheckPart::composition, CheckPart::rates};
     std::string dir;         ///< folder to test; empty: none
     bool longer = false;     ///< every combination, and longer measurements
+    bool ops = false;        ///< measure each kind of op, for a machine file (with CheckPart::rates)
     bool strict = false;     ///< count warnings as faults
     double slow_rank = 0.75; ///< a rank below this fraction of the median is slow
     double slow_link = 0.5;  ///< a link below this fraction of the median is slow
@@ -89,6 +91,7 @@ struct CheckReport {
     std::vector<std::string> parts; ///< summary of each part, one line each
     std::vector<RankRates> rates;   ///< by rank; empty without the part `rates`
     std::vector<LinkRate> links;
+    std::vector<OpSample> ops; ///< of the ranks of rank 0's node
     std::vector<FolderRate> folder; ///< by node
     std::vector<Seconds> clocks;    ///< by rank: ahead of rank 0's clock, less the error of the measurement
     bool strict = false;

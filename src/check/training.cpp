@@ -27,8 +27,26 @@ std::vector<double> read(const Program& program, const Arenas& arenas, const Val
     });
 }
 
-/// The sequences of a step.
-Batch batch_of(const RunConfig& config, int step)
+double relative(double got, double want)
+{
+    const double difference = std::abs(got / want - 1);
+    return std::isfinite(difference) ? difference : INFINITY;
+}
+
+} // namespace
+
+Compiled compile_tiny(const RunConfig& config, int rank)
+{
+    CompileConfig options;
+    options.rank = rank;
+    if (computes_on_device())
+        options.machine = machine_called("gpu");
+    else // little scratch for little models
+        options.machine.scratch = {Bytes{1} << 20, Bytes{1} << 20, Bytes{1} << 18, Bytes{1} << 18};
+    return compile_training(config, options);
+}
+
+Batch tiny_batch(const RunConfig& config, int step)
 {
     const RandomStream stream(static_cast<u64>(config.train.seed), str("check batch ", step));
     const i64 seq = config.model.seq;
@@ -52,25 +70,6 @@ Batch batch_of(const RunConfig& config, int step)
              {value_name::samples, sample_numbers(step * config.train.global_batch)}}};
 }
 
-double relative(double got, double want)
-{
-    const double difference = std::abs(got / want - 1);
-    return std::isfinite(difference) ? difference : INFINITY;
-}
-
-} // namespace
-
-Compiled compile_tiny(const RunConfig& config, int rank)
-{
-    CompileConfig options;
-    options.rank = rank;
-    if (computes_on_device())
-        options.machine = machine_called("gpu");
-    else // little scratch for little models
-        options.machine.scratch = {Bytes{1} << 20, Bytes{1} << 20, Bytes{1} << 18, Bytes{1} << 18};
-    return compile_training(config, options);
-}
-
 TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled)
 {
     Grid grid(ranks, compiled.programs[train_program].graph.mesh, facts.node, {}, joint_axes(compiled));
@@ -90,7 +89,7 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
     }
     for (int step = 1; step <= tiny_steps; ++step) {
         const StepResult result =
-            engine.step(batch_of(config, step), hyper_of(config.train, config.train.lr, step));
+            engine.step(tiny_batch(config, step), hyper_of(config.train, config.train.lr, step));
         outcome.losses.push_back(result.loss.mean());
         outcome.norms.push_back(result.norm);
     }

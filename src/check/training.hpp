@@ -1,6 +1,7 @@
 #pragma once
 // Internal: trains a tiny model for a few steps on a grid of ranks, with data that depend on the seed only.
 #include "check/run.hpp"
+#include "runtime/samples.hpp"
 
 namespace trivium {
 
@@ -23,6 +24,9 @@ inline constexpr int tiny_steps = 3;
 
 /// The programs of rank `rank`. Throws UserError if this version does not support the config.
 Compiled compile_tiny(const RunConfig& config, int rank);
+
+/// The sequences of a step: they depend on (seed, step, global index).
+Batch tiny_batch(const RunConfig& config, int step);
 
 /// Collective over `ranks`: runs the config of a case, whose grid has as many ranks. Parameters depend on
 /// (seed, name, global index), the tokens of a step on (seed, step, global index): the same on any grid.

@@ -48,6 +48,7 @@ CheckConfig config_of(const CheckArguments& arguments)
         throw UserError({"--output", "would have nothing to write",
                          "a machine file needs the part rates, and --only excludes it",
                          "add rates to --only"});
+    config.ops = !arguments.output.empty();
     if (!config.dir.empty() && !config.has(CheckPart::folder))
         throw UserError({"--dir", "the folder would not be tested", "--only excludes the part folder",
                          "add folder to --only"});

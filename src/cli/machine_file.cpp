@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "config/keys.hpp"
 #include "io/files/key_file.hpp"
+#include "plan/op_times.hpp"
 
 #include <cmath>
 
@@ -34,6 +35,8 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
             check(**real, time ? 1e-12 : efficiency ? 1e-3 : part ? 0 : 1, time ? 1e6 : part ? 1 : 1e24);
         if (const auto* whole = std::get_if<i64*>(&key.value))
             check(static_cast<double>(**whole), 1, 0x1p50);
+        if (const auto* lines = std::get_if<std::vector<std::string>*>(&key.value))
+            OpTimes(**lines, path);
     }
 }
 

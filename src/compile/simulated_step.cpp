@@ -22,14 +22,22 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
     return thread_count(config, limit, static_cast<int>(machine.ranks_of_a_node(rank_count(config))));
 }
 
-Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
+namespace {
+
+std::vector<StageProgram> programs_of(const std::vector<SimulatedRank>& ranks)
 {
     std::vector<StageProgram> programs;
     for (const SimulatedRank& rank : ranks)
         programs.push_back({&rank.program.graph, &rank.program.schedule});
-    if (const std::optional<StepFault> fault = find_fault(programs, overlap))
-        TRV_CHECK(false, fault->problem);
+    return programs;
+}
+
+/// The timelines of a step, and the time from step to step.
+std::pair<std::vector<Timeline>, Seconds> step_of(const std::vector<StageProgram>& programs,
+                                                  const Machine& machine, int threads)
+{
     std::vector<Seconds> begins(programs.size(), 0);
+    std::vector<Timeline> timelines;
     Seconds seconds = 0;
     // Steps that follow each other directly soon take the same time.
     const int rounds = programs.front().schedule->decides_early ? 4 : 1;
@@ -37,14 +45,30 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
         const Seconds before = *std::ranges::max_element(begins), first = *std::ranges::min_element(begins);
         for (Seconds& begin : begins)
             begin -= first;
-        std::vector<Timeline> timelines = simulate(programs, machine, threads, begins);
-        for (std::size_t s = 0; s < ranks.size(); ++s) {
+        timelines = simulate(programs, machine, threads, begins);
+        for (std::size_t s = 0; s < programs.size(); ++s)
             begins[s] = timelines[s].length();
-            ranks[s].timeline = std::move(timelines[s]);
-        }
         seconds = *std::ranges::max_element(begins) - (before - first);
     }
+    return {std::move(timelines), seconds};
+}
+
+} // namespace
+
+Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
+{
+    const std::vector<StageProgram> programs = programs_of(ranks);
+    if (const std::optional<StepFault> fault = find_fault(programs, overlap))
+        TRV_CHECK(false, fault->problem);
+    auto [timelines, seconds] = step_of(programs, machine, threads);
+    for (std::size_t s = 0; s < ranks.size(); ++s)
+        ranks[s].timeline = std::move(timelines[s]);
     return seconds;
+}
+
+Seconds step_seconds(const std::vector<SimulatedRank>& ranks, const Machine& machine, int threads)
+{
+    return step_of(programs_of(ranks), machine, threads).second;
 }
 
 StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length)

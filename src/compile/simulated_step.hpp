@@ -32,6 +32,10 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 /// \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
+/// The result of simulate() on another machine, without its timelines. \pre as simulate(), which accepted
+/// `ranks`
+Seconds step_seconds(const std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
+
 /// Of the simulated rank that computes longest. `length`: of the step.
 StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length);
 

@@ -283,9 +283,8 @@ struct ParallelConfig {
               "by "
               "the simulator)");
         visit("machine", self.machine, KeyKind::free,
-              "machine whose speeds decide about buckets: \"cpu\", \"a100\", \"h100\", \"h200\", "
-              "\"b200\", \"mi250x\" (one GCD) or \"mi300x\"; empty = h100 on GPUs, cpu otherwise, wherever "
-              "the run is");
+              "machine whose speeds decide about buckets, by one of the names that `trivium plan --machine` "
+              "knows; empty = h100 on GPUs, cpu otherwise, wherever the run is");
         visit("memory_limit", self.memory_limit, KeyKind::free,
               "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, KeyKind::free,

@@ -190,7 +190,11 @@ std::string to_text(const Machine& machine)
     std::ostringstream out;
     out << std::setprecision(17);
     Machine::keys(machine, [&](const char* key, const auto& value, const char*) {
-        out << key << ' ' << value << '\n';
+        if constexpr (std::is_same_v<decltype(value), const std::vector<std::string>&>)
+            for (const std::string& line : value)
+                out << key << ' ' << line << '\n';
+        else
+            out << key << ' ' << value << '\n';
     });
     return out.str();
 }

@@ -58,6 +58,10 @@ struct Machine {
     /// Tensors of a transfer that are larger than the cache are also read from memory.
     double copy_bytes_per_second = 5e9;
     Bytes cache = Bytes{2} << 20;
+    /// Measured durations of ops, by kind, type and size, in a rank with `ops_threads` threads (op_times.hpp):
+    /// for what they cover, instead of FLOP/s, bandwidth and launch.
+    std::vector<std::string> ops;
+    i64 ops_threads = 1;
     /// Usable memory of a device, or of a CPU node, whose ranks share it. 0: unknown.
     Bytes memory = 0;
     /// Relative errors of simulated steps on the rows to which this machine is calibrated (docs/planner.md):
@@ -161,6 +165,10 @@ struct Machine {
         visit("memory", self.memory,
               "usable bytes of a device, or of a node, shared by its ranks; 0 = unknown (a CPU: what is "
               "available where `plan` runs)");
+        visit("ops", self.ops,
+              "measured ops, such as \"matmul f32 64:2.5e10 512:8e10\": FLOP/s of products and attention, "
+              "bytes per second of others, by size");
+        visit("ops_threads", self.ops_threads, "threads of a rank with which `ops` were measured");
         visit("calibration_error", self.calibration_error,
               "median relative error of simulated steps on the rows of calibration; 0 = unknown");
         visit("calibration_worst", self.calibration_worst, "the largest of these errors; 0 = unknown");

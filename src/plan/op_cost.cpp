@@ -1,6 +1,7 @@
 #include "plan/op_cost.hpp"
 
 #include "ir/exchange.hpp"
+#include "plan/op_times.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -269,7 +270,8 @@ double slowdown(const Machine& machine, i64 ranks)
     return 1 + machine.stragglers * std::sqrt(2 * std::log(static_cast<double>(std::max<i64>(1, ranks))));
 }
 
-Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
+Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, const OpTimes& measured,
+                           i64 threads)
 {
     if (op.operands.empty())
         return machine.launch;
@@ -278,6 +280,9 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
         return machine.launch + bytes / 2 / machine.host_link_rate();
     if (result_space(graph, op) == Space::host)
         return machine.launch + bytes / machine.host_rate();
+    if (const std::optional<Seconds> seconds = measured.seconds(graph, op))
+        return *seconds * static_cast<double>(machine.workers(machine.ops_threads)) /
+               static_cast<double>(machine.workers(threads));
     const ScratchKind kind = info(op).scratch; // tells products and attention from the others
     const Flops flops = flops_of(graph, op);
     if (kind == ScratchKind::product && op.operands.size() > 1)
@@ -314,12 +319,13 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
 std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 threads)
 {
     GroupPlacement placement(graph.mesh, machine);
+    const OpTimes measured(machine.ops);
     const double slower = slowdown(machine, graph.mesh.ranks());
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
         costs.push_back(info(op).communicates
                             ? cost_of_move(graph, op, machine, placement)
-                            : OpCost{.alone = slower * seconds_of_compute(graph, op, machine, threads)});
+                            : OpCost{.alone = slower * seconds_of_compute(graph, op, machine, measured, threads)});
     return costs;
 }
 

@@ -56,6 +56,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
                                       {"estimated_step_seconds", score.step},
+                                      {"estimated_step_seconds_range", r.range(r.own())},
                                       {"estimated_exposed_seconds", score.step - score.parts.computed},
                                       {"estimated_mfu", r.mfu(r.own())},
                                       {"steps", r.config.train.steps},
@@ -73,6 +74,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
         out["remedy"] = m.remedy;
     out["strategies"] = strategies_json(r);
     out["strategies_considered"] = r.considered;
+    if (r.asked > 0)
+        out["sensitivities"] = sensitivities_json(sensitivities_of(r));
     if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
         out["long_run"] = to_json(*run);
     out["config"] = config_json(r.config);
@@ -149,10 +152,22 @@ void print_verdict(const PlanReport& r)
                                       : " available here");
     if (r.machine.is_device && r.config.parallel.offload != Offload::none)
         fmt::print("  but `train` of this version refuses parallel.offload on GPUs\n");
-    if (!m.fits && r.asked > 0)
-        fmt::print("  no grid of {} fits\n", counted(r.asked, "rank"));
+    if (!m.fits)
+        fmt::print("  {} too much{}\n", format_bytes(m.needed - m.available),
+                   r.asked > 0 ? str("; no strategy for ", counted(r.asked, "rank"), " fits") : "");
     if (!m.fits)
         fmt::print("  remedy: {}\n", m.remedy);
+}
+
+/// "0.97 s to 1.03 s by the errors of its calibration: 1.6 % in the median, at most 4.6 %".
+std::string calibration_of(const PlanReport& r)
+{
+    if (r.machine.calibration_worst == 0)
+        return "not calibrated";
+    const auto [shortest, longest] = r.range(r.own());
+    return fmt::format("{} to {} by the errors of its calibration: {:.1f} % in the median, at most {:.1f} %",
+                       format_seconds(shortest), format_seconds(longest), 100 * r.machine.calibration_error,
+                       100 * r.machine.calibration_worst);
 }
 
 void print_report(const PlanReport& r, const LongRunOptions& long_run)
@@ -186,9 +201,9 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     print_verdict(r);
     fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n",
                format_si(score.flops));
-    fmt::print("estimate   {} per step, {} tokens/s, simulated on '{}'{} (not calibrated)\n",
-               format_seconds(score.step), format_si(tokens / score.step), r.machine.name,
-               r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
+    fmt::print("estimate   {} per step, {} tokens/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
+               format_si(tokens / score.step), r.machine.name,
+               r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
@@ -202,6 +217,8 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                format_bytes(r.checkpoint));
     if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
         fmt::print("{}", to_text(*run));
+    if (r.asked > 0)
+        fmt::print("{}", sensitivities_text(r, sensitivities_of(r)));
     if (r.strategies.size() > 1)
         fmt::print("\n{}", strategies_table(r));
 }

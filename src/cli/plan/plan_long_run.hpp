@@ -21,7 +21,8 @@ struct LongRunPlan {
     double node_hours = 0; ///< between failures of a node
     Failures failures;
     LongRun run;
-    Seconds work = 0; ///< of all steps, without failures
+    Seconds work = 0;        ///< of all steps, without failures
+    double slower_files = 0; ///< by how much longer the run takes if checkpoints are written at half the rate
 
     Seconds wall() const { return work / run.goodput; }
 };

@@ -22,6 +22,7 @@ nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
             {"train", config.at("train")},
             {"ranks", rank_count(s.config.parallel)},
             {"step_seconds", s.score.step},
+            {"step_seconds_range", r.range(s)},
             {"mfu", r.mfu(s)},
             {"device_hours", r.device_hours(s)},
             {"memory_bytes", memory},
@@ -55,8 +56,12 @@ std::string strategies_table(const PlanReport& r)
 {
     constexpr std::size_t most = 12;
     std::string text;
-    text += fmt::format("\nstrategies that fit, of {} considered\n",
-                        format_count(static_cast<i64>(r.considered)));
+    text += fmt::format("\nstrategies that fit, of {} considered{}\n",
+                        format_count(static_cast<i64>(r.considered)),
+                        r.machine.calibration_worst > 0
+                            ? fmt::format("; steps within {:.1f} %, as the machine's calibration",
+                                          100 * r.machine.calibration_worst)
+                            : "");
     text += fmt::format("   #      step    MFU  device-hours     memory  strategy\n");
     for (std::size_t i = 0; i < std::min(most, r.strategies.size()); ++i) {
         const Strategy& s = r.strategies[i];
@@ -71,6 +76,23 @@ std::string strategies_table(const PlanReport& r)
     if (r.strategies.size() > most)
         text += fmt::format("     and {} more (--json)\n", r.strategies.size() - most);
     return text;
+}
+
+std::string sensitivities_text(const PlanReport& r, const std::vector<Sensitivity>& all)
+{
+    std::string text;
+    for (const Sensitivity& s : all)
+        text += fmt::format("{}{}: {:+.1f} %", text.empty() ? "sensitive  to " : "; ", s.change,
+                            100 * (s.step / r.own().score.step - 1));
+    return text.empty() ? "" : text + "\n";
+}
+
+nlohmann::ordered_json sensitivities_json(const std::vector<Sensitivity>& all)
+{
+    nlohmann::ordered_json list = nlohmann::json::array();
+    for (const Sensitivity& s : all)
+        list.push_back({{"change", s.change}, {"step_seconds", s.step}});
+    return list;
 }
 
 nlohmann::ordered_json strategies_json(const PlanReport& r)

@@ -1,0 +1,71 @@
+#include "choose/sensitivity.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trivium {
+
+namespace {
+
+/// The shortest step of the strategies with another microbatch on the same grid.
+const Strategy* with_other_microbatch(const PlanReport& r, bool larger)
+{
+    const Strategy& own = r.own();
+    const Strategy* best = nullptr;
+    for (const Strategy& s : r.strategies) {
+        const ParallelConfig &p = s.config.parallel, &q = own.config.parallel;
+        const i64 micro = micro_batch(s.config), now = micro_batch(own.config);
+        const bool same_grid = p.data == q.data && p.pipeline == q.pipeline && p.tensor == q.tensor;
+        if (same_grid && (larger ? micro > now : micro < now) &&
+            (best == nullptr || s.score.step < best->score.step))
+            best = &s;
+    }
+    return best;
+}
+
+} // namespace
+
+std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
+{
+    std::vector<Sensitivity> all;
+    const i64 ranks = r.rank_total();
+    const Seconds step = r.own().score.step;
+    const auto with = [&](const char* change, auto&& alter) {
+        Machine machine = r.machine;
+        alter(machine);
+        all.push_back({change, step_seconds(r.simulated, machine, r.threads)});
+    };
+    if (ranks > 1) {
+        const bool several = r.machine.node_of(ranks - 1) > 0;
+        with("one rank 5 % slower", [&](Machine& m) {
+            m.stragglers += 0.05 / std::sqrt(2 * std::log(static_cast<double>(ranks)));
+        });
+        with(several ? "links within nodes at half their bandwidth" : "links at half their bandwidth",
+             [](Machine& m) {
+                 m.node_link_latency = m.latency(true); // those between nodes stay
+                 m.node_link_bytes_per_second = m.link_rate(true) / m.link_efficiency;
+                 m.link_bytes_per_second /= 2;
+                 m.copy_bytes_per_second /= 2;
+             });
+        if (several)
+            with("links between nodes at half their bandwidth", [](Machine& m) {
+                m.node_link_latency = m.latency(true);
+                m.node_link_bytes_per_second = m.link_rate(true) / m.link_efficiency / 2;
+            });
+        with("messages with twice the latency", [](Machine& m) {
+            for (Seconds* latency : {&m.collective_latency, &m.link_latency, &m.node_link_latency})
+                *latency *= 2;
+        });
+    }
+    for (const bool larger : {false, true})
+        if (const Strategy* other = with_other_microbatch(r, larger))
+            all.push_back({str("a microbatch of ", micro_batch(other->config)), other->score.step});
+    const auto size = [&](const Sensitivity& s) { return std::abs(s.step / step - 1); };
+    std::erase_if(all, [&](const Sensitivity& s) { return size(s) < 1e-3; });
+    std::ranges::stable_sort(all, std::ranges::greater{}, size);
+    return all;
+}
+
+} // namespace trivium

@@ -1,0 +1,17 @@
+#pragma once
+// Internal: what a planned step depends on most.
+#include "choose/plan_report.hpp"
+
+namespace trivium {
+
+/// A change of the machine or of a setting, and the step that it leads to.
+struct Sensitivity {
+    std::string change; ///< "links between nodes at half their bandwidth"
+    Seconds step = 0;
+};
+
+/// Of the strategy that the report is about: simulates its step on changed machines, and compares with the
+/// strategies that differ in the microbatch alone. The largest change first; those below 0.1 % are left out.
+std::vector<Sensitivity> sensitivities_of(const PlanReport& report);
+
+} // namespace trivium

@@ -1,0 +1,109 @@
+#include "plan/op_times.hpp"
+
+#include "base/check.hpp"
+#include "ir/ops/op_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+#include <sstream>
+
+namespace trivium {
+
+OpMeasure measure_of(const Graph& graph, const Op& op)
+{
+    const DType type = graph[op.operands[0]].type.dtype;
+    OpMeasure m{str(info(op).name, " ", name_of(type)), 0, 0};
+    const ScratchKind kind = info(op).scratch;
+    if (kind != ScratchKind::product && kind != ScratchKind::attention) {
+        m.size = m.work = static_cast<double>(bytes_of(graph, op));
+        return m;
+    }
+    m.size = m.work = flops_of(graph, op);
+    if (kind == ScratchKind::product && op.operands.size() > 1) {
+        const auto elements = [&](ValueId v) { return static_cast<double>(graph[v].type.elements()); };
+        // 2mnk FLOPs on mk + kn + mn elements
+        m.size = 1.5 * m.work /
+                 (elements(op.operands[0]) + elements(op.operands[1]) + elements(op.results[0]));
+        if (op.attrs.fp8)
+            m.kind += " fp8";
+    }
+    return m;
+}
+
+OpTimes::OpTimes(const std::vector<std::string>& lines, const std::string& place)
+{
+    for (const std::string& line : lines) {
+        std::istringstream words(line);
+        std::string kind, word;
+        std::vector<std::pair<double, double>> rates;
+        while (words >> word) {
+            const std::size_t colon = word.find(':');
+            if (colon == std::string::npos && rates.empty()) {
+                kind += (kind.empty() ? "" : " ") + word;
+                continue;
+            }
+            double size = 0, rate = 0;
+            char after = 0;
+            if (std::sscanf(word.c_str(), "%lf:%lf%c", &size, &rate, &after) != 2 ||
+                !(size > 0 && size < 1e30 && rate > 0 && rate < 1e30) ||
+                (!rates.empty() && size <= rates.back().first))
+                throw UserError({place, str("'", word, "' in '", kind, " …' is not SIZE:RATE"),
+                                 "sizes ascend, and both are positive numbers",
+                                 "measure the machine again with `trivium check --output`"});
+            rates.emplace_back(size, rate);
+        }
+        if (kind.empty() || rates.empty())
+            throw UserError({place, str("'", line, "' has no ", kind.empty() ? "op" : "rate"),
+                             "a line is OP TYPE SIZE:RATE SIZE:RATE …",
+                             "measure the machine again with `trivium check --output`"});
+        rates_[kind] = std::move(rates);
+    }
+}
+
+std::optional<Seconds> OpTimes::seconds(const Graph& graph, const Op& op) const
+{
+    if (rates_.empty())
+        return std::nullopt;
+    const OpMeasure m = measure_of(graph, op);
+    const auto found = rates_.find(m.kind);
+    if (found == rates_.end())
+        return std::nullopt;
+    if (m.work <= 0)
+        return 0;
+    const auto& rates = found->second;
+    const auto above = std::ranges::upper_bound(rates, m.size, {}, [](const auto& r) { return r.first; });
+    if (above == rates.begin() || above == rates.end())
+        return m.work / (above == rates.begin() ? rates.front() : rates.back()).second;
+    const auto& [low, low_rate] = *std::prev(above);
+    const auto& [high, high_rate] = *above;
+    const double part = std::log(m.size / low) / std::log(high / low);
+    return m.work / (low_rate * std::pow(high_rate / low_rate, part));
+}
+
+std::vector<std::string> lines_of(const std::vector<OpSample>& samples)
+{
+    struct Sum {
+        double logarithms = 0, work = 0; ///< of sizes, by their work
+        Seconds seconds = 0;
+    };
+    std::map<std::string, std::map<i64, Sum>> kinds; // by half of the logarithm of the size
+    for (const OpSample& s : samples)
+        if (s.size > 0 && s.work > 0 && s.seconds > 0) {
+            Sum& sum = kinds[s.kind][std::llround(2 * std::log2(s.size))];
+            sum.logarithms += s.work * std::log(s.size);
+            sum.work += s.work;
+            sum.seconds += s.seconds;
+        }
+    std::vector<std::string> lines;
+    for (const auto& [kind, sums] : kinds) {
+        std::string& line = lines.emplace_back(kind);
+        for (const auto& [bin, sum] : sums)
+            line += fmt::format(" {:.4g}:{:.4g}", std::exp(sum.logarithms / sum.work),
+                                sum.work / sum.seconds);
+    }
+    return lines;
+}
+
+} // namespace trivium

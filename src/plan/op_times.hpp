@@ -1,0 +1,47 @@
+#pragma once
+// Measured durations of ops: the `ops` of a machine file.
+#include "ir/graph.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+/// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"). `work`: the
+/// FLOPs of a product or of attention, of others the bytes that it reads and writes. `size`: of a product the
+/// harmonic mean of its three extents, of others the work.
+struct OpMeasure {
+    std::string kind;
+    double size = 0, work = 0;
+};
+/// \pre the op computes, and has operands
+OpMeasure measure_of(const Graph& graph, const Op& op);
+
+/// Work and time of ops of one kind and of similar sizes.
+struct OpSample {
+    std::string kind;
+    double size = 0, work = 0;
+    Seconds seconds = 0;
+};
+
+/// Durations by kind and size: work over a rate that is interpolated between measured sizes.
+class OpTimes {
+public:
+    /// From a machine file: for each kind a line of sizes and rates in work per second, "matmul f32 64:2.5e10
+    /// 512:8e10". \throws UserError at `place` if a line has another form
+    explicit OpTimes(const std::vector<std::string>& lines, const std::string& place = "ops");
+
+    /// nullopt: nothing is known about this kind of op.
+    std::optional<Seconds> seconds(const Graph& graph, const Op& op) const;
+    bool empty() const { return rates_.empty(); }
+
+private:
+    std::map<std::string, std::vector<std::pair<double, double>>> rates_; ///< by size, ascending
+};
+
+/// The lines for a machine file: of samples within a factor of √2 in size, one rate, by their sums.
+std::vector<std::string> lines_of(const std::vector<OpSample>& samples);
+
+} // namespace trivium
