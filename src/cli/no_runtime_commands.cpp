@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
-#include "cli/run_graph.hpp"
+#include "cli/graph/run_graph.hpp"
 
 #include <limits>
 

@@ -95,13 +95,16 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
     succeed_together(comm, [&] {
         program.local = program_of_rank(sharded, comm.rank(), config.decided, config.work).local;
     });
-    std::vector<TensorShard> shards = run_rank(program, comm, source, config.run);
+    Comparison result;
+    RankRunConfig run = config.run;
+    run.times = &result.times;
+    std::vector<TensorShard> shards = run_rank(program, comm, source, run);
+    run.repeats = 0;
     std::vector<TensorShard> expected;
     succeed_together(comm, [&] {
         if (comm.rank() == 0)
-            expected = run_rank({sharded, unpartitioned(sharded)}, *make_self_comm(), source, config.run);
+            expected = run_rank({sharded, unpartitioned(sharded)}, *make_self_comm(), source, run);
     });
-    Comparison result;
     for (std::size_t i = 0; i < shards.size(); ++i) {
         ComparedOutput output{shards[i].name, shards[i].type, shards[i].sharding, {}, {}};
         if (comm.rank() == 0 && config.gather)

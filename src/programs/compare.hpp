@@ -24,6 +24,7 @@ struct ComparedOutput {
 struct Comparison {
     std::vector<ComparedOutput> outputs; ///< in the order of the graph's outputs
     double difference = 0;               ///< the largest of the outputs; 0 without outputs
+    std::vector<Seconds> times;          ///< of RankRunConfig::repeats, on this rank
 };
 
 struct CompareConfig {

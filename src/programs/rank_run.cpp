@@ -1,6 +1,7 @@
 #include "programs/rank_run.hpp"
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "ir/collectives.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
@@ -97,7 +98,7 @@ public:
         std::optional<Arenas> arenas;
         succeed_together(comm_, [&] { arenas.emplace(plans.device.arena, plans.host.arena); });
         const Mesh mesh = comm_.size() > 1 ? graph_.mesh : Mesh{};
-        Grid grid(comm_, mesh, node_name(), {}, joint_axes(graph_));
+        Grid grid(comm_, mesh, node_name(), config.delay, joint_axes(graph_));
         if (comm_.size() > 1)
             open_devices(grid);
         Executor executor(graph_, schedule, *arenas,
@@ -125,6 +126,15 @@ public:
                 std::memcpy(shard.data.data(), window.data(), bytes);
             }
             shards.push_back(std::move(shard));
+        }
+        for (int run = 0; run < config.repeats; ++run) {
+            agree(comm_, 0); // start together
+            const Seconds begin = now();
+            executor.run_until_decision(feed);
+            executor.run_after_decision(feed);
+            agree(comm_, 0);
+            if (config.times)
+                config.times->push_back(now() - begin);
         }
         return shards;
     }

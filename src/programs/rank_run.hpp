@@ -1,6 +1,6 @@
 #pragma once
 // Runs the program of one rank once: prologue, one microbatch, epilogue.
-#include "mpi/comm.hpp"
+#include "mpi/delay_comm.hpp"
 #include "passes/sharding/partition.hpp"
 #include "programs/tensors.hpp"
 #include "schedule/schedule.hpp"
@@ -10,6 +10,10 @@ namespace trivium {
 struct RankRunConfig {
     ScratchBudget scratch; ///< of kernels; the same on all ranks
     int threads = 1;
+    LinkDelay delay{}; ///< of each rank's link
+    /// Further runs that are timed, each from the time when all ranks are ready until the last has ended.
+    int repeats = 0;
+    std::vector<Seconds>* times = nullptr; ///< for `repeats`, by run
 };
 
 /// The shard of a tensor that a rank holds.

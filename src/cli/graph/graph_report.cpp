@@ -1,4 +1,4 @@
-#include "cli/graph_report.hpp"
+#include "cli/graph/graph_report.hpp"
 
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"

@@ -12,6 +12,9 @@ struct GraphRunArguments {
     bool run = false;
     std::string inputs, outputs; ///< safetensors files; empty: none
     u64 seed = 0;
+    i64 repeats = 0; ///< further runs, which are timed
+    Seconds delay_latency = 0;
+    double delay_bandwidth = 0; ///< bytes per second; 0: unlimited
     bool json = false;
 };
 

@@ -1,4 +1,4 @@
-#include "cli/run_graph.hpp"
+#include "cli/graph/run_graph.hpp"
 
 #include "base/address_space.hpp"
 #include "base/check.hpp"
@@ -77,6 +77,12 @@ nlohmann::ordered_json json_of(double difference)
                                      : nlohmann::ordered_json("infinite");
 }
 
+Seconds median_of(std::vector<Seconds> times)
+{
+    std::ranges::sort(times);
+    return times[times.size() / 2];
+}
+
 void print(const Comparison& result, bool json)
 {
     if (json) {
@@ -87,9 +93,10 @@ void print(const Comparison& result, bool json)
                                {"dtype", name_of(o.type.dtype)},
                                {"sharding", to_text(o.sharding)},
                                {"difference", json_of(o.difference)}});
-        fmt::print(
-            "{}\n",
-            nlohmann::ordered_json{{"outputs", outputs}, {"difference", json_of(result.difference)}}.dump(2));
+        nlohmann::ordered_json all{{"outputs", outputs}, {"difference", json_of(result.difference)}};
+        if (!result.times.empty())
+            all["seconds"] = median_of(result.times);
+        fmt::print("{}\n", all.dump(2));
         return;
     }
     std::size_t name = 0, type = 0, sharding = 0;
@@ -103,6 +110,9 @@ void print(const Comparison& result, bool json)
         fmt::print("{:<{}}  {:<{}}  {:<{}}  {:.3g}\n", "%" + o.name, name, to_string(o.type), type,
                    sharding_text(o.sharding), sharding, o.difference);
     fmt::print("largest difference: {:.3g}\n", result.difference);
+    if (!result.times.empty())
+        fmt::print("time: {} per run, the median of {}\n", format_seconds(median_of(result.times)),
+                   counted(result.times.size(), "run"));
 }
 
 void write_outputs(const std::string& path, const Comparison& result)
@@ -135,7 +145,10 @@ int run(Session& session, const GraphRunArguments& arguments)
     const Computing computing(as_threads ? 1 : threads, &grid);
     CompareConfig config;
     config.work = work_prices(arguments.machine, graph.mesh.ranks());
-    config.run = {machine_of(computing).scratch, as_threads ? 1 : threads};
+    config.run = {.scratch = machine_of(computing).scratch,
+                  .threads = as_threads ? 1 : threads,
+                  .delay = {arguments.delay_latency, arguments.delay_bandwidth},
+                  .repeats = static_cast<int>(arguments.repeats)};
     config.gather = !arguments.outputs.empty();
     Comparison result;
     if (as_threads) {

@@ -1,0 +1,303 @@
+#include "choose/graph_search.hpp"
+
+#include "base/check.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
+#include "ir/verify.hpp"
+#include "plan/cost.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+/// The factor of an op that each searched axis shards; `open`: left to propagation.
+using Division = std::vector<int>;
+constexpr int open_factor = -1;
+
+/// What a factor is to an op that combines two tensors: in the first and the result (samples, positions), in
+/// the second and the result (outputs), in both operands alone (contracted), or in all three.
+enum class FactorClass { samples, outputs, contracted, batched };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<FactorClass>{"samples", "outputs",
+                                                                            "contracted", "batched"};
+
+/// An op whose division is searched.
+struct Anchor {
+    OpId op;
+    FactorRule rule;
+    std::vector<int> free; ///< factors that may be sharded
+    std::string form;      ///< equal ones of repeated blocks have it in common
+};
+
+bool has_factor(const FactorRule& rule, const FactorList& dims, int factor)
+{
+    return std::ranges::any_of(dims, [&](int dim) {
+        const std::vector<int> parts = rule.parts_of(dim);
+        return std::ranges::find(parts, factor) != parts.end();
+    });
+}
+
+FactorClass class_of(const FactorRule& rule, int factor)
+{
+    const bool a = has_factor(rule, rule.operands[0], factor), b = has_factor(rule, rule.operands[1], factor),
+               c = has_factor(rule, rule.results[0], factor);
+    return !c ? FactorClass::contracted : a && b ? FactorClass::batched : b ? FactorClass::outputs
+                                                                          : FactorClass::samples;
+}
+
+bool is_searched(const Graph& graph, const Op& op, const FactorRule& rule)
+{
+    const bool contracts = std::ranges::any_of(rule.factors, [](const Factor& f) {
+        return f.kind == FactorKind::reduced || f.kind == FactorKind::indexed;
+    });
+    return op.phase == Phase::forward && op.operands.size() >= 2 && op.results.size() == 1 && contracts &&
+           graph[op.results[0]].sharding.dims.empty();
+}
+
+class GraphSearch {
+public:
+    GraphSearch(const Graph& graph, const GraphSearchConfig& config) : graph_(graph), config_(config)
+    {
+        for (const MeshAxis& axis : graph.mesh.axes)
+            if (axis.size > 1 && axis.name != pipeline_axis)
+                axes_.push_back(axis);
+        for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+            const Op& op = graph.ops[i];
+            if (op.operands.size() < 2)
+                continue;
+            FactorRule rule = rule_of(graph, op);
+            if (!is_searched(graph, op, rule))
+                continue;
+            Anchor anchor{OpId(i), std::move(rule), {}, std::string(info(op).name)};
+            for (int f = 0; f < static_cast<int>(anchor.rule.factors.size()); ++f)
+                if (anchor.rule[f].kind != FactorKind::replicated && !anchor.rule[f].composed() &&
+                    anchor.rule[f].size > 1)
+                    anchor.free.push_back(f);
+            for (const ValueId v : op.operands)
+                anchor.form += str(" ", to_string(graph[v].type), graph[v].role == Role::computed ? "" : "!");
+            if (!anchor.free.empty())
+                anchors_.push_back(std::move(anchor));
+        }
+    }
+
+    GraphSearchResult run()
+    {
+        const std::vector<Division> nothing(anchors_.size(), Division(axes_.size(), open_factor));
+        GraphSearchResult result;
+        const std::optional<Seconds> given = seconds_of(nothing);
+        if (!given) // the message says why
+            simulate(graph_);
+        result.given = *given;
+        best_ = nothing;
+        seconds_ = *given;
+        std::vector<std::pair<Seconds, std::vector<Division>>> starts{{*given, nothing}};
+        try_uniform(result, starts);
+        constexpr std::size_t most_starts = 3;
+        std::ranges::stable_sort(starts, {}, [](const auto& start) { return start.first; });
+        starts.resize(std::min(starts.size(), most_starts));
+        for (const auto& [seconds, divisions] : starts)
+            descend(divisions, seconds);
+        result.found = seconds_;
+        result.graph = annotated(best_, &result.annotated);
+        result.simulated = known_.size();
+        return result;
+    }
+
+private:
+    /// The graph with the annotations of the divisions; \throws UserError if an axis has more ranks than a
+    /// dimension has elements
+    Graph annotated(const std::vector<Division>& divisions, std::vector<ValueId>* which = nullptr) const
+    {
+        Graph made = graph_;
+        std::set<ValueId> claimed;
+        for (std::size_t n = 0; n < anchors_.size(); ++n) {
+            const Anchor& anchor = anchors_[n];
+            if (std::ranges::all_of(divisions[n], [](int f) { return f == open_factor; }))
+                continue;
+            const Op& op = graph_[anchor.op];
+            const auto annotate = [&](ValueId v, const FactorList& dims) {
+                if (!graph_[v].sharding.dims.empty() || !claimed.insert(v).second)
+                    return;
+                Sharding& sharding = made[v].sharding;
+                sharding.dims.resize(dims.size());
+                for (std::size_t d = 0; d < dims.size(); ++d)
+                    for (std::size_t a = 0; a < axes_.size(); ++a) {
+                        const std::vector<int> parts = anchor.rule.parts_of(dims[d]);
+                        if (divisions[n][a] != open_factor && !parts.empty() &&
+                            parts.front() == divisions[n][a]) {
+                            sharding.dims[d].axes.push_back(axes_[a].name);
+                            sharding.dims[d].open = false;
+                        }
+                    }
+                if (which)
+                    which->push_back(v);
+            };
+            for (std::size_t o = 0; o < op.operands.size() && o < anchor.rule.operands.size(); ++o)
+                if (graph_[op.operands[o]].role != Role::computed)
+                    annotate(op.operands[o], anchor.rule.operands[o]);
+            annotate(op.results[0], anchor.rule.results[0]);
+        }
+        return made;
+    }
+
+    /// Compiles the program of rank 0 and simulates it; infinite if it needs too much memory.
+    Seconds simulate(const Graph& graph) const
+    {
+        verify(graph, Level::global);
+        const WorkPrices work = work_prices(config_.machine, graph.mesh.ranks());
+        Program program;
+        program.graph = local_graph(sharded_graph(graph), 0, work);
+        const MemoryPlan memory = lay_out({&program, 1}, {config_.machine.scratch}).device;
+        if (config_.machine.is_device && config_.machine.memory > 0 && memory.arena > config_.machine.memory)
+            return INFINITY;
+        return trivium::simulate(program.graph, program.schedule, config_.machine, config_.threads).length();
+    }
+
+    /// nullopt: there is no such program, or no tries are left.
+    std::optional<Seconds> seconds_of(const std::vector<Division>& divisions)
+    {
+        std::string key;
+        for (const Division& division : divisions)
+            for (const int factor : division)
+                key += str(factor, " ");
+        const auto found = known_.find(key);
+        if (found != known_.end())
+            return found->second;
+        if (known_.size() >= config_.tries)
+            return std::nullopt;
+        std::optional<Seconds> seconds;
+        try {
+            seconds = simulate(annotated(divisions));
+        } catch (const UserError&) { // such shardings are not legal
+        }
+        known_[key] = seconds;
+        if (config_.progress && known_.size() % 50 == 0)
+            config_.progress(str("search  ", known_.size(), " programs simulated"));
+        return seconds;
+    }
+
+    /// For each axis: all ops share the same kind of factor.
+    void try_uniform(GraphSearchResult& result,
+                     std::vector<std::pair<Seconds, std::vector<Division>>>& starts)
+    {
+        struct Kind {
+            FactorClass factors;
+            int index; ///< among the factors of this class
+        };
+        constexpr Kind kinds[]{{FactorClass::samples, 0},    {FactorClass::samples, 1},
+                               {FactorClass::samples, 2},    {FactorClass::outputs, 0},
+                               {FactorClass::contracted, 0}, {FactorClass::batched, 0}};
+        const std::size_t count = std::size(kinds);
+        std::size_t all = 1;
+        for (std::size_t a = 0; a < axes_.size(); ++a)
+            all *= count;
+        for (std::size_t number = 0; number < all; ++number) {
+            std::vector<Division> divisions(anchors_.size(), Division(axes_.size(), open_factor));
+            std::string text;
+            std::size_t rest = number;
+            for (std::size_t a = 0; a < axes_.size(); ++a, rest /= count) {
+                const Kind& kind = kinds[rest % count];
+                text += str(a == 0 ? "" : ", ", axes_[a].name, ": ", name_of(kind.factors),
+                            kind.index > 0 ? str(" (dimension ", kind.index + 1, ")") : "");
+                for (std::size_t n = 0; n < anchors_.size(); ++n) {
+                    int index = 0;
+                    for (const int f : anchors_[n].free)
+                        if (class_of(anchors_[n].rule, f) == kind.factors && index++ == kind.index)
+                            divisions[n][a] = f;
+                }
+            }
+            const std::optional<Seconds> seconds = seconds_of(divisions);
+            if (!seconds)
+                continue;
+            starts.emplace_back(*seconds, divisions);
+            if (result.uniform == 0 || *seconds < result.uniform) {
+                result.uniform = *seconds;
+                result.uniform_strategy = text;
+            }
+        }
+    }
+
+    /// Changes single strategies as long as the time gets shorter.
+    void descend(std::vector<Division> now, Seconds seconds)
+    {
+        const auto keep = [&] {
+            if (seconds < seconds_) {
+                seconds_ = seconds;
+                best_ = now;
+            }
+        };
+        keep();
+        const auto consider = [&](const std::vector<Division>& changed) {
+            const std::optional<Seconds> after = seconds_of(changed);
+            if (!after || *after >= seconds * (1 - 1e-6))
+                return false;
+            now = changed;
+            seconds = *after;
+            keep();
+            return true;
+        };
+        std::map<std::string, std::vector<std::size_t>> forms;
+        for (std::size_t n = 0; n < anchors_.size(); ++n)
+            forms[anchors_[n].form].push_back(n);
+        for (bool better = true; better && known_.size() < config_.tries;) {
+            better = false;
+            for (const auto& [form, members] : forms)
+                if (members.size() > 1)
+                    for (std::size_t a = 0; a < axes_.size(); ++a)
+                        for (const int f : choices(members.front(), a)) {
+                            std::vector<Division> changed = now;
+                            for (const std::size_t n : members)
+                                changed[n][a] = f;
+                            better = consider(changed) || better;
+                        }
+            for (std::size_t n = 0; n < anchors_.size(); ++n)
+                for (std::size_t a = 0; a < axes_.size(); ++a)
+                    for (const int f : choices(n, a)) {
+                        std::vector<Division> changed = now;
+                        changed[n][a] = f;
+                        better = consider(changed) || better;
+                    }
+            for (std::size_t n = 0; n + 1 < anchors_.size() && !better; ++n)
+                for (std::size_t a = 0; a < axes_.size(); ++a)
+                    for (const int f : choices(n, a))
+                        for (const int g : choices(n + 1, a)) {
+                            std::vector<Division> changed = now;
+                            changed[n][a] = f;
+                            changed[n + 1][a] = g;
+                            better = consider(changed) || better;
+                        }
+        }
+    }
+
+    /// What an axis may shard of an anchor.
+    std::vector<int> choices(std::size_t anchor, std::size_t axis) const
+    {
+        std::vector<int> all{open_factor};
+        for (const int f : anchors_[anchor].free)
+            if (anchors_[anchor].rule[f].size >= axes_[axis].size)
+                all.push_back(f);
+        return all;
+    }
+
+    const Graph& graph_;
+    const GraphSearchConfig& config_;
+    std::vector<MeshAxis> axes_; ///< that are searched
+    std::vector<Anchor> anchors_;
+    std::map<std::string, std::optional<Seconds>> known_; ///< by the text of the divisions
+    std::vector<Division> best_;
+    Seconds seconds_ = 0;
+};
+
+} // namespace
+
+GraphSearchResult search_shardings(const Graph& graph, const GraphSearchConfig& config)
+{
+    return GraphSearch(graph, config).run();
+}
+
+} // namespace trivium
