@@ -71,7 +71,10 @@ std::string facts(const RunFiles& run, const RunSummary& s)
                  note("best ", "best_valid_loss", s.best_valid_loss, fixed(s.best_valid_loss, 4),
                       str(" at step ", s.best_valid_step)));
     list += fact("Tokens/s", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
-                 note("median step ", "median_step", s.median_step, seconds(s.median_step)));
+                 note("median step ", "median_step", s.median_step, seconds(s.median_step)) +
+                     note(", simulated ", "predicted_step", s.predicted_step, seconds(s.predicted_step),
+                          str(s.median_step < s.predicted_step ? " (" : " (+",
+                              percent(100 * (s.median_step / s.predicted_step - 1)), ")")));
     list += fact("MFU", "mfu", s.mfu, percent(100 * s.mfu), "model FLOPs utilisation");
     list += fact("Exposed communication", "exposed_share", s.exposed_share, percent(100 * s.exposed_share),
                  "of the step time");

@@ -203,6 +203,7 @@ RunSummary summarise(const RunFiles& run)
     s.tokens_per_second = over_time(m, "tokens_per_second", Quantity::rate);
     s.mfu = over_time(m, "mfu", Quantity::rate);
     s.median_step = median(finite(m, "step_seconds"));
+    s.predicted_step = last_of(m.values("predicted_step_seconds"), n);
     s.training = sum(finite(m, "step_seconds"));
     s.elapsed = elapsed(run);
     s.exposed_share = over_time(m, "exposed_comm_seconds", Quantity::amount);

@@ -139,11 +139,18 @@ Candidate choose_schedule(const RunConfig& given, Estimator& estimator)
     const Machine clock = deciding_machine(config.parallel, estimator.machine().is_device);
     const i64 share = config.train.global_batch / batch_ranks(config.parallel);
     std::optional<std::pair<Candidate, Score>> best;
+    const Bytes limit = config.parallel.memory_limit;
+    const auto rank = [&](const Score& s) { return std::pair(limit > 0 && s.arena > limit, s.step); };
     const auto look_at = [&](i64 micro) {
         RunConfig candidate = config;
         candidate.train.micro_batch = micro;
         std::pair<Candidate, Score> made = best_order(candidate, estimator, clock);
-        if (!best || made.second.step < best->second.step)
+        if (limit > 0 && config.train.micro_batch == 0) { // with the recomputation that it then needs
+            const Candidate& order = made.first;
+            made.second =
+                estimator.score({with_memory_policy(order.config, order.order, estimator), order.order}, clock);
+        }
+        if (!best || rank(made.second) < rank(best->second))
             best = std::move(made);
     };
     if (config.train.micro_batch > 0)

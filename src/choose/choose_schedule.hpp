@@ -12,7 +12,7 @@ namespace trivium {
 ///   names the schedule from which it was found.
 /// - train.micro_batch = 0, with that: also the microbatch with the shortest step, of the powers of two that
 ///   divide a data rank's sequences into at most 32 microbatches per pipeline rank; without any, all
-///   sequences.
+///   sequences. With a memory limit, the step with what with_memory_policy() then recomputes.
 /// - parallel.update = "auto": synchronous, or post-validated where that fits and shortens the step by 1 %.
 /// Decided for deciding_machine(), so it does not depend on where the run is. Throws UserError if the
 /// schedule does not fit the model.

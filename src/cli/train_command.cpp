@@ -7,7 +7,9 @@
 #include "choose/search.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "cli/machine_file.hpp"
 #include "compile/describe.hpp"
+#include "config/about_key.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "lifecycle/launcher.hpp"
@@ -108,13 +110,19 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuar
              const std::string& build)
 {
     std::optional<LaunchLog> launches;
+    std::optional<Machine> clock;
     std::optional<Trainer> trainer;
     const auto end = [&](int status, const std::string& reason) {
         if (launches)
             launches->end(status, reason, trainer ? trainer->step() : -1);
     };
     try {
-        trainer.emplace(std::move(config), build, world, RunLinks{launches, signals, &guard});
+        succeed_together(world, [&] {
+            if (world.rank() == 0 && !config.log.machine.empty())
+                clock = about_key("log.machine", [&] { return machine_at(config.log.machine); });
+        });
+        trainer.emplace(std::move(config), build, world,
+                        RunLinks{launches, signals, &guard, clock ? &*clock : nullptr});
         const int status = trainer->run();
         end(status, trainer->ending());
         return leave_status(status); // here, because idle ranks have no status of their own

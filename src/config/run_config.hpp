@@ -337,6 +337,7 @@ struct LogConfig {
     std::string dir = "logs";
     i64 every = 1;
     std::string trace;
+    std::string machine;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -345,6 +346,10 @@ struct LogConfig {
         visit("every", self.every, KeyKind::free,
               "steps between lines of the log (metrics.jsonl has every step)");
         visit("trace", self.trace, KeyKind::free, "file for a trace of one step's Steps; empty = none");
+        visit("machine", self.machine, KeyKind::free,
+              "machine file of `trivium check -o`, or a name that `trivium plan --machine` knows: the run "
+              "simulates its step on it and compares it with what it measures; empty = on GPUs the GPU, on "
+              "CPUs none");
     }
 };
 

@@ -7,6 +7,7 @@
 #include "lifecycle/signals.hpp"
 #include "lifecycle/start_guard.hpp"
 #include "mpi/grid.hpp"
+#include "plan/machine.hpp"
 
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ struct RunLinks {
         launches; ///< rank 0 begins the entry once it has locked the run's folders; the caller ends it
     const RunSignals& signals;
     StartGuard* guard = nullptr; ///< released before changes that a stop must not interrupt
+    const Machine* clock = nullptr; ///< on rank 0: on which the step is predicted; null: on GPUs the GPU
 };
 
 /// Rank 0 calls it: locks the run's folders and begins the entry. A requeued job waits for the locks for up

@@ -62,7 +62,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     for (const ValidationSet& valid : data_->valid)
         require_same_data(world_, valid.data.store());
     require_shared_folder(world_, config_.checkpoint.dir);
-    Compiled compiled = compile_for_this_rank();
+    Compiled compiled = compile_for_this_rank(links.clock);
     engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
     report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
@@ -89,10 +89,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         metrics_.emplace(config_.log.dir, state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
-    report_->announce(describe_data(state_, config_, data_->train), state_);
+    report_->announce(describe_data(state_, config_, data_->train), state_, prediction_);
 }
 
-Compiled Trainer::compile_for_this_rank()
+Compiled Trainer::compile_for_this_rank(const Machine* clock)
 {
     if (config_.parallel.offload != Offload::none && computes_on_device())
         throw UserError({"parallel.offload",
@@ -113,6 +113,9 @@ Compiled Trainer::compile_for_this_rank()
         options.rank = world_.rank();
         compiled = compile_training(choices, options);
         config_ = choices.recorded;
+        const Machine* known = clock ? clock : machine_.is_device && machine_.memory > 0 ? &machine_ : nullptr;
+        if (first_rank_ && known)
+            prediction_ = predict_step(choices, *known, threads_);
     });
     require_free_memory(grid_, computing_.address(),
                         compiled.memory.arena +

@@ -3,6 +3,7 @@
 // engine runs the model, the report prints.
 #include "lifecycle/deadline.hpp"
 #include "train/launch.hpp"
+#include "train/prediction.hpp"
 #include "train/report/run_report.hpp"
 #include "train/save/restore.hpp"
 #include "train/save/saver.hpp"
@@ -27,7 +28,8 @@ private:
     /// A flag: a save is requested; the lower bits are stop_requests().
     static constexpr u64 demand = u64{1} << 39;
 
-    Compiled compile_for_this_rank();
+    /// `clock`: as RunLinks::clock. Rank 0 predicts the step.
+    Compiled compile_for_this_rank(const Machine* clock);
     /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
     /// The program of the steps with this many sequences.
@@ -75,6 +77,7 @@ private:
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_;   ///< on rank 0
     std::optional<Agreement> agreement_; ///< about flags(), if the last step began it
+    Prediction prediction_; ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
     std::string ending_;

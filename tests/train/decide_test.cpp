@@ -4,6 +4,7 @@
 #include "choose/decide.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace trivium;
@@ -207,6 +208,30 @@ TEST_CASE("schedule and microbatch are those with the shortest step that fits")
     const auto least = std::min_element(seen.begin(), seen.end(),
                                         [](const auto& a, const auto& b) { return a.first < b.first; });
     CHECK(found == least->second);
+}
+
+TEST_CASE("a larger microbatch is not chosen if it then has to recompute")
+{
+    RunConfig c = on_grid(1, 4);
+    c.parallel.schedule = "auto";
+    c.parallel.recompute = Recompute::automatic;
+    c.train.micro_batch = 0;
+    Formulas formulas;
+    formulas.arena = [](const RunConfig& config) { // 4 sequences fit with full recomputation alone
+        return config.train.micro_batch * (config.parallel.recompute == Recompute::full ? 10 : 100);
+    };
+    for (const double recomputed : {1.1, 1.4}) { // times as long; twice the microbatch saves 7 %
+        formulas.step = [=](const Candidate& candidate) {
+            const auto micro = static_cast<double>(candidate.config.train.micro_batch);
+            return std::pow(micro, -0.1) *
+                   (candidate.config.parallel.recompute == Recompute::full ? recomputed : 1);
+        };
+        c.parallel.memory_limit = 250;
+        const Choices choices = decide(c, formulas);
+        INFO(recomputed);
+        CHECK(choices.config.train.micro_batch == (recomputed < 1.2 ? 16 : 2));
+        CHECK((choices.config.parallel.recompute == Recompute::full) == (recomputed < 1.2));
+    }
 }
 
 TEST_CASE("a limit that nothing meets names the settings that would meet it")

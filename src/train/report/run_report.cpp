@@ -85,8 +85,10 @@ RunReport::RunReport(const RunConfig& config, const Engine& engine, const RunPla
 {
 }
 
-void RunReport::announce(const std::vector<std::string>& data, const RunState& begin)
+void RunReport::announce(const std::vector<std::string>& data, const RunState& begin,
+                         const Prediction& prediction)
 {
+    prediction_ = prediction;
     first_step_ = begin.step;
     first_sample_ = begin.samples;
     const Compiled& compiled = engine_.compiled();
@@ -116,6 +118,23 @@ void RunReport::announce(const std::vector<std::string>& data, const RunState& b
         counted(ranks, "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"),
         micro_batch(config_), format_si(compiled.flops), format_si(peak_), place_.machine.name,
         shares_cores() ? fmt::format(" x {:.3g}, which the ranks share", units_) : ""));
+    if (prediction.seconds > 0)
+        log_info(fmt::format("estimate {} per step, simulated on '{}'{}", format_seconds(prediction.seconds),
+                             prediction.machine,
+                             prediction.error > 0 ? fmt::format(" (errors of its calibration: up to {:.1f} %)",
+                                                                100 * prediction.error)
+                                                  : ""));
+}
+
+/// Of this launch's last steps of the whole batch, but the first; 0 without any.
+Seconds RunReport::median_step() const
+{
+    std::vector<Seconds> steps = last_steps_;
+    if (steps.empty())
+        return 0;
+    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+    std::nth_element(steps.begin(), middle, steps.end());
+    return *middle;
 }
 
 bool RunReport::shares_cores() const
@@ -146,6 +165,18 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     record.set("tokens_per_second", tokens_per_second);
     record.set("step_seconds", seconds);
     record.set("mfu", mfu);
+    if (batch_at(t, state.step) == t.global_batch) {
+        if (prediction_.seconds > 0)
+            record.set("predicted_step_seconds", prediction_.seconds);
+        constexpr std::size_t most = 1000;
+        if (state.step > first_step_ + 1) { // the first step of a launch is slow
+            if (last_steps_.size() < most)
+                last_steps_.push_back(seconds);
+            else
+                last_steps_[timed_ % most] = seconds;
+            ++timed_;
+        }
+    }
     record.set("memory_bytes", static_cast<double>(largest_used_));
     record.set("planned_bytes", static_cast<double>(largest_planned_));
     if (host_planned_ > 0) {
@@ -282,6 +313,12 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
                              format_si(tokens / train_seconds_),
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
+        if (const Seconds middle = median_step(); middle > 0 && prediction_.seconds > 0)
+            log_info(fmt::format("         the median step took {}, {:.1f} % {} than simulated on '{}' ({})",
+                                 format_seconds(middle),
+                                 100 * std::abs(middle / prediction_.seconds - 1),
+                                 middle < prediction_.seconds ? "less" : "more", prediction_.machine,
+                                 format_seconds(prediction_.seconds)));
     }
     log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
                          steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",

@@ -6,6 +6,7 @@
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"
 #include "train/evaluator.hpp"
+#include "train/prediction.hpp"
 #include "train/save/saved_tensors.hpp"
 
 namespace trivium {
@@ -23,8 +24,8 @@ public:
     /// All arguments must outlive it.
     RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
 
-    /// Logs model, data (describe_data()), grid, memory and compute, before the first step.
-    void announce(const std::vector<std::string>& data, const RunState& begin);
+    /// Logs model, data (describe_data()), grid, memory, compute and the predicted step, before the first step.
+    void announce(const std::vector<std::string>& data, const RunState& begin, const Prediction& prediction);
 
     /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
     /// empty: it was not.
@@ -40,6 +41,7 @@ private:
     void note_memory(); ///< collects the largest used and planned bytes of any rank
     void write_trace() const;
     bool shares_cores() const; ///< ranks share cores or devices
+    Seconds median_step() const;
 
     const RunConfig& config_;
     const Engine& engine_;
@@ -53,6 +55,9 @@ private:
     Seconds step_seconds_ = 0;                     ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
+    Prediction prediction_;
+    std::vector<Seconds> last_steps_; ///< durations of the last steps of the whole batch, in a ring
+    std::size_t timed_ = 0;           ///< such steps in this launch, without its first step
     CollapseWatch collapse_;
     CoreWatch cores_;
 };
