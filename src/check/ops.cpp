@@ -6,8 +6,13 @@
 #include "check/rates.hpp"
 #include "check/training.hpp"
 #include "choose/decide.hpp"
+#include "mpi/collective.hpp"
+#include "runtime/arena.hpp"
 #include "runtime/device.hpp"
 #include "train/engine.hpp"
+
+#include <cstring>
+#include <map>
 
 namespace trivium {
 
@@ -66,6 +71,61 @@ void add_samples(const CheckGround& ground, const RunConfig& config, std::vector
     }
 }
 
+/// The reduction or gather of `bytes` in all, in this many tensors, among the ranks of `group`.
+OpSample collective_sample(Comm& group, OpKind kind, DType type, i64 tensors, Bytes bytes)
+{
+    constexpr int runs = 9;
+    const Bytes each = round_up(bytes / tensors, 64);
+    const Arena arena(2 * tensors * each);
+    std::memset(arena.at(0), 0, static_cast<std::size_t>(arena.size()));
+    CollectiveShape shape;
+    shape.kind = kind == OpKind::all_gather       ? CollectiveKind::all_gather
+                 : kind == OpKind::reduce_scatter ? CollectiveKind::reduce_scatter
+                                                  : CollectiveKind::all_reduce;
+    shape.type = type;
+    for (i64 t = 0; t < tensors; ++t)
+        shape.operands.push_back(
+            {1, bytes / size_of(type) / tensors, 1, arena.at(t * each), arena.at((tensors + t) * each)});
+    const CollectiveScratch need = collective_scratch(shape, group.size());
+    const Bytes scratch = std::min(need.best, std::max(need.least, Machine{}.scratch.exchange));
+    const Arena room(std::max<Bytes>(scratch, 64));
+    Collective collective(group, shape, {room.at(0), scratch});
+    std::vector<double> seconds;
+    agree(group, 0); // start together
+    for (int run = 0; run < runs; ++run) {
+        const Seconds begin = now();
+        collective.start();
+        collective.finish();
+        if (run > 0)
+            seconds.push_back(now() - begin);
+    }
+    const Bytes all = (kind == OpKind::all_reduce ? 2 : 1) * bytes;
+    const auto sent = static_cast<double>(all - ceil_div(all, group.size()));
+    return {str(info(kind).name, " ", name_of(type), tensors > 1 ? " bucket" : ""), sent, sent,
+            median(seconds)};
+}
+
+/// Collectives among the ranks of this node, while none of them computes.
+void add_collectives(const CheckGround& ground, std::vector<OpSample>& samples)
+{
+    const std::vector<int>& nodes = ground.grid.node_of_rank();
+    std::vector<int> members;
+    for (int rank = 0; rank < ground.world.size(); ++rank)
+        if (nodes[static_cast<std::size_t>(rank)] == nodes[static_cast<std::size_t>(ground.world.rank())])
+            members.push_back(rank);
+    const std::unique_ptr<Comm> group = ground.world.subgroup(members);
+    if (members.size() == 1)
+        return;
+    const Bytes most = Bytes{1} << (contracts_on ? 14 : 24);
+    for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_reduce})
+        for (const DType type : {DType::f32, DType::bf16})
+            for (const i64 tensors : {1, 2})
+                for (Bytes bytes = 256; bytes <= most; bytes *= 16) {
+                    Activity::of_process().enter(str("collectives: ", info(kind).name));
+                    samples.push_back(collective_sample(*group, kind, type, tensors, bytes));
+                }
+}
+
 /// One sample for all of a kind and a size.
 std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 {
@@ -98,6 +158,7 @@ std::vector<OpSample> measure_ops(const CheckGround& ground)
                                      ", dim ", model.dim));
                 add_samples(ground, config_of(model, family, precision, ground.facts.threads), samples);
             }
+    add_collectives(ground, samples);
     return merged(samples);
 }
 

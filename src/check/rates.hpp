@@ -23,8 +23,9 @@ Machine machine_measured(const CheckReport& report, Machine like);
 /// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
-/// Trains small models on this rank alone and measures each Step: samples by kind and size of the ops.
-/// Collective: all ranks measure at the same time. On the host.
+/// Samples by kind and size of the ops. Trains small models on this rank alone and measures each Step; then
+/// measures collectives among the ranks of its node. Collective: all ranks measure at the same time. On the
+/// host.
 std::vector<OpSample> measure_ops(const CheckGround& ground);
 
 /// Takes the better value of each of two measurements at different times: a slow link is slow each time.

@@ -317,6 +317,10 @@ Machine machine_measured(const CheckReport& report, Machine like)
             ++ranks[static_cast<std::size_t>(node)];
         like.ranks_per_node = *std::max_element(ranks.begin(), ranks.end());
     }
+    if (within && !like.is_device) // the ends of these links are cores, which copy
+        like.copy_bytes_per_second = like.link_bytes_per_second;
+    like.ops = lines_of(report.ops);
+    like.ops_threads = report.facts[0].threads;
     Bytes memory = -1;
     for (const RankFacts& facts : report.facts)
         if (facts.memory > 0)

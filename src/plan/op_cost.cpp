@@ -184,7 +184,8 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
     return cost;
 }
 
-OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, GroupPlacement& placement)
+OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, const OpTimes& measured,
+                    GroupPlacement& placement)
 {
     if (info(op).exchanges)
         return cost_of_exchange(graph, op, machine);
@@ -200,6 +201,13 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Gr
     const int ways = goes_both_ways(op) ? 2 : 1;
     const TransferCost cost = collective_cost(axis, bytes, ways, graph.mesh, machine, placement);
     const bool between = cost.between_nodes;
+    if (!machine.is_device && !between) // the thread that computes also moves the bytes
+        if (const std::optional<Seconds> seconds = measured.seconds(graph, op)) {
+            const Seconds moving = bytes / cost.bytes_per_second;
+            return {duration(cost, 0, ways) - machine.launch - machine.collective_latency +
+                        std::max(*seconds, moving),
+                    moving, Link::within_node, *seconds};
+        }
     const bool overlaps = axis == tensor_axis && op.region == Region::microbatch;
     const Seconds moving = bytes / cost.bytes_per_second * (overlaps ? 1 - machine.tensor_overlap : 1);
     return {duration(cost, 0, ways) + moving, moving, between ? Link::between_nodes : Link::within_node,
@@ -324,7 +332,7 @@ std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 thr
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
         costs.push_back(info(op).communicates
-                            ? cost_of_move(graph, op, machine, placement)
+                            ? cost_of_move(graph, op, machine, measured, placement)
                             : OpCost{.alone = slower * seconds_of_compute(graph, op, machine, measured, threads)});
     return costs;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,11 @@ OpMeasure measure_of(const Graph& graph, const Op& op)
 {
     const DType type = graph[op.operands[0]].type.dtype;
     OpMeasure m{str(info(op).name, " ", name_of(type)), 0, 0};
+    if (info(op).communicates) {
+        m.size = m.work = static_cast<double>(bytes_sent(graph, op));
+        m.kind += op.operands.size() > 1 ? " bucket" : "";
+        return m;
+    }
     const ScratchKind kind = info(op).scratch;
     if (kind != ScratchKind::product && kind != ScratchKind::attention) {
         m.size = m.work = static_cast<double>(bytes_of(graph, op));

@@ -9,14 +9,15 @@
 
 namespace trivium {
 
-/// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"). `work`: the
-/// FLOPs of a product or of attention, of others the bytes that it reads and writes. `size`: of a product the
-/// harmonic mean of its three extents, of others the work.
+/// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"), of a collective
+/// of several tensors also "bucket". `work`: the FLOPs of a product or of attention, the bytes that a rank
+/// sends in a collective, of others the bytes that they read and write. `size`: of a product the harmonic
+/// mean of its three extents, of others the work.
 struct OpMeasure {
     std::string kind;
     double size = 0, work = 0;
 };
-/// \pre the op computes, and has operands
+/// \pre the op has operands
 OpMeasure measure_of(const Graph& graph, const Op& op);
 
 /// Work and time of ops of one kind and of similar sizes.
