@@ -6,6 +6,7 @@
 #include "check/rates.hpp"
 #include "check/training.hpp"
 #include "choose/decide.hpp"
+#include "config/option_sets.hpp"
 #include "mpi/collective.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
@@ -22,10 +23,10 @@ struct SampleModel {
     i64 dim, heads, seq, vocab, batch;
 };
 
-RunConfig config_of(const SampleModel& m, Family family, Precision precision, int threads)
+RunConfig config_of(const SampleModel& m, OptionSet options, Precision precision, int threads)
 {
     RunConfig c;
-    c.model.family = family;
+    set_options(c.model, options);
     c.model.layers = 1;
     c.model.dim = m.dim;
     c.model.heads = m.heads;
@@ -145,18 +146,18 @@ std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 
 std::vector<OpSample> measure_ops(const CheckGround& ground)
 {
-    std::vector<SampleModel> models{{64, 4, 64, 256, 4}, {256, 4, 256, 2048, 2}};
+    std::vector<SampleModel> models{{64, 4, 64, 256, 4}, {128, 2, 128, 512, 2}, {256, 4, 256, 2048, 2}};
     if (!contracts_on)
         models.push_back({768, 12, 512, 8192, 1});
     std::vector<OpSample> samples;
     for (const SampleModel& model : models)
-        for (const Family family : {Family::llama, Family::gpt2})
+        for (const OptionSet options : {OptionSet::llama, OptionSet::gpt2})
             for (const Precision precision : {Precision::f32, Precision::bf16}) {
                 Activity::of_process().enter("ops of a training step");
                 if (ground.first())
-                    log_progress(str("rates        ops of ", name_of(family), ", ", name_of(precision),
+                    log_progress(str("rates        ops of ", name_of(options), ", ", name_of(precision),
                                      ", dim ", model.dim));
-                add_samples(ground, config_of(model, family, precision, ground.facts.threads), samples);
+                add_samples(ground, config_of(model, options, precision, ground.facts.threads), samples);
             }
     add_collectives(ground, samples);
     return merged(samples);

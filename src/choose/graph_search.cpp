@@ -7,17 +7,12 @@
 #include "plan/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 namespace trivium {
-
-namespace {
-
-/// The factor of an op that each searched axis shards; `open`: left to propagation.
-using Division = std::vector<int>;
-constexpr int open_factor = -1;
 
 /// What a factor is to an op that combines two tensors: in the first and the result (samples, positions), in
 /// the second and the result (outputs), in both operands alone (contracted), or in all three.
@@ -25,6 +20,12 @@ enum class FactorClass { samples, outputs, contracted, batched };
 template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<FactorClass>{"samples", "outputs",
                                                                             "contracted", "batched"};
+
+namespace {
+
+/// The factor of an op that each searched axis shards; `open`: left to propagation.
+using Division = std::vector<int>;
+constexpr int open_factor = -1;
 
 /// An op whose division is searched.
 struct Anchor {
