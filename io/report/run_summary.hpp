@@ -28,7 +28,7 @@ struct RunSummary {
     double valid_loss, best_valid_loss;
     i64 best_valid_step = -1;
     double tokens_per_second, mfu; ///< mean over all steps, weighted by time
-    Seconds predicted_step; ///< the last one recorded
+    Seconds predicted_step;        ///< the last one recorded
     Seconds median_step, training,
         elapsed;          ///< training: sum of the step times; elapsed: from the first launch to the last
                           ///< record or the end of the last launch

@@ -8,6 +8,8 @@
 #include "choose/decide.hpp"
 #include "config/option_sets.hpp"
 #include "mpi/collective.hpp"
+#include "passes/autodiff.hpp"
+#include "plan/graph_file.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
 #include "train/engine.hpp"
@@ -40,28 +42,51 @@ RunConfig config_of(const SampleModel& m, OptionSet options, Precision precision
     return c;
 }
 
-/// The median duration of each Step.
-void add_samples(const CheckGround& ground, const RunConfig& config, std::vector<OpSample>& samples)
+/// A step with the ops of programs of the user's own: convolutions, thin products, a softmax, and their
+/// gradients. The images have `channels` x `side` x `side` numbers.
+std::string program_text(DType type, i64 channels, i64 side, i64 hidden)
+{
+    constexpr i64 batch = 16;
+    const std::string t(name_of(type));
+    const i64 inner = 2 * channels, half = side / 2, features = inner * half * half;
+    const auto of = [&](auto... extents) {
+        std::string shape;
+        ((shape += str(shape.empty() ? "" : ",", extents)), ...);
+        return str(" : ", t, "[", shape, "]\n");
+    };
+    const std::string maps = of(batch, inner, side, side), small = of(batch, inner, half, half),
+                      wide = of(batch, hidden), column = of(batch),
+                      spread = str("{dims=\"0\", shape=\"", batch, " ", hidden, "\"}");
+    return str("graph program\nmesh x=1\ninput %image", of(batch, channels, side, side), "parameter %w1",
+               of(inner, channels, 3, 3), "parameter %w2", of(inner, inner, 3, 3), "parameter %w3",
+               of(features, hidden), "parameter %w4", of(hidden, hidden),
+               "%c1 = convolution(%image, %w1) {stride=\"1 1\", low=\"1 1\", high=\"1 1\"}", maps,
+               "%t1 = tanh(%c1)", maps,
+               "%c2 = convolution(%t1, %w2) {stride=\"2 2\", low=\"1 1\", high=\"1 1\"}", small,
+               "%t2 = tanh(%c2)", small, "%flat = reshape(%t2) {shape=\"", batch, " ", features, "\"}",
+               of(batch, features), "%h = matmul(%flat, %w3) {rule=\"n c, c k -> n k\"}", wide,
+               "%g = gelu(%h)", wide, "%z = matmul(%g, %w4) {rule=\"n c, c k -> n k\"}", wide, "%e = exp(%z)",
+               wide, "%s = reduce(%e) {combine=\"sum\", dims=\"1\"}", column, "%b = broadcast(%s) ", spread,
+               wide, "%p = divide(%e, %b)", wide, "%d = subtract(%p, %z)", wide, "%q = multiply(%d, %d)",
+               wide, "%loss = reduce(%q) {combine=\"sum\", dims=\"0 1\"}", of(), "output %loss\n");
+}
+
+/// The median duration of each Step, from the second run on. `run`: one run of the program.
+void add_medians(const CheckGround& ground, const Program& program, const std::function<void(int)>& run,
+                 const std::function<const Timeline&()>& timeline, std::vector<OpSample>& samples)
 {
     constexpr int least_runs = 4, most_runs = 24;
     constexpr Seconds enough = 0.3;
-    Compiled compiled = compile_training(config, {});
-    ExecutorConfig execution = executor_config(config, ground.facts.threads);
-    execution.trace = true;
-    Engine engine(std::move(compiled), execution);
-    engine.initialise(static_cast<std::uint64_t>(config.train.seed));
-    const Program& program = engine.program(train_program);
     std::vector<std::vector<double>> seconds(program.schedule.steps.size());
     agree(ground.world, 0); // start together
     const Seconds begin = now();
-    for (int run = 0; run < least_runs || (run < most_runs && now() - begin < enough); ++run) {
-        engine.step(tiny_batch(config, run + 1), hyper_of(config.train, config.train.lr, run + 1));
+    for (int runs = 0; runs < least_runs || (runs < most_runs && now() - begin < enough); ++runs) {
+        run(runs);
         ground.timed("ops");
-        if (run == 0) // prepares
+        if (runs == 0) // prepares
             continue;
-        const Timeline& timeline = engine.executor(train_program).timeline();
         for (std::size_t i = 0; i < seconds.size(); ++i)
-            seconds[i].push_back(timeline.spans[i].end - timeline.spans[i].begin);
+            seconds[i].push_back(timeline().spans[i].end - timeline().spans[i].begin);
     }
     for (std::size_t i = 0; i < seconds.size(); ++i) {
         const Step& step = program.schedule.steps[i];
@@ -70,6 +95,42 @@ void add_samples(const CheckGround& ground, const RunConfig& config, std::vector
         const OpMeasure measure = measure_of(program.graph, program.graph[step.op]);
         samples.push_back({measure.kind, measure.size, measure.work, median(seconds[i])});
     }
+}
+
+void add_program(const CheckGround& ground, const std::string& text, std::vector<OpSample>& samples)
+{
+    Program program;
+    program.graph = rank_graph(autodiff(read_graph(text, "the check's program"), {}), 0);
+    const ArenaPlans plans = lay_out({&program, 1}, {Machine{}.scratch});
+    const Arenas arenas(plans.device.arena, plans.host.arena);
+    constexpr int small_number = 0x3c; // as each byte: 0.01 in all types
+    std::memset(arenas.of(Space::device).at(0), small_number, static_cast<std::size_t>(plans.device.arena));
+    Executor executor(program.graph, program.schedule, arenas,
+                      {.threads = ground.facts.threads, .trace = true, .red_zone = plans.device.red_zone});
+    const Feed feed = [](const Value& value, i64, void* to) {
+        std::memset(to, small_number, static_cast<std::size_t>(value.type.bytes()));
+    };
+    add_medians(
+        ground, program,
+        [&](int) {
+            executor.run_until_decision(feed);
+            executor.run_after_decision(feed);
+        },
+        [&]() -> const Timeline& { return executor.timeline(); }, samples);
+}
+
+void add_samples(const CheckGround& ground, const RunConfig& config, std::vector<OpSample>& samples)
+{
+    ExecutorConfig execution = executor_config(config, ground.facts.threads);
+    execution.trace = true;
+    Engine engine(compile_training(config, {}), execution);
+    engine.initialise(static_cast<std::uint64_t>(config.train.seed));
+    add_medians(
+        ground, engine.program(train_program),
+        [&](int run) {
+            engine.step(tiny_batch(config, run + 1), hyper_of(config.train, config.train.lr, run + 1));
+        },
+        [&]() -> const Timeline& { return engine.executor(train_program).timeline(); }, samples);
 }
 
 /// The reduction or gather of `bytes` in all, in this many tensors, among the ranks of `group`.
@@ -159,6 +220,12 @@ std::vector<OpSample> measure_ops(const CheckGround& ground)
                                      ", dim ", model.dim));
                 add_samples(ground, config_of(model, options, precision, ground.facts.threads), samples);
             }
+    Activity::of_process().enter("ops of a program");
+    for (const DType type : {DType::f32, DType::bf16}) {
+        add_program(ground, program_text(type, 4, 16, 64), samples);
+        if (!contracts_on)
+            add_program(ground, program_text(type, 8, 32, 2048), samples);
+    }
     add_collectives(ground, samples);
     return merged(samples);
 }

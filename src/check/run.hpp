@@ -91,7 +91,7 @@ struct CheckReport {
     std::vector<std::string> parts; ///< summary of each part, one line each
     std::vector<RankRates> rates;   ///< by rank; empty without the part `rates`
     std::vector<LinkRate> links;
-    std::vector<OpSample> ops; ///< of the ranks of rank 0's node
+    std::vector<OpSample> ops;      ///< of the ranks of rank 0's node
     std::vector<FolderRate> folder; ///< by node
     std::vector<Seconds> clocks;    ///< by rank: ahead of rank 0's clock, less the error of the measurement
     bool strict = false;

@@ -147,8 +147,8 @@ Candidate choose_schedule(const RunConfig& given, Estimator& estimator)
         std::pair<Candidate, Score> made = best_order(candidate, estimator, clock);
         if (limit > 0 && config.train.micro_batch == 0) { // with the recomputation that it then needs
             const Candidate& order = made.first;
-            made.second =
-                estimator.score({with_memory_policy(order.config, order.order, estimator), order.order}, clock);
+            made.second = estimator.score(
+                {with_memory_policy(order.config, order.order, estimator), order.order}, clock);
         }
         if (!best || rank(made.second) < rank(best->second))
             best = std::move(made);

@@ -47,8 +47,10 @@ FactorClass class_of(const FactorRule& rule, int factor)
 {
     const bool a = has_factor(rule, rule.operands[0], factor), b = has_factor(rule, rule.operands[1], factor),
                c = has_factor(rule, rule.results[0], factor);
-    return !c ? FactorClass::contracted : a && b ? FactorClass::batched : b ? FactorClass::outputs
-                                                                          : FactorClass::samples;
+    return !c       ? FactorClass::contracted
+           : a && b ? FactorClass::batched
+           : b      ? FactorClass::outputs
+                    : FactorClass::samples;
 }
 
 bool is_searched(const Graph& graph, const Op& op, const FactorRule& rule)

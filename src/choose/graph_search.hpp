@@ -17,11 +17,11 @@ struct GraphSearchConfig {
 };
 
 struct GraphSearchResult {
-    Graph graph;                     ///< the given one with further annotations
-    std::vector<ValueId> annotated;  ///< the values that have them
-    Seconds given = 0, found = 0;    ///< simulated times of the given graph, and of `graph`
-    Seconds uniform = 0;             ///< of the best strategy that treats all ops alike
-    std::string uniform_strategy;    ///< "x: samples, y: outputs"
+    Graph graph;                    ///< the given one with further annotations
+    std::vector<ValueId> annotated; ///< the values that have them
+    Seconds given = 0, found = 0;   ///< simulated times of the given graph, and of `graph`
+    Seconds uniform = 0;            ///< of the best strategy that treats all ops alike
+    std::string uniform_strategy;   ///< "x: samples, y: outputs"
     std::size_t simulated = 0;
 };
 

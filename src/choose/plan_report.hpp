@@ -57,12 +57,13 @@ struct PlanReport {
     }
     /// Model FLOPs utilisation.
     double mfu(const Strategy& strategy) const;
-    /// The step of a strategy, shorter and longer by the largest error of the machine's calibration; twice the
-    /// step if that is unknown.
+    /// The step of a strategy, shorter and longer by the largest error of the machine's calibration; twice
+    /// the step if that is unknown.
     std::pair<Seconds, Seconds> range(const Strategy& strategy) const
     {
         const Seconds step = strategy.score.step;
-        return {step / (1 + machine.calibration_worst), step / (1 - std::min(0.9, machine.calibration_worst))};
+        return {step / (1 + machine.calibration_worst),
+                step / (1 - std::min(0.9, machine.calibration_worst))};
     }
     Bytes checkpoint = 0; ///< bytes of a checkpoint: parameters and optimizer states, without headers
 };

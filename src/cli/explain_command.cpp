@@ -7,11 +7,11 @@
 #include "cli/config_json.hpp"
 #include "cli/config_page.hpp"
 #include "cli/graph/graph_report.hpp"
+#include "cli/graph/run_graph.hpp"
+#include "cli/graph/search_graph.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "cli/memory_picture.hpp"
-#include "cli/graph/run_graph.hpp"
-#include "cli/graph/search_graph.hpp"
 #include "cli/schedule_picture.hpp"
 #include "compile/compile.hpp"
 #include "compile/describe.hpp"
@@ -230,7 +230,8 @@ int explain_search(const ExplainArguments& a)
     require_alone(a, "--search", "only a graph can be searched",
                   "name a FILE.graph, or use `trivium plan CONFIG.toml --ranks N`");
     if (a.run.run)
-        throw UserError({"--search", "does not go together with --run", "", "search first, then run the result"});
+        throw UserError(
+            {"--search", "does not go together with --run", "", "search first, then run the result"});
     GraphSearchArguments search = a.search;
     search.file = a.config.file;
     search.machine = delayed_machine(a);

@@ -58,8 +58,8 @@ struct Machine {
     /// Tensors of a transfer that are larger than the cache are also read from memory.
     double copy_bytes_per_second = 5e9;
     Bytes cache = Bytes{2} << 20;
-    /// Measured durations of ops, by kind, type and size, in a rank with `ops_threads` threads (op_times.hpp):
-    /// for what they cover, instead of FLOP/s, bandwidth and launch.
+    /// Measured durations of ops, by kind, type and size, in a rank with `ops_threads` threads
+    /// (op_times.hpp): for what they cover, instead of FLOP/s, bandwidth and launch.
     std::vector<std::string> ops;
     i64 ops_threads = 1;
     /// Usable memory of a device, or of a CPU node, whose ranks share it. 0: unknown.

@@ -288,10 +288,10 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
         return machine.launch + bytes / 2 / machine.host_link_rate();
     if (result_space(graph, op) == Space::host)
         return machine.launch + bytes / machine.host_rate();
+    const ScratchKind kind = info(op).scratch; // tells products and attention from the others
     if (const std::optional<Seconds> seconds = measured.seconds(graph, op))
         return *seconds * static_cast<double>(machine.workers(machine.ops_threads)) /
                static_cast<double>(machine.workers(threads));
-    const ScratchKind kind = info(op).scratch; // tells products and attention from the others
     const Flops flops = flops_of(graph, op);
     if (kind == ScratchKind::product && op.operands.size() > 1)
         return machine.launch + seconds_of_product(graph, op, flops, machine, threads);
@@ -331,9 +331,10 @@ std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 thr
     const double slower = slowdown(machine, graph.mesh.ranks());
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
-        costs.push_back(info(op).communicates
-                            ? cost_of_move(graph, op, machine, measured, placement)
-                            : OpCost{.alone = slower * seconds_of_compute(graph, op, machine, measured, threads)});
+        costs.push_back(
+            info(op).communicates
+                ? cost_of_move(graph, op, machine, measured, placement)
+                : OpCost{.alone = slower * seconds_of_compute(graph, op, machine, measured, threads)});
     return costs;
 }
 

@@ -2,12 +2,13 @@
 
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"
+#include "ir/ops/product_form.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fmt/format.h>
+#include <iomanip>
 #include <sstream>
 
 namespace trivium {
@@ -27,14 +28,20 @@ OpMeasure measure_of(const Graph& graph, const Op& op)
         return m;
     }
     m.size = m.work = flops_of(graph, op);
-    if (kind == ScratchKind::product && op.operands.size() > 1) {
-        const auto elements = [&](ValueId v) { return static_cast<double>(graph[v].type.elements()); };
-        // 2mnk FLOPs on mk + kn + mn elements
-        m.size = 1.5 * m.work /
-                 (elements(op.operands[0]) + elements(op.operands[1]) + elements(op.results[0]));
-        if (op.attrs.fp8)
-            m.kind += " fp8";
+    if (kind != ScratchKind::product || op.operands.size() < 2)
+        return m;
+    if (op.attrs.fp8)
+        m.kind += " fp8";
+    const auto elements = [&](ValueId v) { return static_cast<double>(graph[v].type.elements()); };
+    // 2mnk FLOPs on mk + kn + mn elements
+    m.size = 1.5 * m.work / (elements(op.operands[0]) + elements(op.operands[1]) + elements(op.results[0]));
+    constexpr double thin = 64;
+    if (op.attrs.rule && m.size < thin) { // bound by memory
+        m.kind += " thin";
+        m.size = m.work = static_cast<double>(bytes_of(graph, op));
     }
+    if (const auto form = op.attrs.rule ? find_product_form(rule_of(graph, op)) : std::nullopt)
+        m.kind += form->trans_a ? " tn" : form->trans_b ? " nt" : " nn";
     return m;
 }
 
@@ -73,9 +80,14 @@ std::optional<Seconds> OpTimes::seconds(const Graph& graph, const Op& op) const
     if (rates_.empty())
         return std::nullopt;
     const OpMeasure m = measure_of(graph, op);
-    const auto found = rates_.find(m.kind);
-    if (found == rates_.end())
-        return std::nullopt;
+    auto found = rates_.find(m.kind);
+    if (found == rates_.end()) { // another form of it
+        const std::string others = m.kind.substr(0, m.kind.rfind(' ') + 1);
+        found = rates_.lower_bound(others);
+        if (found == rates_.end() || info(op).scratch != ScratchKind::product ||
+            !found->first.starts_with(others))
+            return std::nullopt;
+    }
     if (m.work <= 0)
         return 0;
     const auto& rates = found->second;
@@ -104,10 +116,11 @@ std::vector<std::string> lines_of(const std::vector<OpSample>& samples)
         }
     std::vector<std::string> lines;
     for (const auto& [kind, sums] : kinds) {
-        std::string& line = lines.emplace_back(kind);
+        std::ostringstream line;
+        line << std::setprecision(4) << kind;
         for (const auto& [bin, sum] : sums)
-            line += fmt::format(" {:.4g}:{:.4g}", std::exp(sum.logarithms / sum.work),
-                                sum.work / sum.seconds);
+            line << ' ' << std::exp(sum.logarithms / sum.work) << ':' << sum.work / sum.seconds;
+        lines.push_back(line.str());
     }
     return lines;
 }

@@ -10,9 +10,10 @@
 namespace trivium {
 
 /// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"), of a collective
-/// of several tensors also "bucket". `work`: the FLOPs of a product or of attention, the bytes that a rank
-/// sends in a collective, of others the bytes that they read and write. `size`: of a product the harmonic
-/// mean of its three extents, of others the work.
+/// of several tensors also "bucket", of a product "nn", "nt" or "tn", by which of its
+/// operands it reads transposed, and "thin" if its size is below 64. `work`: the FLOPs of a product
+/// or of attention, the bytes that a rank sends in a collective, of others (and thin products) the bytes that
+/// they read and write. `size`: of a product the harmonic mean of its three extents, of others the work.
 struct OpMeasure {
     std::string kind;
     double size = 0, work = 0;

@@ -104,8 +104,14 @@ public:
         Executor executor(graph_, schedule, *arenas,
                           {.threads = config.threads, .red_zone = plans.device.red_zone}, &grid);
         fill_kept(schedule, *arenas);
-        const Feed feed = [this](const Value& value, i64, void* to) {
-            read(value, static_cast<std::byte*>(to));
+        std::map<std::string, TensorBytes> fed; // repeated runs are fed without the work of the source
+        const Feed feed = [&](const Value& value, i64, void* to) {
+            const auto [at, first] = fed.try_emplace(value.name);
+            if (first) {
+                at->second.resize(static_cast<std::size_t>(value.type.bytes()));
+                read(value, at->second.data());
+            }
+            std::memcpy(to, at->second.data(), at->second.size());
         };
         executor.run_until_decision(feed);
         executor.run_after_decision(feed);

@@ -19,7 +19,7 @@ struct RunLinks {
     std::optional<LaunchLog>&
         launches; ///< rank 0 begins the entry once it has locked the run's folders; the caller ends it
     const RunSignals& signals;
-    StartGuard* guard = nullptr; ///< released before changes that a stop must not interrupt
+    StartGuard* guard = nullptr;    ///< released before changes that a stop must not interrupt
     const Machine* clock = nullptr; ///< on rank 0: on which the step is predicted; null: on GPUs the GPU
 };
 

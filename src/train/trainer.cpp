@@ -113,7 +113,9 @@ Compiled Trainer::compile_for_this_rank(const Machine* clock)
         options.rank = world_.rank();
         compiled = compile_training(choices, options);
         config_ = choices.recorded;
-        const Machine* known = clock ? clock : machine_.is_device && machine_.memory > 0 ? &machine_ : nullptr;
+        const Machine* known = clock                                       ? clock
+                               : machine_.is_device && machine_.memory > 0 ? &machine_
+                                                                           : nullptr;
         if (first_rank_ && known)
             prediction_ = predict_step(choices, *known, threads_);
     });

@@ -77,7 +77,7 @@ private:
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_;   ///< on rank 0
     std::optional<Agreement> agreement_; ///< about flags(), if the last step began it
-    Prediction prediction_; ///< on rank 0
+    Prediction prediction_;              ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
     std::string ending_;

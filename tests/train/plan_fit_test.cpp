@@ -394,8 +394,10 @@ TEST_CASE("a transfer uses the links between nodes if its axis leaves a node, ot
             if (by_nodes[i] != by_one[i]) {
                 const std::string& axis = *program.graph.ops[i].attrs.axis;
                 CHECK(by_nodes[i] > 10 * by_one[i]);
-                if (axis != world_axis) // which has some peers on the same node
-                    CHECK(by_nodes[i] == Approx(1000 * by_one[i]));
+                if (axis != world_axis) {                 // which has some peers on the same node
+                    CHECK(by_nodes[i] > 500 * by_one[i]); // NCCL may take another protocol
+                    CHECK(by_nodes[i] <= 1000 * by_one[i] * (1 + 1e-9));
+                }
                 slow.insert(axis);
             }
         return slow;

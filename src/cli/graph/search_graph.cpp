@@ -65,13 +65,17 @@ bool same_shardings(const Graph& a, const Graph& b)
            });
 }
 
+std::string milliseconds(Seconds seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
+
 std::string summary_of(const GraphSearchArguments& a, const GraphSearchResult& found)
 {
-    std::string text = fmt::format("# shardings by `trivium explain --search` on '{}': {} simulated, {} as given",
-                                   a.machine.name, format_seconds(found.found), format_seconds(found.given));
+    std::string text =
+        fmt::format("# shardings by `trivium explain --search` on '{}': {} simulated, {} as given",
+                    a.machine.name, milliseconds(found.found), milliseconds(found.given));
     if (found.uniform > 0)
-        text += fmt::format("\n# the best strategy that is the same for all ops ({}): {}, {:.2f} times as long",
-                            found.uniform_strategy, format_seconds(found.uniform), found.uniform / found.found);
+        text +=
+            fmt::format("\n# the best strategy that is the same for all ops ({}): {}, {:.2f} times as long",
+                        found.uniform_strategy, milliseconds(found.uniform), found.uniform / found.found);
     return text + fmt::format("\n# {} simulated\n", counted(found.simulated, "program"));
 }
 
@@ -83,10 +87,11 @@ int search_graph(const GraphSearchArguments& a)
     const Graph graph = read_graph(text, a.file);
     if (!graph.at.empty() || graph.mesh.ranks() == 1 || graph.mesh.size(pipeline_axis) > 1)
         throw UserError({a.file, "has nothing to search",
-                         !graph.at.empty()         ? "it is the graph of one of several ranks"
-                         : graph.mesh.ranks() == 1 ? "its mesh has one rank"
-                                                   : "its mesh has pipeline stages, which this search does not "
-                                                     "price",
+                         !graph.at.empty() ? "it is the graph of one of several ranks"
+                         : graph.mesh.ranks() == 1
+                             ? "its mesh has one rank"
+                             : "its mesh has pipeline stages, which this search does not "
+                               "price",
                          "name a graph of all ranks, with a line such as `mesh x=4`"});
     GraphSearchConfig config;
     config.machine = a.machine;
@@ -100,8 +105,9 @@ int search_graph(const GraphSearchArguments& a)
     if (!same_shardings(parse_graph(made, a.file), found.graph)) // statements that share a line
         made = to_text(found.graph);
     if (!a.output.empty()) {
-        spare_other_kinds(a.output, made);
-        write_file(a.output, summary_of(a, found) + made);
+        const std::string content = summary_of(a, found) + made;
+        spare_other_kinds(a.output, content);
+        write_file(a.output, content);
         log_info("wrote " + a.output);
     }
     if (a.json) {

@@ -56,12 +56,11 @@ std::string strategies_table(const PlanReport& r)
 {
     constexpr std::size_t most = 12;
     std::string text;
-    text += fmt::format("\nstrategies that fit, of {} considered{}\n",
-                        format_count(static_cast<i64>(r.considered)),
-                        r.machine.calibration_worst > 0
-                            ? fmt::format("; steps within {:.1f} %, as the machine's calibration",
-                                          100 * r.machine.calibration_worst)
-                            : "");
+    text += fmt::format(
+        "\nstrategies that fit, of {} considered{}\n", format_count(static_cast<i64>(r.considered)),
+        r.machine.calibration_worst > 0 ? fmt::format("; steps within {:.1f} %, as the machine's calibration",
+                                                      100 * r.machine.calibration_worst)
+                                        : "");
     text += fmt::format("   #      step    MFU  device-hours     memory  strategy\n");
     for (std::size_t i = 0; i < std::min(most, r.strategies.size()); ++i) {
         const Strategy& s = r.strategies[i];

@@ -45,6 +45,20 @@ Flops all_factors(const Op&,
     return product;
 }
 
+/// One multiply-add per output, channel of its group and index of the window.
+Flops convolution_flops(const Op& op, const FactorRule& rule)
+{
+    const FactorList& outputs = op.kind == OpKind::convolution ? rule.results[0] : rule.operands[0];
+    const FactorList& weights =
+        op.kind == OpKind::convolution_grad_w ? rule.results[0] : rule.operands[1]; // outputs first
+    Flops product = 2;
+    for (const int dim : outputs)
+        product *= static_cast<Flops>(rule[dim].size);
+    for (std::size_t d = 1; d < weights.size(); ++d)
+        product *= static_cast<Flops>(rule[weights[d]].size);
+    return product;
+}
+
 /// Keys that the queries 0 to n - 1 see together: a query sees those up to itself, of its chunk and within
 /// the window.
 Flops seen_keys(const Op& op, i64 n)

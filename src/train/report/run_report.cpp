@@ -119,11 +119,12 @@ void RunReport::announce(const std::vector<std::string>& data, const RunState& b
         micro_batch(config_), format_si(compiled.flops), format_si(peak_), place_.machine.name,
         shares_cores() ? fmt::format(" x {:.3g}, which the ranks share", units_) : ""));
     if (prediction.seconds > 0)
-        log_info(fmt::format("estimate {} per step, simulated on '{}'{}", format_seconds(prediction.seconds),
-                             prediction.machine,
-                             prediction.error > 0 ? fmt::format(" (errors of its calibration: up to {:.1f} %)",
-                                                                100 * prediction.error)
-                                                  : ""));
+        log_info(fmt::format(
+            "estimate {} per step, simulated on '{}'{}", format_seconds(prediction.seconds),
+            prediction.machine,
+            prediction.error > 0
+                ? fmt::format(" (errors of its calibration: up to {:.1f} %)", 100 * prediction.error)
+                : ""));
 }
 
 /// Of this launch's last steps of the whole batch, but the first; 0 without any.
@@ -315,8 +316,7 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
                              100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
         if (const Seconds middle = median_step(); middle > 0 && prediction_.seconds > 0)
             log_info(fmt::format("         the median step took {}, {:.1f} % {} than simulated on '{}' ({})",
-                                 format_seconds(middle),
-                                 100 * std::abs(middle / prediction_.seconds - 1),
+                                 format_seconds(middle), 100 * std::abs(middle / prediction_.seconds - 1),
                                  middle < prediction_.seconds ? "less" : "more", prediction_.machine,
                                  format_seconds(prediction_.seconds)));
     }

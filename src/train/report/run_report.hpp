@@ -24,7 +24,8 @@ public:
     /// All arguments must outlive it.
     RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
 
-    /// Logs model, data (describe_data()), grid, memory, compute and the predicted step, before the first step.
+    /// Logs model, data (describe_data()), grid, memory, compute and the predicted step, before the first
+    /// step.
     void announce(const std::vector<std::string>& data, const RunState& begin, const Prediction& prediction);
 
     /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
