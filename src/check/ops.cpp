@@ -22,14 +22,14 @@ namespace trivium {
 namespace {
 
 struct SampleModel {
-    i64 dim, heads, seq, vocab, batch;
+    i64 layers, dim, heads, seq, vocab, batch;
 };
 
 RunConfig config_of(const SampleModel& m, OptionSet options, Precision precision, int threads)
 {
     RunConfig c;
     set_options(c.model, options);
-    c.model.layers = 1;
+    c.model.layers = m.layers;
     c.model.dim = m.dim;
     c.model.heads = m.heads;
     c.model.seq = m.seq;
@@ -76,7 +76,7 @@ void add_medians(const CheckGround& ground, const Program& program, const std::f
                  const std::function<const Timeline&()>& timeline, std::vector<OpSample>& samples)
 {
     constexpr int least_runs = 4, most_runs = 24;
-    constexpr Seconds enough = 0.3;
+    constexpr Seconds enough = 0.15;
     std::vector<std::vector<double>> seconds(program.schedule.steps.size());
     agree(ground.world, 0); // start together
     const Seconds begin = now();
@@ -188,6 +188,33 @@ void add_collectives(const CheckGround& ground, std::vector<OpSample>& samples)
                 }
 }
 
+/// All samples, in the same order each time.
+std::vector<OpSample> measured_once(const CheckGround& ground)
+{
+    // Optimizer states of the larger ones do not stay in a cache from step to step, as in a run.
+    std::vector<SampleModel> models{{2, 64, 4, 64, 256, 4}, {4, 128, 2, 128, 512, 2}};
+    if (!contracts_on)
+        models.insert(models.end(), {{8, 256, 4, 256, 2048, 1}, {2, 768, 12, 512, 8192, 1}});
+    std::vector<OpSample> samples;
+    for (const SampleModel& model : models)
+        for (const OptionSet options : {OptionSet::llama, OptionSet::gpt2})
+            for (const Precision precision : {Precision::f32, Precision::bf16}) {
+                Activity::of_process().enter("ops of a training step");
+                if (ground.first())
+                    log_progress(str("rates        ops of ", name_of(options), ", ", name_of(precision),
+                                     ", dim ", model.dim));
+                add_samples(ground, config_of(model, options, precision, ground.facts.threads), samples);
+            }
+    Activity::of_process().enter("ops of a program");
+    for (const DType type : {DType::f32, DType::bf16}) {
+        add_program(ground, program_text(type, 4, 16, 64), samples);
+        if (!contracts_on)
+            add_program(ground, program_text(type, 8, 32, 2048), samples);
+    }
+    add_collectives(ground, samples);
+    return samples;
+}
+
 /// One sample for all of a kind and a size.
 std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 {
@@ -207,27 +234,12 @@ std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 
 std::vector<OpSample> measure_ops(const CheckGround& ground)
 {
-    std::vector<SampleModel> models{{64, 4, 64, 256, 4}, {128, 2, 128, 512, 2}, {256, 4, 256, 2048, 2}};
-    if (!contracts_on)
-        models.push_back({768, 12, 512, 8192, 1});
-    std::vector<OpSample> samples;
-    for (const SampleModel& model : models)
-        for (const OptionSet options : {OptionSet::llama, OptionSet::gpt2})
-            for (const Precision precision : {Precision::f32, Precision::bf16}) {
-                Activity::of_process().enter("ops of a training step");
-                if (ground.first())
-                    log_progress(str("rates        ops of ", name_of(options), ", ", name_of(precision),
-                                     ", dim ", model.dim));
-                add_samples(ground, config_of(model, options, precision, ground.facts.threads), samples);
-            }
-    Activity::of_process().enter("ops of a program");
-    for (const DType type : {DType::f32, DType::bf16}) {
-        add_program(ground, program_text(type, 4, 16, 64), samples);
-        if (!contracts_on)
-            add_program(ground, program_text(type, 8, 32, 2048), samples);
-    }
-    add_collectives(ground, samples);
-    return merged(samples);
+    std::vector<OpSample> best = measured_once(ground);
+    // Again, because other work may have slowed down some of it for a while: the better of both counts.
+    const std::vector<OpSample> again = measured_once(ground);
+    for (std::size_t i = 0; i < best.size(); ++i)
+        best[i].seconds = std::min(best[i].seconds, again[i].seconds);
+    return merged(best);
 }
 
 } // namespace trivium
