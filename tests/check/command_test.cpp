@@ -57,6 +57,16 @@ TEST_CASE("a check of three ranks, and the machine file that it writes", "[relea
     INFO(plan.err);
     REQUIRE(plan.status == 0);
     CHECK(nlohmann::json::parse(plan.out)["machine"] == report["machine"]["name"]);
+    for (const char* op : {"\"matmul f32 nn ", "\"attention_grad bf16 ", "\"adamw f32 ", "\"convolution f32 ",
+                           "\"reduce_scatter f32 bucket ", "\"layer_norm_grad_x f32 ", "\"rms_norm bf16 "})
+        CHECK(has(file, op));
+    std::string wrong = file;
+    wrong.insert(wrong.find("\"matmul f32 nn ") + 15, "1:0 ");
+    write_text(folder / "machine.toml", wrong);
+    const Outcome refused =
+        run_program({"plan", "/dev/null", "model.preset=toy", "--machine", "machine.toml"}, folder.path());
+    CHECK(refused.status == 2);
+    CHECK(has(refused.err, "machine.toml: '1:0' in 'matmul f32 nn"));
 }
 
 TEST_CASE("a check of one rank, as text")

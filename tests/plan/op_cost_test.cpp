@@ -1,8 +1,10 @@
 // Durations of single ops against formulas of their own: products by size and type, attention of separate
 // kernels, slow ranks, and collectives of devices.
+#include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
 #include "plan/cost.hpp"
+#include "plan/op_times.hpp"
 
 #include <cmath>
 
@@ -215,4 +217,54 @@ TEST_CASE("a device computes more slowly while a collective runs")
     CHECK(end_of_compute(4, 1) == Approx(5));
     m.link_share = 0;
     CHECK(end_of_compute(4, 1) == Approx(1));
+}
+
+TEST_CASE("measured ops count instead of formulas, between sizes by their logarithms")
+{
+    Machine m = ideal_device();
+    m.is_device = false;
+    m.ops = {"matmul bf16 nn 100:1e11 400:4e11", "gelu f32 1000:1e9"};
+    m.ops_threads = 2;
+    const auto rate = [&](i64 n) { // with one thread
+        return 2. * static_cast<double>(n * n * n) / product(m, n, n, n);
+    };
+    CHECK(rate(100) == Approx(1e11 / 2));
+    CHECK(rate(200) == Approx(2e11 / 2));
+    CHECK(rate(400) == Approx(4e11 / 2));
+    CHECK(rate(1000) == Approx(4e11 / 2));   // beyond what was measured, as at its end
+    CHECK(product(m, 8, 4096, 4096) < 1e-9); // a thin product is another kind
+    const auto gelu = [&](DType type) {
+        return seconds_of(m, {}, [&](Builder& b) {
+            b.op1(OpKind::gelu, {b.value("x", {type, {1000}}, Role::input)});
+        });
+    };
+    CHECK(gelu(DType::f32) == Approx(2 * 8000 / 1e9));
+    CHECK(gelu(DType::bf16) < 1e-9); // not measured
+    for (const char* line : {"", "gelu f32", "1:2", "gelu f32 1:2 x", "gelu f32 2:1 1:1", "gelu f32 1:-1",
+                             "gelu f32 1:nan", "gelu f32 0:1"})
+        CHECK_THROWS_AS(OpTimes({line}), UserError);
+}
+
+TEST_CASE("lines of measured ops have the sums of samples of similar sizes")
+{
+    const std::vector<std::string> lines = lines_of(
+        {{"gelu f32", 1000, 1000, 1e-6}, {"gelu f32", 1010, 3030, 2e-6}, {"gelu f32", 8000, 8000, 1e-6}});
+    CHECK(lines == std::vector<std::string>{"gelu f32 1008:1.343e+09 8000:8e+09"});
+    CHECK_NOTHROW(OpTimes(lines));
+}
+
+TEST_CASE("a convolution multiplies and adds once per output, channel and index of its window")
+{
+    Graph g;
+    Builder b(g);
+    b.where = {Region::microbatch, Phase::forward, 0, ""};
+    Attributes attrs;
+    attrs.lists.set(Attr::stride, {2, 2});
+    attrs.lists.set(Attr::low, {1, 1});
+    attrs.lists.set(Attr::high, {1, 1});
+    b.op1(OpKind::convolution,
+          {b.value("x", {DType::f32, {5, 6, 16, 16}}, Role::input),
+           b.value("w", {DType::f32, {7, 6, 3, 3}}, Role::input)},
+          attrs);
+    CHECK(flops_of(g, g.ops[0]) == 2. * 5 * 7 * 8 * 8 * 6 * 9);
 }

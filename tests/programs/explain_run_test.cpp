@@ -69,6 +69,12 @@ TEST_CASE("a program runs alone, as threads and under the launcher, with the sam
     CHECK(text.out.find("%c   f32[8,12]   <") != std::string::npos);
     CHECK(text.out.find("\nlargest difference: ") != std::string::npos);
     CHECK(text.out.find("largest difference: 0.") == std::string::npos);
+    CHECK(text.out.find("time: ") == std::string::npos);
+    const Outcome timed = run_program(
+        arguments({"--json", "--repeat", "3", "--delay-latency", "0.02", "--delay-bandwidth", "1e9"}),
+        folder.path());
+    REQUIRE(timed.status == 0);
+    CHECK(json::parse(timed.out)["seconds"] > 0.02); // a message at least
 }
 
 TEST_CASE("the outputs of one program are the inputs of another")

@@ -354,6 +354,32 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and a closed s
     CHECK(status == 0);
 }
 
+TEST_CASE("a run predicts its step on a machine that it is given, and the report compares the two")
+{
+    const Run run;
+    REQUIRE(run.train().status == 0);
+    for (const MetricsRecord& r : read_metrics(run.folder / "log"))
+        CHECK_FALSE(r.has("predicted_step_seconds"));
+    std::vector<std::string> predicted{"log.machine=cpu", "log.dir=second", "checkpoint.dir=ck2",
+                                       "parallel.pipeline=2", "train.micro_batch=1"};
+    const Outcome outcome = run.train_on(2, predicted);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    CHECK(has(outcome.out, " per step, simulated on 'generic CPU core'"));
+    CHECK(has(outcome.out, "than simulated on 'generic CPU core' ("));
+    const Outcome plan = run_program({"plan", "run.toml", "parallel.pipeline=2", "train.micro_batch=1",
+                                      "--machine", "cpu", "--get", "estimated_step_seconds"},
+                                     run.folder.path());
+    for (const MetricsRecord& r : read_metrics(run.folder / "second"))
+        CHECK(r.value("predicted_step_seconds") == Approx(std::stod(plan.out)).epsilon(0.1));
+    REQUIRE(run_program({"metrics", "report", "second", "-o", "r.html"}, run.folder.path()).status == 0);
+    CHECK(has(read_text(run.folder / "r.html"), "id=\"predicted_step\""));
+    predicted[0] = "log.machine=none.toml";
+    const Outcome refused = run.train_on(2, predicted);
+    CHECK(refused.status == 2);
+    CHECK(has(refused.err, "log.machine: none.toml"));
+}
+
 TEST_CASE("disk space is checked for the saves that exist at the same time", "[release]")
 {
     const SavesToCome saves{.bytes = 100, .count = 10, .keep = 2, .kept_before = 0};

@@ -1,0 +1,124 @@
+// The search for shardings of programs of tensor ops: nothing that is drawn is faster, and a mix of strategies
+// wins where it should.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "choose/graph_search.hpp"
+#include "draw.hpp"
+#include "ir/text/text.hpp"
+#include "ir/verify.hpp"
+#include "plan/cost.hpp"
+#include "program.hpp"
+
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+
+namespace {
+
+/// Nodes of one rank with slow links.
+Machine slow_links()
+{
+    Machine machine = machine_called("cpu");
+    machine.link_bytes_per_second = 1e9;
+    machine.link_latency = 1e-4;
+    return machine;
+}
+
+/// FlexFlow's kind of case: convolutions with few weights on large images, then wide layers with many weights
+/// on few features. In a training step the gradients of weights would have to be summed over samples.
+const char* const network = "graph network\nmesh x=4\n"
+                            "input %image : f32[16,8,32,32] # sixteen samples\n"
+                            "parameter %w1 : f32[16,8,3,3]\n"
+                            "parameter %w2 : f32[16,16,3,3] <> init normal(std=0.1)\n"
+                            "parameter %w3 : f32[4096,4096]\n"
+                            "%c1 = convolution(%image, %w1) {low=\"1 1\", high=\"1 1\"} : f32[16,16,32,32]\n"
+                            "%t1 = tanh(%c1) : f32[16,16,32,32]\n"
+                            "%c2 = convolution(%t1, %w2) {stride=\"2 2\", low=\"1 1\", high=\"1 1\"} "
+                            ": f32[16,16,16,16]\n"
+                            "%flat = reshape(%c2) {shape=\"16 4096\"} : f32[16,4096]\n"
+                            "%h = matmul(%flat, %w3) {rule=\"n c, c k -> n k\"} : f32[16,4096]\n"
+                            "%q = multiply(%h, %h) : f32[16,4096]\n"
+                            "%loss = reduce(%q) {combine=\"sum\", dims=\"0 1\"} : f32[]\noutput %loss\n";
+
+Seconds seconds_of(const Graph& graph, const Machine& machine)
+{
+    Program program;
+    program.graph = local_graph(sharded_graph(graph), 0, work_prices(machine, graph.mesh.ranks()));
+    lay_out({&program, 1}, {machine.scratch});
+    return simulate(program.graph, program.schedule, machine, 1).length();
+}
+
+} // namespace
+
+TEST_CASE("a mix of strategies beats every uniform one, and everything that is drawn")
+{
+    const Machine machine = slow_links();
+    const Graph graph = read_graph(network, "network");
+    const GraphSearchResult found = search_shardings(graph, {machine});
+    CHECK(found.uniform > 1.2 * found.found);
+    CHECK(found.given >= found.found);
+    CHECK(seconds_of(found.graph, machine) == Approx(found.found));
+    const auto axes = [&](const char* name, std::size_t dim) {
+        return found.graph[found.graph.find(name)].sharding.dims.at(dim).axes;
+    };
+    CHECK(axes("w3", 1) == std::vector<std::string>{"x"}); // the wide layer by its outputs
+    CHECK(found.graph[found.graph.find("w1")].type == graph[graph.find("w1")].type);
+
+    Draw draw(3);
+    int legal = 0;
+    for (int draws = 0; draws < 60; ++draws) {
+        Graph other = graph;
+        for (const char* name : {"image", "w1", "w2", "w3", "c1", "c2", "h"}) {
+            Value& v = other[other.find(name)];
+            const i64 dim = below(draw, static_cast<i64>(v.type.shape.size()) + 1);
+            if (dim == static_cast<i64>(v.type.shape.size()))
+                continue; // not annotated
+            v.sharding.dims.resize(v.type.shape.size());
+            v.sharding.dims[static_cast<std::size_t>(dim)] = {{"x"}, false};
+        }
+        try {
+            verify(other, Level::global);
+            CHECK(found.found <= seconds_of(other, machine) * (1 + 1e-9));
+            ++legal;
+        } catch (const UserError&) {
+        }
+    }
+    CHECK(legal > 20);
+}
+
+TEST_CASE("annotations of the file stay, and what is printed is the file with further ones")
+{
+    const Folder folder;
+    std::string text = network;
+    text.replace(text.find("f32[4096,4096]"), 14, "f32[4096,4096] <x,->");
+    write_text(folder / "n.graph", text);
+    const std::vector<std::string> search{"explain", "n.graph", "--search", "--delay-bandwidth", "1e9",
+                                          "--delay-latency", "1e-4"};
+    const Outcome printed = run_program(search, folder.path());
+    INFO(printed.err);
+    REQUIRE(printed.status == 0);
+    CHECK(printed.out.find("# sixteen samples\n") != std::string::npos);
+    CHECK(printed.out.find("f32[4096,4096] <x,->\n") != std::string::npos);
+    const Graph made = read_graph(printed.out, "printed"); // the summary is comments
+    CHECK(made.values.size() == read_graph(text, "n").values.size());
+
+    std::vector<std::string> more = search;
+    more.insert(more.end(), {"--json", "--write", "found.graph"});
+    const Outcome json = run_program(more, folder.path());
+    REQUIRE(json.status == 0);
+    const auto all = nlohmann::json::parse(json.out);
+    CHECK(all["uniform_seconds"] >= all["seconds"]);
+    CHECK_FALSE(all["annotations"].contains("w3"));
+    CHECK(read_text(folder / "found.graph").find(all["graph"].get<std::string>()) != std::string::npos);
+    CHECK(run_program(more, folder.path()).status == 0); // replaces its own file
+
+    for (const char* mesh : {"mesh x=1", "mesh pipeline=2 x=2"}) {
+        std::string other = network;
+        other.replace(other.find("mesh x=4"), 8, mesh);
+        write_text(folder / "n.graph", other);
+        const Outcome refused = run_program(search, folder.path());
+        CHECK(refused.status == 2);
+        CHECK(refused.err.find("has nothing to search") != std::string::npos);
+    }
+    CHECK(run_program({"explain", "run.toml", "--search"}, folder.path()).status == 2);
+}
