@@ -1,5 +1,5 @@
-// The search for shardings of programs of tensor ops: nothing that is drawn is faster, and a mix of strategies
-// wins where it should.
+// The search for shardings of programs of tensor ops: nothing that is drawn is faster, and a mix of
+// strategies wins where it should.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "choose/graph_search.hpp"
@@ -92,8 +92,8 @@ TEST_CASE("annotations of the file stay, and what is printed is the file with fu
     std::string text = network;
     text.replace(text.find("f32[4096,4096]"), 14, "f32[4096,4096] <x,->");
     write_text(folder / "n.graph", text);
-    const std::vector<std::string> search{"explain", "n.graph", "--search", "--delay-bandwidth", "1e9",
-                                          "--delay-latency", "1e-4"};
+    const std::vector<std::string> search{"explain", "n.graph",         "--search", "--delay-bandwidth",
+                                          "1e9",     "--delay-latency", "1e-4"};
     const Outcome printed = run_program(search, folder.path());
     INFO(printed.err);
     REQUIRE(printed.status == 0);
