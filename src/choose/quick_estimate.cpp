@@ -41,7 +41,7 @@ double kept_per_element(const RunConfig& c)
     const double part = shards ? 1 / as_double(shard_ranks(p)) : 1;
     const bool offload = p.offload == Offload::optimizer;
     const double kept = offload ? 0 : (1 + states) * master * part;
-    const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::step ? compute : 0)
+    const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
                         : compute < master || shards || offload ? compute
                                                                 : 0;
     const double gradient = p.accumulate == GradientType::bf16 ? 2 : master;

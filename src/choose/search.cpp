@@ -169,6 +169,9 @@ private:
             } catch (const UserError&) {
                 return false;
             }
+            const double quick = quick_.estimate(c).bytes;
+            if (!score.fits)
+                too_large_[memory_key(c)] = static_cast<double>(score.arena) - quick;
             if (score.fits) {
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
@@ -178,6 +181,20 @@ private:
                 return false;
         }
         return false;
+    }
+
+    /// Strategies whose closed form is too low for the same reasons.
+    static std::string memory_key(const RunConfig& c)
+    {
+        const ParallelConfig& p = c.parallel;
+        return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ",
+                   name_of(p.gather_every));
+    }
+    /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
+    bool is_too_large(const Estimated& e) const
+    {
+        const auto known = too_large_.find(memory_key(e.config));
+        return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
     }
 
     /// An eighth of the layers more, then the next level; false if all is recomputed already.
@@ -215,7 +232,7 @@ private:
                 return;
             const ParallelConfig& p = e.config.parallel;
             int& count = of_grid[{p.data, p.pipeline, p.tensor}];
-            if (count == 4)
+            if (count == 4 || is_too_large(e))
                 continue;
             if (simulate(e.config)) {
                 ++done;
@@ -355,6 +372,7 @@ private:
     std::vector<Estimated> estimated_;
     std::optional<Estimated> smallest_;
     std::set<std::string> simulated_;
+    std::map<std::string, double> too_large_; ///< by memory_key(): arena - closed form, where that was too large
     SearchResult result_;
 };
 
