@@ -1,5 +1,6 @@
 #include "choose/estimator.hpp"
 
+#include "base/check.hpp"
 #include "config/schedules.hpp"
 #include "passes/fuse.hpp"
 #include "plan/cost.hpp"
@@ -109,6 +110,29 @@ OrderCosts BlockCosts::of(const StageConfig& stages) const
     return made;
 }
 
+namespace {
+
+/// What the graph of all ranks depends on, of the settings in which the candidates of a search differ.
+std::string graph_key(const Candidate& candidate)
+{
+    const ParallelConfig& p = candidate.config.parallel;
+    std::string key;
+    for (const GridAxis& axis : grid_axes)
+        key += str(p.*axis.degree, " ");
+    return str(key, p.zero, " ", p.shard, " ", micro_batch(candidate.config), " ", p.sequence, " ",
+               name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
+               name_of(p.reduce_every), " ", name_of(p.offload), " ", candidate.order.is_split());
+}
+
+} // namespace
+
+const ShardedTraining& Compiling::known_graph(const std::string& key) const
+{
+    static const ShardedTraining none;
+    const auto at = std::ranges::find_if(graphs_, [&](const auto& each) { return each.first == key; });
+    return at == graphs_.end() ? none : at->second;
+}
+
 StageBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
                                 const std::function<bool(i64)>& included, bool outline)
 {
@@ -116,7 +140,14 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
     options.outline = outline;
     options.machine = machine_;
     options.runner.verify = false;
-    TrainingCompiler compiler(candidate.config, candidate.order, options);
+    const std::string key = outline ? graph_key(candidate) : "";
+    TrainingCompiler compiler(candidate.config, candidate.order, options, known_graph(key));
+    if (outline && !known_graph(key).graph) {
+        constexpr std::size_t most = 4;
+        if (graphs_.size() == most)
+            graphs_.erase(graphs_.begin());
+        graphs_.emplace_back(key, compiler.sharded());
+    }
     // An outline has the mode that is seldom far from the best, without the search for it.
     const std::string asked =
         outline && candidate.config.parallel.bucket == "auto" ? "greedy" : candidate.config.parallel.bucket;

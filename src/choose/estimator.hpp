@@ -101,8 +101,12 @@ private:
     std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
                                                bool outline, Score& score);
 
+    /// The graph of a candidate whose other settings are those of all candidates that were scored roughly.
+    const ShardedTraining& known_graph(const std::string& key) const;
+
     Machine machine_;
     std::function<void()> progress_;
+    std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< of the last outlines, by graph_key()
 };
 
 /// Memory that a plan needs: the arena and the process; on hosts, also the snapshot and the host arena.

@@ -60,6 +60,15 @@ private:
     {
         return {c.parallel.memory_limit, search_.memory(rank_count(c.parallel))};
     }
+    /// A little less where more can be recomputed: rough scores have lower bounds of arenas.
+    StageLimits rough_limits_of(const RunConfig& c) const
+    {
+        StageLimits limits = limits_of(c);
+        if (open_.recompute)
+            for (Bytes* limit : {&limits.arena, &limits.bytes})
+                *limit -= *limit / 100;
+        return limits;
+    }
     /// Bytes that an arena may have; infinite: unknown.
     double room(const RunConfig& c) const
     {
@@ -120,7 +129,7 @@ private:
         std::set<std::string> seen;
         std::vector<Estimated> best;
         for (Estimated& e : estimated_) {
-            if (best.size() == search_.effort.played)
+            if (best.size() == scaled(search_.effort.played))
                 break;
             if (seen.insert(key_of(e.config)).second)
                 best.push_back(std::move(e));
@@ -160,35 +169,61 @@ private:
     /// Returns whether it has been simulated.
     bool simulate(RunConfig c)
     {
-        for (int tries = 0; tries < 4; ++tries) {
+        for (int tries = 0; tries < 3; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
                 return false;
             Score score;
             try {
-                score = estimator_.rough_score(candidate_of(c), search_.clock, limits_of(c));
+                ++attempts_;
+                score = estimator_.rough_score(candidate_of(c), search_.clock, rough_limits_of(c));
             } catch (const UserError&) {
                 return false;
             }
-            const double quick = quick_.estimate(c).bytes;
-            if (!score.fits)
-                too_large_[memory_key(c)] = static_cast<double>(score.arena) - quick;
-            if (score.fits) {
+            const double most = room(c), quick = quick_.estimate(c).bytes;
+            double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
+            if (score.fits && arena <= most) {
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
-            if (!open_.recompute || !more_recomputation(c))
+            too_large_[memory_key(c)] = arena - quick;
+            if (!open_.recompute)
                 return false;
+            do // by closed forms, as much as is missing
+                if (!more_recomputation(c))
+                    return false;
+            while (quick - quick_.estimate(c).bytes < arena - most);
         }
         return false;
+    }
+
+    static std::string growth_key(const RunConfig& c)
+    {
+        return str(c.parallel.schedule, " ", c.parallel.chunks, " ", c.parallel.pipeline);
+    }
+    /// How much larger a planned arena is than the lower bound of a rough score. Where ranks have several
+    /// stages, the slots of values are fullest at different times, so that it may be a quarter.
+    double growth_of(const RunConfig& c, const Score& score, double most)
+    {
+        constexpr double at_most = 1.35;
+        const double bound = static_cast<double>(score.arena);
+        const Candidate candidate = candidate_of(c);
+        if (!score.fits || candidate.order.shape.chunks == 1 || at_most * bound <= most)
+            return 1;
+        const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
+        if (added)
+            if (const auto need =
+                    estimator_.needs(candidate, {.included = [](i64 stage) { return stage == 0; }}))
+                at->second = std::max(1.0, static_cast<double>(need->largest.arena) / bound);
+        return at->second;
     }
 
     /// Strategies whose closed form is too low for the same reasons.
     static std::string memory_key(const RunConfig& c)
     {
         const ParallelConfig& p = c.parallel;
-        return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ",
-                   name_of(p.gather_every));
+        return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ",
+                   c.train.micro_batch, " ", name_of(p.gather_every));
     }
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const
@@ -221,22 +256,24 @@ private:
         return std::max(std::min(count, least), count * usual / std::max(usual, blocks));
     }
 
+    /// First the best strategy of each grid, then the next ones.
     void simulate_best()
     {
-        std::map<std::tuple<i64, i64, i64>, int> of_grid;
+        const std::size_t effort = scaled(search_.effort.simulated);
+        constexpr int most_of_grid = 4;
         std::size_t done = 0;
-        for (const Estimated& e : estimated_) {
-            if (done == scaled(search_.effort.simulated))
-                return;
-            if (best() && e.quick.step > 1.5 * best()->score.step)
-                return;
-            const ParallelConfig& p = e.config.parallel;
-            int& count = of_grid[{p.data, p.pipeline, p.tensor}];
-            if (count == 4 || is_too_large(e))
-                continue;
-            if (simulate(e.config)) {
-                ++done;
-                ++count;
+        for (int round = 0; round < most_of_grid; ++round) {
+            std::map<std::tuple<i64, i64, i64>, int> of_grid;
+            for (const Estimated& e : estimated_) {
+                if (done == effort || attempts_ >= 3 * effort)
+                    return;
+                const ParallelConfig& p = e.config.parallel;
+                const bool hopeless =
+                    e.quick.step > 1.15 * estimated_.front().quick.step && best() != nullptr;
+                if (hopeless)
+                    break;
+                if (of_grid[{p.data, p.pipeline, p.tensor}]++ == round && !is_too_large(e))
+                    done += simulate(e.config);
             }
         }
     }
@@ -294,16 +331,25 @@ private:
             });
         };
         sort();
+        int tries = 3; // to rescue strategies whose planned arena is too large
         for (std::size_t i = 0; i < std::min(search_.effort.exact, all.size());) {
             if (all[i].exact) {
                 ++i;
                 continue;
             }
-            all[i].score =
-                estimator_.score(candidate_of(all[i].config), search_.clock, limits_of(all[i].config));
+            const RunConfig config = all[i].config;
+            const Bytes bound = all[i].score.arena;
+            all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
             all[i].exact = true;
-            if (!all[i].score.fits)
+            if (!all[i].score.fits) {
+                double& growth = growth_[growth_key(config)];
+                growth =
+                    std::max(growth, static_cast<double>(all[i].score.arena) / static_cast<double>(bound));
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+                RunConfig more = config;
+                if (tries-- > 0 && open_.recompute && more_recomputation(more))
+                    simulate(more);
+            }
             sort();
             i = 0;
         }
@@ -372,7 +418,10 @@ private:
     std::vector<Estimated> estimated_;
     std::optional<Estimated> smallest_;
     std::set<std::string> simulated_;
-    std::map<std::string, double> too_large_; ///< by memory_key(): arena - closed form, where that was too large
+    std::size_t attempts_ = 0;             ///< rough scores
+    std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
+    std::map<std::string, double>
+        too_large_; ///< by memory_key(): arena - closed form, where that was too large
     SearchResult result_;
 };
 

@@ -16,7 +16,7 @@ struct Strategy {
 /// because each takes longer.
 struct SearchEffort {
     std::size_t played = 400;   ///< on the clock of play()
-    std::size_t simulated = 16; ///< compiled and simulated, best first
+    std::size_t simulated = 22; ///< compiled and simulated, best first
     std::size_t moves = 16;     ///< simulated changes of one setting of the best
     std::size_t exact = 1;      ///< of the best, that are simulated with all microbatches and a planned arena
 };

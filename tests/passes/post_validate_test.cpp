@@ -67,7 +67,7 @@ TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages excha
         CHECK(exposed > -1e-9);
         if (s == 0)
             CHECK(exposed > 1e-3); // nothing to do meanwhile, so this is what the others hide
-        if (s > 1) // products run a little more slowly while links are busy
+        if (s > 1)                 // products run a little more slowly while links are busy
             CHECK(exposed < 5e-4);
     }
 }
