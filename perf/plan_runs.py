@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plans of drawn configurations beside their measured steps, on this machine: perf/plan_runs.py [--count N] [--seed S] [--trivium PATH]
 
-Measures the machine with `trivium check -o`, once with one rank and once with two. Then plans, trains, and prints planned over measured.
+The arena that is planned must be the arena that is used, to the byte. Measures the machine with `trivium check -o`, once with one rank and once with two. Then plans, trains, and prints planned over measured.
 Nothing else should run meanwhile.
 """
 import argparse
@@ -63,15 +63,19 @@ with tempfile.TemporaryDirectory() as folder:
     ratios = []
     for _ in range(arguments.count):
         ranks, keys = drawn()
-        planned = float(run([trivium, "plan", "/dev/null", "--machine", f"{ranks}.toml", *keys, "--get",
-                             "estimated_step_seconds"], folder))
+        plan = json.loads(run([trivium, "plan", "/dev/null", "--machine", f"{ranks}.toml", *keys, "--json"], folder))
+        planned, arena = plan["estimated_step_seconds"], max(rank["arena_bytes"] for rank in plan["per_rank"])
         shutil.rmtree(os.path.join(folder, "logs"), ignore_errors=True)
         shutil.rmtree(os.path.join(folder, "ck"), ignore_errors=True)
         steps = max(8, min(60, int(2.5 / planned)))
         run([*launch[ranks], trivium, "train", "/dev/null", "data.train=text.h5", f"train.steps={steps}", "log.dir=logs",
              "checkpoint.dir=ck", "checkpoint.every=0", *keys], folder)
         with open(os.path.join(folder, "logs", "metrics.jsonl")) as lines:
-            seconds = sorted(json.loads(line)["step_seconds"] for line in lines.readlines()[2:])
+            records = [json.loads(line) for line in lines]
+        seconds = sorted(record["step_seconds"] for record in records[2:])
+        used = {records[-1]["planned_bytes"], records[-1]["memory_bytes"]}
+        if used != {arena}:
+            sys.exit(f"planned an arena of {arena} bytes, the run: {used}: {keys}")
         measured = statistics.median(seconds)
         spread = (seconds[3 * len(seconds) // 4] - seconds[len(seconds) // 4]) / measured
         ratios.append(planned / measured)

@@ -24,21 +24,8 @@ Machine slow_links()
     return machine;
 }
 
-/// FlexFlow's kind of case: convolutions with few weights on large images, then wide layers with many weights
-/// on few features. In a training step the gradients of weights would have to be summed over samples.
-const char* const network = "graph network\nmesh x=4\n"
-                            "input %image : f32[16,8,32,32] # sixteen samples\n"
-                            "parameter %w1 : f32[16,8,3,3]\n"
-                            "parameter %w2 : f32[16,16,3,3] <> init normal(std=0.1)\n"
-                            "parameter %w3 : f32[4096,4096]\n"
-                            "%c1 = convolution(%image, %w1) {low=\"1 1\", high=\"1 1\"} : f32[16,16,32,32]\n"
-                            "%t1 = tanh(%c1) : f32[16,16,32,32]\n"
-                            "%c2 = convolution(%t1, %w2) {stride=\"2 2\", low=\"1 1\", high=\"1 1\"} "
-                            ": f32[16,16,16,16]\n"
-                            "%flat = reshape(%c2) {shape=\"16 4096\"} : f32[16,4096]\n"
-                            "%h = matmul(%flat, %w3) {rule=\"n c, c k -> n k\"} : f32[16,4096]\n"
-                            "%q = multiply(%h, %h) : f32[16,4096]\n"
-                            "%loss = reduce(%q) {combine=\"sum\", dims=\"0 1\"} : f32[]\noutput %loss\n";
+/// Convolutions, then wide layers, on a mesh of four ranks.
+std::string network() { return read_text(std::string(TRIVIUM_SOURCE) + "/docs/examples/mixed.graph"); }
 
 Seconds seconds_of(const Graph& graph, const Machine& machine)
 {
@@ -53,7 +40,7 @@ Seconds seconds_of(const Graph& graph, const Machine& machine)
 TEST_CASE("a mix of strategies beats every uniform one, and everything that is drawn")
 {
     const Machine machine = slow_links();
-    const Graph graph = read_graph(network, "network");
+    const Graph graph = read_graph(network(), "network");
     const GraphSearchResult found = search_shardings(graph, {machine});
     CHECK(found.uniform > 1.2 * found.found);
     CHECK(found.given >= found.found);
@@ -89,7 +76,7 @@ TEST_CASE("a mix of strategies beats every uniform one, and everything that is d
 TEST_CASE("annotations of the file stay, and what is printed is the file with further ones")
 {
     const Folder folder;
-    std::string text = network;
+    std::string text = network();
     text.replace(text.find("f32[4096,4096]"), 14, "f32[4096,4096] <x,->");
     write_text(folder / "n.graph", text);
     const std::vector<std::string> search{"explain", "n.graph",         "--search", "--delay-bandwidth",
@@ -97,7 +84,7 @@ TEST_CASE("annotations of the file stay, and what is printed is the file with fu
     const Outcome printed = run_program(search, folder.path());
     INFO(printed.err);
     REQUIRE(printed.status == 0);
-    CHECK(printed.out.find("# sixteen samples\n") != std::string::npos);
+    CHECK(printed.out.find("# Convolutions with small weights") != std::string::npos);
     CHECK(printed.out.find("f32[4096,4096] <x,->\n") != std::string::npos);
     const Graph made = read_graph(printed.out, "printed"); // the summary is comments
     CHECK(made.values.size() == read_graph(text, "n").values.size());
@@ -113,7 +100,7 @@ TEST_CASE("annotations of the file stay, and what is printed is the file with fu
     CHECK(run_program(more, folder.path()).status == 0); // replaces its own file
 
     for (const char* mesh : {"mesh x=1", "mesh pipeline=2 x=2"}) {
-        std::string other = network;
+        std::string other = network();
         other.replace(other.find("mesh x=4"), 8, mesh);
         write_text(folder / "n.graph", other);
         const Outcome refused = run_program(search, folder.path());

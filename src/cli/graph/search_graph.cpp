@@ -47,8 +47,11 @@ std::string annotated_text(const std::string& text, const GraphSearchResult& fou
             const std::size_t type = line.find(']', line.find(':'));
             at = type == std::string::npos ? at : type + 1;
         }
-        if (line.compare(at, 3, " <>") == 0)
-            line.erase(at, 3);
+        constexpr std::string_view nothing = " <>"; // is what it replaces
+        if (at >= nothing.size() && line.compare(at - nothing.size(), nothing.size(), nothing) == 0)
+            at -= nothing.size();
+        if (line.compare(at, nothing.size(), nothing) == 0)
+            line.erase(at, nothing.size());
         line.insert(at, " " + to_text(value.sharding));
     }
     std::string made;
