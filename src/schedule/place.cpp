@@ -133,35 +133,63 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
     std::map<std::set<int>, std::size_t> sets;
     for (std::size_t v = 0; v < used.size(); ++v)
         stages_[v] = sets.try_emplace(used[v], sets.size()).first->second;
-    slot_.resize(sets.size());
-    for (const auto& [stages, set] : sets) {
-        std::vector<std::size_t>& slot = slot_[set];
-        slot.resize(static_cast<std::size_t>(microbatches), 0);
-        if (!trains(graph))
-            continue;
-        std::vector<std::size_t> last(slot.size(), 0);
+    slot_.assign(sets.size(), std::vector<std::size_t>(static_cast<std::size_t>(microbatches), 0));
+    if (!trains(graph))
+        return;
+    // What one stage keeps of a microbatch has a slot that it shares with no other stage at that time, so
+    // that the memory packer can let stages that are full at different times use the same bytes.
+    std::map<int, std::size_t> of_stage;
+    for (const auto& [stages, set] : sets)
+        if (stages.size() == 1)
+            of_stage[*stages.begin()] = set;
+        else if (!stages.empty())
+            give_slots(tasks, {{stages, set}});
+    std::vector<std::pair<std::set<int>, std::size_t>> single;
+    for (const auto& [stage, set] : of_stage)
+        single.push_back({{stage}, set});
+    give_slots(tasks, single);
+}
+
+void BufferSlots::give_slots(const RankOrder& tasks,
+                             const std::vector<std::pair<std::set<int>, std::size_t>>& sets)
+{
+    struct Holder {
+        std::vector<std::size_t> last; ///< by microbatch: its last task
+        std::vector<bool> open;        ///< by microbatch: it has a slot
+        std::set<std::size_t> used;    ///< slots
+    };
+    std::vector<Holder> holders(sets.size());
+    for (std::size_t h = 0; h < sets.size(); ++h) {
+        holders[h].last.resize(slot_[sets[h].second].size(), 0);
+        holders[h].open.resize(holders[h].last.size(), false);
         for (std::size_t i = 0; i < tasks.size(); ++i)
-            if (stages.contains(static_cast<int>(tasks[i].stage)))
-                last[static_cast<std::size_t>(tasks[i].microbatch)] = i;
-        std::set<std::size_t> free; // slots
-        std::vector<bool> open(slot.size(), false);
-        std::size_t made = 0;
-        for (std::size_t i = 0; i < tasks.size(); ++i) {
-            if (!stages.contains(static_cast<int>(tasks[i].stage)))
+            if (sets[h].first.contains(static_cast<int>(tasks[i].stage)))
+                holders[h].last[static_cast<std::size_t>(tasks[i].microbatch)] = i;
+    }
+    std::set<std::size_t> free;
+    std::size_t made = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+        for (std::size_t h = 0; h < sets.size(); ++h) {
+            if (!sets[h].first.contains(static_cast<int>(tasks[i].stage)))
                 continue;
+            Holder& holder = holders[h];
             const auto m = static_cast<std::size_t>(tasks[i].microbatch);
-            if (!open[m]) {
+            std::size_t& slot = slot_[sets[h].second][m];
+            if (!holder.open[m]) {
                 if (free.empty())
                     free.insert(made++);
-                slot[m] = *free.begin();
-                free.erase(free.begin());
-                open[m] = true;
+                // One that it had before, so that its values have few buffers.
+                const auto known =
+                    std::ranges::find_if(free, [&](std::size_t s) { return holder.used.contains(s); });
+                slot = known != free.end() ? *known : *free.begin();
+                free.erase(slot);
+                holder.used.insert(slot);
+                holder.open[m] = true;
             }
-            if (last[m] == i)
-                free.insert(slot[m]);
+            if (holder.last[m] == i)
+                free.insert(slot);
         }
-        slots_ = std::max(slots_, made);
-    }
+    slots_ = std::max(slots_, made);
 }
 
 void place_communication(const Graph& graph, const BufferSlots& buffers, bool receive_early,

@@ -2,10 +2,13 @@
 // The places of communication among the Steps: gathers before their use, readers of reductions after them.
 #include "schedule/unroll.hpp"
 
+#include <set>
+
 namespace trivium {
 
 /// The buffers of an unrolled graph: each root value (roots.hpp) has one buffer per slot. A microbatch has
-/// its slot of a value from the first to the last task of the stages that use the value.
+/// its slot of a value from the first to the last task of the stages that use the value. Stages of a rank
+/// have different slots at a time.
 class BufferSlots {
 public:
     /// `root`: Roots::of. `graph` must outlive the BufferSlots.
@@ -27,6 +30,9 @@ public:
     i64 slots() const { return static_cast<i64>(slots_); }
 
 private:
+    /// Gives the microbatches of each of these sets of stages their slots, of one pool.
+    void give_slots(const RankOrder& tasks, const std::vector<std::pair<std::set<int>, std::size_t>>& sets);
+
     const Graph& graph_;
     std::vector<ValueId> root_;
     std::vector<std::size_t> stages_;            ///< by root value: its set of stages
