@@ -93,7 +93,7 @@ void add_medians(const CheckGround& ground, const Program& program, const std::f
         if (step.kind != StepKind::op || program.graph[step.op].operands.empty())
             continue;
         const OpMeasure measure = measure_of(program.graph, program.graph[step.op]);
-        samples.push_back({measure.kind, measure.size, measure.work, median(seconds[i])});
+        samples.push_back({measure.kind + measure.form, measure.size, measure.work, median(seconds[i])});
     }
 }
 

@@ -116,12 +116,12 @@ namespace {
 std::string graph_key(const Candidate& candidate)
 {
     const ParallelConfig& p = candidate.config.parallel;
-    std::string key;
+    std::string key = str(candidate.config.model.layers, " "); // costs of blocks are those of a short model
     for (const GridAxis& axis : grid_axes)
         key += str(p.*axis.degree, " ");
     return str(key, p.zero, " ", p.shard, " ", micro_batch(candidate.config), " ", p.sequence, " ",
                name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
-               name_of(p.reduce_every), " ", name_of(p.offload), " ", candidate.order.is_split());
+               name_of(p.reduce_every), " ", candidate.order.is_split());
 }
 
 } // namespace

@@ -101,7 +101,8 @@ private:
     std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
                                                bool outline, Score& score);
 
-    /// The graph of a candidate whose other settings are those of all candidates that were scored roughly.
+    /// The graph of an earlier outline with this graph_key(); null if there is none. \pre the other settings
+    /// are the same, as in a search
     const ShardedTraining& known_graph(const std::string& key) const;
 
     Machine machine_;

@@ -81,6 +81,8 @@ public:
                 if (anchor.rule[f].kind != FactorKind::replicated && !anchor.rule[f].composed() &&
                     anchor.rule[f].size > 1)
                     anchor.free.push_back(f);
+            if (op.attrs.rule)
+                anchor.form += " " + to_text(*op.attrs.rule);
             for (const ValueId v : op.operands)
                 anchor.form += str(" ", to_string(graph[v].type), graph[v].role == Role::computed ? "" : "!");
             if (!anchor.free.empty())
@@ -101,10 +103,15 @@ public:
         std::vector<std::pair<Seconds, std::vector<Division>>> starts{{*given, nothing}};
         try_uniform(result, starts);
         constexpr std::size_t most_starts = 3;
-        std::ranges::stable_sort(starts, {}, [](const auto& start) { return start.first; });
+        std::ranges::sort(starts);
+        starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
         starts.resize(std::min(starts.size(), most_starts));
         for (const auto& [seconds, divisions] : starts)
             descend(divisions, seconds);
+        if (!std::isfinite(seconds_))
+            throw UserError({graph_.file, str("needs more than the memory of '", config_.machine.name, "'"),
+                             str("none of ", known_.size(), " shardings that were tried fits"),
+                             "use more ranks, or a machine with more memory"});
         result.found = seconds_;
         result.graph = annotated(best_, &result.annotated);
         result.simulated = known_.size();
@@ -176,7 +183,7 @@ private:
         std::optional<Seconds> seconds;
         try {
             seconds = simulate(annotated(divisions));
-        } catch (const UserError&) { // such shardings are not legal
+        } catch (const Error&) { // such shardings are not legal
         }
         known_[key] = seconds;
         if (config_.progress && known_.size() % 50 == 0)
@@ -199,7 +206,7 @@ private:
         std::size_t all = 1;
         for (std::size_t a = 0; a < axes_.size(); ++a)
             all *= count;
-        for (std::size_t number = 0; number < all; ++number) {
+        for (std::size_t number = 0; number < all && known_.size() < config_.tries / 2 + 1; ++number) {
             std::vector<Division> divisions(anchors_.size(), Division(axes_.size(), open_factor));
             std::string text;
             std::size_t rest = number;

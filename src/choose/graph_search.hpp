@@ -26,11 +26,12 @@ struct GraphSearchResult {
 };
 
 /// \pre `graph` is that of all ranks, from read_graph(). What it annotates stays as it is. Each candidate is
-/// compiled for rank 0, which has the largest shards, and simulated; one whose arena exceeds the machine's
-/// memory does not count. From the uniform strategies (for each axis: all ops share their samples, their
-/// contracted dimensions, or the outputs of their weights) and from propagation alone, the search changes
-/// the strategy of one op, of all ops of one form in repeated blocks, or of two ops in a row along one axis,
-/// as long as the time gets shorter. Deterministic. \throws UserError if the given graph has no program
+/// compiled for rank 0, which has the largest shards, and simulated; one whose arena exceeds a device's
+/// memory does not count. From the uniform strategies (for each axis: all ops shard their samples, their
+/// outputs, or what they contract) and from propagation alone, the search changes the strategy of one op, of
+/// all ops of one form in repeated blocks, or of two ops in a row along one axis, as long as the time gets
+/// shorter. Deterministic. \throws UserError if the given graph has no program, or nothing that was tried
+/// fits
 GraphSearchResult search_shardings(const Graph& graph, const GraphSearchConfig& config);
 
 } // namespace trivium

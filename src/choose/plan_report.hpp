@@ -57,8 +57,8 @@ struct PlanReport {
     }
     /// Model FLOPs utilisation.
     double mfu(const Strategy& strategy) const;
-    /// The step of a strategy, shorter and longer by the largest error of the machine's calibration; twice
-    /// the step if that is unknown.
+    /// The step of a strategy, shorter and longer by the largest error of the machine's calibration. \pre
+    /// that is known
     std::pair<Seconds, Seconds> range(const Strategy& strategy) const
     {
         const Seconds step = strategy.score.step;

@@ -64,7 +64,8 @@ private:
     StageLimits rough_limits_of(const RunConfig& c) const
     {
         StageLimits limits = limits_of(c);
-        if (open_.recompute)
+        const bool most = c.parallel.recompute == Recompute::full && c.parallel.recompute_layers == 0;
+        if (open_.recompute && !most)
             for (Bytes* limit : {&limits.arena, &limits.bytes})
                 *limit -= *limit / 100;
         return limits;
@@ -180,7 +181,7 @@ private:
                 return false;
             }
             const double most = room(c), quick = quick_.estimate(c).bytes;
-            double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
+            const double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
             if (score.fits && arena <= most) {
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
@@ -189,10 +190,12 @@ private:
             too_large_[memory_key(c)] = arena - quick;
             if (!open_.recompute)
                 return false;
-            do // by closed forms, as much as is missing
+            double less = 0; // by closed forms, at least what is missing
+            while (less <= 0 || less < arena - most) {
                 if (!more_recomputation(c))
                     return false;
-            while (quick - quick_.estimate(c).bytes < arena - most);
+                less = quick - quick_.estimate(c).bytes;
+            }
         }
         return false;
     }
@@ -211,10 +214,14 @@ private:
         if (!score.fits || candidate.order.shape.chunks == 1 || at_most * bound <= most)
             return 1;
         const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
-        if (added)
-            if (const auto need =
-                    estimator_.needs(candidate, {.included = [](i64 stage) { return stage == 0; }}))
+        if (!added)
+            return at->second;
+        try {
+            const StageLimits first{.included = [](i64 stage) { return stage == 0; }};
+            if (const std::optional<StagesNeed> need = estimator_.needs(candidate, first))
                 at->second = std::max(1.0, static_cast<double>(need->largest.arena) / bound);
+        } catch (const UserError&) { // then it remains 1
+        }
         return at->second;
     }
 
@@ -223,7 +230,7 @@ private:
     {
         const ParallelConfig& p = c.parallel;
         return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ",
-                   c.train.micro_batch, " ", name_of(p.gather_every));
+                   c.train.micro_batch, " ", name_of(p.gather_every), " ", p.schedule, " ", p.chunks);
     }
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const
@@ -342,7 +349,7 @@ private:
             all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
             all[i].exact = true;
             if (!all[i].score.fits) {
-                double& growth = growth_[growth_key(config)];
+                double& growth = growth_.try_emplace(growth_key(config), 1).first->second;
                 growth =
                     std::max(growth, static_cast<double>(all[i].score.arena) / static_cast<double>(bound));
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));

@@ -41,13 +41,15 @@ std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
         const bool several = r.machine.node_of(ranks - 1) > 0;
         with("one rank 5 % slower",
              [&](Machine& m) { m.stragglers += 0.05 / std::sqrt(2 * std::log(static_cast<double>(ranks))); });
-        with(several ? "links within nodes at half their bandwidth" : "links at half their bandwidth",
-             [](Machine& m) {
-                 m.node_link_latency = m.latency(true); // those between nodes stay
-                 m.node_link_bytes_per_second = m.link_rate(true) / m.link_efficiency;
-                 m.link_bytes_per_second /= 2;
-                 m.copy_bytes_per_second /= 2;
-             });
+        // Measured collectives do not follow from the links' bandwidth.
+        if (several || r.machine.is_device || r.machine.ops.empty())
+            with(several ? "links within nodes at half their bandwidth" : "links at half their bandwidth",
+                 [](Machine& m) {
+                     m.node_link_latency = m.latency(true); // those between nodes stay
+                     m.node_link_bytes_per_second = m.link_rate(true) / m.link_efficiency;
+                     m.link_bytes_per_second /= 2;
+                     m.copy_bytes_per_second /= 2;
+                 });
         if (several)
             with("links between nodes at half their bandwidth", [](Machine& m) {
                 m.node_link_latency = m.latency(true);
@@ -60,7 +62,8 @@ std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
     }
     for (const bool larger : {false, true})
         if (const Strategy* other = with_other_microbatch(r, larger))
-            all.push_back({str("a microbatch of ", micro_batch(other->config)), other->score.step});
+            all.push_back(
+                {str("the best with a microbatch of ", micro_batch(other->config)), other->score.step});
     const auto size = [&](const Sensitivity& s) { return std::abs(s.step / step - 1); };
     std::erase_if(all, [&](const Sensitivity& s) { return size(s) < 1e-3; });
     std::ranges::stable_sort(all, std::ranges::greater{}, size);

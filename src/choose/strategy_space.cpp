@@ -174,6 +174,10 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
         for (const auto& [schedule, chunks] : schedules_for(c, open)) {
             p.schedule = schedule;
             p.chunks = chunks;
+            const std::optional<ScheduleKind> kind = schedule_called(schedule);
+            const i64 count = p.pipeline * (chunks > 0 ? chunks : kind ? chunks_of(*kind).usual : 1);
+            p.stage_layers =
+                static_cast<i64>(grid.stage_layers.size()) == count ? grid.stage_layers : std::vector<i64>();
             for (const i64 zero : stages)
                 for (const i64 shard : shards) {
                     if (zero == 0 && shard > 0 && open.shard)

@@ -230,8 +230,8 @@ int explain_search(const ExplainArguments& a)
     require_alone(a, "--search", "only a graph can be searched",
                   "name a FILE.graph, or use `trivium plan CONFIG.toml --ranks N`");
     if (a.run.run)
-        throw UserError(
-            {"--search", "does not go together with --run", "", "search first, then run the result"});
+        throw UserError({"--search", "does not go together with --run", "a search runs nothing",
+                         "search first, then run the result"});
     GraphSearchArguments search = a.search;
     search.file = a.config.file;
     search.machine = delayed_machine(a);
@@ -258,6 +258,9 @@ int explain(const ExplainArguments& a)
         return fmt::print("{}", op_reference()), 0;
     if (a.config.file.empty())
         throw UserError({"command line", "a config is missing", "", "name a CONFIG.toml or a FILE.graph"});
+    if (!a.search.search && !a.run.run && (a.run.delay_latency > 0 || a.run.delay_bandwidth > 0))
+        throw UserError({"--delay-latency, --delay-bandwidth", "have no effect without --run or --search", "",
+                         "add one of the two, or remove them"});
     if (a.search.search)
         return explain_search(a);
     if (a.run.run)
@@ -452,11 +455,13 @@ void add_explain_command(Command& program)
                 {.type = "FILE", .needs = "--run"})
         .option("--seed", arguments->run.seed, "with --run: seed of the random numbers",
                 {.show_default = true, .needs = "--run"})
-        .option("--repeat", arguments->run.repeats, "with --run: run so often once more, and print the time",
+        .option("--repeat", arguments->run.repeats,
+                "with --run: number of further runs, whose median time is printed",
                 {.from = 1, .to = 1e6, .needs = "--run"})
-        .flag("--search", arguments->search.search,
-              "search the shardings with which a FILE.graph takes least time by the simulator, for each op "
-              "those of its own, and print the annotated graph")
+        .flag(
+            "--search", arguments->search.search,
+            "of a FILE.graph: find the shardings, chosen per op, with the shortest simulated time, and print "
+            "the annotated graph")
         .option("--write", arguments->search.output, "with --search: file for the annotated graph",
                 {.type = "FILE.graph", .needs = "--search"})
         .option("--tries", arguments->search.tries, "with --search: programs to simulate at most",

@@ -118,6 +118,8 @@ void validate_stage_layers(const ParallelConfig& c, i64 layers)
     require(kind.has_value(), key, str("cannot be combined with parallel.schedule = \"", c.schedule, "\""),
             "name a schedule, such as \"1f1b\", or remove the key");
     const i64 stages = c.pipeline * (c.chunks > 0 ? c.chunks : chunks_of(*kind).usual);
+    if (c.strategy == "auto") // the search takes it where it fits
+        return;
     require(static_cast<i64>(c.stage_layers.size()) == stages, key,
             str("has ", counted(c.stage_layers.size(), "number"), " for ", counted(stages, "stage")),
             "write the layers of each stage: parallel.pipeline x stages per rank (parallel.chunks) numbers");

@@ -28,7 +28,8 @@ public:
                const Timeline* measured = nullptr, Seconds begin = 0)
         : program_(program), stage_(stage), launch_(machine.launch), measured_(measured),
           costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
-          queues_(program.schedule->queues.size()), next_(queues_.size(), 0), free_at_(queues_.size(), begin)
+          late_(program.schedule->queues.size(), 0), queues_(program.schedule->queues.size()),
+          next_(queues_.size(), 0), free_at_(queues_.size(), begin)
     {
         timeline_.spans.resize(known_.size());
         std::size_t computed = known_.size();
@@ -36,6 +37,8 @@ public:
             if (const Op* op = op_of(i); !machine.early_reductions && op &&
                                          op->region == Region::microbatch && queue_of(i) == queue_compute)
                 last_of_microbatches_ = i;
+            if (const Op* op = op_of(i); op && op->region == Region::microbatch)
+                late_[queue_of(i)] = i + 1;
             queues_[queue_of(i)].push_back(i);
             if (!machine.is_device)
                 follows_.push_back(computed);
@@ -122,7 +125,7 @@ private:
         const Op* op = op_of(i);
         if (!op || !info(*op).communicates)
             return begin;
-        if (last_of_microbatches_ && op->region == Region::epilogue) {
+        if (last_of_microbatches_ && op->region == Region::epilogue && i >= late_[queue_of(i)]) {
             if (!known_[*last_of_microbatches_])
                 return {};
             begin = std::max(begin, timeline_.spans[*last_of_microbatches_].end);
@@ -202,6 +205,7 @@ private:
     std::vector<std::size_t> follows_;
     std::size_t last_computed_ = 0;
     std::optional<std::size_t> last_of_microbatches_; ///< that computes; without early reductions
+    std::vector<std::size_t> late_; ///< by queue: behind it, no transfers of microbatches follow
     std::vector<std::vector<std::size_t>> queues_;
     std::vector<std::size_t> next_; ///< by queue
     std::vector<Seconds> free_at_;  ///< by queue

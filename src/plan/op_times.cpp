@@ -16,7 +16,7 @@ namespace trivium {
 OpMeasure measure_of(const Graph& graph, const Op& op)
 {
     const DType type = graph[op.operands[0]].type.dtype;
-    OpMeasure m{str(info(op).name, " ", name_of(type)), 0, 0};
+    OpMeasure m{str(info(op).name, " ", name_of(type))};
     if (info(op).communicates) {
         m.size = m.work = static_cast<double>(bytes_sent(graph, op));
         m.kind += op.operands.size() > 1 ? " bucket" : "";
@@ -41,12 +41,13 @@ OpMeasure measure_of(const Graph& graph, const Op& op)
         m.size = m.work = static_cast<double>(bytes_of(graph, op));
     }
     if (const auto form = op.attrs.rule ? find_product_form(rule_of(graph, op)) : std::nullopt)
-        m.kind += form->trans_a ? " tn" : form->trans_b ? " nt" : " nn";
+        m.form = form->trans_a ? " tn" : form->trans_b ? " nt" : " nn";
     return m;
 }
 
 OpTimes::OpTimes(const std::vector<std::string>& lines, const std::string& place)
 {
+    constexpr double most = 1e24;
     for (const std::string& line : lines) {
         std::istringstream words(line);
         std::string kind, word;
@@ -60,10 +61,10 @@ OpTimes::OpTimes(const std::vector<std::string>& lines, const std::string& place
             double size = 0, rate = 0;
             char after = 0;
             if (std::sscanf(word.c_str(), "%lf:%lf%c", &size, &rate, &after) != 2 ||
-                !(size > 0 && size < 1e30 && rate > 0 && rate < 1e30) ||
+                !(size >= 1 && size <= most && rate >= 1 && rate <= most) ||
                 (!rates.empty() && size <= rates.back().first))
                 throw UserError({place, str("'", word, "' in '", kind, " …' is not SIZE:RATE"),
-                                 "sizes ascend, and both are positive numbers",
+                                 str("sizes ascend, and both are numbers from 1 to ", most),
                                  "measure the machine again with `trivium check --output`"});
             rates.emplace_back(size, rate);
         }
@@ -71,7 +72,8 @@ OpTimes::OpTimes(const std::vector<std::string>& lines, const std::string& place
             throw UserError({place, str("'", line, "' has no ", kind.empty() ? "op" : "rate"),
                              "a line is OP TYPE SIZE:RATE SIZE:RATE …",
                              "measure the machine again with `trivium check --output`"});
-        rates_[kind] = std::move(rates);
+        if (!rates_.emplace(kind, std::move(rates)).second)
+            throw UserError({place, str("has two lines for '", kind, "'"), "", "remove one of them"});
     }
 }
 
@@ -80,14 +82,12 @@ std::optional<Seconds> OpTimes::seconds(const Graph& graph, const Op& op) const
     if (rates_.empty())
         return std::nullopt;
     const OpMeasure m = measure_of(graph, op);
-    auto found = rates_.find(m.kind);
-    if (found == rates_.end()) { // another form of it
-        const std::string others = m.kind.substr(0, m.kind.rfind(' ') + 1);
-        found = rates_.lower_bound(others);
-        if (found == rates_.end() || info(op).scratch != ScratchKind::product ||
-            !found->first.starts_with(others))
-            return std::nullopt;
-    }
+    auto found = rates_.find(m.kind + m.form);
+    for (const char* other : {" nn", " nt", " tn"}) // another form of a product is nearer than a formula
+        if (found == rates_.end())
+            found = rates_.find(m.kind + other);
+    if (found == rates_.end())
+        return std::nullopt;
     if (m.work <= 0)
         return 0;
     const auto& rates = found->second;
@@ -116,11 +116,19 @@ std::vector<std::string> lines_of(const std::vector<OpSample>& samples)
         }
     std::vector<std::string> lines;
     for (const auto& [kind, sums] : kinds) {
-        std::ostringstream line;
-        line << std::setprecision(4) << kind;
-        for (const auto& [bin, sum] : sums)
-            line << ' ' << std::exp(sum.logarithms / sum.work) << ':' << sum.work / sum.seconds;
-        lines.push_back(line.str());
+        std::string line = kind;
+        double before = 0;
+        for (const auto& [bin, sum] : sums) {
+            std::ostringstream size, rate;
+            size << std::setprecision(4) << std::exp(sum.logarithms / sum.work);
+            rate << std::setprecision(4) << sum.work / sum.seconds;
+            if (const double printed = std::stod(size.str());
+                printed > before) { // of neighbours that look alike, one
+                line += str(" ", size.str(), ":", rate.str());
+                before = printed;
+            }
+        }
+        lines.push_back(line);
     }
     return lines;
 }

@@ -10,12 +10,12 @@
 namespace trivium {
 
 /// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"), of a collective
-/// of several tensors also "bucket", of a product "nn", "nt" or "tn", by which of its
-/// operands it reads transposed, and "thin" if its size is below 64. `work`: the FLOPs of a product
-/// or of attention, the bytes that a rank sends in a collective, of others (and thin products) the bytes that
-/// they read and write. `size`: of a product the harmonic mean of its three extents, of others the work.
+/// of several tensors also "bucket", of a product with a size below 64 "thin". `form`: of a product " nn", "
+/// nt" or " tn", by which of its operands it reads transposed. `work`: the FLOPs of a product or of
+/// attention, the bytes that a rank sends in a collective, of others (and thin products) the bytes that they
+/// read and write. `size`: of a product the harmonic mean of its three extents, of others the work.
 struct OpMeasure {
-    std::string kind;
+    std::string kind, form{};
     double size = 0, work = 0;
 };
 /// \pre the op has operands
@@ -37,7 +37,6 @@ public:
 
     /// nullopt: nothing is known about this kind of op.
     std::optional<Seconds> seconds(const Graph& graph, const Op& op) const;
-    bool empty() const { return rates_.empty(); }
 
 private:
     std::map<std::string, std::vector<std::pair<double, double>>> rates_; ///< by size, ascending

@@ -7,8 +7,8 @@
 namespace trivium {
 
 /// The buffers of an unrolled graph: each root value (roots.hpp) has one buffer per slot. A microbatch has
-/// its slot of a value from the first to the last task of the stages that use the value. Stages of a rank
-/// have different slots at a time.
+/// its slot of a value from the first to the last task of the stages that use the value. What single
+/// stages of a rank keep has different slots at a time.
 class BufferSlots {
 public:
     /// `root`: Roots::of. `graph` must outlive the BufferSlots.
@@ -26,7 +26,7 @@ public:
     {
         return root(v).index() * slots_ + slot_of(v, microbatch);
     }
-    /// The largest number of slots of a value.
+    /// The largest number of slots of a pool.
     i64 slots() const { return static_cast<i64>(slots_); }
 
 private:

@@ -1,6 +1,8 @@
 #include "train/prediction.hpp"
 
 #include "base/activity.hpp"
+#include "base/check.hpp"
+#include "base/log.hpp"
 #include "choose/estimator.hpp"
 
 namespace trivium {
@@ -12,9 +14,14 @@ Prediction predict_step(const Choices& choices, const Machine& clock, int thread
     candidate.config.parallel.threads = threads;
     candidate.config.parallel.memory_limit = 0;
     Compiling estimator(clock, [] { Activity::of_process().advance(); });
-    const Score score =
-        estimator.rough_score(candidate, with_delay(clock, p.delay_latency, p.delay_bandwidth), {});
-    return {score.step, clock.name, clock.calibration_worst};
+    try {
+        const Score score =
+            estimator.rough_score(candidate, with_delay(clock, p.delay_latency, p.delay_bandwidth), {});
+        return {score.step, clock.name, clock.calibration_worst};
+    } catch (const Error& error) { // the run does not need it
+        log_warning(str("the step is not predicted: ", error.what()));
+        return {};
+    }
 }
 
 } // namespace trivium

@@ -12,7 +12,7 @@ struct Prediction {
 };
 
 /// Simulates a step of `choices` on `clock`, with the delays of links that the config asks for, by the rough
-/// score of the search for strategies. `threads`: of a rank.
+/// score of the search for strategies. If that fails, warns and predicts nothing. `threads`: of a rank.
 Prediction predict_step(const Choices& choices, const Machine& clock, int threads);
 
 } // namespace trivium

@@ -239,9 +239,14 @@ TEST_CASE("measured ops count instead of formulas, between sizes by their logari
         });
     };
     CHECK(gelu(DType::f32) == Approx(2 * 8000 / 1e9));
-    CHECK(gelu(DType::bf16) < 1e-9); // not measured
+    CHECK(gelu(DType::bf16) < 1e-9);     // not measured
+    m.ops = {"matmul bf16 nt 100:1e11"}; // another form is near enough, another type is not
+    CHECK(rate(100) == Approx(1e11 / 2));
+    m.ops = {"matmul f32 nn 100:1e11", "matmul bf16 thin nn 100:1e11"};
+    CHECK(rate(100) > 1e20);
+    CHECK_THROWS_AS(OpTimes({"gelu f32 1:2", "gelu f32 1:3"}), UserError);
     for (const char* line : {"", "gelu f32", "1:2", "gelu f32 1:2 x", "gelu f32 2:1 1:1", "gelu f32 1:-1",
-                             "gelu f32 1:nan", "gelu f32 0:1"})
+                             "gelu f32 1:nan", "gelu f32 0:1", "gelu f32 1:1e-320"})
         CHECK_THROWS_AS(OpTimes({line}), UserError);
 }
 
@@ -251,6 +256,10 @@ TEST_CASE("lines of measured ops have the sums of samples of similar sizes")
         {{"gelu f32", 1000, 1000, 1e-6}, {"gelu f32", 1010, 3030, 2e-6}, {"gelu f32", 8000, 8000, 1e-6}});
     CHECK(lines == std::vector<std::string>{"gelu f32 1008:1.343e+09 8000:8e+09"});
     CHECK_NOTHROW(OpTimes(lines));
+    // Neighbours whose printed sizes are the same.
+    const std::vector<OpSample> near{{"gelu f32", 1024 * 1.18920, 1, 1e-6},
+                                     {"gelu f32", 1024 * 1.18922, 1, 1e-6}};
+    CHECK_NOTHROW(OpTimes(lines_of(near)));
 }
 
 TEST_CASE("a convolution multiplies and adds once per output, channel and index of its window")

@@ -26,7 +26,7 @@ std::size_t end_of_statement(const std::string& line)
     std::size_t end = 0;
     for (; end < line.size() && (quoted || line[end] != '#'); ++end)
         quoted = quoted != (line[end] == '"');
-    while (end > 0 && (line[end - 1] == ' ' || line[end - 1] == '\t'))
+    while (end > 0 && (line[end - 1] == ' ' || line[end - 1] == '\t' || line[end - 1] == '\r'))
         --end;
     return end;
 }
@@ -60,12 +60,16 @@ std::string annotated_text(const std::string& text, const GraphSearchResult& fou
     return made;
 }
 
-bool same_shardings(const Graph& a, const Graph& b)
+/// Whether the text is a graph with the shardings of `graph`.
+bool has_shardings(const std::string& text, const Graph& graph)
 {
-    return a.values.size() == b.values.size() &&
-           std::ranges::equal(a.values, b.values, [](const Value& x, const Value& y) {
-               return to_text(x.sharding) == to_text(y.sharding);
-           });
+    try {
+        return std::ranges::equal(
+            parse_graph(text, "").values, graph.values,
+            [](const Value& x, const Value& y) { return to_text(x.sharding) == to_text(y.sharding); });
+    } catch (const UserError&) {
+        return false;
+    }
 }
 
 std::string milliseconds(Seconds seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
@@ -105,7 +109,7 @@ int search_graph(const GraphSearchArguments& a)
             thread_count({}, thread_limit(), static_cast<int>(a.machine.ranks_of_a_node(graph.mesh.ranks())));
     const GraphSearchResult found = search_shardings(graph, config);
     std::string made = annotated_text(text, found);
-    if (!same_shardings(parse_graph(made, a.file), found.graph)) // statements that share a line
+    if (!has_shardings(made, found.graph)) // an annotation did not fit behind its statement
         made = to_text(found.graph);
     if (!a.output.empty()) {
         const std::string content = summary_of(a, found) + made;

@@ -56,7 +56,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
                                       {"estimated_step_seconds", score.step},
-                                      {"estimated_step_seconds_range", r.range(r.own())},
+                                      {"estimated_step_seconds_range", range_json(r.own(), r)},
                                       {"estimated_exposed_seconds", score.step - score.parts.computed},
                                       {"estimated_mfu", r.mfu(r.own())},
                                       {"steps", r.config.train.steps},

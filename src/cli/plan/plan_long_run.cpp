@@ -37,7 +37,8 @@ std::optional<LongRunPlan> long_run_of(const PlanReport& r, const LongRunOptions
     slower.least *= 2;
     if (!r.config.checkpoint.async)
         slower.stall *= 2;
-    plan.slower_files = plan.run.goodput / long_run(slower).goodput - 1;
+    if (const double goodput = long_run(slower).goodput; goodput > 0)
+        plan.slower_files = plan.run.goodput / goodput - 1;
     return plan;
 }
 
@@ -45,7 +46,8 @@ std::string to_text(const LongRunPlan& p)
 {
     return fmt::format(
         "           {} tokens in {}, with a failure every {} (a node every {} h, {}), a checkpoint "
-        "every {} and {} per restart: goodput {:.1f} % (checkpoints at half the rate: {:+.1f} %)\n",
+        "every {} and {} per restart: goodput {:.1f} % ({:.1f} % longer if checkpoints are written at half "
+        "the rate)\n",
         format_si(p.tokens), format_seconds(p.wall()), format_seconds(p.failures.between), p.node_hours,
         counted(p.nodes, "node"), format_seconds(p.run.interval), format_seconds(p.failures.restart),
         100 * p.run.goodput, 100 * p.slower_files);

@@ -8,6 +8,11 @@
 
 namespace trivium {
 
+nlohmann::ordered_json range_json(const Strategy& s, const PlanReport& r)
+{
+    return r.machine.calibration_worst > 0 ? nlohmann::ordered_json(r.range(s)) : nlohmann::ordered_json();
+}
+
 namespace {
 
 nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
@@ -22,7 +27,7 @@ nlohmann::ordered_json strategy_json(const Strategy& s, const PlanReport& r)
             {"train", config.at("train")},
             {"ranks", rank_count(s.config.parallel)},
             {"step_seconds", s.score.step},
-            {"step_seconds_range", r.range(s)},
+            {"step_seconds_range", range_json(s, r)},
             {"mfu", r.mfu(s)},
             {"device_hours", r.device_hours(s)},
             {"memory_bytes", memory},
@@ -81,7 +86,7 @@ std::string sensitivities_text(const PlanReport& r, const std::vector<Sensitivit
 {
     std::string text;
     for (const Sensitivity& s : all)
-        text += fmt::format("{}{}: {:+.1f} %", text.empty() ? "sensitive  to " : "; ", s.change,
+        text += fmt::format("{}{}: {:+.1f} %", text.empty() ? "changes    " : "; ", s.change,
                             100 * (s.step / r.own().score.step - 1));
     return text.empty() ? "" : text + "\n";
 }

@@ -127,7 +127,7 @@ void RunReport::announce(const std::vector<std::string>& data, const RunState& b
                 : ""));
 }
 
-/// Of this launch's last steps of the whole batch, but the first; 0 without any.
+/// The median of this launch's latest steps with the full batch, without its first step; 0 without any.
 Seconds RunReport::median_step() const
 {
     std::vector<Seconds> steps = last_steps_;
