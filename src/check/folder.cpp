@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
-#include "check/median.hpp"
+#include "base/median.hpp"
 #include "check/parts.hpp"
 #include "io/files/files.hpp"
 #include "io/files/plain_file.hpp"

@@ -2,15 +2,15 @@
 #include "base/activity.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "check/median.hpp"
+#include "base/median.hpp"
 #include "check/rates.hpp"
 #include "check/training.hpp"
 #include "choose/decide.hpp"
 #include "config/option_sets.hpp"
-#include "mpi/collective.hpp"
 #include "passes/autodiff.hpp"
 #include "plan/graph_file.hpp"
 #include "runtime/arena.hpp"
+#include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "train/engine.hpp"
 #include "train/node_resources.hpp"
@@ -143,9 +143,7 @@ OpSample collective_sample(Comm& group, OpKind kind, DType type, i64 tensors, By
     const Arena arena(2 * tensors * each);
     std::memset(arena.at(0), 0, static_cast<std::size_t>(arena.size()));
     CollectiveShape shape;
-    shape.kind = kind == OpKind::all_gather       ? CollectiveKind::all_gather
-                 : kind == OpKind::reduce_scatter ? CollectiveKind::reduce_scatter
-                                                  : CollectiveKind::all_reduce;
+    shape.kind = collective_kind(kind);
     shape.type = type;
     for (i64 t = 0; t < tensors; ++t)
         shape.operands.push_back(

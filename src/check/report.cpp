@@ -1,6 +1,6 @@
 #include "check/report.hpp"
 
-#include "check/median.hpp"
+#include "base/median.hpp"
 
 #include "base/check.hpp"
 #include "base/counted.hpp"

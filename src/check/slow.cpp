@@ -1,8 +1,8 @@
 #include "check/slow.hpp"
 
 #include "base/check.hpp"
+#include "base/median.hpp"
 #include "check/environment.hpp"
-#include "check/median.hpp"
 
 #include <fmt/format.h>
 #include <map>

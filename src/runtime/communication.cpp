@@ -4,23 +4,19 @@
 
 namespace trivium {
 
-namespace {
-
-CollectiveKind kind_of(OpKind kind)
+CollectiveKind collective_kind(OpKind kind)
 {
     return kind == OpKind::all_gather       ? CollectiveKind::all_gather
            : kind == OpKind::reduce_scatter ? CollectiveKind::reduce_scatter
                                             : CollectiveKind::all_reduce;
 }
 
-} // namespace
-
 CollectiveShape collective_shape(const Binding& b)
 {
     const Graph& graph = *b.graph;
     const Op& op = *b.op;
     CollectiveShape shape;
-    shape.kind = kind_of(op.kind);
+    shape.kind = collective_kind(op.kind);
     shape.type = graph[op.operands[0]].type.dtype;
     shape.combine = op.attrs.combine.value_or(Combine::sum);
     for (std::size_t i = 0; i < op.operands.size(); ++i) {

@@ -47,6 +47,7 @@ void abandon_devices(const Grid& grid);
 
 bool is_collective(const Op& op);
 CollectiveShape collective_shape(const Binding& binding);
+CollectiveKind collective_kind(OpKind kind);
 Piece exchange_scratch(const Binding& binding);
 /// For an op that exchanges boxes; `comm` is the communicator along the op's axis.
 BoxExchange box_exchange(const Binding& binding, Comm& comm);

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/median.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
 #include "io/files/files.hpp"
@@ -77,12 +78,6 @@ nlohmann::ordered_json json_of(double difference)
                                      : nlohmann::ordered_json("infinite");
 }
 
-Seconds median_of(std::vector<Seconds> times)
-{
-    std::ranges::sort(times);
-    return times[times.size() / 2];
-}
-
 void print(const Comparison& result, bool json)
 {
     if (json) {
@@ -95,7 +90,7 @@ void print(const Comparison& result, bool json)
                                {"difference", json_of(o.difference)}});
         nlohmann::ordered_json all{{"outputs", outputs}, {"difference", json_of(result.difference)}};
         if (!result.times.empty())
-            all["seconds"] = median_of(result.times);
+            all["seconds"] = median(result.times);
         fmt::print("{}\n", all.dump(2));
         return;
     }
@@ -111,7 +106,7 @@ void print(const Comparison& result, bool json)
                    sharding_text(o.sharding), sharding, o.difference);
     fmt::print("largest difference: {:.3g}\n", result.difference);
     if (!result.times.empty())
-        fmt::print("time: {} per run, the median of {}\n", format_seconds(median_of(result.times)),
+        fmt::print("time: {} per run, the median of {}\n", format_seconds(median(result.times)),
                    counted(result.times.size(), "run"));
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/median.hpp"
 #include "compile/describe.hpp"
 #include "io/files/files.hpp"
 #include "mpi/clock_offset.hpp"
@@ -125,17 +126,6 @@ void RunReport::announce(const std::vector<std::string>& data, const RunState& b
             prediction.error > 0
                 ? fmt::format(" (errors of its calibration: up to {:.1f} %)", 100 * prediction.error)
                 : ""));
-}
-
-/// The median of this launch's latest steps with the full batch, without its first step; 0 without any.
-Seconds RunReport::median_step() const
-{
-    std::vector<Seconds> steps = last_steps_;
-    if (steps.empty())
-        return 0;
-    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-    std::nth_element(steps.begin(), middle, steps.end());
-    return *middle;
 }
 
 bool RunReport::shares_cores() const
@@ -314,11 +304,13 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
                              format_si(tokens / train_seconds_),
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
-        if (const Seconds middle = median_step(); middle > 0 && prediction_.seconds > 0)
+        if (!last_steps_.empty() && prediction_.seconds > 0) {
+            const Seconds middle = median(last_steps_);
             log_info(fmt::format("         the median step took {}, {:.1f} % {} than simulated on '{}' ({})",
                                  format_seconds(middle), 100 * std::abs(middle / prediction_.seconds - 1),
                                  middle < prediction_.seconds ? "less" : "more", prediction_.machine,
                                  format_seconds(prediction_.seconds)));
+        }
     }
     log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
                          steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",

@@ -42,7 +42,6 @@ private:
     void note_memory(); ///< collects the largest used and planned bytes of any rank
     void write_trace() const;
     bool shares_cores() const; ///< ranks share cores or devices
-    Seconds median_step() const;
 
     const RunConfig& config_;
     const Engine& engine_;
