@@ -24,8 +24,10 @@
 // axes of each dimension, major first, `-` for none, `?` if propagation may add axes, `@` its priority, and
 // after the bar the axes over which the value is still partial or (`data:replicated`) which propagation must
 // not use. Ops outside the regions belong to the microbatch. Attributes (attributes.hpp) follow an op;
-// numbers are bare, all other values are quoted. docs/graphs.md has the grammar.
+// numbers are bare, all other values are quoted. `size b=8` names a size for expressions in types and
+// attributes, `repeat i 12 {` … `}` repeats lines with $i = 0 to 11. docs/graphs.md has the grammar.
 #include "ir/graph.hpp"
+#include "ir/text/sizes.hpp"
 
 namespace trivium {
 
@@ -38,9 +40,16 @@ std::string to_text(const Graph& graph, OpId id);
 /// "<data,->" as in the text of a graph. Throws UserError at `place` if `text` is not a sharding.
 Sharding parse_sharding(std::string_view text, const std::string& place);
 
+/// What a text leaves open.
+struct TextSettings {
+    NamedSizes sizes{};         ///< override those that a line `size` declares
+    DType compute = DType::f32; ///< the element type `compute`; f64 also makes all other floating types f64
+    NamedSizes* declared{};     ///< gets the sizes that the text declares, as it declares them; may be null
+};
+
 /// Parses a graph; verify() checks the result. Throws UserError with file, line and column if the text
 /// violates the grammar, is not ASCII outside comments, or exceeds limits.hpp. Values and ops keep their line
 /// numbers.
-Graph parse_graph(std::string_view text, const std::string& file);
+Graph parse_graph(std::string_view text, const std::string& file, const TextSettings& settings = {});
 
 } // namespace trivium

@@ -1,5 +1,6 @@
 #include "ir/text/text_cursor.hpp"
 
+#include "ir/attributes.hpp"
 #include "ir/text/text.hpp"
 
 #include <cctype>
@@ -10,7 +11,27 @@ namespace {
 
 constexpr const char* form = "write a sharding as <data,tensor+data?,-|tensor:sum>";
 
+/// The type called `name`, unless all floating types are f64.
+std::string widened(const std::string& name, DType compute)
+{
+    const auto type = tensor_type_named(name);
+    return compute == DType::f64 && type && is_floating(*type) ? name_of(DType::f64) : name;
+}
+
 } // namespace
+
+std::string Cursor::meaning_of_type(const std::string& name) const
+{
+    return widened(name == "compute" ? name_of(meanings_.compute) : name, meanings_.compute);
+}
+
+std::string Cursor::meaning_of(const std::string& attribute, std::string text, const std::string& place) const
+{
+    if (attribute == "dtype")
+        return meaning_of_type(text);
+    const auto named = [&](const ListName& list) { return list.name == attribute; };
+    return std::ranges::any_of(list_names, named) ? evaluated_list(text, meanings_.sizes, place) : text;
+}
 
 std::string Cursor::axis()
 {

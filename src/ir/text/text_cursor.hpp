@@ -4,6 +4,7 @@
 #include "ir/limits.hpp"
 #include "ir/mesh.hpp"
 #include "ir/text/attribute_text.hpp"
+#include "ir/text/sizes.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -13,12 +14,19 @@
 
 namespace trivium {
 
-/// A function that finds something else than it reads throws UserError with file, line and column. `line` and
-/// `file` must outlive the cursor. `number` 0: the text is not from a file.
+/// What the names in a line stand for.
+struct Meanings {
+    NamedSizes sizes;
+    DType compute = DType::f32; ///< see TextSettings
+};
+inline const Meanings no_meanings;
+
+/// A function that finds something else than it reads throws UserError with file, line and column. `line`,
+/// `file` and `meanings` must outlive the cursor. `number` 0: the text is not from a file.
 class Cursor {
 public:
-    Cursor(std::string_view line, const std::string& file, int number)
-        : line_(line), file_(file), number_(number)
+    Cursor(std::string_view line, const std::string& file, int number, const Meanings& meanings = no_meanings)
+        : line_(line), file_(file), number_(number), meanings_(meanings)
     {
     }
 
@@ -131,7 +139,7 @@ public:
 
     i64 whole()
     {
-        const std::string text = word();
+        const std::string text = evaluated(word(), meanings_.sizes, place());
         i64 value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size())
@@ -167,7 +175,8 @@ public:
             want("=");
             field.quoted = take("\"");
             field.place = place();
-            field.text = field.quoted ? quoted() : word();
+            field.text = field.quoted ? meaning_of(field.name, quoted(), field.place)
+                                      : evaluated(word(), meanings_.sizes, field.place);
             list.push_back(std::move(field));
         }
         return list;
@@ -177,10 +186,10 @@ public:
     {
         TensorType made;
         const std::string name = word();
-        if (const auto dtype = tensor_type_named(name))
+        if (const auto dtype = tensor_type_named(meaning_of_type(name)))
             made.dtype = *dtype;
         else
-            fail(str("there is no element type '", name, "'"), "use f64, f32, bf16 or i32");
+            fail(str("there is no element type '", name, "'"), "use f64, f32, bf16, i32 or compute");
         want("[");
         while (!take("]")) {
             if (!made.shape.empty())
@@ -197,9 +206,14 @@ public:
     std::string axis();
 
 private:
+    std::string meaning_of_type(const std::string& name) const;
+    /// Of an attribute's quoted text.
+    std::string meaning_of(const std::string& attribute, std::string text, const std::string& place) const;
+
     std::string_view line_;
     const std::string& file_;
     int number_;
+    const Meanings& meanings_;
     std::size_t at_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include "ir/limits.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/text/attribute_text.hpp"
+#include "ir/text/repeat.hpp"
 #include "ir/text/text.hpp"
 #include "ir/text/text_cursor.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 
 class Parser {
 public:
-    Parser(std::string_view text, const std::string& file) : text_(text), file_(file)
+    Parser(std::string_view text, const std::string& file, const TextSettings& settings)
+        : text_(text), file_(file), settings_(settings), meanings_{{}, settings.compute}
     {
         constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
         if (text_.starts_with(byte_order_mark))
@@ -26,17 +28,16 @@ public:
     {
         check_text();
         graph_.file = file_;
-        int number = 0;
-        for (std::size_t begin = 0; begin < text_.size(); ++number) {
-            const std::size_t end = std::min(text_.find('\n', begin), text_.size());
-            Cursor cursor(text_.substr(begin, end - begin), file_, number + 1);
+        int last = 0;
+        each_line(text_, file_, meanings_.sizes, [&](std::string_view text, int number) {
+            last = std::max(last, number);
+            Cursor cursor(text, file_, number, meanings_);
             if (!cursor.done())
                 line(cursor);
-            begin = end + 1;
-        }
+        });
         if (in_region_)
             throw UserError(
-                {str(file_, ":", number), "ends within a region", "a '{' has no '}'", "close the region"});
+                {str(file_, ":", last), "ends within a region", "a '{' has no '}'", "close the region"});
         if (graph_.name.empty())
             throw UserError({str(file_, ":1"), "is not a graph", "it has no line 'graph NAME'",
                              "write a graph with `trivium explain CONFIG.toml --dump`"});
@@ -76,21 +77,19 @@ private:
 
     void inside(Cursor& c)
     {
-        if (c.take("}"))
+        if (c.take("}")) {
             in_region_ = false;
-        else
+            leave_context();
+        } else
             c.take("@") ? context(c) : op(c);
     }
 
     void outside(Cursor& c)
     {
-        if (c.starts_with('%')) { // an op outside the regions is of the microbatch
-            region_ = Region::microbatch;
-            phase_ = Phase::forward;
-            block_ = 0;
-            scope_.clear();
+        if (c.starts_with('%')) // an op outside the regions is of the microbatch
             return op(c);
-        }
+        if (c.take("@"))
+            return context(c);
         const std::string key = c.word();
         if (key == "graph") {
             once(c, graph_.name.empty(), "a name", "graph NAME");
@@ -99,6 +98,8 @@ private:
             mesh(c);
         else if (key == "at")
             place(c);
+        else if (key == "size")
+            size(c);
         else if (key == "stages") {
             once(c, graph_.stage_of_block.empty(), "stages", "stages");
             for (; !c.done(); c.limit(graph_.stage_of_block.size(), max_blocks + 1, "blocks"))
@@ -111,11 +112,43 @@ private:
             given(c, key);
     }
 
+    void leave_context()
+    {
+        region_ = Region::microbatch;
+        phase_ = Phase::forward;
+        block_ = 0;
+        scope_.clear();
+    }
+
+    void size(Cursor& c)
+    {
+        while (!c.done()) {
+            const std::string name = c.axis();
+            if (!std::ranges::all_of(name, [](char ch) { return is_of_size(ch); }) ||
+                (name[0] >= '0' && name[0] <= '9'))
+                c.fail(str("'", name, "' is not the name of a size"),
+                       "use letters, digits and '_', a letter first");
+            if (meanings_.sizes.contains(name))
+                c.fail(str("the size '", name, "' is declared twice"), "keep one of the two");
+            c.want("=");
+            const i64 usual = c.whole(1, max_elements);
+            const auto set = settings_.sizes.find(name);
+            meanings_.sizes[name] = set == settings_.sizes.end() ? usual : set->second;
+        }
+        if (settings_.declared)
+            *settings_.declared = meanings_.sizes;
+    }
+    static bool is_of_size(char c)
+    {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    }
+
     bool enter(Cursor& c, const std::string& key)
     {
         for (const Region region : {Region::prologue, Region::microbatch, Region::epilogue})
             if (key == name_of(region)) {
                 c.want("{");
+                leave_context();
                 region_ = region;
                 return in_region_ = true;
             }
@@ -221,13 +254,15 @@ private:
                 define(c, std::move(v));
                 return;
             }
-        static const std::vector<std::string> keys{
-            "graph", "mesh",      "at",       "stages",   "input",    "hyper",  "kept",       "state",
-            "carry", "parameter", "constant", "prologue", "epilogue", "output", "microbatch", "carried"};
+        static const std::vector<std::string> keys{"graph",      "mesh",     "at",       "stages",   "input",
+                                                   "hyper",      "kept",     "state",    "size",     "carry",
+                                                   "parameter",  "constant", "prologue", "epilogue", "output",
+                                                   "microbatch", "carried"};
         c.fail(str("has the unknown keyword '", key, "'"),
-               did_you_mean(key, keys,
-                            "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, "
-                            "carry, a region, carried or output"));
+               did_you_mean(
+                   key, keys,
+                   "a line starts with graph, mesh, at, size, input, hyper, parameter, state, constant, "
+                   "carry, a region, carried or output"));
     }
 
     void carried(Cursor& c)
@@ -306,10 +341,12 @@ private:
 
     std::string_view text_;
     const std::string& file_;
+    const TextSettings& settings_;
+    Meanings meanings_;
     Graph graph_;
     std::unordered_map<std::string, ValueId> ids_;
     bool in_region_ = false;
-    Region region_ = Region::prologue;
+    Region region_ = Region::microbatch;
     Phase phase_ = Phase::forward;
     int block_ = 0;
     std::string scope_;
@@ -317,6 +354,9 @@ private:
 
 } // namespace
 
-Graph parse_graph(std::string_view text, const std::string& file) { return Parser(text, file).run(); }
+Graph parse_graph(std::string_view text, const std::string& file, const TextSettings& settings)
+{
+    return Parser(text, file, settings).run();
+}
 
 } // namespace trivium
