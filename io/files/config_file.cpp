@@ -131,6 +131,11 @@ void refuse_switch_as_value(const RunConfig& config, const std::string& table, c
 void set_key(RunConfig& config, const std::string& table, const std::string& key, const ConfigValue& value,
              Written written)
 {
+    if (const std::size_t dot = key.find('.'); dot != std::string::npos) { // a member of a table
+        const toml::table member{{key.substr(dot + 1), value.node}};
+        const std::string name = key.substr(0, dot);
+        return set_key(config, table, name, {member, value.place, str(table, ".", name), ""}, written);
+    }
     bool table_known = false, key_known = false;
     RunConfig::tables(config, [&](const char* name, auto& keys) {
         if (table != name)

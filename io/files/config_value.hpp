@@ -38,6 +38,7 @@ void assign(RopeScaling& target, const ConfigValue& value);
 void assign(TrainingStores& target, const ConfigValue& value);
 void assign(ValidationStores& target, const ConfigValue& value);
 void assign(BatchRamp& target, const ConfigValue& value);
+void assign(ProgramAxes& target, const ConfigValue& value);
 
 /// The value as TOML, which assign() reads back bit for bit.
 std::string print_value(i64 value);
@@ -48,6 +49,7 @@ std::string print_value(const RopeScaling& value);
 std::string print_value(const TrainingStores& value);
 std::string print_value(const ValidationStores& value);
 std::string print_value(const BatchRamp& value);
+std::string print_value(const ProgramAxes& value);
 
 template <class Enum>
 std::vector<std::string> enum_names()
@@ -97,6 +99,8 @@ std::string type_name(const T&)
         return "string or table";
     else if constexpr (std::is_same_v<T, BatchRamp>)
         return "list";
+    else if constexpr (std::is_same_v<T, ProgramAxes>)
+        return "table";
     else
         return "string";
 }

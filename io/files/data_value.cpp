@@ -1,6 +1,8 @@
-// The values of [data] and of train.batch_ramp that are lists or tables.
+// The values that are lists or tables: of [data], train.batch_ramp, parallel.axes.
 #include "base/check.hpp"
 #include "io/files/config_value.hpp"
+
+#include <algorithm>
 
 namespace trivium {
 
@@ -129,6 +131,22 @@ void assign(BatchRamp& target, const ConfigValue& value)
     }
 }
 
+void assign(ProgramAxes& target, const ConfigValue& value)
+{
+    const toml::table* table = value.node.as_table();
+    if (table == nullptr)
+        throw_wrong_type(value, "a table of degrees such as {x = 2, y = 4}");
+    for (const auto& [name, node] : *table) {
+        ProgramAxes::Axis axis{std::string(name.str())};
+        assign(axis.degree, ConfigValue{node, value.place, str(value.key, ".", axis.name), ""});
+        const auto known = std::ranges::find(target.list, axis.name, &ProgramAxes::Axis::name);
+        if (known == target.list.end())
+            target.list.push_back(axis);
+        else
+            known->degree = axis.degree;
+    }
+}
+
 std::string print_value(const TrainingStores& value)
 {
     if (value.empty() || value.is_plain())
@@ -154,6 +172,14 @@ std::string print_value(const ValidationStores& value)
         text +=
             str(text.empty() ? "" : ", ", "{", print_bare(store.name), " = ", print_value(store.path), "}");
     return str("[", text, "]");
+}
+
+std::string print_value(const ProgramAxes& value)
+{
+    std::string text;
+    for (const ProgramAxes::Axis& axis : value.list)
+        text += str(text.empty() ? "" : ", ", print_bare(axis.name), " = ", axis.degree);
+    return str("{", text, "}");
 }
 
 std::string print_value(const BatchRamp& value)

@@ -83,7 +83,7 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
     OrderSearch search;
     search.ranks = p.pipeline;
     search.microbatches = microbatch_count(config);
-    search.named = schedules_of(p.pipeline, config.model.layers + 2);
+    search.named = schedules_of(p.pipeline, config.model.blocks());
     if (p.chunks > 0)
         std::erase_if(search.named, [&](const auto& each) { return each.second != p.chunks; });
     search.costs = [&](const PipelineShape& shape) {

@@ -289,7 +289,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
 BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clock)
 {
     BlockCosts costs;
-    costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.layers + 2), {0, 0, 0, 0, 0});
+    costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.blocks()), {0, 0, 0, 0, 0});
     compile(
         candidate,
         [&](i64, const Compiled& compiled) {

@@ -102,10 +102,17 @@ private:
 
 } // namespace
 
-std::vector<Bytes> least_bytes_of_stages(const RunConfig& config) { return LeastBytes(config).of_stages(); }
+std::vector<Bytes> least_bytes_of_stages(const RunConfig& config)
+{
+    if (config.model.is_program()) // no closed form
+        return std::vector<Bytes>(static_cast<std::size_t>(config.parallel.pipeline), 0);
+    return LeastBytes(config).of_stages();
+}
 
 Bytes least_bytes_of_largest(const RunConfig& config)
 {
+    if (config.model.is_program())
+        return 0;
     return static_cast<Bytes>(LeastBytes(config).balanced());
 }
 

@@ -259,7 +259,7 @@ private:
     std::size_t scaled(std::size_t count) const
     {
         constexpr std::size_t usual = 40, least = 6;
-        const auto blocks = static_cast<std::size_t>(config_.model.layers + 2);
+        const auto blocks = static_cast<std::size_t>(config_.model.blocks());
         return std::max(std::min(count, least), count * usual / std::max(usual, blocks));
     }
 

@@ -49,7 +49,7 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
         changed.parallel.schedule_near.clear();
         changed.parallel.chunks = 0;
         if (config.parallel.pipeline > 1 && changed.parallel.schedule != config.parallel.schedule &&
-            config.parallel.pipeline * chunks_of(kind).usual <= config.model.layers + 2)
+            config.parallel.pipeline * chunks_of(kind).usual <= config.model.blocks())
             add(str("parallel.schedule=", name_of(kind),
                     config.parallel.chunks > 0 ? " parallel.chunks=0" : ""),
                 changed);

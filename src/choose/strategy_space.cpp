@@ -73,7 +73,7 @@ std::vector<std::pair<std::string, i64>> schedules_for(const RunConfig& c, const
     if (p.pipeline == 1)
         return {{usual, 0}};
     std::vector<std::pair<std::string, i64>> all;
-    const i64 blocks = c.model.layers + 2, count = microbatch_count(c);
+    const i64 blocks = c.model.blocks(), count = microbatch_count(c);
     for (std::size_t k = 0; k < names_of_enum<ScheduleKind>.size(); ++k) {
         const auto kind = static_cast<ScheduleKind>(k);
         const ChunkRange range = chunks_of(kind);

@@ -8,6 +8,7 @@
 #include "config/schedules.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
+#include "model/program.hpp"
 
 namespace trivium {
 
@@ -27,7 +28,12 @@ namespace {
 RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::string>& warnings)
 {
     RunConfig config = read_config(arguments.file, arguments.overrides);
-    if (config.model.vocab == 0)
+    if (config.model.is_program()) {
+        if (!config.model.file.empty()) // otherwise validate() refuses it
+            config.model.program = about_key("model.file", [&] {
+                return read_program(read_file(config.model.file, "graph of a model"), config.model.file);
+            });
+    } else if (config.model.vocab == 0)
         config.model.vocab = vocabulary_of(config.data);
     if (is_schedule_file(config.parallel.schedule))
         config.parallel.schedule_rows = about_key(

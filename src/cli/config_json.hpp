@@ -60,6 +60,14 @@ inline nlohmann::ordered_json value_json(const BatchRamp& ramp)
     return list;
 }
 
+inline nlohmann::ordered_json value_json(const ProgramAxes& axes)
+{
+    nlohmann::ordered_json degrees = nlohmann::ordered_json::object();
+    for (const ProgramAxes::Axis& axis : axes.list)
+        degrees[axis.name] = axis.degree;
+    return degrees;
+}
+
 inline nlohmann::ordered_json config_json(const RunConfig& config)
 {
     nlohmann::ordered_json tables;
@@ -76,7 +84,7 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
                 for (const LayerKind kind : value)
                     entry.push_back(name_of(kind));
             } else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
-                                 std::is_same_v<T, BatchRamp>)
+                                 std::is_same_v<T, BatchRamp> || std::is_same_v<T, ProgramAxes>)
                 entry = value_json(value);
             else
                 entry = value;

@@ -46,7 +46,7 @@ GraphProfile BucketPlans::profile(const Graph& graph) const
     const std::map<BucketClass, std::vector<BucketMember>> members = bucket_members(graph);
     std::map<Part, std::pair<Bytes, BucketClass>> chosen;
     for (const auto& [c, list] : members) {
-        if (c.axis != data_axis)
+        if (c.axis != zero_axis(config_.parallel))
             continue;
         Bytes bytes = 0;
         for (const BucketMember& member : list)
@@ -86,7 +86,7 @@ GraphProfile BucketPlans::profile(const Graph& graph) const
         for (const BucketMember& member : members.at(best.second))
             first_block = std::min(first_block, graph[member.op].block);
 
-    const TransferCost cost = transfer_cost(data_axis, graph.mesh, machine_);
+    const TransferCost cost = transfer_cost(zero_axis(config_.parallel), graph.mesh, machine_);
     p.bytes_per_second = cost.bytes_per_second;
     for (const auto& [part, best] : chosen) {
         const BucketClass& c = best.second;

@@ -28,6 +28,14 @@ ModelAxes model_axes(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
     const ModelConfig& m = config.model;
+    ModelAxes axes;
+    if (shard_ranks(p) < p.data && zero_axis(p) == data_axis)
+        axes.batch = {replica_axis};
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards == AxisShards::batch)
+            axes.batch.push_back(axis.name);
+    if (m.is_program())
+        return axes;
     const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
         if (!holds)
             throw UserError({"parallel.tensor",
@@ -41,12 +49,6 @@ ModelAxes model_axes(const RunConfig& config)
             queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
-    ModelAxes axes;
-    if (shard_ranks(p) < p.data)
-        axes.batch = {replica_axis};
-    for (const GridAxis& axis : grid_axes)
-        if (axis.shards == AxisShards::batch)
-            axes.batch.push_back(axis.name);
     axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;
     axes.split_queries = m.kv_heads < p.tensor;
@@ -87,7 +89,7 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
         return g;
     if (p.tile > 0)
         g = runner.run("tile" + suffix, Level::global, std::move(g), [&](Graph graph) {
-            return simplify(tile(std::move(graph), {p.tile, data_axis}));
+            return simplify(tile(std::move(graph), {p.tile, zero_axis(p)}));
         });
     return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
 }
@@ -112,7 +114,7 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
-    optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? data_axis : "";
+    optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? zero_axis(p) : "";
     optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && batch_ranks(p) > 1;
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
@@ -141,7 +143,9 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
 Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner,
                        const Graph* kept = nullptr)
 {
-    Graph g = build_loss_graph(config.model, graph_config(config));
+    GraphConfig evaluated = graph_config(config);
+    evaluated.metrics = true;
+    Graph g = build_loss_graph(config.model, evaluated);
     g.mesh = mesh_of(config.parallel);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
@@ -167,6 +171,8 @@ RunConfig for_one_rank(RunConfig config)
 {
     for (const GridAxis& axis : grid_axes)
         config.parallel.*axis.degree = 1;
+    for (ProgramAxes::Axis& axis : config.parallel.axes.list)
+        axis.degree = 1;
     config.parallel.shard = 0;
     config.parallel.offload = Offload::none;
     return config;
@@ -219,12 +225,14 @@ std::size_t training_program(const Compiled& compiled, i64 microbatches)
 
 Mesh mesh_of(const ParallelConfig& p)
 {
-    const i64 shards = shard_ranks(p);
+    const i64 shards = zero_axis(p) == data_axis ? shard_ranks(p) : p.data;
     Mesh mesh;
     if (shards < p.data)
         mesh.axes.push_back({replica_axis, p.data / shards});
     for (const GridAxis& axis : grid_axes)
         mesh.axes.push_back({axis.name, axis.name == std::string_view(data_axis) ? shards : p.*axis.degree});
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        mesh.axes.push_back({axis.name, axis.degree});
     return mesh;
 }
 
@@ -398,7 +406,7 @@ StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)
 std::vector<int> ranks_of_blocks(const RunConfig& config)
 {
     if (config.parallel.pipeline == 1)
-        return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
+        return std::vector<int>(static_cast<std::size_t>(config.model.blocks()), 0);
     const StageConfig stages = stages_of_model(config, training_order(config).shape);
     std::vector<int> ranks;
     for (const int stage : stages.stage_of_block)

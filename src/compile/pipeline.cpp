@@ -19,7 +19,7 @@ namespace {
 void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
 {
     const ParallelConfig& p = config.parallel;
-    const i64 blocks = config.model.layers + 2;
+    const i64 blocks = config.model.blocks();
     if (chunks == 1 || p.pipeline * chunks <= blocks)
         return;
     const i64 fit = blocks / p.pipeline;
@@ -44,7 +44,7 @@ void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
 PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
-    require_few_steps(microbatch_count(config), config.model.layers + 2); // before a task is made for each
+    require_few_steps(microbatch_count(config), config.model.blocks()); // before a task is made for each
     if (is_schedule_file(p.schedule))
         return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);

@@ -100,6 +100,8 @@ const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
                     .norm_eps = 1e-6,
                     .rope_theta = 5e6,
                     .rotary_pattern = {1, 1, 1, 0}},
+        // graph
+        ModelConfig{},
     };
     return rows;
 }

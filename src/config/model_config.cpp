@@ -165,6 +165,10 @@ void validate_attention(const ModelConfig& c)
 
 void resolve(ModelConfig& c)
 {
+    if (c.is_program()) {
+        c.seq = 1; // what is counted is samples
+        return;
+    }
     if (c.kv_heads == 0)
         c.kv_heads = c.heads;
     if (c.head_dim == 0 && c.heads > 0 && c.dim % c.heads == 0) // otherwise validate refuses heads
@@ -178,6 +182,15 @@ void resolve(ModelConfig& c)
 
 void validate(const ModelConfig& c)
 {
+    require_model(c.is_program() || c.file.empty(), "file",
+                  str("is for model.family = \"graph\", the family is \"", name_of(c.family), "\""),
+                  "remove it, or set model.family");
+    if (c.is_program()) {
+        require_model(!c.file.empty(), "file", "is not set, but model.family is \"graph\"",
+                      "name the file of the program");
+        TRV_CHECK(c.program.blocks > 0, "the program of the model was not read");
+        return;
+    }
     validate_sizes(c);
     require_positive(c.norm_eps, "norm_eps", "1e-5 is usual");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",

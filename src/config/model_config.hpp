@@ -1,12 +1,14 @@
 #pragma once
-// [model]: the shape of a transformer, and the options of its blocks.
+// [model]: the shape of a transformer, and the options of its blocks; or a program of the user's own.
 #include "base/activation.hpp"
 #include "base/rope_angles.hpp"
 #include "config/keys.hpp"
+#include "config/model_program.hpp"
 
 namespace trivium {
 
 /// A family is a set of values of the options below (families.cpp), no more: graphs depend on the options.
+/// Except the last: `graph` is a program from a file (ModelConfig::program), which has none of them.
 enum class Family {
     llama,
     gpt2,
@@ -21,12 +23,15 @@ enum class Family {
     neox,
     starcoder2,
     granite,
-    smollm3
+    smollm3,
+    graph
 };
 template <>
-inline constexpr std::array<std::string_view, 14> names_of_enum<Family>{
-    "llama",  "gpt2",   "mistral", "qwen2", "qwen3",      "olmo2",   "olmo3",
-    "gemma2", "gemma3", "phi3",    "neox",  "starcoder2", "granite", "smollm3"};
+inline constexpr std::array<std::string_view, 15> names_of_enum<Family>{
+    "llama",  "gpt2", "mistral", "qwen2",      "qwen3",   "olmo2",   "olmo3", "gemma2",
+    "gemma3", "phi3", "neox",    "starcoder2", "granite", "smollm3", "graph"};
+/// Families that are transformers: the first ones.
+inline constexpr std::size_t transformer_families = names_of_enum<Family>.size() - 1;
 
 enum class NormKind { rms, layer };
 template <>
@@ -68,6 +73,7 @@ inline constexpr std::array<std::string_view, 3> names_of_enum<LayerKind>{"full"
 struct ModelConfig {
     std::string preset{};
     Family family = Family::llama;
+    std::string file{}; ///< of family `graph`
     i64 layers = 2;
     i64 dim = 64;
     i64 heads = 4;
@@ -107,6 +113,11 @@ struct ModelConfig {
     Activation activation = Activation::silu;
     bool gated = true;
     double dropout = 0;
+    ModelProgram program{}; ///< not a key: of family `graph`, the content of `file`
+
+    bool is_program() const { return family == Family::graph; }
+    /// Units of pipeline stages: the embedding, the layers, the head; or the blocks of the program.
+    i64 blocks() const { return is_program() ? program.blocks : layers + 2; }
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -114,7 +125,10 @@ struct ModelConfig {
         visit("preset", self.preset, KeyKind::free, "a named shape; every other key overrides it");
         visit("family", self.family, KeyKind::free,
               "a published block, as values of the keys from `norm` on; these override it, and it overrides "
-              "those of `preset`");
+              "those of `preset`. \"graph\": the program in `file` instead of a transformer");
+        visit("file", self.file, KeyKind::free,
+              "with family = \"graph\": a program of tensor ops with inputs, parameters and a scalar output "
+              "`loss` (docs/graphs.md); the other keys of [model] do not apply");
         visit("layers", self.layers, KeyKind::shape, "number of transformer blocks");
         visit("dim", self.dim, KeyKind::shape, "width of the residual stream");
         visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim, unless head_dim is set");

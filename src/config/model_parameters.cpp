@@ -75,6 +75,8 @@ i64 extent_of(const ModelConfig& c, char dim)
 
 i64 parameter_count(const ModelConfig& c)
 {
+    if (c.is_program())
+        return c.program.parameters;
     TRV_EXPECT(c.vocab > 0 && c.kv_heads > 0 && c.ffn_dim > 0 && c.head_dim > 0,
                "a model that is not resolved");
     const auto elements = [&](const std::vector<ModelParameter>& parameters) {

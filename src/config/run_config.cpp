@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "base/words.hpp"
 #include "config/schedules.hpp"
 #include "config/warnings.hpp"
 
@@ -190,11 +191,66 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             str("make global_batch a multiple of ", batch_ranks(c)));
 }
 
+/// Puts the axes of the program's mesh in its order, each with its degree; those of the grid have keys of
+/// their own.
+void resolve_axes(ParallelConfig& p, const ModelProgram& program)
+{
+    const std::vector<ProgramAxes::Axis> given = std::move(p.axes.list);
+    p.axes.list.clear();
+    const auto is_of_grid = [](const std::string& name) {
+        return std::ranges::any_of(grid_axes, [&](const GridAxis& axis) { return axis.name == name; });
+    };
+    for (const std::string& name : program.axes)
+        if (!is_of_grid(name))
+            p.axes.list.push_back({name, 1, std::ranges::count(program.batch_axes, name) > 0});
+    for (const ProgramAxes::Axis& axis : given) {
+        at_least(1, "parallel.axes." + axis.name, axis.degree, 1 << 20);
+        const auto own = std::ranges::find(p.axes.list, axis.name, &ProgramAxes::Axis::name);
+        if (own != p.axes.list.end()) {
+            own->degree = axis.degree;
+            continue;
+        }
+        require(is_of_grid(axis.name), "parallel.axes." + axis.name,
+                str("is ", axis.degree, ", but the model has no mesh axis '", axis.name, "'"),
+                program.axes.empty() ? "remove it" : did_you_mean(axis.name, program.axes, "remove it"),
+                program.text.empty()   ? "axes are those of a program (model.family = \"graph\")"
+                : program.axes.empty() ? "the program has no line `mesh`"
+                                       : str("its axes are ", joined_words(program.axes, ", ")));
+        for (const GridAxis& grid : grid_axes)
+            if (grid.name == axis.name)
+                p.*grid.degree = axis.degree;
+    }
+}
+
+/// Settings that only transformers have.
+void validate_program(const RunConfig& config)
+{
+    if (!config.model.is_program())
+        return;
+    const auto only = [](bool unset, const char* key) {
+        require(unset, key, "is for transformers, the model is a program (model.family = \"graph\")",
+                "remove the key");
+    };
+    const TrainConfig& t = config.train;
+    only(t.z_loss == 0, "train.z_loss");
+    only(t.label_smoothing == 0, "train.label_smoothing");
+    only(!t.fp8, "train.fp8");
+    only(config.parallel.stage_layers.empty(), "parallel.stage_layers");
+    only(config.data.tokenizer.empty(), "data.tokenizer");
+    only(config.data.packing == SamplePacking::concatenate, "data.packing");
+    only(config.data.attention == SampleAttention::causal, "data.attention");
+    require(config.parallel.update != UpdateMode::post_validated, "parallel.update",
+            "\"post-validated\" is not implemented for programs, whose count may differ between batches",
+            "set it to \"synchronous\"");
+}
+
 /// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
 /// are generous and use floating point.
 void validate_size(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
+    if (m.is_program()) // verify() checks its graph
+        return;
     constexpr double most = 0x1p58;
     const double parameters = static_cast<double>(parameter_count(m));
     require(64 * parameters <= most, "model",
@@ -234,6 +290,8 @@ std::string describe_degrees(const ParallelConfig& config)
     std::string text;
     for (const GridAxis& axis : grid_axes)
         text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        text += str(" x ", axis.name, " ", axis.degree);
     return text;
 }
 
@@ -293,8 +351,10 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate(config.model);
     validate_train(config.train);
     validate(config.data);
+    resolve_axes(config.parallel, config.model.program);
     validate_parallel(config.parallel, config.train);
-    validate_stage_layers(config.parallel, config.model.layers);
+    validate_stage_layers(config.parallel, config.model.blocks() - 2);
+    validate_program(config);
     for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
         const i64 part = stage.batch / batch_ranks(config.parallel);
         require(part % micro_batch(config) == 0, "train.batch_ramp",

@@ -189,10 +189,23 @@ struct TrainConfig {
     }
 };
 
+/// Degrees of mesh axes that a program of the user's own has besides those of the grid.
+struct ProgramAxes {
+    struct Axis {
+        std::string name;
+        i64 degree = 1;
+        bool shards_batch = false; ///< not from the config: the program shards samples over it
+        bool operator==(const Axis&) const = default;
+    };
+    std::vector<Axis> list; ///< in the order of the mesh
+    bool operator==(const ProgramAxes&) const = default;
+};
+
 struct ParallelConfig {
     i64 data = 1;
     i64 tensor = 1;
     i64 pipeline = 1;
+    ProgramAxes axes;
     i64 zero = 0;
     i64 shard = 0;
     GatherEvery gather_every = GatherEvery::automatic;
@@ -230,6 +243,9 @@ struct ParallelConfig {
         visit("data", self.data, KeyKind::free, "data-parallel ranks");
         visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, KeyKind::free, "pipeline-parallel ranks");
+        visit("axes", self.axes, KeyKind::free,
+              "with model.family = \"graph\": ranks along each axis of the program's mesh, as a table "
+              "[parallel.axes] such as x = 2, y = 4; an axis that is not named has one");
         visit("zero", self.zero, KeyKind::free, "ZeRO stage, 0 to 3");
         visit("shard", self.shard, KeyKind::free,
               "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
@@ -418,6 +434,8 @@ inline i64 rank_count(const ParallelConfig& config)
     i64 ranks = 1;
     for (const GridAxis& axis : grid_axes)
         ranks *= config.*axis.degree;
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        ranks *= axis.degree;
     return ranks;
 }
 
@@ -428,6 +446,8 @@ inline i64 batch_ranks(const ParallelConfig& config)
     for (const GridAxis& axis : grid_axes)
         if (axis.shards == AxisShards::batch)
             ranks *= config.*axis.degree;
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        ranks *= axis.shards_batch ? axis.degree : 1;
     return ranks;
 }
 
@@ -438,9 +458,21 @@ std::vector<ParallelConfig> grids_of(i64 ranks);
 /// "data 2 x pipeline 4 x tensor 1"
 std::string describe_degrees(const ParallelConfig& config);
 
-/// Data-parallel ranks over which ZeRO shards: a divisor of `config.data`; without ZeRO `config.data`.
+/// The axis over which ZeRO shards: data; with one data rank the first of config.axes that shards samples.
+inline std::string zero_axis(const ParallelConfig& config)
+{
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        if (config.data == 1 && axis.shards_batch && axis.degree > 1)
+            return axis.name;
+    return "data";
+}
+
+/// Ranks over which ZeRO shards: of data-parallel ranks a divisor of `config.data`; without ZeRO all.
 inline i64 shard_ranks(const ParallelConfig& config)
 {
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        if (axis.name == zero_axis(config))
+            return axis.degree;
     return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
 }
 

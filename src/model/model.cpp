@@ -2,6 +2,7 @@
 
 #include "ir/names.hpp"
 #include "model/blocks.hpp"
+#include "model/program.hpp"
 
 #include <tuple>
 
@@ -9,6 +10,8 @@ namespace trivium {
 
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
 {
+    if (model.is_program())
+        return build_program_graph(model, config);
     Graph graph;
     graph.name = "loss";
     ModelBuilder m(graph, model, config);

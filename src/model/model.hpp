@@ -42,13 +42,14 @@ struct GraphConfig {
     bool fp8 = false;       ///< the products of the blocks round their operands to FP8
     bool documents = false; ///< attention stays within documents
     Regularisers regularisers{};
+    bool metrics = false; ///< with what an evaluation of a program averages (model/program.hpp)
 };
 
-/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored. With documents
-/// also `starts`: for each token the index in its sequence of its document's first token; with dropout
-/// `samples` (i32[b,2]). Few values are annotated with a sharding; complete_annotations()
-/// (passes/sharding/propagate.hpp) completes the others. The loss per token is `loss` (accumulator type
-/// [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
+/// Of a program build_program_graph(). Of a transformer: microbatch inputs `tokens`, `targets`, `positions`
+/// (i32[b,s]); a target below 0 is ignored. With documents also `starts`: for each token the index in its
+/// sequence of its document's first token; with dropout `samples` (i32[b,2]). Few values are annotated with a
+/// sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others. The loss per token
+/// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters

@@ -14,7 +14,7 @@ namespace trivium {
 
 namespace {
 
-/// What a loss counts in a microbatch, over all ranks: samples x targets of a sample.
+/// What a transformer's loss counts in a microbatch, over all ranks: samples x targets of a sample.
 const TensorType& targets_of(const Program& program)
 {
     return (*program.sharded)[program.sharded->find(value_name::targets)].type;
@@ -183,7 +183,8 @@ Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[last_
 
 i64 Engine::evaluation_rows(std::size_t program) const
 {
-    return targets_of(compiled_.programs[program]).shape[0];
+    const Graph& graph = *compiled_.programs[program].sharded;
+    return graph[graph.with_role(Role::input).front()].type.shape[0];
 }
 
 LossSum Engine::evaluate(const Batch& batch, std::size_t program)
@@ -191,6 +192,17 @@ LossSum Engine::evaluate(const Batch& batch, std::size_t program)
     abandon(); // it uses the same memory
     executors_[program].run_until_decision(feed(program, batch, nullptr));
     return totals_of(executors_[program]);
+}
+
+std::vector<LossSum> Engine::metrics(std::size_t program) const
+{
+    const Graph& graph = compiled_.programs[program].graph;
+    const i64 totals = graph[graph.find(value_name::totals)].type.elements();
+    std::vector<LossSum> metrics;
+    for (i64 at = total_squares; at + 1 < totals; at += 2)
+        metrics.push_back({fetched(executors_[program], value_name::totals, at),
+                           fetched(executors_[program], value_name::totals, at + 1)});
+    return metrics;
 }
 
 Bytes Engine::used(Space space) const

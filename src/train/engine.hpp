@@ -84,6 +84,8 @@ public:
     i64 evaluation_rows(std::size_t program = eval_program) const;
     /// Collective: the loss of a batch, by the program `eval` with index `program`. Calls abandon() first.
     LossSum evaluate(const Batch& batch, std::size_t program = eval_program);
+    /// What else the last evaluate() summed: of a program of the user's own, each of ModelProgram::metrics.
+    std::vector<LossSum> metrics(std::size_t program = eval_program) const;
 
     const Compiled& compiled() const { return compiled_; }
     const Program& program(std::size_t index) const { return compiled_.programs[index]; }

@@ -190,8 +190,6 @@ void lay_out_again(Compiled& compiled)
     compiled.host = arenas.host;
 }
 
-namespace {
-
 reference::Tensors collect(Comm& world, const Program& program, const Arenas& arenas, Role role)
 {
     Collector all(world);
@@ -202,6 +200,8 @@ reference::Tensors collect(Comm& world, const Program& program, const Arenas& ar
     }
     return all.collect();
 }
+
+namespace {
 
 reference::Tensors collect_gradients(Comm& world, const Program& program, const Arenas& arenas)
 {

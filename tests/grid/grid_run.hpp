@@ -78,6 +78,10 @@ inline Outcome train(const Case& c, Comm& world) { return train(c, world, compil
 /// The same on threads of this process.
 Outcome train_on_threads(const Case& c, const Meddle& meddle = {});
 
+/// The values of a role, by global name. Collective over `world`. Requires that ranks with the same shard
+/// have the same bits.
+reference::Tensors collect(Comm& world, const Program& program, const Arenas& arenas, Role role);
+
 /// Whether everything is the same bit for bit.
 bool same_bits(const Outcome& a, const Outcome& b);
 

@@ -130,6 +130,17 @@ bool has_name(std::string_view text)
 
 } // namespace
 
+bool mentions(std::string_view expression, std::string_view name)
+{
+    for (std::size_t begin = 0; begin < expression.size();) {
+        const std::size_t end = std::min(expression.find_first_of("+-*/", begin), expression.size());
+        if (expression.substr(begin, end - begin) == name)
+            return true;
+        begin = end + 1;
+    }
+    return false;
+}
+
 std::string evaluated(std::string_view text, const NamedSizes& sizes, const std::string& place)
 {
     if (sizes.empty() || text.empty() || !has_name(text))

@@ -17,6 +17,9 @@ using NamedSizes = std::map<std::string, i64, std::less<>>;
 /// at `place` for an unknown name and a result that does not fit.
 std::string evaluated(std::string_view text, const NamedSizes& sizes, const std::string& place);
 
+/// Whether an expression has the term `name`.
+bool mentions(std::string_view expression, std::string_view name);
+
 /// Each of several expressions, separated by blanks.
 std::string evaluated_list(std::string_view text, const NamedSizes& sizes, const std::string& place);
 

@@ -44,7 +44,10 @@ Sharding parse_sharding(std::string_view text, const std::string& place);
 struct TextSettings {
     NamedSizes sizes{};         ///< override those that a line `size` declares
     DType compute = DType::f32; ///< the element type `compute`; f64 also makes all other floating types f64
-    NamedSizes* declared{};     ///< gets the sizes that the text declares, as it declares them; may be null
+    /// Shard each dimension of an input, or of an annotated value, whose extent names the size `b`, before
+    /// the axes that the text states there.
+    std::vector<std::string> batch_axes{};
+    NamedSizes* declared{}; ///< gets the sizes of the text; may be null
 };
 
 /// Parses a graph; verify() checks the result. Throws UserError with file, line and column if the text

@@ -182,9 +182,12 @@ public:
         return list;
     }
 
-    TensorType type()
+    /// `batch`: gets the dimension whose extent names the size `b`, or -1; may be null.
+    TensorType type(int* batch = nullptr)
     {
         TensorType made;
+        if (batch)
+            *batch = -1;
         const std::string name = word();
         if (const auto dtype = tensor_type_named(meaning_of_type(name)))
             made.dtype = *dtype;
@@ -195,7 +198,11 @@ public:
             if (!made.shape.empty())
                 want(",");
             limit(made.shape.size(), max_dims, "dimensions");
+            skip();
+            const std::size_t begin = at_;
             made.shape.push_back(whole());
+            if (batch && *batch < 0 && mentions(line_.substr(begin, at_ - begin), "b"))
+                *batch = static_cast<int>(made.shape.size()) - 1;
         }
         return made;
     }

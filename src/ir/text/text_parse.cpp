@@ -221,6 +221,25 @@ private:
         return id;
     }
 
+    /// Reads the type and the sharding of `v`.
+    void typed(Cursor& c, Value& v) const
+    {
+        int batch = -1;
+        v.type = c.type(&batch);
+        v.sharding = c.sharding();
+        std::vector<DimSharding>& dims = v.sharding.dims;
+        if (batch < 0 || settings_.batch_axes.empty() || (dims.empty() && v.role != Role::input))
+            return;
+        dims.resize(std::max(dims.size(), v.type.shape.size()), DimSharding{});
+        std::vector<std::string>& axes = dims[static_cast<std::size_t>(batch)].axes;
+        std::vector<std::string> all;
+        for (const std::string& axis : settings_.batch_axes)
+            if (std::ranges::none_of(
+                    dims, [&](const DimSharding& d) { return std::ranges::count(d.axes, axis) > 0; }))
+                all.push_back(axis);
+        axes.insert(axes.begin(), all.begin(), all.end());
+    }
+
     void given(Cursor& c, const std::string& key)
     {
         for (const Role role : {Role::input, Role::hyper, Role::parameter, Role::state, Role::constant,
@@ -231,8 +250,7 @@ private:
                 v.lifetime = lifetime_of(role);
                 v.name = c.name();
                 c.want(":");
-                v.type = c.type();
-                v.sharding = c.sharding();
+                typed(c, v);
                 if (c.take("of")) {
                     const TensorType whole = c.type();
                     if (whole.dtype != v.type.dtype)
@@ -329,8 +347,7 @@ private:
                 c.want(",");
             Value v;
             v.name = results[i];
-            v.type = c.type();
-            v.sharding = c.sharding();
+            typed(c, v);
             v.producer = OpId(graph_.ops.size());
             v.lifetime = result_lifetime(graph_, made, i);
             v.space = result_space(graph_, made);

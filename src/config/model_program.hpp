@@ -1,0 +1,23 @@
+#pragma once
+// A model that is a program of tensor ops from a file: what rooms without graphs need to know of it.
+#include "base/units.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+/// model/program.hpp makes it of a file's text.
+struct ModelProgram {
+    std::string text;
+    std::string computes; ///< what it computes, as text: without mesh, shardings, blocks and comments
+    i64 blocks = 0;
+    i64 parameters = 0; ///< elements
+    /// Axes of its mesh, in order, and those of them that shard the samples of an input.
+    std::vector<std::string> axes, batch_axes;
+    std::vector<std::string> metrics; ///< outputs that an evaluation averages, besides the loss
+
+    bool operator==(const ModelProgram&) const = default;
+};
+
+} // namespace trivium

@@ -1,0 +1,273 @@
+#include "model/program.hpp"
+
+#include "base/check.hpp"
+#include "ir/names.hpp"
+#include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
+#include "ir/verify.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+constexpr const char *batch_size = "b", *count_name = "count", *count_suffix = ".count";
+
+[[noreturn]] void refuse(const Graph& graph, int line, const std::string& problem, const std::string& reason,
+                         const std::string& remedy)
+{
+    throw UserError({source_place(graph, line) + "a model", problem, reason, remedy});
+}
+
+bool is_scalar(const Value& value) { return value.type.shape.empty(); }
+
+/// The output called `name`; invalid if there is none.
+ValueId output_called(const Graph& graph, std::string_view name)
+{
+    const auto at = std::ranges::find_if(graph.outputs, [&](ValueId id) { return graph[id].name == name; });
+    return at == graph.outputs.end() ? ValueId{} : *at;
+}
+
+void require_forward_pass(const Graph& graph)
+{
+    if (!graph.at.empty() || !graph.stage_of_block.empty())
+        refuse(graph, 0, graph.at.empty() ? "has a line `stages`" : "has a line `at`",
+               "a model is a graph over all ranks, and stages follow from parallel.pipeline",
+               "remove the line");
+    for (const Value& v : graph.values) {
+        if (v.role == Role::state || v.role == Role::carry || v.role == Role::hyper || v.role == Role::kept)
+            refuse(graph, v.line, str("has the ", name_of(v.role), " %", v.name),
+                   "the optimizer adds what a step keeps",
+                   "use inputs, parameters, constants and ops of a forward pass");
+        if (v.role == Role::parameter && !is_floating(v.type.dtype))
+            refuse(graph, v.line, str("has the parameter %", v.name, " of type ", v.type),
+                   "gradients are of floating-point types", "make it an input or a constant");
+        if (v.role == Role::input && v.type.shape.empty())
+            refuse(graph, v.line, str("has the scalar input %", v.name),
+                   "the first dimension of each input is that of the samples",
+                   str("give it the type ", name_of(v.type.dtype), "[b], with the line `size b=8`"));
+        if (v.role == Role::parameter && std::holds_alternative<std::monostate>(v.init))
+            refuse(graph, v.line, str("has the parameter %", v.name, " without initial values"), "",
+                   "add `init normal(std=0.02)` or `init fill(value=1.0)`");
+        if (v.space != Space::device)
+            refuse(graph, v.line, str("has %", v.name, " in host memory"), "", "remove `on host`");
+    }
+    for (const Op& op : graph.ops)
+        if (op.region != Region::microbatch || op.phase != Phase::forward || op.accumulate)
+            refuse(graph, op.line, str("has the op ", info(op).name, " outside of the forward pass"),
+                   "autodiff and the optimizer add the other phases",
+                   "write ops without regions, or in `microbatch`, in phase forward");
+}
+
+void require_outputs(const Graph& graph)
+{
+    const ValueId loss = output_called(graph, value_name::loss);
+    if (!loss)
+        refuse(graph, 0, "has no output %loss", "training lowers it",
+               "add `output %loss`, a scalar: the sum over the samples of a batch");
+    if (!graph[loss].producer)
+        refuse(graph, graph[loss].line, "has a loss that no op computes", "", "compute %loss");
+    for (const ValueId id : graph.outputs) {
+        const Value& v = graph[id];
+        if (!is_scalar(v) || (id == loss && !is_floating(v.type.dtype)))
+            refuse(graph, v.line, str("has the output %", v.name, " of type ", v.type),
+                   "an output is a scalar: a sum over the samples of a batch",
+                   str("write `reduce(%", v.name, ") {combine=\"sum\", …}`, or remove the output"));
+        if (v.name.ends_with(count_suffix) &&
+            !output_called(graph, std::string_view(v.name).substr(
+                                      0, v.name.size() - std::string_view(count_suffix).size())))
+            refuse(graph, v.line, str("has the output %", v.name, " for no output of that name"), "",
+                   "remove it, or add the output");
+    }
+}
+
+/// The number of samples of the inputs.
+i64 samples_of(const Graph& graph)
+{
+    i64 samples = 0;
+    for (const ValueId id : graph.with_role(Role::input)) {
+        const i64 own = graph[id].type.shape[0];
+        if (samples > 0 && own != samples)
+            refuse(graph, graph[id].line,
+                   str("has the input %", graph[id].name, " of ", own, " samples, another one of ", samples),
+                   "the first dimension of each input is that of the samples",
+                   "use the same extent, such as the size b");
+        samples = own;
+    }
+    if (samples == 0)
+        refuse(graph, 0, "has no input", "data come from inputs", "add `input %x : f32[b,8]`");
+    return samples;
+}
+
+/// Without what changes where it runs, and not what it computes.
+std::string what_it_computes(Graph graph)
+{
+    graph.mesh = {};
+    for (Value& v : graph.values)
+        v.sharding = {};
+    for (Op& op : graph.ops) {
+        op.block = 0;
+        op.scope.clear();
+    }
+    return to_text(graph);
+}
+
+/// The outputs that an evaluation averages.
+std::vector<std::string> metrics_of(const Graph& graph)
+{
+    std::vector<std::string> names;
+    for (const ValueId id : graph.outputs)
+        if (const std::string& name = graph[id].name;
+            name != value_name::loss && name != count_name && !name.ends_with(count_suffix))
+            names.push_back(name);
+    return names;
+}
+
+/// Lets ops read each parameter through a cast and a reshard of the prologue, as those of transformers.
+void add_copies(Builder& b, DType master)
+{
+    Graph& graph = b.graph();
+    const std::size_t ops = graph.ops.size();
+    std::vector<int> first(graph.values.size(), -1); // op that reads a value
+    for (std::size_t i = 0; i < ops; ++i)
+        for (const ValueId id : graph.ops[i].operands)
+            if (int& op = first[id.index()]; op < 0)
+                op = static_cast<int>(i);
+    std::vector<ValueId> copy(graph.values.size());
+    for (const ValueId id : graph.with_role(Role::parameter)) {
+        if (first[id.index()] < 0)
+            continue;
+        const Op& reader = graph.ops[static_cast<std::size_t>(first[id.index()])];
+        b.where = {Region::prologue, Phase::forward, reader.block, reader.scope};
+        const std::string name = graph[id].name;
+        const DType type = graph[id].type.dtype;
+        Sharding sharding = std::move(graph[id].sharding);
+        graph[id].sharding = {};
+        graph[id].type.dtype = master;
+        const ValueId read = type == master ? id : b.cast_to(id, type, str(name, ".", name_of(type)));
+        copy[id.index()] = b.reshard_to(read, {}, name + ".used");
+        graph[copy[id.index()]].sharding = std::move(sharding);
+    }
+    for (std::size_t i = 0; i < ops; ++i)
+        for (ValueId& id : graph.ops[i].operands)
+            if (id.index() < copy.size() && copy[id.index()])
+                id = copy[id.index()];
+}
+
+/// Outputs that a step adds up over its microbatches.
+class Sums {
+public:
+    explicit Sums(Builder& b) : b_(b) {}
+
+    /// The sum of `of`, a scalar, as the output `name`.
+    ValueId add(ValueId of, const std::string& name)
+    {
+        if (b_.graph()[of].type.dtype == DType::i32)
+            of = b_.cast_to(of, DType::f64, name + ".f64");
+        const ValueId in = b_.value(name + ".before", {DType::f64, {}}, Role::carry);
+        const ValueId out = b_.add_into(in, b_.op1(OpKind::sum, {of}, {}, name));
+        b_.graph().carries.push_back({in, out});
+        b_.graph().outputs.push_back(out);
+        return out;
+    }
+
+private:
+    Builder& b_;
+};
+
+} // namespace
+
+ModelProgram read_program(const std::string& text, const std::string& name)
+{
+    ModelProgram made;
+    made.text = text;
+    NamedSizes sizes;
+    TextSettings settings;
+    settings.declared = &sizes;
+    Graph graph = parse_graph(text, name, settings);
+    require_forward_pass(graph);
+    require_outputs(graph);
+    samples_of(graph);
+    verify(graph, Level::global);
+    for (const MeshAxis& axis : graph.mesh.axes)
+        made.axes.push_back(axis.name);
+    std::set<std::string> batch;
+    for (const ValueId id : graph.with_role(Role::input))
+        if (!graph[id].sharding.dims.empty())
+            for (const std::string& axis : graph[id].sharding.dims[0].axes)
+                batch.insert(axis.substr(0, axis.find(':')));
+    made.batch_axes.assign(batch.begin(), batch.end());
+    for (const Op& op : graph.ops)
+        made.blocks = std::max<i64>(made.blocks, op.block + 1);
+    for (const ValueId id : graph.with_role(Role::parameter))
+        made.parameters += graph[id].type.elements();
+    made.metrics = metrics_of(graph);
+    made.computes = what_it_computes(std::move(graph));
+    return made;
+}
+
+std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute)
+{
+    TextSettings settings;
+    settings.compute = compute;
+    const Graph graph = parse_graph(model.program.text, model.file, settings);
+    std::map<std::string, TensorType> inputs;
+    for (const ValueId id : graph.with_role(Role::input)) {
+        const TensorType& type = graph[id].type;
+        inputs[graph[id].name] = {type.dtype, {type.shape.begin() + 1, type.shape.end()}};
+    }
+    return inputs;
+}
+
+Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
+{
+    TextSettings settings;
+    settings.sizes[batch_size] = config.batch;
+    settings.compute = config.compute;
+    settings.batch_axes = config.axes.batch;
+    Graph graph = parse_graph(model.program.text, model.file, settings);
+    if (const i64 samples = samples_of(graph); samples != config.batch)
+        refuse(graph, 0,
+               str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),
+               "its inputs do not have the size b as their first extent",
+               "declare `size b=8` and write the number of samples as b, or set train.micro_batch");
+    Builder b(graph);
+    for (const Value& v : graph.values)
+        b.reserve(v.name);
+    add_copies(b, config.master);
+    const ValueId loss = output_called(graph, value_name::loss), given = output_called(graph, count_name);
+    const std::vector<ValueId> outputs = std::move(graph.outputs);
+    graph.outputs.clear();
+    const int block = graph[graph[loss].producer].block;
+    b.where = {Region::microbatch, Phase::forward, block, "loss"};
+    Sums sums(b);
+    sums.add(loss, value_name::loss_sum);
+    ValueId count = given;
+    if (!count) {
+        Attributes constant;
+        constant.dtype = DType::f64;
+        constant.value = static_cast<double>(config.batch);
+        constant.lists.set(Attr::shape, {});
+        count = b.op1(OpKind::constant, {}, constant, "samples");
+    }
+    const ValueId counted = sums.add(count, value_name::token_count);
+    if (config.metrics)
+        for (const std::string& name : model.program.metrics) {
+            const auto called = [&](const std::string& wanted) {
+                const auto at =
+                    std::ranges::find_if(outputs, [&](ValueId id) { return graph[id].name == wanted; });
+                return at == outputs.end() ? ValueId{} : *at;
+            };
+            sums.add(called(name), name + ".sum");
+            if (const ValueId own = called(name + count_suffix))
+                sums.add(own, name + ".number");
+            else
+                graph.outputs.push_back(counted);
+        }
+    sort_regions(graph);
+    return graph;
+}
+
+} // namespace trivium

@@ -1,0 +1,141 @@
+#include "grid/programs.hpp"
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "choose/decide.hpp"
+#include "grid/grid_run.hpp"
+#include "model/program.hpp"
+#include "train/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trivium::grids {
+
+double element_of(const std::string& input, i64 sample, i64 index)
+{
+    return RandomStream(5, input).normal_at(static_cast<u64>(sample * 1'000'003 + index));
+}
+
+RunConfig config_of(const ProgramCase& c)
+{
+    RunConfig config;
+    set_family(config.model, Family::graph);
+    config.model.file = c.name;
+    config.model.program = read_program(c.text, c.name);
+    config.parallel = c.parallel;
+    config.parallel.threads = 1;
+    config.train.precision = c.precision;
+    config.train.optimizer = c.optimizer;
+    config.train.global_batch = c.samples;
+    config.train.micro_batch = c.micro_batch;
+    config.train.lr = c.lr;
+    resolve_and_validate(config);
+    return config;
+}
+
+namespace {
+
+Batch batch_at(const std::map<std::string, TensorType>& inputs, i64 first, i64 classes)
+{
+    Batch batch;
+    batch.first = first;
+    for (const auto& [name, type] : inputs)
+        batch.arrays[name] = {
+            type, [name = name, type = type, classes](i64 sample, const Box& box, void* to) {
+                for_each_run(type.shape, box, [&](i64 global, i64 local, i64 count) {
+                    for (i64 i = 0; i < count; ++i) {
+                        const double x = element_of(name, sample, global + i);
+                        const i64 at = local + i;
+                        if (type.dtype == DType::i32)
+                            static_cast<std::int32_t*>(to)[at] =
+                                static_cast<std::int32_t>(static_cast<i64>(std::abs(x) * 1e6) % classes);
+                        else
+                            with_type(type.dtype, [&](auto t) {
+                                using T = decltype(t);
+                                static_cast<T*>(to)[at] = T(static_cast<Acc<T>>(x));
+                            });
+                    }
+                });
+            }};
+    return batch;
+}
+
+} // namespace
+
+ProgramOutcome train_program(const ProgramCase& c, i64 classes)
+{
+    runs::start_runtime();
+    const RunConfig config = config_of(c);
+    std::vector<Compiled> compiled;
+    compile_ranks(
+        decide(config, runs::small_machine().machine), runs::small_machine(),
+        [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& rank) {
+            compiled.push_back(std::move(rank));
+            return true;
+        });
+    const auto inputs =
+        inputs_per_sample(config.model, config.train.precision == Precision::f64    ? DType::f64
+                                        : config.train.precision == Precision::bf16 ? DType::bf16
+                                                                                    : DType::f32);
+    ProgramOutcome outcome;
+    run_on_threads(static_cast<int>(rank_count(config.parallel)), [&](Comm& world) {
+        Compiled own = std::move(compiled[static_cast<std::size_t>(world.rank())]);
+        Grid grid(world, mesh_of(config.parallel), "node", {}, joint_axes(own));
+        Engine engine(std::move(own), {}, &grid);
+        engine.initialise(1);
+        const Program& train = engine.program(trivium::train_program);
+        ProgramOutcome mine;
+        for (int step = 1; step <= c.steps; ++step) {
+            const StepResult result = engine.step(batch_at(inputs, (step - 1) * c.samples, classes),
+                                                  hyper_of(config.train, c.lr, step));
+            mine.losses.push_back(result.loss.mean());
+            mine.norms.push_back(result.norm);
+        }
+        mine.parameters = collect(world, train, engine.arenas(), Role::parameter);
+        mine.moments = collect(world, train, engine.arenas(), Role::state);
+        LossSum all;
+        std::vector<LossSum> metrics;
+        for (i64 first = 0; first < c.samples; first += engine.evaluation_rows()) {
+            const LossSum sum = engine.evaluate(batch_at(inputs, first, classes));
+            all.sum += sum.sum;
+            all.tokens += sum.tokens;
+            const std::vector<LossSum> own_metrics = engine.metrics();
+            metrics.resize(own_metrics.size());
+            for (std::size_t i = 0; i < metrics.size(); ++i) {
+                metrics[i].sum += own_metrics[i].sum;
+                metrics[i].tokens += own_metrics[i].tokens;
+            }
+        }
+        mine.evaluation.push_back(all.mean());
+        for (const LossSum& metric : metrics)
+            mine.evaluation.push_back(metric.mean());
+        TRV_CHECK(engine.used() == engine.planned(), "rank ", world.rank(), " used ", engine.used(),
+                  " bytes, planned are ", engine.planned());
+        if (world.rank() == 0)
+            outcome = std::move(mine);
+    });
+    return outcome;
+}
+
+ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& want)
+{
+    ProgramDifferences all{
+        largest_difference(got.losses, want.losses), largest_difference(got.norms, want.norms), 0,
+        largest_difference(got.parameters, want.parameters), largest_difference(got.moments, want.moments)};
+    all.evaluation = got.evaluation.size() == want.evaluation.size() ? 0 : INFINITY;
+    for (std::size_t i = 0; i < std::min(got.evaluation.size(), want.evaluation.size()); ++i)
+        all.evaluation = std::max(all.evaluation, std::abs(got.evaluation[i] - want.evaluation[i]));
+    return all;
+}
+
+double ProgramDifferences::most() const { return std::max({losses, norms, evaluation, parameters, moments}); }
+
+std::string ProgramDifferences::text() const
+{
+    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", parameters ", parameters,
+               ", moments ", moments);
+}
+
+} // namespace trivium::grids

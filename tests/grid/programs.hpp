@@ -1,0 +1,47 @@
+#pragma once
+// A program of the user's own, trained for a few steps on a grid of ranks as threads.
+#include "config/run_config.hpp"
+#include "runtime/reference_model.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trivium::grids {
+
+struct ProgramCase {
+    std::string text; ///< of the graph file
+    std::string name = "program.graph";
+    Precision precision = Precision::f64;
+    OptimizerKind optimizer = OptimizerKind::adamw;
+    i64 samples = 8; ///< of a step
+    i64 micro_batch = 0;
+    ParallelConfig parallel;
+    int steps = 4;
+    double lr = 0.01;
+};
+
+struct ProgramOutcome {
+    std::vector<double> losses, norms; ///< by step
+    std::vector<double> evaluation;    ///< loss, then each metric, of the last batch after the last step
+    reference::Tensors parameters, moments;
+};
+
+/// Element `index` of the array `input` of a sample: normal numbers; of integers 0 to `most` - 1.
+double element_of(const std::string& input, i64 sample, i64 index);
+
+/// The config of a case; `axes` of its parallel config need only names and degrees. Throws UserError.
+RunConfig config_of(const ProgramCase& c);
+
+/// Trains on threads. Integers in the data are 0 to `classes` - 1. Requires that every rank uses the planned
+/// bytes.
+ProgramOutcome train_program(const ProgramCase& c, i64 classes);
+
+/// Largest relative difference of anything; `evaluation`: absolute.
+struct ProgramDifferences {
+    double losses = 0, norms = 0, evaluation = 0, parameters = 0, moments = 0;
+    double most() const;
+    std::string text() const;
+};
+ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& want);
+
+} // namespace trivium::grids
