@@ -205,7 +205,7 @@ std::vector<Preset> all_presets()
         {"granite3.1-8b", granite_of({40, 4096, 32, 8, 12800, 49152, 131072}, 1e7, 1.0 / 128, 16)},
         {"smollm3-3b", of(smollm3, {36, 2048, 16, 4, 11008, 128256, 65536})},
     };
-    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
+    for (std::size_t i = 0; i < transformer_families; ++i)
         if (const auto family = static_cast<Family>(i); family != Family::llama && family != gpt2)
             all.push_back(toy_of(family));
     for (Preset& p : all) {

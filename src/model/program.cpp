@@ -156,6 +156,94 @@ void add_copies(Builder& b, DType master)
                 id = copy[id.index()];
 }
 
+/// Gives each block its own copy of what depends on no input and no parameter, so that stages do not send it.
+/// What nothing but outputs reads keeps its block.
+class FreeOps {
+public:
+    explicit FreeOps(Graph& graph) : graph_(graph), names_(graph) {}
+
+    void run()
+    {
+        std::vector<Op> ops = std::move(graph_.ops);
+        graph_.ops.clear();
+        source_.assign(graph_.values.size(), -1);
+        for (std::size_t i = 0; i < ops.size(); ++i)
+            if (std::ranges::all_of(ops[i].operands, [&](ValueId v) { return source_[v.index()] >= 0; }))
+                for (const ValueId r : ops[i].results)
+                    source_[r.index()] = static_cast<int>(i);
+        ops_ = &ops;
+        for (std::size_t i = 0; i < ops.size(); ++i)
+            if (source_of(ops[i].results[0]) < 0)
+                emit(ops[i], ops[i].block);
+        for (const ValueId id : std::vector(graph_.outputs))
+            if (const int op = source_of(id); op >= 0)
+                copy_of(id, ops[static_cast<std::size_t>(op)].block);
+        for (std::size_t i = 0; i < ops.size(); ++i) // read by nothing
+            if (source_of(ops[i].results[0]) >= 0 && !has_copy(ops[i].results[0]))
+                copy_of(ops[i].results[0], ops[i].block);
+    }
+
+private:
+    int source_of(ValueId v) const { return v.index() < source_.size() ? source_[v.index()] : -1; }
+    bool has_copy(ValueId v) const
+    {
+        const auto at = copies_.lower_bound({v, 0});
+        return at != copies_.end() && at->first.first == v;
+    }
+
+    void emit(Op op, int block)
+    {
+        for (ValueId& operand : op.operands)
+            if (source_of(operand) >= 0)
+                operand = copy_of(operand, block);
+        op.block = block;
+        for (const ValueId r : op.results)
+            graph_[r].producer = OpId(graph_.ops.size());
+        graph_.ops.push_back(std::move(op));
+    }
+
+    ValueId copy_of(ValueId v, int block)
+    {
+        if (const auto known = copies_.find({v, block}); known != copies_.end())
+            return known->second;
+        Op op = (*ops_)[static_cast<std::size_t>(source_of(v))];
+        const bool first = !has_copy(v);
+        for (ValueId& r : op.results) {
+            const ValueId original = r;
+            if (!first) {
+                Value again = graph_[original];
+                again.name = names_.fresh(str(again.name, ".block", block));
+                graph_.values.push_back(std::move(again));
+                r = ValueId(graph_.values.size() - 1);
+            }
+            copies_[{original, block}] = r;
+        }
+        emit(std::move(op), block);
+        return copies_.at({v, block});
+    }
+
+    struct Names {
+        explicit Names(const Graph& graph)
+        {
+            for (const Value& v : graph.values)
+                used.insert(v.name);
+        }
+        std::string fresh(std::string name)
+        {
+            while (!used.insert(name).second)
+                name += "'";
+            return name;
+        }
+        std::set<std::string> used;
+    };
+
+    Graph& graph_;
+    Names names_;
+    std::vector<int> source_; ///< by value: the op that makes it, if it depends on nothing
+    const std::vector<Op>* ops_ = nullptr;
+    std::map<std::pair<ValueId, int>, ValueId> copies_; ///< by value and block
+};
+
 /// Outputs that a step adds up over its microbatches.
 class Sums {
 public:
@@ -233,6 +321,7 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
                str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),
                "its inputs do not have the size b as their first extent",
                "declare `size b=8` and write the number of samples as b, or set train.micro_batch");
+    FreeOps(graph).run();
     Builder b(graph);
     for (const Value& v : graph.values)
         b.reserve(v.name);

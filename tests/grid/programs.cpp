@@ -5,6 +5,7 @@
 #include "choose/decide.hpp"
 #include "grid/grid_run.hpp"
 #include "model/program.hpp"
+#include "plan/check_steps.hpp"
 #include "train/learning_rate.hpp"
 
 #include <algorithm>
@@ -75,6 +76,13 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
             compiled.push_back(std::move(rank));
             return true;
         });
+    for (std::size_t p = 0; p < compiled[0].programs.size(); ++p) {
+        std::vector<StageProgram> ranks;
+        for (const Compiled& one : compiled)
+            ranks.push_back({&one.programs[p].graph, &one.programs[p].schedule});
+        const auto fault = find_fault(ranks, true);
+        TRV_CHECK(!fault, compiled[0].programs[p].graph.name, ": ", fault ? fault->problem : "");
+    }
     const auto inputs =
         inputs_per_sample(config.model, config.train.precision == Precision::f64    ? DType::f64
                                         : config.train.precision == Precision::bf16 ? DType::bf16

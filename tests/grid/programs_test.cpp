@@ -34,7 +34,75 @@ output %loss
 output %accuracy
 )";
 
+/// A convolutional net with a skip connection on odd extents: rows over x, channels over y; two blocks that
+/// are written once; normalised over samples and space. Its loss counts pixels.
+const std::string fields = R"(graph fields
+size b=8 rows=9 columns=5 channels=3
+mesh x=2 y=2
+input %x.in : compute[b,1,rows,columns] <-,-,x,->
+input %target : compute[b,1,rows,columns]
+parameter %first : f32[channels,1,3,3] <y,-,-,-> init normal(std=0.4) decay
+%x.0 = convolution(%x.in, %first) {low="1 1", high="1 1"} : compute[b,channels,rows,columns] <-,y,x,->
+%small = constant() {dtype="f32", shape="channels", value=1e-3} : f32[channels]
+%share = constant() {dtype="f32", shape="channels", value=1.0/b/rows/columns} : f32[channels]
+repeat i 2 {
+  @ forward block ${i+1} block$i
+  parameter %w.$i : f32[channels,channels,3,3] init normal(std=0.3) decay
+  parameter %g.$i : f32[channels] init fill(value=1.0)
+  %c.$i = convolution(%x.$i, %w.$i) {low="1 1", high="1 1"} : compute[b,channels,rows,columns]
+  %s.$i = reduce(%c.$i) {combine="sum", dims="0 2 3"} : compute[channels]
+  %m.$i = multiply(%s.$i, %share) : f32[channels]
+  %mb.$i = broadcast(%m.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
+  %z.$i = subtract(%c.$i, %mb.$i) : f32[b,channels,rows,columns]
+  %zz.$i = multiply(%z.$i, %z.$i) : f32[b,channels,rows,columns]
+  %v.$i = reduce(%zz.$i) {combine="sum", dims="0 2 3"} : f32[channels]
+  %vm.$i = multiply(%v.$i, %share) : f32[channels]
+  %ve.$i = add(%vm.$i, %small) : f32[channels]
+  %r.$i = rsqrt(%ve.$i) : f32[channels]
+  %rg.$i = multiply(%r.$i, %g.$i) : f32[channels]
+  %rb.$i = broadcast(%rg.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
+  %n.$i = multiply(%z.$i, %rb.$i) : f32[b,channels,rows,columns]
+  %t.$i = tanh(%n.$i) : f32[b,channels,rows,columns]
+  %x.${i+1} = add(%x.$i, %t.$i) : f32[b,channels,rows,columns]
+}
+@ forward block 3 head
+parameter %last : f32[1,channels,1,1] init normal(std=0.4) decay
+%both = add(%x.2, %x.0) : f32[b,channels,rows,columns]
+%out = convolution(%both, %last) {low="0 0", high="0 0"} : f32[b,1,rows,columns]
+%d = subtract(%out, %target) : f32[b,1,rows,columns]
+%dd = multiply(%d, %d) : f32[b,1,rows,columns]
+%loss = reduce(%dd) {combine="sum", dims="0 1 2 3"} : f32[]
+%one = constant() {dtype="f32", shape="b 1 rows columns", value=1.0} : f32[b,1,rows,columns]
+%count = reduce(%one) {combine="sum", dims="0 1 2 3"} : f32[]
+output %loss
+output %count
+)";
+
 } // namespace
+
+TEST_CASE("a convolutional net")
+{
+    // One microbatch, because its norm is over the samples of one.
+    ProgramCase one{.text = fields, .samples = 4};
+    const ProgramOutcome want = train_program(one, 1);
+    struct Grid {
+        i64 data, pipeline, x, y, zero;
+        Recompute recompute = Recompute::none;
+    };
+    for (const Grid& g : {Grid{1, 1, 2, 1, 0}, Grid{1, 1, 3, 1, 0}, Grid{1, 1, 1, 2, 0}, Grid{2, 1, 2, 2, 1},
+                          Grid{4, 1, 2, 1, 3}, Grid{2, 1, 4, 1, 2, Recompute::full}, Grid{1, 2, 2, 1, 0},
+                          Grid{1, 4, 1, 2, 0, Recompute::selective}, Grid{2, 2, 2, 1, 3}}) {
+        ProgramCase c = one;
+        c.parallel.axes.list = {{"x", g.x}, {"y", g.y}};
+        c.parallel.data = g.data;
+        c.parallel.pipeline = g.pipeline;
+        c.parallel.zero = g.zero;
+        c.parallel.recompute = g.recompute;
+        const ProgramDifferences d = differences(train_program(c, 1), want);
+        INFO(describe_degrees(config_of(c).parallel) << " zero " << g.zero << ": " << d.text());
+        CHECK(d.most() < 1e-9);
+    }
+}
 
 TEST_CASE("a classifier")
 {

@@ -1,3 +1,4 @@
+#include <span>
 // The checks, on this repository.
 #include "catch.hpp"
 #include "config/model_config.hpp"
@@ -145,7 +146,8 @@ TEST_CASE("no pass names an op or a model")
                     "remainder", "negate",    "multiply", "subtract", "maximum",    "minimum", "reshape",
                     "transpose", "broadcast", "sqrt",     "tanh",     "sigmoid",    "erf",     "iota"};
     names.models = trivium::preset_names();
-    for (const std::string_view family : trivium::names_of_enum<trivium::Family>)
+    for (const std::string_view family :
+         std::span(trivium::names_of_enum<trivium::Family>).first(trivium::transformer_families))
         names.models.emplace_back(family);
     for (const char* kin : {"gpt", "GPT", "Llama", "llama2", "llama3", "mistral", "qwen"})
         names.models.emplace_back(kin);

@@ -69,8 +69,12 @@ public:
                 send_accumulated(b, local);
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
-                    if (!local[v.index()] && crosses(v, me) && wants(op, v))
+                    if (!local[v.index()] && crosses(v, me) && wants(op, v)) {
+                        for (const ValueId earlier : due_before(v))
+                            if (!local[earlier.index()])
+                                local[earlier.index()] = receive(b, earlier, op);
                         local[v.index()] = receive(b, v, op);
+                    }
                 Op copy = op;
                 copy.operands.clear();
                 if (copy.attrs.at)
@@ -124,6 +128,11 @@ private:
 
     /// The rank of an op's block.
     int home(const Op& op) const { return c_.rank_of_block(op.block); }
+    /// A message to this rank within a microbatch.
+    struct Message {
+        ValueId value;
+        std::pair<int, Phase> sent_by, read_by;
+    };
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
     /// Whether the op runs on a single rank of the pipeline, which sends its results: in the microbatch, and
@@ -256,6 +265,45 @@ private:
         return at != held_.end() && at->second.count(c_.rank) > 0;
     }
 
+    /// Where messages are received or sent together: a stage and a phase.
+    std::pair<int, Phase> task_of(const Op& op) const
+    {
+        return {c_.stage_of_block[static_cast<std::size_t>(op.block)], op.phase};
+    }
+
+    /// The messages to this rank that it must receive before that of `v`, in the order in which they are
+    /// computed: those that the same task of the sender sends before, and those of other senders that the
+    /// same task here reads. Otherwise a sender that waits until it may overwrite what it sends could wait
+    /// for a receiver that waits for a later message.
+    std::vector<ValueId> due_before(ValueId v)
+    {
+        if (in_epilogue({v, c_.rank}))
+            return {};
+        if (inbox_.empty())
+            fill_inbox();
+        const auto own =
+            std::ranges::find_if(inbox_, [&](const Message& message) { return message.value == v; });
+        std::vector<ValueId> due;
+        for (auto at = inbox_.begin(); at != own; ++at)
+            if (at->sent_by == own->sent_by || at->read_by == own->read_by)
+                due.push_back(at->value);
+        return due;
+    }
+
+    void fill_inbox()
+    {
+        for (const Crossing& crossing : crossings_)
+            if (crossing.to == c_.rank && !in_epilogue(crossing))
+                inbox_.push_back({crossing.value, task_of(g_[g_[crossing.value].producer]), {}});
+        std::ranges::sort(inbox_, {}, [&](const Message& m) { return g_[m.value].producer.index(); });
+        for (std::size_t i = g_.ops.size(); i-- > 0;) // the first reader remains
+            if (runs_[i].count(c_.rank))
+                for (const ValueId operand : g_.ops[i].operands)
+                    for (Message& message : inbox_)
+                        if (message.value == operand)
+                            message.read_by = task_of(g_.ops[i]);
+    }
+
     bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
 
     /// Both sides number the messages from one rank to another in the order of the global graph.
@@ -318,6 +366,7 @@ private:
     std::vector<std::set<int>> runs_;       ///< by op: the ranks that run it
     std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the ranks that hold them
     std::set<Crossing> crossings_;
+    std::vector<Message> inbox_; ///< in the order of the ops that compute them
     std::map<ValueId, int> contributor_;
     std::vector<bool> home_; ///< by op: has_home
 };
