@@ -61,6 +61,7 @@ struct RunState {
     std::string machine{};    ///< name of the machine for which the run was planned
     std::string cost_table{}; ///< hash of that machine's throughputs and sizes
     std::string job{};        ///< id of the job that saved the checkpoint; empty: none
+    std::string program{};    ///< ModelProgram::text; empty: a transformer
     std::vector<double> recent_losses{}; ///< nats per token, oldest first; the reference for train.spike_z
     i64 skipped_in_row = 0;              ///< consecutive skipped steps up to this one
     /// Files of the Hugging Face model that this one was imported from (io/hugging_face/files.hpp), by name.

@@ -20,7 +20,10 @@ constexpr i64 max_shards = i64{1} << 20;
 
 /// Texts of the state; the manifest has those that are not empty.
 constexpr std::pair<const char*, std::string RunState::*> optional_texts[] = {
-    {"data", &RunState::data}, {"valid", &RunState::valid}, {"job", &RunState::job}};
+    {"data", &RunState::data},
+    {"valid", &RunState::valid},
+    {"job", &RunState::job},
+    {"program", &RunState::program}};
 
 Json to_json(const MixtureHistory& mixture)
 {

@@ -42,9 +42,9 @@ Policies policies_of(const RunConfig& config)
         add(gather, reduce, least, layers);
     if (automatic && p.memory_limit > 0)
         for (const Recompute again : {Recompute::selective, Recompute::full})
-            for (i64 some = 1; some <= config.model.layers; ++some)
+            for (i64 some = 1; some <= config.model.repeated(); ++some)
                 add(transfers.back().first, transfers.back().second, again,
-                    some == config.model.layers ? 0 : some);
+                    some == config.model.repeated() ? 0 : some);
     policies.ways = transfers.size();
     return policies;
 }

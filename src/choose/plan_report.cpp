@@ -17,7 +17,8 @@ namespace {
 bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
 {
     const i64 ranks = mesh.ranks();
-    return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || is_first_of_stage(mesh, rank);
+    return ranks <= 8 || (ranks <= 64 && ranks * config.model.repeated() <= 512) ||
+           is_first_of_stage(mesh, rank);
 }
 
 MemoryVerdict verdict_on(const PlanReport& r)
@@ -55,7 +56,7 @@ MemoryVerdict verdict_on(const PlanReport& r)
 /// not the activations that are too large.
 std::string shorter_sequence(Candidate shorter, Estimator& estimator, Bytes share)
 {
-    while ((shorter.config.model.seq /= 2) >= 64) {
+    while (!shorter.config.model.is_program() && (shorter.config.model.seq /= 2) >= 64) {
         std::vector<SmallerSetting> settings = smaller_settings(shorter, estimator.machine());
         settings.insert(settings.begin(), {"", shorter});
         for (const SmallerSetting& each : settings)
@@ -176,7 +177,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         score.flops = compiled.flops;
         report.chosen.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
-            report.stages.push_back(blocks_of_rank(compiled.rank_of_block, stage));
+            report.stages.push_back(blocks_of_rank(report.config.model, compiled.rank_of_block, stage));
             score.bytes.push_back(bytes_needed(compiled.memory, machine));
             report.simulated.push_back(
                 {rank, std::move(compiled.programs[train_program]), compiled.memory, {}});

@@ -465,6 +465,9 @@ std::string rule_of(const RunConfig& config, const Machine& machine)
 SearchResult search_strategies(const RunConfig& config, i64 ranks, const SearchConfig& search,
                                Estimator& estimator)
 {
+    if (config.model.is_program())
+        throw UserError({"--ranks", "searches strategies of transformers, the model is a program",
+                         "its axes have no general meaning", "set [parallel], and plan that"});
     return Search(config, ranks, search, estimator).run();
 }
 

@@ -54,9 +54,14 @@ Batches samples_of(TokenStore store, const RunConfig& config, const TokenStoreOp
     return Batches(StoreSamples(std::move(store), config.model.seq, config.data));
 }
 
-nlohmann::ordered_json numbers_of(const std::string& path, const Evaluation& e)
+nlohmann::ordered_json numbers_of(const ModelConfig& model, const std::string& path, const Evaluation& e)
 {
-    return {{"data", path}, {"tokens", e.tokens}, {"loss", e.loss}, {"perplexity", std::exp(e.loss)}};
+    nlohmann::ordered_json numbers{{"data", path}, {"tokens", e.tokens}, {"loss", e.loss}};
+    if (!model.is_program())
+        numbers["perplexity"] = std::exp(e.loss);
+    for (std::size_t i = 0; i < e.metrics.size(); ++i)
+        numbers[model.program.metrics[i]] = e.metrics[i].mean();
+    return numbers;
 }
 
 int run_eval(const EvalArguments& a)
@@ -84,20 +89,26 @@ int run_eval(const EvalArguments& a)
     const Evaluation all = joined(losses);
     if (a.config.json) {
         nlohmann::ordered_json report{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step}};
-        report.update(numbers_of(sets.size() == 1            ? sets[0].path
+        report.update(numbers_of(config.model,
+                                 sets.size() == 1            ? sets[0].path
                                  : config.data.valid.empty() ? config.data.train.text()
                                                              : config.data.valid.text(),
                                  all));
         for (std::size_t i = 0; i < sets.size(); ++i)
             if (!sets[i].name.empty())
-                report["sets"][sets[i].name] = numbers_of(sets[i].path, losses[i].result);
+                report["sets"][sets[i].name] = numbers_of(config.model, sets[i].path, losses[i].result);
         report["arena_bytes"] = engine.planned();
         fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return 0;
     }
     const auto print = [&](const std::string& place, const Evaluation& e) {
-        fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
-                   checkpoint.state().step, place, e.loss, std::exp(e.loss), format_count(e.tokens));
+        if (config.model.is_program())
+            fmt::print("{} at step {} on {}: loss {:.6f}, {}\n", checkpoint.path(), checkpoint.state().step,
+                       place, e.loss, describe_result(config.model, e));
+        else
+            fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n",
+                       checkpoint.path(), checkpoint.state().step, place, e.loss, std::exp(e.loss),
+                       format_count(e.tokens));
     };
     for (std::size_t i = 0; i < sets.size(); ++i)
         print(sets[i].path, losses[i].result);

@@ -132,7 +132,7 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
         g = runner.run("split-backward", Level::sharded, std::move(g), split_backward);
     const bool gathers = gathers_in_microbatches(p);
     const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
-                                p.recompute_layers, gathers && p.tile > 0};
+                                p.recompute_layers, gathers && p.tile > 0, config.model.is_program()};
     if (again.gathers || again.parts || again.activations != Recompute::none)
         g = runner.run("recompute", Level::sharded, std::move(g),
                        [&](Graph graph) { return simplify(recompute(std::move(graph), again)); });

@@ -2,12 +2,16 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "base/rank_list.hpp"
 
 namespace trivium {
 
 std::string describe_model(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
+    if (m.is_program())
+        return str(format_si(static_cast<double>(m.program.parameters)), " parameters: ", m.file, ", ",
+                   counted(m.program.blocks, "block"), ", ", name_of(config.train.precision));
     return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ",
                counted(m.layers, "layer"), ", dim ", m.dim, ", ", counted(m.heads, "head"), " (", m.kv_heads,
                " key-value), vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
@@ -41,8 +45,15 @@ std::string describe_choices(const ParallelConfig& p)
     return text;
 }
 
-std::string blocks_of_rank(const std::vector<int>& rank_of_block, i64 rank)
+std::string blocks_of_rank(const ModelConfig& model, const std::vector<int>& rank_of_block, i64 rank)
 {
+    if (model.is_program()) {
+        std::vector<int> blocks;
+        for (std::size_t block = 0; block < rank_of_block.size(); ++block)
+            if (rank_of_block[block] == rank)
+                blocks.push_back(static_cast<int>(block));
+        return (blocks.size() == 1 ? "block " : "blocks ") + print_ranks(blocks);
+    }
     const std::size_t head = rank_of_block.size() - 1;
     std::string text;
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };

@@ -14,7 +14,8 @@ std::string describe_grid(const ParallelConfig& config);
 /// those of the decided settings (choose/decide.hpp) that have an effect on this grid; may be empty.
 std::string describe_choices(const ParallelConfig& config);
 
-/// "embedding, layers 0-3": the blocks of pipeline rank `rank`. `rank_of_block`: Compiled::rank_of_block.
-std::string blocks_of_rank(const std::vector<int>& rank_of_block, i64 rank);
+/// "embedding, layers 0-3", or "blocks 0-4" of a program: the blocks of pipeline rank `rank`.
+/// `rank_of_block`: Compiled::rank_of_block.
+std::string blocks_of_rank(const ModelConfig& model, const std::vector<int>& rank_of_block, i64 rank);
 
 } // namespace trivium

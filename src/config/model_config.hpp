@@ -118,6 +118,8 @@ struct ModelConfig {
     bool is_program() const { return family == Family::graph; }
     /// Units of pipeline stages: the embedding, the layers, the head; or the blocks of the program.
     i64 blocks() const { return is_program() ? program.blocks : layers + 2; }
+    /// Blocks that may recompute.
+    i64 repeated() const { return is_program() ? program.blocks : layers; }
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)

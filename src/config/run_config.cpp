@@ -239,6 +239,9 @@ void validate_program(const RunConfig& config)
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
     only(config.data.attention == SampleAttention::causal, "data.attention");
+    require(config.parallel.strategy.empty(), "parallel.strategy",
+            "\"auto\" searches strategies of transformers, the model is a program",
+            "remove the key, and set the degrees of the axes");
     require(config.parallel.update != UpdateMode::post_validated, "parallel.update",
             "\"post-validated\" is not implemented for programs, whose count may differ between batches",
             "set it to \"synchronous\"");

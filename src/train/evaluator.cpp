@@ -1,20 +1,48 @@
 #include "train/evaluator.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 
 namespace trivium {
+
+namespace {
+
+void add(std::vector<LossSum>& sums, const std::vector<LossSum>& more)
+{
+    sums.resize(std::max(sums.size(), more.size()));
+    for (std::size_t i = 0; i < more.size(); ++i) {
+        sums[i].sum += more[i].sum;
+        sums[i].tokens += more[i].tokens;
+    }
+}
+
+} // namespace
 
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std::function<bool()>& give_up,
                     std::size_t program)
 {
     const i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
     LossSum all;
+    std::vector<LossSum> metrics;
     for (i64 first = 0; first < count && !(give_up && give_up()); first += engine.evaluation_rows(program)) {
         const LossSum batch = engine.evaluate(data.at(first, count), program);
         all.sum += batch.sum;
         all.tokens += batch.tokens;
+        add(metrics, engine.metrics(program));
     }
-    return {all.tokens > 0 ? all.mean() : 0, static_cast<i64>(all.tokens)};
+    return {all.tokens > 0 ? all.mean() : 0, static_cast<i64>(all.tokens), std::move(metrics)};
+}
+
+std::string describe_result(const ModelConfig& model, const Evaluation& result)
+{
+    if (!model.is_program())
+        return fmt::format("perplexity {:.2f}  ({} tokens)", std::exp(result.loss),
+                           format_count(result.tokens));
+    std::string text;
+    for (std::size_t i = 0; i < result.metrics.size(); ++i)
+        text += fmt::format("{} {:.4g}  ", model.program.metrics[i], result.metrics[i].mean());
+    return fmt::format("{}({} counted)", text, format_count(result.tokens));
 }
 
 Evaluation joined(const std::vector<NamedEvaluation>& sets)
@@ -23,11 +51,13 @@ Evaluation joined(const std::vector<NamedEvaluation>& sets)
         return sets[0].result;
     double sum = 0;
     i64 tokens = 0;
+    std::vector<LossSum> metrics;
     for (const NamedEvaluation& set : sets) {
+        add(metrics, set.result.metrics);
         sum += set.result.loss * static_cast<double>(set.result.tokens);
         tokens += set.result.tokens;
     }
-    return {tokens > 0 ? sum / static_cast<double>(tokens) : 0, tokens};
+    return {tokens > 0 ? sum / static_cast<double>(tokens) : 0, tokens, std::move(metrics)};
 }
 
 } // namespace trivium

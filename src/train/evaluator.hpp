@@ -1,5 +1,5 @@
 #pragma once
-// Mean loss over a token store.
+// Mean loss over validation data.
 #include "train/data/batches.hpp"
 
 #include <string>
@@ -10,6 +10,7 @@ namespace trivium {
 struct Evaluation {
     double loss = 0; ///< nats per token
     i64 tokens = 0;
+    std::vector<LossSum> metrics{}; ///< of a program of the user's own: ModelProgram::metrics
 };
 
 /// The loss over one of several stores.
@@ -17,6 +18,9 @@ struct NamedEvaluation {
     std::string name; ///< empty: the only one
     Evaluation result;
 };
+
+/// "perplexity 12.34  (1,234 tokens)"; of a program "accuracy 0.9731  (360 counted)".
+std::string describe_result(const ModelConfig& model, const Evaluation& result);
 
 /// The loss over the tokens of all sets.
 Evaluation joined(const std::vector<NamedEvaluation>& sets);

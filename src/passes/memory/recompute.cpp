@@ -12,6 +12,10 @@ namespace {
 /// What a block recomputes: 1 to head - 1 are layers; embedding and head keep what they compute.
 Recompute level_of(int block, const RecomputeConfig& config, int head)
 {
+    if (config.ends) {
+        ++block;
+        head += 2;
+    }
     if (block <= 0 || block >= head)
         return Recompute::none;
     const i64 all = head - 1, some = config.layers > 0 ? std::min(config.layers, all) : all;

@@ -17,6 +17,7 @@ struct RecomputeConfig {
     /// one level less: with full selectively, otherwise nothing.
     i64 layers = 0;
     bool parts = false; ///< recomputes the results of ops that split a value
+    bool ends = false;  ///< the first and the last block are layers, too
 };
 
 /// Clones each chosen op of the forward phase before the first backward op of the same block that reads its

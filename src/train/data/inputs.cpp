@@ -4,12 +4,42 @@
 #include "config/about_key.hpp"
 #include "io/files/config_file.hpp"
 #include "io/tokens/store_list.hpp"
+#include "model/program.hpp"
 
 namespace trivium {
+
+namespace {
+
+void require_same_program(const CheckpointReader& checkpoint, const ModelConfig& model)
+{
+    const std::string& text = checkpoint.state().program;
+    const bool same =
+        model.is_program() && !text.empty() &&
+        read_program(text, checkpoint.path() + " (its program)").computes == model.program.computes;
+    if (!same)
+        throw UserError(
+            {checkpoint.path(),
+             text.empty() ? "was not trained with a program, the config has model.family = "
+                            "\"graph\""
+             : model.is_program()
+                 ? str("was trained with a program that computes something else than ", model.file)
+                 : str("was trained with a program, the config has model.family = \"", name_of(model.family),
+                       "\""),
+             "it is a checkpoint of another model",
+             text.empty() ? "use another checkpoint"
+                          : "use that program (the checkpoint's manifest.json has its text), or "
+                            "another checkpoint; its mesh, shardings and blocks may change"});
+}
+
+} // namespace
 
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
 {
     RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    if (config.model.is_program() || saved.model.is_program()) {
+        require_same_program(checkpoint, config.model);
+        return;
+    }
     resolve(saved.model); // keys that its version did not have
     const auto theirs = values_by_key(to_toml(saved, {"model"}));
     for (const auto& [key, ours] : values_by_key(to_toml(config, {"model"})))

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
+#include <limits>
 #include <sys/resource.h>
 
 namespace trivium {
@@ -68,7 +69,8 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
         lines.push_back(fmt::format(
             "{} {:<30} {} parameters and an arena of {} per rank",
             g.mesh.size(pipeline_axis) > 1 ? fmt::format("stage {:<2}", s) : "        ",
-            g.mesh.size(pipeline_axis) > 1 ? blocks_of_rank(compiled.rank_of_block, s) : "all layers",
+            g.mesh.size(pipeline_axis) > 1 ? blocks_of_rank(config.model, compiled.rank_of_block, s)
+                                           : "all layers",
             range(fewest.parameters, most.parameters,
                   [](i64 n) { return format_si(static_cast<double>(n)); }),
             range(small.arena, large.arena,
@@ -154,6 +156,10 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
         record.set("sequences", static_cast<double>(batch_at(t, state.step)));
     record.set("tokens", static_cast<double>(state.tokens));
     record.set("tokens_per_second", tokens_per_second);
+    const bool program = config_.model.is_program();
+    const double samples_per_second = static_cast<double>(batch_at(t, state.step)) / seconds;
+    if (program)
+        record.set("samples_per_second", samples_per_second);
     record.set("step_seconds", seconds);
     record.set("mfu", mfu);
     if (batch_at(t, state.step) == t.global_batch) {
@@ -182,7 +188,9 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
         record.set("skipped", 1);
         log_warning(str("step ", state.step, " skipped: ", skipped, "; parameters are unchanged"));
     }
-    if (const double uniform = std::log(static_cast<double>(config_.model.vocab));
+    if (const double uniform = config_.model.is_program()
+                                   ? std::numeric_limits<double>::infinity()
+                                   : std::log(static_cast<double>(config_.model.vocab));
         collapse_.collapses(loss, result.norm))
         log_warning(fmt::format(
             "the run has collapsed: for {} steps in a row the gradient norm is {:.3g} and the "
@@ -204,9 +212,10 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     last_loss_ = loss;
     const int width = static_cast<int>(std::to_string(config_.train.steps).size());
     const std::string line = fmt::format(
-        "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:>7} tok/s  MFU {:4.1f} %  left {}",
-        state.step, width, config_.train.steps, loss, result.norm, lr, format_si(tokens_per_second),
-        100 * mfu, format_seconds(step_seconds_ * static_cast<double>(config_.train.steps - state.step)));
+        "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:>7} {}/s  MFU {:4.1f} %  left {}", state.step,
+        width, config_.train.steps, loss, result.norm, lr,
+        format_si(program ? samples_per_second : tokens_per_second), program ? "samples" : "tok", 100 * mfu,
+        format_seconds(step_seconds_ * static_cast<double>(config_.train.steps - state.step)));
     if (state.step % config_.log.every == 0 || state.step == config_.train.steps)
         log_info(line);
     else
@@ -220,18 +229,21 @@ void RunReport::evaluation(i64 step, const std::vector<NamedEvaluation>& sets, M
     if (last_valid_loss_ < 0) // the first evaluation in this launch
         note_memory();
     last_valid_loss_ = e.loss;
-    record.set("valid_loss", e.loss);
+    const std::vector<std::string>& names = config_.model.program.metrics;
+    const auto note = [&](const std::string& set, const Evaluation& one) {
+        record.set("valid_loss" + (set.empty() ? "" : "_" + set), one.loss);
+        for (std::size_t i = 0; i < one.metrics.size(); ++i)
+            record.set(str("valid_", names[i], set.empty() ? "" : "_" + set), one.metrics[i].mean());
+        log_info(fmt::format("step {}  validation loss {:.4f}{}  {}", step, one.loss,
+                             set.empty() ? "" : " of " + set, describe_result(config_.model, one)));
+    };
     for (const NamedEvaluation& set : sets)
-        if (!set.name.empty()) {
-            record.set("valid_loss_" + set.name, set.result.loss);
-            log_info(fmt::format("step {}  validation loss {:.4f} of {}  perplexity {:.2f}  ({} tokens)",
-                                 step, set.result.loss, set.name, std::exp(set.result.loss),
-                                 format_count(set.result.tokens)));
-        }
+        if (!set.name.empty())
+            note(set.name, set.result);
     if (sets.size() == 1 && !sets[0].name.empty())
-        return;
-    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", step, e.loss,
-                         std::exp(e.loss), format_count(e.tokens)));
+        record.set("valid_loss", e.loss);
+    else
+        note("", e);
 }
 
 void RunReport::note_memory()
@@ -291,8 +303,10 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     log_info("");
-    log_info(fmt::format("done     {} of {} ({} in this launch), {} tokens", state.step,
-                         counted(config_.train.steps, "step"), steps, format_count(state.tokens)));
+    log_info(fmt::format("done     {} of {} ({} in this launch), {}", state.step,
+                         counted(config_.train.steps, "step"), steps,
+                         config_.model.is_program() ? counted(state.samples, "sample")
+                                                    : format_count(state.tokens) + " tokens"));
     if (steps > 0) {
         const i64 samples = state.samples - first_sample_;
         const double tokens = static_cast<double>(samples * config_.model.seq),
@@ -300,8 +314,9 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
         log_info(
             fmt::format("loss     {:.4f}{}", last_loss_,
                         last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
-        log_info(fmt::format("speed    {} tokens/s, {} per step, MFU {:.1f} %",
+        log_info(fmt::format("speed    {} {}/s, {} per step, MFU {:.1f} %",
                              format_si(tokens / train_seconds_),
+                             config_.model.is_program() ? "samples" : "tokens",
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
         if (!last_steps_.empty() && prediction_.seconds > 0) {
