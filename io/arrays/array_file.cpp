@@ -2,16 +2,14 @@
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
-#include "io/arrays/block_hashes.hpp"
+#include "io/arrays/array_header.hpp"
 #include "io/arrays/convert.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
-#include "io/files/hdf5.hpp"
 #include "io/files/in_child.hpp"
 #include "io/files/seal.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -20,23 +18,10 @@ namespace trivium {
 
 namespace {
 
-constexpr const char* make_it_again = "copy it again whole, or make it again (`trivium data arrays`)";
-constexpr Bytes largest_block = Bytes{1} << 30;
 /// Read at a time: small enough for the cache, in which the numbers are converted.
 constexpr Bytes most_at_once = Bytes{256} << 10;
 /// Runs of a box with smaller gaps are read together.
 constexpr Bytes smallest_gap = Bytes{16} << 10;
-/// Of samples that HDF5 reads together, and of the chunks of one sample that it keeps.
-constexpr Bytes group_bytes = Bytes{4} << 20, most_cached = Bytes{64} << 20;
-
-/// Box of consecutive samples in the whole dataset.
-Box of_samples(i64 first, i64 count, const Box& box)
-{
-    Box all{{first}, {count}};
-    all.offset.insert(all.offset.end(), box.offset.begin(), box.offset.end());
-    all.shape.insert(all.shape.end(), box.shape.begin(), box.shape.end());
-    return all;
-}
 
 std::string place_text(const Shape& shape, i64 index)
 {
@@ -60,139 +45,8 @@ bool holds_arrays(const std::string& path)
     return begin.starts_with(str(array_file_kind, "\n")) || begin.starts_with("\x89HDF\r\n\x1a\n");
 }
 
-struct ArrayFile::Impl {
-    /// What reading needs of an array.
-    struct Source {
-        Bytes at = 0; ///< in the file, if in place
-        BlockHashes hashes;
-        std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks, if in place
-        std::optional<h5::Dataset> dataset;           ///< if not in place
-        i64 group = 1;                                ///< samples that HDF5 reads together
-
-        Bytes piece_bytes() const { return hashes.block_bytes > 0 ? hashes.block_bytes : array_block; }
-    };
-
-    std::string path;
-    Bytes bytes = 0;
-    std::optional<h5::File> hdf5; ///< open while an array is not in place
+struct ArrayFile::Impl : ArrayHeader {
     std::optional<OccasionalFile> file;
-    std::vector<StoredArray> arrays;
-    std::vector<Source> sources;
-
-    [[noreturn]] void damaged(const std::string& problem) const
-    {
-        throw UserError({path, problem, "the file of arrays is damaged", make_it_again});
-    }
-
-    std::string dataset_name(const StoredArray& array) const { return str("dataset '", array.name, "'"); }
-
-    /// Consecutive samples through HDF5.
-    void read_samples(std::size_t a, i64 first, i64 count, const Box& box, void* to) const
-    {
-        try {
-            sources[a].dataset->read(of_samples(first, count, box), to);
-        } catch (const IoError& error) { // a wrong checksum, for example
-            damaged(str(dataset_name(arrays[a]), ", samples ", first, " to ", first + count - 1, ": ",
-                        error.what()));
-        }
-    }
-
-    // ---- opening
-
-    void read_header()
-    {
-        arrays.clear();
-        sources.clear();
-        try {
-            hdf5 = h5::File::open(path);
-            for (const std::string& name : hdf5->datasets())
-                add(name);
-        } catch (const IoError& error) { // HDF5 failed on damaged bytes
-            damaged(error.what());
-        }
-        if (std::ranges::all_of(arrays, &StoredArray::in_place))
-            hdf5.reset();
-    }
-
-    /// Leaves out datasets that cannot be arrays: without a dimension, or not of numbers.
-    void add(const std::string& name)
-    {
-        StoredArray array;
-        Source source;
-        array.name = name;
-        std::optional<h5::Dataset> data = open_numbers(name);
-        if (!data || data->shape().empty())
-            return;
-        array.type = data->type();
-        array.samples = data->shape().front();
-        array.shape.assign(data->shape().begin() + 1, data->shape().end());
-        array.chunk = data->chunk();
-        const auto number = [&](const char* own, const char* of_netcdf, double otherwise) {
-            const double value =
-                data->find_number(own).value_or(data->find_number(of_netcdf).value_or(otherwise));
-            if (!std::isfinite(value))
-                damaged(str(dataset_name(array), " has the attribute ", own, " = ", value));
-            return value;
-        };
-        array.scale = number("scale", "scale_factor", 1);
-        array.offset = number("offset", "add_offset", 0);
-        if (array.type == DType::u16 && data->find_text("type") == "bf16")
-            array.type = DType::bf16;
-        array.in_place = data->is_in_place();
-        if (array.in_place) {
-            source.at = data->file_offset();
-            if (const Bytes end = source.at + data->count() * size_of(array.type); end > bytes)
-                throw UserError(
-                    {path, "is truncated",
-                     str("it has ", bytes, " bytes, its ", dataset_name(array), " ends after ", end),
-                     make_it_again});
-        } else {
-            const Bytes chunk = array.chunk.empty() ? 0 : element_count(array.chunk) * size_of(array.type);
-            const i64 together = array.chunk.empty() ? 1 : array.chunk.front();
-            const i64 fitting = group_bytes / std::max<Bytes>(1, array.sample_bytes());
-            source.group = std::clamp<i64>(fitting / together * together, 1, std::max<i64>(1, array.samples));
-            // A box of a sample is in the chunks of as many samples as one chunk has.
-            data = hdf5->dataset(
-                name, std::clamp(std::max(chunk, array.sample_bytes() * together), group_bytes, most_cached));
-            source.dataset = std::move(data);
-        }
-        if (const std::string of = str(array_hashes, "/", name); hdf5->has_dataset(of)) {
-            read_hashes(of, array, source);
-            array.hashed = true;
-        }
-        arrays.push_back(std::move(array));
-        sources.push_back(std::move(source));
-    }
-
-    std::optional<h5::Dataset> open_numbers(const std::string& name) const
-    {
-        try {
-            return hdf5->dataset(name);
-        } catch (const UserError& error) {
-            if (std::string(error.what()).find("unexpected type") == std::string::npos)
-                throw;
-            return {};
-        }
-    }
-
-    void read_hashes(const std::string& of, const StoredArray& array, Source& source) const
-    {
-        const h5::Dataset data = hdf5->dataset(of);
-        const double block = data.find_number("block_bytes").value_or(0);
-        if (block < 4096 || block > static_cast<double>(largest_block) || std::fmod(block, 8) != 0)
-            damaged(str(dataset_name(array), " has hashes of blocks of ", block, " bytes"));
-        const Bytes all = array.samples * array.sample_bytes();
-        source.hashes.block_bytes = static_cast<Bytes>(block);
-        if (data.type() != DType::u64 ||
-            data.shape() != std::vector<i64>{ceil_div(all, source.hashes.block_bytes)})
-            damaged(str("the hashes of its ", dataset_name(array), " do not fit its size"));
-        source.hashes.values.resize(static_cast<std::size_t>(data.count()));
-        data.read(0, data.count(), DType::u64, source.hashes.values.data());
-        if (array.in_place)
-            source.checked = std::make_unique<std::atomic<bool>[]>(source.hashes.values.size());
-    }
-
-    // ---- reading
 
     /// Not from a mapping, which ends the process if the file is truncated.
     void read_bytes(Bytes at, Bytes count, void* to) const
@@ -277,7 +131,7 @@ ArrayFile ArrayFile::open(const std::string& path, std::shared_ptr<OpenFiles> gr
     impl->path = path;
     impl->bytes = file_size(path, "file of arrays");
     if (impl->bytes == 0)
-        throw UserError({path, "is empty", "", make_it_again});
+        throw UserError({path, "is empty", "", make_arrays_again});
     if (!holds_arrays(path))
         throw UserError({path, "is not a file of arrays", "it does not begin like an HDF5 file",
                          "name an HDF5 file with a dataset per array; `trivium data arrays` makes one of "
@@ -286,10 +140,13 @@ ArrayFile ArrayFile::open(const std::string& path, std::shared_ptr<OpenFiles> gr
     std::string begin(static_cast<std::size_t>(std::string_view(array_file_kind).size()), '\0');
     impl->read_bytes(0, static_cast<Bytes>(begin.size()), begin.data());
     if (begin == array_file_kind)
-        check_seal(path, {array_file_kind, array_file_version, make_it_again,
+        check_seal(path, {array_file_kind, array_file_version, make_arrays_again,
                           "make it again with `trivium data arrays`"});
     // The seal finds accidents; other files have none, and may crash HDF5.
-    try_in_child(path, [&] { impl->read_header(); });
+    try_in_child(path, [&] {
+        impl->read_header();
+        impl->try_chunks();
+    });
     impl->read_header();
     if (impl->arrays.empty())
         throw UserError({path, "has no arrays",
