@@ -301,6 +301,8 @@ void ArrayFile::scan(std::size_t a, const Visit& visit, i64 part, i64 parts) con
 void ArrayFile::verify(std::size_t a, i64 part, i64 parts) const
 {
     const StoredArray& array = impl_->arrays[a];
+    if (!array.defect.empty())
+        impl_->damaged(str("its ", impl_->dataset_name(array), " ", array.defect));
     const auto check = [&](i64 first, i64 count, const void* stored) {
         if (const i64 good = first_not_finite(array.type, stored, count); good < count)
             refuse_number(a, (first + good) / array.elements(), (first + good) % array.elements(),

@@ -43,6 +43,7 @@ struct StoredArray {
     Shape chunk;                  ///< with the samples; empty: not in chunks
     bool in_place = false;        ///< read without HDF5
     bool hashed = false;
+    std::string defect; ///< why it cannot be read, "was never written whole"; empty: it can
 
     i64 elements() const { return element_count(shape); } ///< of a sample
     Bytes sample_bytes() const { return elements() * size_of(type); }
@@ -68,7 +69,7 @@ public:
 
     /// Writes the elements in `box` of a sample to `out`, row-major, as numbers of type `to`. Verifies the
     /// blocks that contain them when they are first read. UserError with the sample and the place if a number
-    /// is NaN or infinite, or does not fit `to`. \pre is_convertible(type, to)
+    /// is NaN or infinite, or does not fit `to`. \pre is_convertible(type, to), no defect
     void read(std::size_t array, i64 sample, const Box& box, DType to, void* out) const;
     /// Asks the system to read that box ahead, if it is read in place; does not wait.
     void will_read(std::size_t array, i64 sample, const Box& box) const;
@@ -78,9 +79,9 @@ public:
     /// Numbers [first, first + count) of an array, flattened, as they are stored.
     using Visit = std::function<void(i64 first, i64 count, const void* stored)>;
     /// Calls `visit` with all numbers of an array in order, in pieces, of which it takes part, part + parts,
-    /// part + 2 * parts, …, and verifies their hashes (in chunks only if parts is 1).
+    /// part + 2 * parts, …, and verifies their hashes (in chunks only if parts is 1). \pre no defect
     void scan(std::size_t array, const Visit& visit, i64 part = 0, i64 parts = 1) const;
-    /// UserError if scan() finds a wrong hash, NaN or an infinity.
+    /// UserError if it has a defect, or if scan() finds a wrong hash, NaN or an infinity.
     void verify(std::size_t array, i64 part = 0, i64 parts = 1) const;
     /// Of the hashes of an array; without hashes, of its numbers up to 64 MiB, beyond of up to 256 pieces
     /// that are evenly spread.

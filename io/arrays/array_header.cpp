@@ -65,7 +65,8 @@ void ArrayHeader::try_chunks() const
 {
     for (std::size_t a = 0; a < arrays.size(); ++a) {
         const Bytes chunk = element_count(arrays[a].chunk) * size_of(arrays[a].type);
-        if (arrays[a].in_place || chunk > most_cached || arrays[a].samples * arrays[a].elements() == 0)
+        if (arrays[a].in_place || !arrays[a].defect.empty() || chunk > most_cached ||
+            arrays[a].samples * arrays[a].elements() == 0)
             continue;
         const std::size_t dims = arrays[a].shape.size();
         std::uint64_t number = 0;
@@ -98,6 +99,12 @@ void ArrayHeader::add(const std::string& name)
     if (array.type == DType::u16 && data->find_text("type") == "bf16")
         array.type = DType::bf16;
     array.in_place = data->is_in_place();
+    // What a damaged file may claim, and HDF5 would believe.
+    for (std::size_t d = 1; d < array.chunk.size(); ++d)
+        if (array.chunk[d] > data->shape()[d])
+            array.defect = "has chunks that are larger than its samples";
+    if (!array.in_place && array.defect.empty() && !data->is_whole())
+        array.defect = "was never written whole";
     if (array.in_place) {
         source.at = data->file_offset();
         if (const Bytes end = source.at + data->count() * size_of(array.type); end > bytes)

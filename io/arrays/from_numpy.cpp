@@ -1,6 +1,7 @@
 #include "io/arrays/from_numpy.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/arrays/array_writer.hpp"
 #include "io/arrays/convert.hpp"
 #include "io/arrays/numpy.hpp"
@@ -100,7 +101,7 @@ std::vector<Input> open_inputs(const NumpyJob& job)
         const NewArray &first = inputs.front().array, &last = inputs.back().array;
         if (last.samples != first.samples)
             refuse(inputs.back().parts.front().file.path(),
-                   str("the array '", last.name, "' has ", last.samples, " samples"),
+                   str("the array '", last.name, "' has ", counted(last.samples, "sample")),
                    str("'", first.name, "' has ", first.samples), "give all arrays the same samples");
     }
     TRV_CHECK(!inputs.empty(), "no array");

@@ -44,6 +44,9 @@ public:
     /// Whether the data are one piece of the file, as numbers of this machine, so that a program may read
     /// them there.
     bool is_in_place() const;
+    /// Whether the file has space for all numbers: it lacks that of what was never written. Reads the whole
+    /// index of chunks.
+    bool is_whole() const;
     /// Write or read elements [begin, begin + count), flattened row-major. HDF5 converts; `type` is the type
     /// of `data`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, DType type, const void* data);

@@ -82,6 +82,23 @@ bool Dataset::is_in_place() const
     return little_endian_ && H5Dget_offset(id_.get()) != HADDR_UNDEF;
 }
 
+bool Dataset::is_whole() const
+{
+    const Lock lock;
+    const Handle creation(check(H5Dget_create_plist(id_.get()), place_, "read the layout"), H5Pclose);
+    if (count() == 0 || H5Pget_layout(creation.get()) == H5D_VIRTUAL)
+        return true;
+    if (chunk_.empty())
+        return H5Dget_storage_size(id_.get()) > 0;
+    double expected = 1;
+    for (std::size_t d = 0; d < shape_.size(); ++d)
+        expected *= static_cast<double>(ceil_div(shape_[d], chunk_[d]));
+    const Handle all(check(H5Dget_space(id_.get()), place_, "read the shape"), H5Sclose);
+    hsize_t found = 0;
+    check(H5Dget_num_chunks(id_.get(), all.get(), &found), place_, "list the chunks");
+    return static_cast<double>(found) == expected;
+}
+
 void Dataset::write(i64 begin, i64 count, DType type, const void* data)
 {
     if (count == 0)

@@ -32,7 +32,7 @@ struct Facts {
 Facts facts_of(const ArrayFile& file, std::size_t a)
 {
     const StoredArray& array = file.arrays()[a];
-    const i64 pieces = file.pieces(a), taken = std::min<i64>(16, pieces);
+    const i64 pieces = array.defect.empty() ? file.pieces(a) : 0, taken = std::min<i64>(16, pieces);
     Facts facts;
     const auto add = [&](i64, i64 count, const void* stored) {
         for (i64 i = 0; i < count; ++i) {
@@ -59,6 +59,8 @@ std::string layout_of(const StoredArray& array)
                                              : "in chunks of " + counted(array.chunk.front(), "sample");
     if (array.hashed)
         text += ", hashed";
+    if (!array.defect.empty())
+        text += ", " + array.defect;
     if (array.scale != 1 || array.offset != 0)
         text += fmt::format(", scale {:g}, offset {:g}", array.scale, array.offset);
     return text;
@@ -172,6 +174,9 @@ std::string verify_arrays(const std::string& path)
     bool hashed = true;
     for (std::size_t a = 0; a < file.arrays().size(); ++a) {
         const StoredArray& array = file.arrays()[a];
+        if (!array.defect.empty())
+            throw UserError(
+                {path, str("its dataset '", array.name, "' ", array.defect), "", "write it again"});
         if (const std::string numbers = bad_numbers(file, a); !numbers.empty())
             bad += str(bad.empty() ? "" : "; ", "dataset '", array.name, "': ", numbers);
         if (array.samples != file.arrays().front().samples)

@@ -32,6 +32,10 @@ void require_input(const std::string& path, const StoredArray& array, const Tens
             {path, str("its dataset '", array.name, "' has samples of ", to_string(type_of(array)), problem),
              str("the graph's input '", array.name, "' is ", to_string(input), " per sample"), remedy});
     };
+    if (!array.defect.empty())
+        throw UserError({path, str("its dataset '", array.name, "' ", array.defect),
+                         "the program that wrote it stopped before its end, or the file is damaged",
+                         "write the file again"});
     if (array.shape != input.shape)
         refuse(", which is another shape",
                "change the shape of the input or of the data; the first dimension of "
@@ -81,7 +85,7 @@ void ArraySamples::add(ArrayFile file, const std::map<std::string, TensorType>& 
         const StoredArray &array = stored[places.back()], &first = stored[places.front()];
         if (array.samples != first.samples)
             throw UserError(
-                {file.path(), str("its dataset '", array.name, "' has ", array.samples, " samples"),
+                {file.path(), str("its dataset '", array.name, "' has ", counted(array.samples, "sample")),
                  str("'", first.name, "' has ", first.samples),
                  "the first dimension is that of the samples, of the same extent in all datasets"});
     }
@@ -95,6 +99,7 @@ void ArraySamples::add(ArrayFile file, const std::map<std::string, TensorType>& 
 
 std::pair<const ArraySamples::File*, i64> ArraySamples::find(i64 sample) const
 {
+    TRV_CHECK(sample >= 0 && sample < samples(), path_, ": sample ", sample, " of ", samples());
     const auto file =
         static_cast<std::size_t>(std::ranges::upper_bound(begins_, sample) - begins_.begin()) - 1;
     return {&files_[file], sample - begins_[file]};

@@ -132,7 +132,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
                 changes.push_back(
                     str("data.train: ", sources[i].path,
                         " is new to this run and begins with its first sample; a store is known by "
-                        "its tokens, not by its path"));
+                        "its content, not by its path"));
     }
     data.mix(history, place, state.samples);
     state.mixture = std::move(history);

@@ -1,5 +1,6 @@
 #include "train/data/training_data.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
@@ -62,8 +63,10 @@ void read_first(const Batches& data, i64 batch, i64 part, i64 parts)
     for (const SampleSource::Array& each : data.source().arrays()) {
         buffer.resize(static_cast<std::size_t>(each.type.bytes()));
         const Box whole{Shape(each.type.shape.size(), 0), each.type.shape};
-        for (i64 sample = part; sample < batch; sample += parts)
+        for (i64 sample = part; sample < batch; sample += parts) {
             first.arrays.at(each.name).read(sample, whole, buffer.data());
+            Activity::of_process().advance();
+        }
     }
 }
 

@@ -228,7 +228,7 @@ TEST_CASE("files that do not fit the graph are refused before the first step, by
         writer.append(1, 1, &y);
         writer.finish();
     }
-    CHECK(says(refused(config_of(folder / "lengths.h5")), "'y' has 1 samples", "'x' has 2"));
+    CHECK(says(refused(config_of(folder / "lengths.h5")), "'y' has 1 sample", "'x' has 2"));
     {
         ArrayWriter writer(folder / "none.h5", {{"x", DType::f32, 0, shape}, {"y", DType::i32, 0, {}}});
         writer.finish();
