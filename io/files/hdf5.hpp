@@ -1,10 +1,12 @@
 #pragma once
-// A wrapper of the parts of HDF5 that Trivium uses: contiguous and virtual datasets, attributes, groups.
+// A wrapper of the parts of HDF5 that Trivium uses: contiguous, chunked and virtual datasets, attributes,
+// groups.
 // Every library call is checked; a failure is an IoError with HDF5's innermost message. HDF5 is not
 // thread-safe, so a lock serialises all calls; each thread may use its own objects.
 #include "base/dtype.hpp"
 #include "ir/mesh.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,13 +37,29 @@ public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const { return element_count(shape_); } ///< elements
     DType type() const { return type_; }
+    /// Extents of a chunk; empty: not in chunks.
+    const std::vector<i64>& chunk() const { return chunk_; }
     /// Offset of the data in the file, in bytes. UserError if the data are not contiguous, or empty.
     Bytes file_offset() const;
+    /// Whether the data are one piece of the file, as numbers of this machine, so that a program may read
+    /// them there.
+    bool is_in_place() const;
+    /// Whether the file has space for all numbers: it lacks that of what was never written. Reads the whole
+    /// index of chunks.
+    bool is_whole() const;
     /// Write or read elements [begin, begin + count), flattened row-major. HDF5 converts; `type` is the type
     /// of `data`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, DType type, const void* data);
     void read(i64 begin, i64 count, DType type, void* data) const;
+    /// As above, of a box: row-major, of type type(). \pre the box is inside the shape
+    void write(const Box& box, const void* data);
+    void read(const Box& box, void* data) const;
     void set(const std::string& attribute, const std::vector<i64>& values);
+    void set(const std::string& attribute, double value);
+    void set(const std::string& attribute, const std::string& value);
+    /// nullopt if the attribute is missing; UserError if it is of another type.
+    std::optional<double> find_number(const std::string& attribute) const;
+    std::optional<std::string> find_text(const std::string& attribute) const;
     /// UserError if the attribute is missing or of another type.
     std::vector<i64> get_integers(const std::string& attribute) const;
 
@@ -49,8 +67,9 @@ private:
     friend class File;
     std::string place_;
     Handle id_;
-    std::vector<i64> shape_;
+    std::vector<i64> shape_, chunk_;
     DType type_ = DType::u8;
+    bool little_endian_ = true;
 };
 
 struct FileLayout {
@@ -86,15 +105,20 @@ public:
     i64 get_integer(const std::string& attribute) const;
     std::string get_string(const std::string& attribute) const;
 
-    /// Makes a contiguous dataset, without fill values. Makes the groups if `name` contains '/'.
-    Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape);
+    /// Makes a contiguous dataset, without fill values; with `chunk` one in such chunks, compressed with gzip
+    /// and checksums. Makes the groups if `name` contains '/'. UserError if the library cannot compress.
+    Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape,
+                           const std::vector<i64>& chunk = {});
     /// Makes a virtual dataset over datasets in other files, which need not exist yet. When it is read,
     /// values of missing files are NaN.
     void create_virtual(const std::string& name, DType type, const std::vector<i64>& shape,
                         const std::vector<VirtualSource>& sources);
-    /// Opens a dataset. UserError if it is missing, of a type without DType, or larger than the file. \pre
-    /// open() made this File
-    Dataset dataset(const std::string& name) const;
+    /// Opens a dataset. `cache`: bytes of chunks that the library keeps; 0: its own choice. UserError if it
+    /// is missing, of a type without DType, or a contiguous one larger than the file. \pre open() made this
+    /// File
+    Dataset dataset(const std::string& name, Bytes cache = 0) const;
+    /// Names of the datasets outside of groups, in order.
+    std::vector<std::string> datasets() const;
     bool has_dataset(const std::string& name) const;
 
     /// Text or bytes as a one-dimensional u8 dataset. read_bytes: UserError as dataset(), or if the dataset

@@ -2,6 +2,7 @@
 
 #include "io/files/files.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
@@ -78,20 +79,107 @@ void throw_damaged(const std::string& place, const std::string& problem)
         {place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
 }
 
+namespace {
+
+constexpr std::size_t longest_attribute = std::size_t{1} << 20;
+
+/// IEEE's binary16, of which older versions have no name.
+hid_t half_type()
+{
+    static const hid_t type = [] {
+        const hid_t made = H5Tcopy(H5T_IEEE_F32LE);
+        const bool good = made >= 0 && H5Tset_fields(made, 15, 10, 5, 0, 10) >= 0 &&
+                          H5Tset_size(made, 2) >= 0 && H5Tset_ebias(made, 15) >= 0;
+        TRV_CHECK(good, "HDF5 cannot describe f16");
+        return made;
+    }();
+    return type;
+}
+
+} // namespace
+
 hid_t memory_type(DType type)
 {
     switch (type) {
+    case DType::i8: return H5T_NATIVE_INT8;
     case DType::u8: return H5T_NATIVE_UINT8;
+    case DType::i16: return H5T_NATIVE_INT16;
     case DType::u16: return H5T_NATIVE_UINT16;
     case DType::u32: return H5T_NATIVE_UINT32;
     case DType::i32: return H5T_NATIVE_INT32;
     case DType::i64: return H5T_NATIVE_INT64;
     case DType::u64: return H5T_NATIVE_UINT64;
+    case DType::f16: return half_type();
     case DType::f32: return H5T_NATIVE_FLOAT;
     case DType::f64: return H5T_NATIVE_DOUBLE;
     case DType::bf16: break;
     }
     throw InternalError(__FILE__, __LINE__, str("HDF5 has no type for ", name_of(type)));
+}
+
+Handle space_of(const std::vector<i64>& shape, const std::string& place, const char* action)
+{
+    const std::vector<hsize_t> extents = to_hsize(shape);
+    return {check(shape.empty() ? H5Screate(H5S_SCALAR)
+                                : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                  place, action),
+            H5Sclose};
+}
+
+Handle make_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
+                      const Handle& space)
+{
+    return {check(H5Acreate2(of, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), place,
+                  "make an attribute"),
+            H5Aclose};
+}
+
+Attribute open_attribute(Handle::Id of, const std::string& place, const std::string& name)
+{
+    if (H5Aexists(of, name.c_str()) <= 0)
+        throw_damaged(place, str("has no attribute '", name, "'"));
+    Handle id(check(H5Aopen(of, name.c_str(), H5P_DEFAULT), place, "open an attribute"), H5Aclose);
+    Handle type(check(H5Aget_type(id.get()), place, "read an attribute"), H5Tclose);
+    const Handle space(check(H5Aget_space(id.get()), place, "read an attribute"), H5Sclose);
+    const i64 count = check(H5Sget_simple_extent_npoints(space.get()), place, "read an attribute");
+    return {std::move(id), std::move(type), count};
+}
+
+std::string text_of(const Attribute& found, const std::string& place, const std::string& name)
+{
+    if (H5Tget_class(found.type.get()) != H5T_STRING || found.count != 1)
+        throw_damaged(place, str("its attribute '", name, "' is not text"));
+    if (H5Tis_variable_str(found.type.get()) > 0) {
+        char* text = nullptr;
+        check(H5Aread(found.id.get(), found.type.get(), &text), place, "read an attribute");
+        const std::string value = text == nullptr ? "" : text;
+        H5free_memory(text);
+        return value;
+    }
+    const std::size_t size = H5Tget_size(found.type.get());
+    if (size > longest_attribute)
+        throw_damaged(place, str("its attribute '", name, "' has ", size, " bytes"));
+    std::string value(size, '\0');
+    check(H5Aread(found.id.get(), found.type.get(), value.data()), place, "read an attribute");
+    value.resize(std::min(value.size(), value.find('\0')));
+    return value;
+}
+
+void set_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
+                   Handle::Id memory, const void* value)
+{
+    const Lock lock;
+    const Handle id = make_attribute(of, place, name, type, space_of({}, place, "describe an attribute"));
+    check(H5Awrite(id.get(), memory, value), place, "write an attribute");
+}
+
+void set_text(Handle::Id of, const std::string& place, const std::string& name, const std::string& value)
+{
+    const Lock lock;
+    const Handle type(check(H5Tcopy(H5T_C_S1), place, "describe text"), H5Tclose);
+    check(H5Tset_size(type.get(), value.size() + 1), place, "describe text");
+    check(H5Tset_cset(type.get(), H5T_CSET_UTF8), place, "describe text");
+    set_attribute(of, place, name, type.get(), type.get(), value.c_str());
 }
 
 Handle::Handle(Handle&& other) noexcept

@@ -46,5 +46,26 @@ Result check(Result result, const std::string& place, const char* action)
 /// HDF5's native type. InternalError for bf16, which HDF5 lacks.
 hid_t memory_type(DType type);
 inline std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }
+/// The space of an array of this shape, of one value if the shape is empty.
+Handle space_of(const std::vector<i64>& shape, const std::string& place, const char* action);
+
+// ---- attributes of the object `of`. \pre a Lock
+
+/// An attribute, open for reading.
+struct Attribute {
+    Handle id, type;
+    i64 count = 0; ///< elements
+};
+/// UserError if it is missing.
+Attribute open_attribute(Handle::Id of, const std::string& place, const std::string& name);
+/// UserError if it is not one text.
+std::string text_of(const Attribute& found, const std::string& place, const std::string& name);
+/// Makes an attribute.
+Handle make_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
+                      const Handle& space);
+/// Makes an attribute of one value, which is `memory` here and `type` in the file; or of one text.
+void set_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
+                   Handle::Id memory, const void* value);
+void set_text(Handle::Id of, const std::string& place, const std::string& name, const std::string& value);
 
 } // namespace trivium::h5

@@ -11,7 +11,7 @@
 namespace trivium {
 
 /// Tensors of a graph have one of the first four types; files have the others, too.
-enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, u16, u32, i64, u64 };
+enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, u16, u32, i64, u64, i8, i16, f16 };
 
 /// 8-bit formats to which the operands of a product may be rounded. e4m3 has 4 exponent bits and is finite to
 /// 448; e5m2 has 5 and is finite to 57344. Rounding saturates, so infinities do not occur.
@@ -23,9 +23,9 @@ struct DTypeInfo {
     Bytes size;
 };
 inline constexpr DTypeInfo dtypes[] = {
-    {DType::f64, "f64", 8}, {DType::f32, "f32", 4}, {DType::bf16, "bf16", 2},
-    {DType::i32, "i32", 4}, {DType::u8, "u8", 1},   {DType::u16, "u16", 2},
-    {DType::u32, "u32", 4}, {DType::i64, "i64", 8}, {DType::u64, "u64", 8},
+    {DType::f64, "f64", 8}, {DType::f32, "f32", 4}, {DType::bf16, "bf16", 2}, {DType::i32, "i32", 4},
+    {DType::u8, "u8", 1},   {DType::u16, "u16", 2}, {DType::u32, "u32", 4},   {DType::i64, "i64", 8},
+    {DType::u64, "u64", 8}, {DType::i8, "i8", 1},   {DType::i16, "i16", 2},   {DType::f16, "f16", 2},
 };
 
 constexpr Bytes size_of(DType type) { return dtypes[static_cast<int>(type)].size; }
@@ -33,7 +33,7 @@ constexpr const char* name_of(DType type) { return dtypes[static_cast<int>(type)
 /// Whether a graph may have tensors of `type`.
 constexpr bool is_tensor_type(DType type) { return type <= DType::i32; }
 /// Whether `type` is a floating-point type.
-constexpr bool is_floating(DType type) { return type <= DType::bf16; }
+constexpr bool is_floating(DType type) { return type <= DType::bf16 || type == DType::f16; }
 /// The type in which sums over values of `type` are kept: f32 for bf16, otherwise `type`.
 constexpr DType accumulator_of(DType type) { return type == DType::bf16 ? DType::f32 : type; }
 
@@ -63,11 +63,11 @@ template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
 /// Calls `f` with a value of the C++ type that stands for `type`: f(double{}), f(float{}) or f(bf16{}).
-/// Throws InternalError for a type that is not floating-point.
+/// Throws InternalError for any other type.
 template <class F>
 auto with_type(DType type, F&& f)
 {
-    TRV_CHECK(is_floating(type), "no kernel computes with ", name_of(type));
+    TRV_CHECK(type <= DType::bf16, "no kernel computes with ", name_of(type));
     switch (type) {
     case DType::f64: return f(double{});
     case DType::f32: return f(float{});

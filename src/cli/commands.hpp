@@ -22,6 +22,7 @@ void add_checkpoint_command(Command& program, const std::string& build = "");
 /// Sub-commands of `data`.
 void add_data_tokenize(Command& data);
 void add_data_join(Command& data);
+void add_data_arrays(Command& data);
 void add_data_show(Command& data);
 void add_data_verify(Command& data);
 /// Sub-commands of `checkpoint`.

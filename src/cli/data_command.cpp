@@ -62,14 +62,17 @@ void add_tokenizer(Command& data)
 
 void add_data_command(Command& program)
 {
-    Command data = program.add("data", "train tokenizers; write, join, show and verify token stores");
+    Command data =
+        program.add("data", "train tokenizers; write, join, show and verify token stores and arrays");
     data.footer("Example:\n"
                 "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
                 "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"
+                "  trivium data arrays x=inputs.npy y=targets.npy -o fields.h5 --valid valid.h5\n"
                 "  trivium data show train.h5");
     add_tokenizer(data);
     add_data_tokenize(data);
     add_data_join(data);
+    add_data_arrays(data);
     add_data_show(data);
     add_data_verify(data);
 }

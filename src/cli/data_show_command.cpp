@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "cli/commands.hpp"
+#include "cli/data/array_report.hpp"
 #include "config/token_type.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/store_list.hpp"
@@ -145,6 +146,8 @@ void print_json(const ShowArguments& a, const TokenStore& store, const TokenCoun
 
 void run_show(const ShowArguments& a)
 {
+    if (names_arrays(a.file))
+        return show_arrays(a.file, a.json);
     const TokenStore store = TokenStore::open(a.file, a.store.options());
     store.verify();
     const TokenCounts counts = count_tokens(store);
@@ -209,13 +212,17 @@ bool verify_store(const std::string& name, const TokenStoreOptions& options)
                    store.knows_documents() ? ", " + counted_in_groups(store.documents(), "document") : "",
                    ", largest id ", largest);
     };
+    bool arrays = false;
     const auto check_file = [&](const std::string& file) {
+        if (arrays)
+            return verify_arrays(file);
         const TokenStore store = TokenStore::open(file, options);
         store.verify();
         largest = count_tokens(store).largest;
         return facts(store);
     };
     return report_store(name, [&] {
+        arrays = names_arrays(name);
         if (!names_several_files(name))
             return check_file(name);
         i64 bad = 0, largest_of_all = 0;
@@ -227,6 +234,8 @@ bool verify_store(const std::string& name, const TokenStoreOptions& options)
             throw UserError(
                 {name, str("has ", counted(bad, "bad file")), "",
                  "see the lines above; mend them, or leave them out with a pattern such as *.bin"});
+        if (arrays)
+            return counted(files_of_store(name).size(), "file of arrays", "files of arrays");
         largest = largest_of_all;
         return facts(TokenStore::open(name, options));
     });
@@ -246,10 +255,11 @@ int run_verify(const StoreArguments& a, const std::vector<std::string>& names)
 void add_data_show(Command& data)
 {
     auto arguments = std::make_shared<ShowArguments>();
-    Command command = data.add("show", "verify a token store and print its contents");
+    Command command =
+        data.add("show", "verify a token store and print its contents, or list a file of arrays");
     command
         .option("file", arguments->file,
-                "token store of Trivium or of another program: a file, a folder or a pattern",
+                "token store of Trivium or of another program, or arrays: a file, a folder or a pattern",
                 {.required = true})
         .flag("--json", arguments->json, "print JSON")
         .option("--head", arguments->head, "number of tokens of the first document to print as text",
@@ -261,9 +271,10 @@ void add_data_show(Command& data)
 void add_data_verify(Command& data)
 {
     auto arguments = std::make_shared<std::pair<StoreArguments, std::vector<std::string>>>();
-    Command command = data.add("verify", "verify that token stores are whole (exit status 1 if one is not)");
+    Command command =
+        data.add("verify", "verify that token stores and arrays are whole (exit status 1 if one is not)");
     command.option("files", arguments->second,
-                   "token stores of Trivium or of other programs: files, folders or patterns",
+                   "token stores of Trivium or of other programs, or arrays: files, folders or patterns",
                    {.required = true, .type = "FILE…"});
     arguments->first.add_to(command);
     command.action([arguments] { return run_verify(arguments->first, arguments->second); });

@@ -11,23 +11,12 @@
 #include "mpi/session.hpp"
 #include "train/node_resources.hpp"
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 namespace trivium {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Throws if an output exists that must not be replaced.
-void require_free(const std::string& output, bool force)
-{
-    if (std::error_code ignored;
-        !force && fs::is_regular_file(output, ignored) && fs::file_size(output, ignored) > 0)
-        throw UserError({output, "exists already", "a run may need this token store", force_remedy});
-}
 
 void print_store(const StoreSummary& store)
 {

@@ -4,6 +4,7 @@
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
 #include "train/data/inputs.hpp"
+#include "train/data/store_samples.hpp"
 #include "train/evaluator.hpp"
 #include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
@@ -51,7 +52,7 @@ Batches samples_of(TokenStore store, const RunConfig& config, const TokenStoreOp
         throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
                          "use more text"});
     verify_at_start(store);
-    return Batches(StoreSamples(std::move(store), config.model.seq, config.data));
+    return Batches(std::make_unique<StoreSamples>(std::move(store), config.model.seq, config.data));
 }
 
 nlohmann::ordered_json numbers_of(const ModelConfig& model, const std::string& path, const Evaluation& e)
@@ -70,8 +71,10 @@ int run_eval(const EvalArguments& a)
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
     const TokenStoreOptions options = store_options(config.data, config.model.vocab);
     std::vector<TokenStore> stores; // before the checkpoint: likelier mistakes first
-    for (const ValidationStore& set : sets)
+    for (const ValidationStore& set : sets) {
+        require_no_arrays(set.path);
         stores.push_back(TokenStore::open(set.path, options));
+    }
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
     std::vector<Batches> data;

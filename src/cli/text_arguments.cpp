@@ -57,6 +57,13 @@ void require_own_place(const std::string& output, const std::vector<std::string>
             throw UserError({output, "is both input and output", "", "choose another --output"});
 }
 
+void require_free(const std::string& output, bool force)
+{
+    if (std::error_code ignored; !force && std::filesystem::is_regular_file(output, ignored) &&
+                                 std::filesystem::file_size(output, ignored) > 0)
+        throw UserError({output, "exists already", "a run may need this store", force_remedy});
+}
+
 void TextProgress::show(Bytes done, Bytes total, i64 tokens)
 {
     const Seconds time = now();
@@ -65,8 +72,8 @@ void TextProgress::show(Bytes done, Bytes total, i64 tokens)
     last_ = time;
     const auto megabytes = [](Bytes bytes) { return static_cast<double>(bytes) / 1e6; };
     log_progress(str(fixed(megabytes(done), 1), " of ", fixed(megabytes(total), 1), " MB, ",
-                     fixed(megabytes(done) / seconds(), 1), " MB/s, ", format_si(static_cast<double>(tokens)),
-                     " tokens"));
+                     fixed(megabytes(done) / seconds(), 1), " MB/s",
+                     tokens < 0 ? "" : str(", ", format_si(static_cast<double>(tokens)), " tokens")));
 }
 
 Seconds TextProgress::seconds() const { return std::max(1e-9, now() - begin_); }

@@ -17,10 +17,14 @@ void require_own_place(const std::string& output, const std::vector<std::string>
 
 inline constexpr const char* force_remedy = "name another file, or add --force to replace this one";
 
+/// UserError if a file is at `output`, unless `force`.
+void require_free(const std::string& output, bool force);
+
 /// Prints the progress of a command a few times per second.
 class TextProgress {
 public:
-    void show(Bytes done, Bytes total, i64 tokens);
+    /// `tokens`: -1 if there are none.
+    void show(Bytes done, Bytes total, i64 tokens = -1);
     Seconds seconds() const;
 
 private:

@@ -97,16 +97,18 @@ struct DataConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit(
-            "train", self.train, KeyKind::free,
-            "token store for training (made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
-            "or llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
-            "needs; a folder, or a pattern such as \"web_*.bin\", is its files in order of name as one "
-            "store; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
-            "epochs = 2}]. `weight`: share of the samples, without weights by size; `epochs`: how often the "
-            "store may be read, by default once; `repeat = true`: any number of times");
+        visit("train", self.train, KeyKind::free,
+              "token store for training (made by `trivium data tokenize`, or Megatron .bin and .idx, nanoGPT "
+              "or llm.c .bin, OLMo or NumPy .npy, datatrove .ds), read again as often as the run "
+              "needs; a folder, or a pattern such as \"web_*.bin\", is its files in order of name as one "
+              "store; or a list of stores: [{path = \"a.h5\", weight = 0.7}, {path = \"b.h5\", weight = 0.3, "
+              "epochs = 2}]. For a graph, in place of token stores, HDF5 files with a dataset for each input "
+              "(`trivium data arrays`). `weight`: share of the samples, without weights by size; `epochs`: "
+              "how often the "
+              "store may be read, by default once; `repeat = true`: any number of times");
         visit("valid", self.valid, KeyKind::free,
-              "token store for the validation loss (a file, a folder or a pattern), or several with names: "
+              "token store, or arrays, for the validation loss (a file, a folder or a pattern), or several "
+              "with names: "
               "{web = \"w.h5\", code = \"c.h5\"}; empty = none");
         visit("tokenizer", self.tokenizer, KeyKind::free,
               "\"bytes\", a SentencePiece model file, or a tokenizer.json (BPE or Unigram); "

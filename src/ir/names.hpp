@@ -9,6 +9,8 @@ inline constexpr const char *tokens = "tokens", *targets = "targets", *positions
                             *starts = "starts";
 /// With dropout: the number of each sequence's sample in the run, i32[b,2], the lower word first.
 inline constexpr const char* samples = "samples";
+/// If the model asks for it: 1 for the rows of the microbatch that are samples, 0 for padding, f32[b].
+inline constexpr const char* valid = "valid";
 // Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
 // the cache and the row whose logits are requested.
 inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";

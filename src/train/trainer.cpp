@@ -57,10 +57,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     });
     if (agree(world_, first_rank_ && config_.checkpoint.resume == "auto") != 0)
         config_.checkpoint.resume = "auto";
-    for (const StoreSamples& train : data_->train.stores())
-        require_same_data(world_, train.store());
+    for (const auto& train : data_->train.sources())
+        require_same_data(world_, *train);
     for (const ValidationSet& valid : data_->valid)
-        require_same_data(world_, valid.data.store());
+        require_same_data(world_, valid.data.source());
     require_shared_folder(world_, config_.checkpoint.dir);
     Compiled compiled = compile_for_this_rank(links.clock);
     engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
@@ -134,7 +134,7 @@ void Trainer::describe_run(const std::string& build)
     state_.program = config_.model.program.text;
     state_.build = build;
     state_.job = job_.id;
-    state_.tokenizer = data_->train.store().fingerprint();
+    state_.tokenizer = data_->train.source().tokenizer();
     state_.data = data_->train.content();
     state_.valid = content(data_->valid);
     state_.grid = describe_grid(config_.parallel);

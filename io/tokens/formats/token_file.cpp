@@ -24,11 +24,6 @@ PlainFile open_file(const std::string& path, std::string_view what)
     return PlainFile::open(path, what, PlainFile::Links::follow);
 }
 
-ByteSource source_of(const PlainFile& file)
-{
-    return {file.path(), file.size(), [&file](Bytes at, void* to, Bytes count) { file.read(at, to, count); }};
-}
-
 /// The first bytes of a file.
 std::string beginning(const PlainFile& file, Bytes most)
 {

@@ -1,6 +1,7 @@
 #include "io/tokens/formats/token_headers.hpp"
 
 #include "base/check.hpp"
+#include "io/arrays/numpy.hpp"
 #include "io/tokens/formats/token_types.hpp"
 
 #include <algorithm>
@@ -77,56 +78,23 @@ TokenType megatron_type(const ByteSource& source, unsigned code)
 
 // ---- NumPy
 
-/// What follows 'key': in the header, a dictionary in Python's notation; empty if it lacks the key.
-std::string_view python_value(std::string_view dictionary, std::string_view key)
+TokenType token_type_of(const ByteSource& source, const std::string& type)
 {
-    for (const char quote : {'\'', '"'}) {
-        const std::string quoted = str(quote, key, quote);
-        std::size_t at = dictionary.find(quoted);
-        if (at == std::string_view::npos)
-            continue;
-        at = dictionary.find_first_not_of(' ', at + quoted.size());
-        if (at == std::string_view::npos || dictionary[at] != ':')
-            continue;
-        at = dictionary.find_first_not_of(' ', at + 1);
-        return at == std::string_view::npos ? std::string_view() : dictionary.substr(at);
-    }
-    return {};
-}
-
-TokenType numpy_type(const ByteSource& source, std::string_view value)
-{
-    const std::size_t end = value.empty() ? std::string_view::npos : value.find(value[0], 1);
-    if (end == std::string_view::npos || (value[0] != '\'' && value[0] != '"'))
-        refuse(source, "has elements that are not plain integers",
-               "its NumPy header describes no simple type",
-               "save a one-dimensional array of uint16 or uint32");
-    const std::string_view type = value.substr(1, end - 1);
-    if (type.starts_with('>') && type != ">u1" && type != ">i1")
+    const std::optional<NumpyType> known = numpy_type(type);
+    if (known && known->big_endian)
         refuse(source, "is big-endian", str("its NumPy header says '", type, "'"),
                "save it again with array.astype(array.dtype.newbyteorder('<'))");
-    static constexpr std::pair<std::string_view, TokenType> types[] = {
-        {"u1", TokenType::uint8},  {"u2", TokenType::uint16}, {"u4", TokenType::uint32},
-        {"u8", TokenType::uint64}, {"i1", TokenType::int8},   {"i2", TokenType::int16},
-        {"i4", TokenType::int32},  {"i8", TokenType::int64}};
-    for (const auto& [name, known] : types)
-        if (type.size() == 3 && type.substr(1) == name)
-            return known;
-    refuse(source, "has elements that are not integers", str("its NumPy header says '", type, "'"),
+    static constexpr std::pair<DType, TokenType> types[] = {
+        {DType::u8, TokenType::uint8},   {DType::u16, TokenType::uint16}, {DType::u32, TokenType::uint32},
+        {DType::u64, TokenType::uint64}, {DType::i8, TokenType::int8},    {DType::i16, TokenType::int16},
+        {DType::i32, TokenType::int32},  {DType::i64, TokenType::int64}};
+    for (const auto& [of, token] : types)
+        if (known && known->type == of)
+            return token;
+    refuse(source, "has elements that are not integers",
+           type.empty() ? "its NumPy header describes no simple type"
+                        : str("its NumPy header says '", type, "'"),
            "save a one-dimensional array of uint16 or uint32");
-}
-
-/// The extent in "(12,)".
-i64 numpy_extent(const ByteSource& source, std::string_view value)
-{
-    const std::string_view shape = value.substr(0, value.find(')'));
-    const std::size_t comma = shape.find(',');
-    if (shape.starts_with('(') && comma != std::string_view::npos &&
-        shape.find_first_not_of(" ,", comma) == std::string_view::npos)
-        if (const std::optional<i64> extent = whole_number(shape.substr(1, comma - 1)))
-            return *extent;
-    refuse(source, "is not a one-dimensional array", str("its NumPy header has the shape ", shape, ")"),
-           "save array.reshape(-1)");
 }
 
 } // namespace
@@ -189,28 +157,17 @@ TokenHeader read_megatron_index(const ByteSource& source)
 
 TokenHeader read_numpy_header(const ByteSource& source)
 {
-    constexpr Bytes longest = 1 << 16;
-    if (source.size < 12)
-        refuse(source, "is truncated", str("it has ", source.size, " bytes"));
-    const auto version = value_at<std::uint8_t>(source, 6);
-    if (version < 1 || version > 3)
-        refuse(source, str("is a NumPy file of version ", int{version}), "this program reads versions 1 to 3",
-               "save it with numpy.save");
-    const Bytes at = version == 1 ? 10 : 12;
-    const Bytes length =
-        version == 1 ? value_at<std::uint16_t>(source, 8) : value_at<std::uint32_t>(source, 8);
-    if (length > longest || length > source.size - at)
-        refuse(source, "is truncated",
-               str("its NumPy header has ", length, " bytes, the file ", source.size));
-    std::string text(static_cast<std::size_t>(length), '\0');
-    source.read(at, text.data(), length);
+    const NumpyHeader found = parse_numpy_header(source);
     TokenHeader header;
-    header.begin = at + length;
-    header.type = numpy_type(source, python_value(text, "descr"));
-    if (const std::string_view order = python_value(text, "fortran_order"); !order.starts_with("False"))
+    header.begin = found.begin;
+    header.type = token_type_of(source, found.type);
+    if (found.fortran)
         refuse(source, "is in Fortran's order", "its NumPy header does not say 'fortran_order': False",
                "save numpy.ascontiguousarray(array)");
-    header.tokens = numpy_extent(source, python_value(text, "shape"));
+    if (!found.shape || found.shape->size() != 1)
+        refuse(source, "is not a one-dimensional array",
+               str("its NumPy header has the shape ", found.extents), "save array.reshape(-1)");
+    header.tokens = found.shape->front();
     require_whole(source, header);
     return header;
 }

@@ -3,9 +3,9 @@
 // `source.path` if its bytes are not what the format says, before they allocate what its numbers ask for.
 #include "base/units.hpp"
 #include "config/token_type.hpp"
+#include "io/files/byte_source.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,13 +13,6 @@ namespace trivium {
 
 inline constexpr const char* write_foreign_again =
     "copy it again whole, or write it again with the program that made it";
-
-/// Bytes of a file, or in tests of a text.
-struct ByteSource {
-    std::string path;
-    Bytes size = 0;
-    std::function<void(Bytes at, void* to, Bytes count)> read; ///< \pre at + count <= size
-};
 
 /// Where the ids are, and where documents begin.
 struct TokenHeader {

@@ -7,21 +7,21 @@
 
 namespace trivium {
 
-Batches::Batches(StoreSamples store) { stores_.push_back(std::move(store)); }
+Batches::Batches(std::unique_ptr<const SampleSource> source) { sources_.push_back(std::move(source)); }
 
-Batches::Batches(std::vector<StoreSamples> stores, u64 seed) : stores_(std::move(stores))
+Batches::Batches(SampleSources sources, u64 seed, i64 ahead) : sources_(std::move(sources)), ahead_(ahead)
 {
-    for (const StoreSamples& store : stores_)
-        orders_.emplace_back(store.samples(), seed);
+    for (const auto& source : sources_)
+        orders_.emplace_back(source->samples(), seed);
 }
 
 void Batches::mix(MixtureHistory history, const std::vector<std::size_t>& place, i64 first)
 {
     history_ = std::move(history);
     mixture_.emplace(history_, first);
-    store_of_source_.assign(history_.sources.size(), 0);
-    for (std::size_t store = 0; store < place.size(); ++store)
-        store_of_source_[place[store]] = store;
+    source_of_place_.assign(history_.sources.size(), 0);
+    for (std::size_t source = 0; source < place.size(); ++source)
+        source_of_place_[place[source]] = source;
 }
 
 MixtureHistory Batches::history(i64 sample) const
@@ -38,52 +38,52 @@ MixtureHistory Batches::history(i64 sample) const
 std::string Batches::content() const
 {
     std::string text;
-    for (const StoreSamples& store : stores_)
-        text += (text.empty() ? "" : "; ") + store.store().content();
+    for (const auto& source : sources_)
+        text += (text.empty() ? "" : "; ") + source->content();
     return text;
 }
 
 i64 Batches::samples() const
 {
     i64 samples = 0;
-    for (const StoreSamples& store : stores_)
-        samples += store.samples();
+    for (const auto& source : sources_)
+        samples += source->samples();
     return samples;
 }
 
-std::pair<const StoreSamples*, i64> Batches::find(i64 sample) const
+std::pair<const SampleSource*, i64> Batches::find(i64 sample) const
 {
-    std::size_t store = 0;
+    std::size_t source = 0;
     if (mixture_) {
         const MixtureOrder::Place place = mixture_->at(sample);
-        store = store_of_source_[place.source];
+        source = source_of_place_[place.source];
         sample = place.index;
     }
-    return {&stores_[store], orders_.empty() ? sample : orders_[store].at(sample)};
+    return {sources_[source].get(), orders_.empty() ? sample : orders_[source].at(sample)};
 }
 
 Batch Batches::at(i64 first, i64 end) const
 {
-    const auto input = [this, end](SampleInput what, i32 padding) {
-        const auto read = [=, this](i64 sample, const Box& box, void* to) {
-            auto* numbers = static_cast<i32*>(to);
-            if (sample >= end) {
-                for (i64 i = 0; i < box.shape[0]; ++i)
-                    numbers[i] =
-                        what == SampleInput::positions ? static_cast<i32>(box.offset[0] + i) : padding;
-                return;
-            }
-            const auto [store, own] = find(sample);
-            store->read(what, own, box.offset[0], box.shape[0], numbers);
-        };
-        return SampleArray{{DType::i32, {stores_.front().seq()}}, read};
-    };
-    return {{{value_name::tokens, input(SampleInput::tokens, 0)},
-             {value_name::targets, input(SampleInput::targets, -1)},
-             {value_name::positions, input(SampleInput::positions, 0)},
-             {value_name::starts, input(SampleInput::starts, 0)},
-             {value_name::samples, sample_numbers()}},
-            first};
+    Batch batch{{}, first};
+    const std::vector<SampleSource::Array>& arrays = source().arrays();
+    for (std::size_t array = 0; array < arrays.size(); ++array)
+        batch.arrays[arrays[array].name] = {arrays[array].type,
+                                            [this, array, end](i64 sample, const Box& box, void* to) {
+                                                if (sample >= end)
+                                                    return source().pad(array, box, to);
+                                                const auto [source, own] = find(sample);
+                                                source->read(array, own, box, to);
+                                                if (ahead_ > 0) {
+                                                    const auto [next, later] = find(sample + ahead_);
+                                                    next->will_read(array, later, box);
+                                                }
+                                            }};
+    batch.arrays.try_emplace(value_name::samples, sample_numbers());
+    batch.arrays.try_emplace(value_name::valid,
+                             SampleArray{{DType::f32, {}}, [end](i64 sample, const Box&, void* to) {
+                                             *static_cast<float*>(to) = sample < end ? 1 : 0;
+                                         }});
+    return batch;
 }
 
 } // namespace trivium

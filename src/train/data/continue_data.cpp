@@ -17,7 +17,7 @@ std::vector<i64> weights_of(const TrainingStores& train, const Batches& data)
     std::vector<double> weights;
     for (std::size_t i = 0; i < train.list.size(); ++i) {
         const DataSource& source = train.list[i];
-        const auto size = static_cast<double>(data.stores()[i].samples());
+        const auto size = static_cast<double>(data.sources()[i]->samples());
         weights.push_back(source.weight
                               ? *source.weight
                               : std::max(1.0, std::floor((source.epochs > 0 ? source.epochs : 1) * size)));
@@ -110,7 +110,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
     }
     std::vector<MixtureSource> sources;
     for (std::size_t i = 0; i < train.list.size(); ++i)
-        sources.push_back({train.list[i].path, data.stores()[i].store().content(), 0});
+        sources.push_back({train.list[i].path, data.sources()[i]->content(), 0});
     const std::size_t known = history.sources.size(), segments = history.segments.size();
     std::vector<std::size_t> place;
     history = continue_mixture(std::move(history), sources, weights_of(train, data), state.samples, place);
@@ -120,7 +120,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
                          str("a run has at most ", most_sources), "join some of them"});
     const i64 end = samples_at_end(state, config.train);
     for (std::size_t i = 0; i < sources.size(); ++i)
-        require_enough(end_of(history, place[i], train.list[i], data.stores()[i].samples(), end),
+        require_enough(end_of(history, place[i], train.list[i], data.sources()[i]->samples(), end),
                        train.list[i], end);
     if (state.samples > 0 && segments > 0 && history.segments.size() > segments) {
         changes.push_back(str("data.train: from sample ", state.samples, " on the shares are ",
@@ -132,7 +132,7 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
                 changes.push_back(
                     str("data.train: ", sources[i].path,
                         " is new to this run and begins with its first sample; a store is known by "
-                        "its tokens, not by its path"));
+                        "its content, not by its path"));
     }
     data.mix(history, place, state.samples);
     state.mixture = std::move(history);
@@ -144,28 +144,28 @@ std::vector<std::string> describe_data(const RunState& state, const RunConfig& c
     const TrainConfig& t = config.train;
     const i64 end = samples_at_end(state, t);
     i64 tokens = 0;
-    for (const StoreSamples& store : data.stores())
-        tokens += store.store().size();
+    for (const auto& source : data.sources())
+        tokens += source->tokens();
     std::string batches; // "8 per step", or "8, 16, 32 per step"
     for (const BatchRamp::Stage& stage : t.batch_ramp.stages)
         batches += str(stage.batch, ", ");
     const std::string whole =
-        fmt::format("{} tokens, {}; {}{} per step", format_count(tokens),
+        fmt::format("{}{}; {}{} per step", tokens > 0 ? format_count(tokens) + " tokens, " : "",
                     counted_in_groups(data.samples(), "sample"), batches, t.global_batch);
     if (state.mixture.empty())
         return {fmt::format("data     {}; {:.2f} epochs in {}", whole,
                             static_cast<double>(end) / static_cast<double>(data.samples()),
                             counted(t.steps, "step"))};
     std::vector<std::string> lines{fmt::format("data     {}: {}; {}",
-                                               counted(static_cast<i64>(data.stores().size()), "store"),
+                                               counted(static_cast<i64>(data.sources().size()), "store"),
                                                whole, counted(t.steps, "step"))};
-    for (std::size_t i = 0; i < data.stores().size(); ++i) {
-        const std::string content = data.stores()[i].store().content();
+    for (std::size_t i = 0; i < data.sources().size(); ++i) {
+        const std::string content = data.sources()[i]->content();
         const auto place =
             static_cast<std::size_t>(std::ranges::find(state.mixture.sources, content, &MixtureSource::data) -
                                      state.mixture.sources.begin());
         const SourceEnd facts =
-            end_of(state.mixture, place, config.data.train.list[i], data.stores()[i].samples(), end);
+            end_of(state.mixture, place, config.data.train.list[i], data.sources()[i]->samples(), end);
         const i64 read = state.mixture.sources[place].samples;
         lines.push_back(fmt::format("         {:5.1f} % {}: {} of {}, {:.2f} epochs{}", 100 * facts.share,
                                     config.data.train.list[i].path, format_count(std::llround(facts.read)),

@@ -2,9 +2,12 @@
 
 #include "base/check.hpp"
 #include "config/about_key.hpp"
+#include "io/arrays/array_file.hpp"
 #include "io/files/config_file.hpp"
 #include "io/tokens/store_list.hpp"
 #include "model/program.hpp"
+
+#include <filesystem>
 
 namespace trivium {
 
@@ -78,6 +81,16 @@ TokenStoreOptions store_options(const DataConfig& data, i64 vocab)
     return options;
 }
 
+void require_no_arrays(const std::string& path)
+{
+    for (const std::string& file : files_of_store(path))
+        if (std::error_code none; std::filesystem::is_regular_file(file, none) && holds_arrays(file))
+            throw UserError(
+                {file, "is not a token store",
+                 "it is another HDF5 file, of arrays perhaps; the model is a transformer, which reads tokens",
+                 "make a token store with `trivium data tokenize`; arrays are for graphs"});
+}
+
 void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options, const TokenStore& store)
 {
     if (!options.tokenizer) // the store contains its tokenizer
@@ -103,8 +116,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 
 void verify_at_start(const TokenStore& store, i64 part, i64 parts)
 {
-    constexpr Bytes most = Bytes{2} << 30; // takes a few seconds, even from a slow disk
-    if (store.file_bytes() <= most)
+    if (store.file_bytes() <= most_verified_at_start)
         store.verify(part, parts);
 }
 

@@ -20,6 +20,8 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
 std::unique_ptr<Tokenizer> tokenizer_named_by(const DataConfig& data);
 /// What the config says about token stores of other programs; `vocab`: model.vocab. Throws UserError.
 TokenStoreOptions store_options(const DataConfig& data, i64 vocab = 0);
+/// Throws UserError if `path`, which is to be a token store, is a file of arrays, or another HDF5 file.
+void require_no_arrays(const std::string& path);
 /// Throws UserError if data.tokenizer is set and names another tokenizer than the store contains.
 /// \pre `options` are store_options(data), with which the store was opened
 void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options, const TokenStore& store);
@@ -27,8 +29,10 @@ void require_tokenizer(const DataConfig& data, const TokenStoreOptions& options,
 /// UserError if both are set and differ.
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data);
 
+/// More is not read before the first step: this takes a few seconds, even from a slow disk.
+inline constexpr Bytes most_verified_at_start = Bytes{2} << 30;
 /// Verifies the tokens of a store in advance, so that a damaged store ends a run before its first step.
-/// `parts` ranks of one machine call it, each for another `part`. Skips stores of more than 2 GiB, whose
+/// `parts` ranks of one machine call it, each for another `part`. Skips stores of more than that, whose
 /// blocks are verified when they are first read. Throws UserError if a block is damaged.
 void verify_at_start(const TokenStore& store, i64 part = 0, i64 parts = 1);
 

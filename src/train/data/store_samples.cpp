@@ -1,7 +1,9 @@
 #include "train/data/store_samples.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/tokens/sample_order.hpp"
+#include "ir/names.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -20,6 +22,30 @@ StoreSamples::StoreSamples(TokenStore store, i64 seq, const DataConfig& config)
         samples_ = packed_->samples();
     }
     TRV_EXPECT(samples_ > 0, store_->path(), " contains no sample");
+    for (const char* name :
+         {value_name::tokens, value_name::targets, value_name::positions, value_name::starts})
+        arrays_.push_back({name, {DType::i32, {seq}}});
+}
+
+void StoreSamples::read(std::size_t array, i64 sample, const Box& box, void* to) const
+{
+    read(static_cast<SampleInput>(array), sample, box.offset[0], box.shape[0], static_cast<i32*>(to));
+}
+
+void StoreSamples::pad(std::size_t array, const Box& box, void* to) const
+{
+    auto* const numbers = static_cast<i32*>(to);
+    const auto input = static_cast<SampleInput>(array);
+    if (input == SampleInput::positions)
+        std::iota(numbers, numbers + box.shape[0], static_cast<i32>(box.offset[0]));
+    else
+        std::fill_n(numbers, box.shape[0], input == SampleInput::targets ? -1 : 0);
+}
+
+std::string StoreSamples::facts() const
+{
+    return str(counted(store_->files().size(), "file"), ", ", store_->size(), " tokens, vocabulary ",
+               store_->vocab(), ", ", store_->fingerprint(), ", hash ", std::hex, store_->tokens_hash());
 }
 
 void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const

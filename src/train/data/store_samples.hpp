@@ -3,6 +3,7 @@
 #include "config/data_config.hpp"
 #include "io/tokens/token_store.hpp"
 #include "train/data/best_fit.hpp"
+#include "train/data/sample_source.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,14 +21,23 @@ enum class SampleInput {
 /// With packing = "concatenate", sample i is the window of tokens [i * seq, i * seq + seq + 1), and documents
 /// are those of TokenStore::mark_begins(); with "best-fit", samples are those of PackedDocuments, and
 /// padding is a document of its own. Several threads may read.
-class StoreSamples {
+class StoreSamples : public SampleSource {
 public:
     /// UserError if `config` asks for documents that the store does not know.
     StoreSamples(TokenStore store, i64 seq, const DataConfig& config);
 
     const TokenStore& store() const { return *store_; }
     i64 seq() const { return seq_; }
-    i64 samples() const { return samples_; }
+    const std::string& path() const override { return store_->path(); }
+    i64 samples() const override { return samples_; }
+    /// One for each SampleInput, i32[seq], in their order.
+    const std::vector<Array>& arrays() const override { return arrays_; }
+    void read(std::size_t array, i64 sample, const Box& box, void* to) const override;
+    void pad(std::size_t array, const Box& box, void* to) const override;
+    std::string content() const override { return store_->content(); }
+    std::string facts() const override;
+    i64 tokens() const override { return store_->size(); }
+    std::string tokenizer() const override { return store_->fingerprint(); }
     /// Numbers [begin, begin + count) of an input of a sample. Errors as TokenStore::read().
     /// \pre 0 <= sample < samples(), the numbers are in [0, seq)
     void read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const;
@@ -40,6 +50,7 @@ private:
 
     std::unique_ptr<const TokenStore> store_; ///< at one place, for packed_
     i64 seq_, samples_;
+    std::vector<Array> arrays_;
     bool by_documents_, counts_boundaries_;
     std::optional<PackedDocuments> packed_;
 };

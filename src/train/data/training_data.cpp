@@ -1,25 +1,79 @@
 #include "train/data/training_data.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "config/about_key.hpp"
+#include "io/files/files.hpp"
+#include "io/tokens/store_list.hpp"
+#include "ir/names.hpp"
+#include "train/data/array_samples.hpp"
 #include "train/data/inputs.hpp"
+#include "train/data/store_samples.hpp"
+
+#include <algorithm>
+#include <cstddef>
 
 namespace trivium {
 
 namespace {
 
-/// What all stores of a run have in common.
-struct RunStores {
+/// What all sources of a run have in common.
+struct RunSources {
     const RunConfig& config;
     const Grid& grid;
+    const SampleTypes& inputs; ///< empty: token stores
     TokenStoreOptions options;
 };
 
-TokenStore open_store(const char* key, const std::string& path, const RunStores& run)
+/// The arrays that data must give: Batches::at() makes the others.
+SampleTypes without_made(SampleTypes inputs)
 {
-    const auto& [config, grid, options] = run;
+    const auto leave_out = [&](const char* name, const TensorType& type) {
+        if (const auto found = inputs.find(name); found != inputs.end() && found->second == type)
+            inputs.erase(found);
+    };
+    leave_out(value_name::samples, {DType::i32, {2}});
+    leave_out(value_name::valid, {DType::f32, {}});
+    return inputs;
+}
+
+std::unique_ptr<const ArraySamples> open_arrays(const std::string& path, const SampleTypes& inputs, i64 part,
+                                                i64 parts)
+{
+    for (const std::string& file : files_of_store(path))
+        if (!holds_arrays(file))
+            throw UserError(
+                {file, "is not a file of arrays", "the model is a graph, which reads arrays",
+                 "name an HDF5 file with a dataset for each input; `trivium data arrays` makes one of "
+                 "NumPy files"});
+    auto arrays = std::make_unique<const ArraySamples>(path, without_made(inputs));
+    if (arrays->stored_bytes() <= most_verified_at_start)
+        arrays->verify(part, parts);
+    return arrays;
+}
+
+/// Reads samples part, part + parts, … of the first batch: numbers that cannot be used end the run before it
+/// begins.
+void read_first(const Batches& data, i64 batch, i64 part, i64 parts)
+{
+    const Batch first = data.at(0);
+    std::vector<std::byte> buffer;
+    for (const SampleSource::Array& each : data.source().arrays()) {
+        buffer.resize(static_cast<std::size_t>(each.type.bytes()));
+        const Box whole{Shape(each.type.shape.size(), 0), each.type.shape};
+        for (i64 sample = part; sample < batch; sample += parts) {
+            first.arrays.at(each.name).read(sample, whole, buffer.data());
+            Activity::of_process().advance();
+        }
+    }
+}
+
+TokenStore open_store(const char* key, const std::string& path, const RunSources& run)
+{
+    const auto& [config, grid, inputs, options] = run;
+    require_no_arrays(path);
     TokenStore store = TokenStore::open(path, options);
     if (store.vocab() > config.model.vocab)
         throw UserError(
@@ -37,59 +91,92 @@ TokenStore open_store(const char* key, const std::string& path, const RunStores&
     return store;
 }
 
-StoreSamples open_samples(const char* key, const std::string& path, const RunStores& run)
+std::unique_ptr<const SampleSource> open_source(const char* key, const std::string& path,
+                                                const RunSources& run)
 {
-    return about_key(
-        key, [&] { return StoreSamples(open_store(key, path, run), run.config.model.seq, run.config.data); });
+    return about_key(key, [&]() -> std::unique_ptr<const SampleSource> {
+        if (!run.inputs.empty())
+            return open_arrays(path, run.inputs, run.grid.local_rank(), run.grid.local_ranks());
+        return std::make_unique<StoreSamples>(open_store(key, path, run), run.config.model.seq,
+                                              run.config.data);
+    });
 }
 
-void require_same(const TokenStore& store, const TokenStore& train)
+void require_same_tokenizers(const SampleSource& source, const SampleSource& train)
 {
-    const auto named = [](const TokenStore& each) {
-        return each.fingerprint().empty() ? "unknown (set data.tokenizer)" : each.fingerprint();
+    const auto named = [](const SampleSource& each) {
+        return each.tokenizer().empty() ? "unknown (set data.tokenizer)" : each.tokenizer();
     };
-    if (store.fingerprint() != train.fingerprint())
-        throw UserError({store.path(), "was written with a different tokenizer from that of " + train.path(),
-                         named(store) + " and " + named(train), "tokenize both with the same tokenizer"});
+    if (source.tokenizer() != train.tokenizer())
+        throw UserError({source.path(), "was written with a different tokenizer from that of " + train.path(),
+                         named(source) + " and " + named(train), "tokenize both with the same tokenizer"});
 }
+
+/// What its content is.
+const char* parts_of(const SampleSource& source) { return source.tokens() > 0 ? "tokens" : "samples"; }
 
 } // namespace
 
-TrainingData open_training_data(const RunConfig& config, const Grid& grid)
+TrainingData open_training_data(const RunConfig& config, const Grid& grid, const SampleTypes& inputs)
 {
     if (config.data.train.empty())
-        throw UserError({"data.train", "is not given", "training needs a token store",
-                         "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
-    const RunStores run{config, grid, store_options(config.data, config.model.vocab)};
-    std::vector<StoreSamples> stores;
-    for (const DataSource& source : config.data.train.list) {
-        stores.push_back(open_samples("data.train", source.path, run));
-        const TokenStore& store = stores.back().store();
-        if (stores.size() == 1)
-            require_tokenizer(config.data, run.options, store);
-        else
-            require_same(store, stores.front().store());
-        for (std::size_t before = 0; before + 1 < stores.size(); ++before)
-            if (stores[before].store().content() == store.content())
-                throw UserError(
-                    {"data.train",
-                     str(stores[before].store().path(), " and ", store.path(), " have the same tokens"),
-                     "a store is known by its tokens", "name it once, with the sum of the weights"});
+        throw UserError(
+            inputs.empty()
+                ? Diagnostic{"data.train", "is not given", "training needs a token store",
+                             "make one with `trivium data tokenize TEXT --output train.h5` and set "
+                             "data.train"}
+                : Diagnostic{
+                      "data.train", "is not given", "training needs samples of the graph's inputs",
+                      "set it to an HDF5 file with a dataset for each; `trivium data arrays` makes one"});
+    RunSources run{config, grid, inputs, {}};
+    if (inputs.empty())
+        run.options = store_options(config.data, config.model.vocab);
+    SampleSources sources;
+    for (const DataSource& named : config.data.train.list) {
+        sources.push_back(open_source("data.train", named.path, run));
+        const SampleSource& source = *sources.back();
+        if (const auto* tokens = dynamic_cast<const StoreSamples*>(&source); tokens && sources.size() == 1)
+            require_tokenizer(config.data, run.options, tokens->store());
+        require_same_tokenizers(source, *sources.front());
+        for (std::size_t before = 0; before + 1 < sources.size(); ++before)
+            if (sources[before]->content() == source.content())
+                throw UserError({"data.train",
+                                 str(sources[before]->path(), " and ", source.path(), " have the same ",
+                                     parts_of(source)),
+                                 str("a store is known by its ", parts_of(source)),
+                                 "name it once, with the sum of the weights"});
     }
-    TrainingData data{{std::move(stores), static_cast<u64>(config.train.seed)}, {}};
+    // The samples of the next step are read ahead.
+    const i64 ahead = inputs.empty() ? 0 : config.train.global_batch;
+    TrainingData data{{std::move(sources), static_cast<u64>(config.train.seed), ahead}, {}};
     for (const ValidationStore& named : config.data.valid.list) {
-        data.valid.push_back({named.name, Batches(open_samples("data.valid", named.path, run))});
-        const TokenStore& valid = data.valid.back().data.store();
-        require_same(valid, data.train.store());
-        for (const StoreSamples& train : data.train.stores())
-            if (grid.world().rank() == 0 && valid.content() == train.store().content())
+        data.valid.push_back({named.name, Batches(open_source("data.valid", named.path, run))});
+        const SampleSource& valid = data.valid.back().data.source();
+        require_same_tokenizers(valid, data.train.source());
+        for (const auto& train : data.train.sources())
+            if (grid.world().rank() == 0 && valid.content() == train->content())
                 log_warning(
-                    str("data.valid (", valid.path(), ") has the same tokens as data.train (",
-                        train.store().path(),
-                        "), so the validation loss does not measure unseen text; `trivium data tokenize "
-                        "--valid` holds text out"));
+                    str("data.valid (", valid.path(), ") has the same ", parts_of(valid), " as data.train (",
+                        train->path(), "), so the validation loss does not measure unseen ",
+                        valid.tokens() > 0 ? "text; `trivium data tokenize" : "samples; `trivium data arrays",
+                        " --valid` holds ", valid.tokens() > 0 ? "text" : "some", " out"));
+    }
+    if (!inputs.empty()) {
+        about_key("data.train", [&] {
+            read_first(data.train, config.train.global_batch, grid.world().rank(), grid.world().size());
+        });
+        for (const ValidationSet& set : data.valid)
+            about_key("data.valid", [&] {
+                read_first(set.data, std::min(config.train.global_batch, set.data.samples()),
+                           grid.world().rank(), grid.world().size());
+            });
     }
     return data;
+}
+
+Batches open_validation(const std::string& path, const SampleTypes& inputs)
+{
+    return Batches(open_arrays(path, inputs, 0, 1));
 }
 
 std::string content(const std::vector<ValidationSet>& sets)

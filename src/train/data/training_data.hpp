@@ -1,9 +1,10 @@
 #pragma once
-// The token stores of a training run.
+// The data of a training run: token stores, or files of arrays.
 #include "io/checkpoint/checkpoint.hpp"
 #include "mpi/grid.hpp"
 #include "train/data/batches.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,22 @@ struct TrainingData {
     std::vector<ValidationSet> valid;
 };
 
-/// TokenStore::content() of each set: "123456 tokens, 0123456789abcdef".
+/// Batches::content() of each set: "123456 tokens, 0123456789abcdef".
 std::string content(const std::vector<ValidationSet>& sets);
 
-/// Opens data.train and data.valid, and verifies them; each rank of a node verifies its share. Not
-/// collective. Throws UserError if a store cannot be read, is damaged, is too short for one sample, does
-/// not match the config's tokenizer or vocabulary, or has the tokens of another one.
-TrainingData open_training_data(const RunConfig& config, const Grid& grid);
+/// By name the type of a sample of each input of a graph.
+using SampleTypes = std::map<std::string, TensorType>;
+
+/// Opens data.train and data.valid, and verifies them; each rank of a node verifies its share. Without
+/// `inputs` they are token stores; with them, files of arrays that have these, but for `samples` and `valid`,
+/// which Batches::at() makes. Then the samples of the first batch are read, too, each by one rank. Not
+/// collective. Throws UserError if a file cannot be read, is damaged, of the other kind, too short for one
+/// sample, does not match the config's tokenizer or vocabulary, or the inputs, or has the content of another
+/// one.
+TrainingData open_training_data(const RunConfig& config, const Grid& grid, const SampleTypes& inputs = {});
+
+/// The files of arrays `path` for an evaluation, in their own order, verified as above. Throws UserError.
+Batches open_validation(const std::string& path, const SampleTypes& inputs);
 
 /// Lets the run continue at state.samples with the stores and weights of data.train: each store where
 /// state.mixture says that its reading ended. Sets state.mixture; leaves a run of one store, named by a

@@ -45,15 +45,12 @@ void require_same_choices(Comm& world, const Choices& choices)
         "run on equal nodes with one build, or set in the config what is \"auto\"");
 }
 
-void require_same_data(Comm& world, const TokenStore& store)
+void require_same_data(Comm& world, const SampleSource& source)
 {
-    const std::string own = str(counted(store.files().size(), "file"), ", ", store.size(),
-                                " tokens, vocabulary ", store.vocab(), ", ", store.fingerprint(), ", hash ",
-                                std::hex, store.tokens_hash()),
-                      first = share_text(world, own);
+    const std::string own = source.facts(), first = share_text(world, own);
     succeed_together(world, [&] {
         if (own != first)
-            throw UserError({store.path(), str("is not the same on rank ", world.rank(), " as on rank 0"),
+            throw UserError({source.path(), str("is not the same on rank ", world.rank(), " as on rank 0"),
                              own + "; " + first,
                              "copy the same store to all nodes, or put it on a file system that they share"});
     });

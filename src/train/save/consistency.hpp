@@ -2,8 +2,8 @@
 // Checks that all ranks of a run use the same config, data and folder. All functions are collective over
 // `world`.
 #include "compile/compile.hpp"
-#include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
+#include "train/data/sample_source.hpp"
 
 #include <string>
 
@@ -19,7 +19,7 @@ void require_same_choices(Comm& world, const Choices& choices);
 
 /// Throws UserError, on all ranks, if a rank's store differs from that of rank 0 in files, size, vocabulary,
 /// tokenizer or tokens (compared by the hashes in the store).
-void require_same_data(Comm& world, const TokenStore& store);
+void require_same_data(Comm& world, const SampleSource& source);
 
 /// Throws UserError or IoError, on all ranks, if a rank does not see the files that rank 0 writes to `dir`,
 /// or cannot write to `dir`.

@@ -18,7 +18,7 @@ RunState resume(const CheckpointReader& checkpoint, const RunConfig& config, con
     restore(checkpoint, engine.program(train_program), tensors);
     engine.initialise(static_cast<std::uint64_t>(config.train.seed), Role::constant);
     RunState state = checkpoint.state();
-    require_same_tokenizer(checkpoint, data.train.store().fingerprint(), data.train.store().path());
+    require_same_tokenizer(checkpoint, data.train.source().tokenizer(), data.train.source().path());
     return state;
 }
 

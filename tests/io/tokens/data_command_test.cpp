@@ -1,45 +1,18 @@
 #include "base/check.hpp"
-#include "base/log.hpp"
 #include "catch.hpp"
-#include "cli/commands.hpp"
 #include "io/corpus.hpp"
+#include "io/data_command.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/token_store.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 using namespace trivium;
 
 namespace {
-
-/// The output of `trivium data ARGUMENTS…`. Does not catch its exceptions.
-std::string data(std::vector<std::string> arguments)
-{
-    CommandLine line("trivium", "", "");
-    Command program = line.root();
-    add_data_command(program);
-    arguments.insert(arguments.begin(), {"trivium", "data"});
-    std::vector<char*> argv;
-    for (std::string& argument : arguments)
-        argv.push_back(argument.data());
-    std::ostringstream output;
-    std::streambuf* const before = std::cout.rdbuf(output.rdbuf());
-    set_log_level(LogLevel::quiet);
-    try {
-        line.run(static_cast<int>(argv.size()), argv.data());
-    } catch (...) {
-        std::cout.rdbuf(before);
-        set_log_level(LogLevel::info);
-        throw;
-    }
-    std::cout.rdbuf(before);
-    set_log_level(LogLevel::info);
-    return output.str();
-}
 
 std::string diagnostic(const std::vector<std::string>& arguments)
 {

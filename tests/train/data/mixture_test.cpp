@@ -5,6 +5,7 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/sample_order.hpp"
+#include "train/data/store_samples.hpp"
 #include "train/data/training_data.hpp"
 #include "train/tiny_run.hpp"
 
@@ -46,9 +47,10 @@ std::string numbered_store(const std::string& path, i64 windows, i32 mark)
 
 Batches open_batches(const RunConfig& config)
 {
-    std::vector<StoreSamples> stores;
+    SampleSources stores;
     for (const DataSource& source : config.data.train.list)
-        stores.emplace_back(TokenStore::open(source.path), config.model.seq, config.data);
+        stores.push_back(
+            std::make_unique<StoreSamples>(TokenStore::open(source.path), config.model.seq, config.data));
     return {std::move(stores), static_cast<u64>(config.train.seed)};
 }
 

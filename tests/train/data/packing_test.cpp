@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 #include "train/data/batches.hpp"
+#include "train/data/store_samples.hpp"
 #include "train/evaluator.hpp"
 #include "train/tiny_run.hpp"
 
@@ -167,7 +168,8 @@ TEST_CASE("the loss of packed documents is that of each document alone")
         engine.initialise(0);
         draw_parameters(engine.program(only_program), engine.arenas(), 1, "test", 0.3);
         const auto loss_of = [&](const std::string& path, LossSum& sum) {
-            const Batches data(StoreSamples(TokenStore::open(path), config.model.seq, config.data));
+            const Batches data(
+                std::make_unique<StoreSamples>(TokenStore::open(path), config.model.seq, config.data));
             const Evaluation e = evaluate(engine, data, 0, {}, only_program);
             sum.sum += e.loss * static_cast<double>(e.tokens);
             sum.tokens += static_cast<double>(e.tokens);
@@ -186,7 +188,8 @@ TEST_CASE("the loss of packed documents is that of each document alone")
         Engine causal(compile_evaluation(config, {}));
         causal.initialise(0);
         draw_parameters(causal.program(only_program), causal.arenas(), 1, "test", 0.3);
-        const Batches data(StoreSamples(TokenStore::open(folder / "all.h5"), config.model.seq, config.data));
+        const Batches data(std::make_unique<StoreSamples>(TokenStore::open(folder / "all.h5"),
+                                                          config.model.seq, config.data));
         CHECK(std::abs(evaluate(causal, data, 0, {}, only_program).loss / alone.mean() - 1) > 1e-6);
     }
 }
