@@ -39,6 +39,7 @@ void assign(TrainingStores& target, const ConfigValue& value);
 void assign(ValidationStores& target, const ConfigValue& value);
 void assign(BatchRamp& target, const ConfigValue& value);
 void assign(ProgramAxes& target, const ConfigValue& value);
+void assign(NamedNumbers& target, const ConfigValue& value);
 
 /// The value as TOML, which assign() reads back bit for bit.
 std::string print_value(i64 value);
@@ -50,6 +51,7 @@ std::string print_value(const TrainingStores& value);
 std::string print_value(const ValidationStores& value);
 std::string print_value(const BatchRamp& value);
 std::string print_value(const ProgramAxes& value);
+std::string print_value(const NamedNumbers& value);
 
 template <class Enum>
 std::vector<std::string> enum_names()
@@ -99,7 +101,7 @@ std::string type_name(const T&)
         return "string or table";
     else if constexpr (std::is_same_v<T, BatchRamp>)
         return "list";
-    else if constexpr (std::is_same_v<T, ProgramAxes>)
+    else if constexpr (std::is_same_v<T, ProgramAxes> || std::is_same_v<T, NamedNumbers>)
         return "table";
     else
         return "string";

@@ -131,20 +131,32 @@ void assign(BatchRamp& target, const ConfigValue& value)
     }
 }
 
-void assign(ProgramAxes& target, const ConfigValue& value)
+void assign(NamedNumbers& target, const ConfigValue& value)
 {
     const toml::table* table = value.node.as_table();
     if (table == nullptr)
-        throw_wrong_type(value, "a table of degrees such as {x = 2, y = 4}");
-    for (const auto& [name, node] : *table) {
-        ProgramAxes::Axis axis{std::string(name.str())};
-        assign(axis.degree, ConfigValue{node, value.place, str(value.key, ".", axis.name), ""});
-        const auto known = std::ranges::find(target.list, axis.name, &ProgramAxes::Axis::name);
+        throw_wrong_type(value, "a table of numbers such as {x = 2, y = 4}");
+    for (const auto& [key, node] : *table) {
+        const std::string name(key.str());
+        i64 number = 0;
+        assign(number, ConfigValue{node, value.place, str(value.key, ".", name), ""});
+        const auto known = std::ranges::find(target.list, name, [](const auto& each) { return each.first; });
         if (known == target.list.end())
-            target.list.push_back(axis);
+            target.list.emplace_back(name, number);
         else
-            known->degree = axis.degree;
+            known->second = number;
     }
+}
+
+void assign(ProgramAxes& target, const ConfigValue& value)
+{
+    NamedNumbers numbers;
+    for (const ProgramAxes::Axis& axis : target.list)
+        numbers.list.emplace_back(axis.name, axis.degree);
+    assign(numbers, value);
+    target.list.clear();
+    for (const auto& [name, degree] : numbers.list)
+        target.list.push_back({name, degree});
 }
 
 std::string print_value(const TrainingStores& value)
@@ -174,12 +186,20 @@ std::string print_value(const ValidationStores& value)
     return str("[", text, "]");
 }
 
-std::string print_value(const ProgramAxes& value)
+std::string print_value(const NamedNumbers& value)
 {
     std::string text;
-    for (const ProgramAxes::Axis& axis : value.list)
-        text += str(text.empty() ? "" : ", ", print_bare(axis.name), " = ", axis.degree);
+    for (const auto& [name, number] : value.list)
+        text += str(text.empty() ? "" : ", ", print_bare(name), " = ", number);
     return str("{", text, "}");
+}
+
+std::string print_value(const ProgramAxes& value)
+{
+    NamedNumbers numbers;
+    for (const ProgramAxes::Axis& axis : value.list)
+        numbers.list.emplace_back(axis.name, axis.degree);
+    return print_value(numbers);
 }
 
 std::string print_value(const BatchRamp& value)

@@ -31,7 +31,8 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
     if (config.model.is_program()) {
         if (!config.model.file.empty()) // otherwise validate() refuses it
             config.model.program = about_key("model.file", [&] {
-                return read_program(read_file(config.model.file, "graph of a model"), config.model.file);
+                return read_program(read_file(config.model.file, "graph of a model"), config.model.file,
+                                    config.model.sizes);
             });
     } else if (config.model.vocab == 0)
         config.model.vocab = vocabulary_of(config.data);

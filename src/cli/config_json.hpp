@@ -60,6 +60,14 @@ inline nlohmann::ordered_json value_json(const BatchRamp& ramp)
     return list;
 }
 
+inline nlohmann::ordered_json value_json(const NamedNumbers& numbers)
+{
+    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+    for (const auto& [name, number] : numbers.list)
+        all[name] = number;
+    return all;
+}
+
 inline nlohmann::ordered_json value_json(const ProgramAxes& axes)
 {
     nlohmann::ordered_json degrees = nlohmann::ordered_json::object();
@@ -84,7 +92,8 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
                 for (const LayerKind kind : value)
                     entry.push_back(name_of(kind));
             } else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
-                                 std::is_same_v<T, BatchRamp> || std::is_same_v<T, ProgramAxes>)
+                                 std::is_same_v<T, BatchRamp> || std::is_same_v<T, ProgramAxes> ||
+                                 std::is_same_v<T, NamedNumbers>)
                 entry = value_json(value);
             else
                 entry = value;

@@ -5,6 +5,7 @@
 #include "compile/threads.hpp"
 #include "train/data/inputs.hpp"
 #include "train/data/store_samples.hpp"
+#include "train/data/training_data.hpp"
 #include "train/evaluator.hpp"
 #include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
@@ -33,7 +34,7 @@ std::vector<ValidationStore> sets_of(const EvalArguments& a, const DataConfig& d
         for (const DataSource& source : data.train.list)
             sets.push_back({data.train.list.size() > 1 ? source.path : "", source.path});
     if (sets.empty())
-        throw UserError({"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
+        throw UserError({"data.valid", "is not set", "", "set data.valid, or name data with --data"});
     return sets;
 }
 
@@ -69,15 +70,22 @@ int run_eval(const EvalArguments& a)
 {
     const RunConfig config = load_config(a.config);
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
-    const TokenStoreOptions options = store_options(config.data, config.model.vocab);
+    const SampleTypes inputs = inputs_of(config);
+    TokenStoreOptions options;
+    std::vector<Batches> data;
     std::vector<TokenStore> stores; // before the checkpoint: likelier mistakes first
-    for (const ValidationStore& set : sets) {
-        require_no_arrays(set.path);
-        stores.push_back(TokenStore::open(set.path, options));
+    for (const ValidationStore& set : sets)
+        if (config.model.is_program())
+            data.push_back(open_validation(set.path, inputs));
+    if (!config.model.is_program()) {
+        options = store_options(config.data, config.model.vocab);
+        for (const ValidationStore& set : sets) {
+            require_no_arrays(set.path);
+            stores.push_back(TokenStore::open(set.path, options));
+        }
     }
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);
-    std::vector<Batches> data;
     for (TokenStore& store : stores)
         data.push_back(samples_of(std::move(store), config, options, checkpoint));
     const int threads = thread_count(config.parallel, thread_limit());

@@ -123,6 +123,10 @@ Exported open_exported(const ExportArguments& a)
 {
     CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
     RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    if (config.model.is_program())
+        throw UserError({checkpoint.path(), "is of a program of the user's own",
+                         "only transformers are exported to other programs' formats",
+                         "`trivium checkpoint` shows and extracts its tensors"});
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
         throw UserError({checkpoint.path(),
                          str("has fewer tensors than model.layers = ", config.model.layers),

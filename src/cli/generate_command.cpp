@@ -47,6 +47,9 @@ std::size_t whole_characters(const std::string& text)
 int generate(const GenerateArguments& a)
 {
     const RunConfig config = load_config(a.config);
+    if (config.model.is_program())
+        throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text", "",
+                         "evaluate it with `trivium eval`"});
     if (a.tokens < 1 || a.tokens > 10'000'000)
         throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
                          "choose a number in that range"});

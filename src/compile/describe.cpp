@@ -52,7 +52,8 @@ std::string blocks_of_rank(const ModelConfig& model, const std::vector<int>& ran
         for (std::size_t block = 0; block < rank_of_block.size(); ++block)
             if (rank_of_block[block] == rank)
                 blocks.push_back(static_cast<int>(block));
-        return (blocks.size() == 1 ? "block " : "blocks ") + print_ranks(blocks);
+        std::string list = print_ranks(blocks); // "ranks 0-3"
+        return (blocks.size() == 1 ? "block" : "blocks") + list.substr(list.find(' '));
     }
     const std::size_t head = rank_of_block.size() - 1;
     std::string text;

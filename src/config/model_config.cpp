@@ -185,6 +185,9 @@ void validate(const ModelConfig& c)
     require_model(c.is_program() || c.file.empty(), "file",
                   str("is for model.family = \"graph\", the family is \"", name_of(c.family), "\""),
                   "remove it, or set model.family");
+    require_model(c.is_program() || c.sizes.list.empty(), "sizes",
+                  str("are for model.family = \"graph\", the family is \"", name_of(c.family), "\""),
+                  "remove them, or set model.family");
     if (c.is_program()) {
         require_model(!c.file.empty(), "file", "is not set, but model.family is \"graph\"",
                       "name the file of the program");

@@ -73,7 +73,8 @@ inline constexpr std::array<std::string_view, 3> names_of_enum<LayerKind>{"full"
 struct ModelConfig {
     std::string preset{};
     Family family = Family::llama;
-    std::string file{}; ///< of family `graph`
+    std::string file{};   ///< of family `graph`
+    NamedNumbers sizes{}; ///< of `file`, in place of those that it declares
     i64 layers = 2;
     i64 dim = 64;
     i64 heads = 4;
@@ -131,6 +132,9 @@ struct ModelConfig {
         visit("file", self.file, KeyKind::free,
               "with family = \"graph\": a program of tensor ops with inputs, parameters and a scalar output "
               "`loss` (docs/graphs.md); the other keys of [model] do not apply");
+        visit("sizes", self.sizes, KeyKind::free,
+              "with family = \"graph\": numbers in place of those that the file's lines `size` declare, as a "
+              "table [model.sizes] such as width = 512; the number of samples, b, follows from [train]");
         visit("layers", self.layers, KeyKind::shape, "number of transformer blocks");
         visit("dim", self.dim, KeyKind::shape, "width of the residual stream");
         visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim, unless head_dim is set");

@@ -3,9 +3,16 @@
 #include "base/units.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trivium {
+
+/// Numbers by name, in the order in which a config states them.
+struct NamedNumbers {
+    std::vector<std::pair<std::string, i64>> list;
+    bool operator==(const NamedNumbers&) const = default;
+};
 
 /// model/program.hpp makes it of a file's text.
 struct ModelProgram {
@@ -15,7 +22,8 @@ struct ModelProgram {
     i64 parameters = 0; ///< elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.
     std::vector<std::string> axes, batch_axes;
-    std::vector<std::string> metrics; ///< outputs that an evaluation averages, besides the loss
+    std::vector<std::pair<std::string, i64>> sizes; ///< that it declares, with the values that they have
+    std::vector<std::string> metrics;               ///< outputs that an evaluation averages, besides the loss
 
     bool operator==(const ModelProgram&) const = default;
 };

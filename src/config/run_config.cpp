@@ -231,6 +231,10 @@ void validate_program(const RunConfig& config)
         require(unset, key, "is for transformers, the model is a program (model.family = \"graph\")",
                 "remove the key");
     };
+    for (const std::string& key : config.given)
+        only(!key.starts_with("model.") || key == "model.family" || key == "model.file" ||
+                 key.starts_with("model.sizes"),
+             key.c_str());
     const TrainConfig& t = config.train;
     only(t.z_loss == 0, "train.z_loss");
     only(t.label_smoothing == 0, "train.label_smoothing");

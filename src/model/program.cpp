@@ -1,6 +1,7 @@
 #include "model/program.hpp"
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "ir/names.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/text/text.hpp"
@@ -81,6 +82,14 @@ void require_outputs(const Graph& graph)
             refuse(graph, v.line, str("has the output %", v.name, " for no output of that name"), "",
                    "remove it, or add the output");
     }
+}
+
+/// With the sizes of the config.
+TextSettings settings_of(const ModelConfig& model)
+{
+    TextSettings settings;
+    settings.sizes.insert(model.sizes.list.begin(), model.sizes.list.end());
+    return settings;
 }
 
 /// The number of samples of the inputs.
@@ -267,14 +276,33 @@ private:
 
 } // namespace
 
-ModelProgram read_program(const std::string& text, const std::string& name)
+ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
 {
     ModelProgram made;
     made.text = text;
-    NamedSizes sizes;
+    NamedSizes declared;
     TextSettings settings;
-    settings.declared = &sizes;
+    settings.declared = &declared;
+    for (const auto& [size, number] : sizes.list) {
+        if (size == batch_size || number < 1)
+            throw UserError({"model.sizes." + size,
+                             size == batch_size ? "is the number of samples, which follows from [train]"
+                                                : str("must be positive, is ", number),
+                             "", size == batch_size ? "remove it" : "set a positive integer"});
+        settings.sizes[size] = number;
+    }
     Graph graph = parse_graph(text, name, settings);
+    made.sizes.assign(declared.begin(), declared.end());
+    for (const auto& [size, number] : sizes.list)
+        if (!declared.contains(size)) {
+            std::vector<std::string> names;
+            for (const auto& [known, value] : declared)
+                names.push_back(known);
+            throw UserError(
+                {"model.sizes." + size, str(name, " declares no size '", size, "'"),
+                 names.empty() ? "it has no line `size`" : "its sizes are " + joined_words(names, ", "),
+                 did_you_mean(size, names, "remove it")});
+        }
     require_forward_pass(graph);
     require_outputs(graph);
     samples_of(graph);
@@ -298,7 +326,7 @@ ModelProgram read_program(const std::string& text, const std::string& name)
 
 std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute)
 {
-    TextSettings settings;
+    TextSettings settings = settings_of(model);
     settings.compute = compute;
     const Graph graph = parse_graph(model.program.text, model.file, settings);
     std::map<std::string, TensorType> inputs;
@@ -311,7 +339,7 @@ std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DT
 
 Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
 {
-    TextSettings settings;
+    TextSettings settings = settings_of(model);
     settings.sizes[batch_size] = config.batch;
     settings.compute = config.compute;
     settings.batch_axes = config.axes.batch;

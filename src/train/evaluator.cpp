@@ -1,5 +1,9 @@
 #include "train/evaluator.hpp"
 
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "ir/names.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -22,7 +26,18 @@ void add(std::vector<LossSum>& sums, const std::vector<LossSum>& more)
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std::function<bool()>& give_up,
                     std::size_t program)
 {
-    const i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
+    i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
+    const Graph& graph = *engine.program(program).sharded;
+    if (const i64 rows = engine.evaluation_rows(program);
+        !graph.find(value_name::valid) && !graph.find(value_name::targets)) { // it would count padding
+        if (count < rows)
+            throw UserError({data.source().path(),
+                             str("has ", counted(count, "sample"), ", an evaluation takes ", rows),
+                             "the program does not know which samples of a batch are padding",
+                             "give it the input `valid : f32[b]` (1, or 0 for padding), or lower "
+                             "train.micro_batch"});
+        count -= count % rows;
+    }
     LossSum all;
     std::vector<LossSum> metrics;
     for (i64 first = 0; first < count && !(give_up && give_up()); first += engine.evaluation_rows(program)) {

@@ -27,7 +27,8 @@ Evaluation joined(const std::vector<NamedEvaluation>& sets);
 
 /// Runs the program `eval` (index `program` of the engine) over the first `samples` samples of `data` (0:
 /// all, each once). Collective over the engine's grid. Stops before a batch if `give_up` returns true, which
-/// must be the same on all ranks; the result is then meaningless.
+/// must be the same on all ranks; the result is then meaningless. Of a program without the input `valid`, it
+/// leaves out the last samples that are no whole batch; UserError if there is none.
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples,
                     const std::function<bool()>& give_up = {}, std::size_t program = eval_program);
 

@@ -51,7 +51,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
     succeed_together(world_, [&] {
-        data_.emplace(open_training_data(config_, grid_));
+        data_.emplace(open_training_data(config_, grid_, inputs_of(config_)));
         if (first_rank_)
             folders_ = begin_launch(config_, job_, grid_, machine_.name, links);
     });

@@ -175,15 +175,18 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     const ModelConfig& m = r.config.model;
     const Score& score = r.own().score;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
-    fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
-               "seq {}\n",
-               format_si(static_cast<double>(parameter_count(m))), name_of(m.family),
-               counted(m.layers, "layer"), m.dim, counted(m.heads, "head"), m.kv_heads, m.ffn_dim, m.vocab,
-               m.seq);
-    fmt::print("batch      {} per step: {} of {} per data rank; {} tokens per step\n",
-               counted(r.config.train.global_batch, "sequence"),
+    if (m.is_program())
+        fmt::print("model      {}\n", describe_model(r.config));
+    else
+        fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
+                   "seq {}\n",
+                   format_si(static_cast<double>(parameter_count(m))), name_of(m.family),
+                   counted(m.layers, "layer"), m.dim, counted(m.heads, "head"), m.kv_heads, m.ffn_dim,
+                   m.vocab, m.seq);
+    fmt::print("batch      {} per step: {} of {} per data rank{}\n",
+               counted(r.config.train.global_batch, m.is_program() ? "sample" : "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
-               format_count(static_cast<i64>(tokens)));
+               m.is_program() ? "" : str("; ", format_count(static_cast<i64>(tokens)), " tokens per step"));
     for (const BatchRamp::Stage& stage : r.config.train.batch_ramp.stages)
         fmt::print("           before: {} of {} in {}\n", counted(stage.steps, "step"),
                    counted(stage.batch, "sequence"),
@@ -199,10 +202,10 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank",
                memory_table(r.largest().memory));
     print_verdict(r);
-    fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n",
-               format_si(score.flops));
-    fmt::print("estimate   {} per step, {} tokens/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
-               format_si(tokens / score.step), r.machine.name,
+    fmt::print("\nwork       {} model FLOPs per step (forward x 3{})\n", format_si(score.flops),
+               m.is_program() ? "" : ", causal attention");
+    fmt::print("estimate   {} per step, {} {}/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
+               format_si(tokens / score.step), m.is_program() ? "samples" : "tokens", r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
@@ -210,11 +213,11 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                    100 * score.parts.computed / score.step);
     fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(r.own()),
                format_si(score.flops / score.step / r.mfu(r.own())));
-    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; size of a checkpoint {}\n",
+    fmt::print("run        {} in {}, {:.1f} {}, {} {}; size of a checkpoint {}\n",
                counted(r.config.train.steps, "step"), format_seconds(r.duration(r.own())),
                r.device_hours(r.own()), r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
-               format_bytes(r.checkpoint));
+               m.is_program() ? "samples" : "tokens", format_bytes(r.checkpoint));
     if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
         fmt::print("{}", to_text(*run));
     if (r.asked > 0)

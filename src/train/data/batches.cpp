@@ -79,10 +79,13 @@ Batch Batches::at(i64 first, i64 end) const
                                                 }
                                             }};
     batch.arrays.try_emplace(value_name::samples, sample_numbers());
-    batch.arrays.try_emplace(value_name::valid,
-                             SampleArray{{DType::f32, {}}, [end](i64 sample, const Box&, void* to) {
-                                             *static_cast<float*>(to) = sample < end ? 1 : 0;
-                                         }});
+    batch.arrays.try_emplace(
+        value_name::valid, SampleArray{{valid_, {}}, [end, type = valid_](i64 sample, const Box&, void* to) {
+                                           with_type(type, [&](auto t) {
+                                               using T = decltype(t);
+                                               *static_cast<T*>(to) = T(sample < end ? 1.0F : 0.0F);
+                                           });
+                                       }});
     return batch;
 }
 

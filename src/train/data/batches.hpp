@@ -29,6 +29,9 @@ public:
     /// The history up to before a sample; empty without mix(). \pre sample >= `first` of mix()
     MixtureHistory history(i64 sample) const;
 
+    /// Gives `valid` another floating-point type.
+    void set_valid(DType type) { valid_ = type; }
+
     const SampleSources& sources() const { return sources_; }
     /// The first source. All have the same tokenizer, or none.
     const SampleSource& source() const { return *sources_.front(); }
@@ -39,8 +42,8 @@ public:
 
     /// The batch from sample `first` on: the arrays of the sources, and, unless they have arrays of these
     /// names, `samples` and `valid`. Samples from `end` on are padding, as SampleSource::pad() has it;
-    /// `valid`, f32[], is 0 for them and 1 for the others. The batch is valid while this object exists;
-    /// reading it throws the errors of SampleSource::read(). \pre first >= that of mix()
+    /// `valid`, f32[] or as set_valid() says, is 0 for them and 1 for the others. The batch is valid while
+    /// this object exists; reading it throws the errors of SampleSource::read(). \pre first >= that of mix()
     Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
 
 private:
@@ -50,6 +53,7 @@ private:
     SampleSources sources_;
     std::vector<SampleOrder> orders_; ///< of each source; empty: the sources' own order
     i64 ahead_ = 0;
+    DType valid_ = DType::f32;
     MixtureHistory history_;
     std::optional<MixtureOrder> mixture_;
     std::vector<std::size_t> source_of_place_; ///< in the history

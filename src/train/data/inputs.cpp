@@ -13,12 +13,13 @@ namespace trivium {
 
 namespace {
 
-void require_same_program(const CheckpointReader& checkpoint, const ModelConfig& model)
+void require_same_program(const CheckpointReader& checkpoint, const NamedNumbers& sizes,
+                          const ModelConfig& model)
 {
     const std::string& text = checkpoint.state().program;
     const bool same =
         model.is_program() && !text.empty() &&
-        read_program(text, checkpoint.path() + " (its program)").computes == model.program.computes;
+        read_program(text, checkpoint.path() + " (its program)", sizes).computes == model.program.computes;
     if (!same)
         throw UserError(
             {checkpoint.path(),
@@ -40,7 +41,7 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
 {
     RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
     if (config.model.is_program() || saved.model.is_program()) {
-        require_same_program(checkpoint, config.model);
+        require_same_program(checkpoint, saved.model.sizes, config.model);
         return;
     }
     resolve(saved.model); // keys that its version did not have

@@ -8,6 +8,7 @@
 #include "io/files/files.hpp"
 #include "io/tokens/store_list.hpp"
 #include "ir/names.hpp"
+#include "model/program.hpp"
 #include "train/data/array_samples.hpp"
 #include "train/data/inputs.hpp"
 #include "train/data/store_samples.hpp"
@@ -35,8 +36,16 @@ SampleTypes without_made(SampleTypes inputs)
             inputs.erase(found);
     };
     leave_out(value_name::samples, {DType::i32, {2}});
-    leave_out(value_name::valid, {DType::f32, {}});
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
+        leave_out(value_name::valid, {type, {}});
     return inputs;
+}
+
+/// The type of the input `valid`.
+DType valid_type(const SampleTypes& inputs)
+{
+    const auto valid = inputs.find(value_name::valid);
+    return valid == inputs.end() ? DType::f32 : valid->second.dtype;
 }
 
 std::unique_ptr<const ArraySamples> open_arrays(const std::string& path, const SampleTypes& inputs, i64 part,
@@ -117,6 +126,12 @@ const char* parts_of(const SampleSource& source) { return source.tokens() > 0 ? 
 
 } // namespace
 
+SampleTypes inputs_of(const RunConfig& config)
+{
+    return config.model.is_program() ? inputs_per_sample(config.model, compute_type(config.train.precision))
+                                     : SampleTypes{};
+}
+
 TrainingData open_training_data(const RunConfig& config, const Grid& grid, const SampleTypes& inputs)
 {
     if (config.data.train.empty())
@@ -149,8 +164,10 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid, const
     // The samples of the next step are read ahead.
     const i64 ahead = inputs.empty() ? 0 : config.train.global_batch;
     TrainingData data{{std::move(sources), static_cast<u64>(config.train.seed), ahead}, {}};
+    data.train.set_valid(valid_type(inputs));
     for (const ValidationStore& named : config.data.valid.list) {
         data.valid.push_back({named.name, Batches(open_source("data.valid", named.path, run))});
+        data.valid.back().data.set_valid(valid_type(inputs));
         const SampleSource& valid = data.valid.back().data.source();
         require_same_tokenizers(valid, data.train.source());
         for (const auto& train : data.train.sources())
@@ -176,7 +193,9 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid, const
 
 Batches open_validation(const std::string& path, const SampleTypes& inputs)
 {
-    return Batches(open_arrays(path, inputs, 0, 1));
+    Batches batches(open_arrays(path, inputs, 0, 1));
+    batches.set_valid(valid_type(inputs));
+    return batches;
 }
 
 std::string content(const std::vector<ValidationSet>& sets)

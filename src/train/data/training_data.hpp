@@ -26,6 +26,9 @@ std::string content(const std::vector<ValidationSet>& sets);
 /// By name the type of a sample of each input of a graph.
 using SampleTypes = std::map<std::string, TensorType>;
 
+/// The inputs that data give to the model of `config`; empty: a transformer.
+SampleTypes inputs_of(const RunConfig& config);
+
 /// Opens data.train and data.valid, and verifies them; each rank of a node verifies its share. Without
 /// `inputs` they are token stores; with them, files of arrays that have these, but for `samples` and `valid`,
 /// which Batches::at() makes. Then the samples of the first batch are read, too, each by one rank. Not
