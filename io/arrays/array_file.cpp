@@ -262,6 +262,8 @@ void ArrayFile::scan(std::size_t a, const Visit& visit, i64 part, i64 parts) con
 {
     const StoredArray& array = impl_->arrays[a];
     const Impl::Source& source = impl_->sources[a];
+    if (!array.defect.empty())
+        impl_->damaged(str("its ", impl_->dataset_name(array), " ", array.defect));
     const Bytes width = size_of(array.type), all = array.samples * array.sample_bytes();
     std::vector<std::byte> buffer;
     if (array.in_place) {
@@ -301,8 +303,6 @@ void ArrayFile::scan(std::size_t a, const Visit& visit, i64 part, i64 parts) con
 void ArrayFile::verify(std::size_t a, i64 part, i64 parts) const
 {
     const StoredArray& array = impl_->arrays[a];
-    if (!array.defect.empty())
-        impl_->damaged(str("its ", impl_->dataset_name(array), " ", array.defect));
     const auto check = [&](i64 first, i64 count, const void* stored) {
         if (const i64 good = first_not_finite(array.type, stored, count); good < count)
             refuse_number(a, (first + good) / array.elements(), (first + good) % array.elements(),

@@ -79,9 +79,10 @@ public:
     /// Numbers [first, first + count) of an array, flattened, as they are stored.
     using Visit = std::function<void(i64 first, i64 count, const void* stored)>;
     /// Calls `visit` with all numbers of an array in order, in pieces, of which it takes part, part + parts,
-    /// part + 2 * parts, …, and verifies their hashes (in chunks only if parts is 1). \pre no defect
+    /// part + 2 * parts, …, and verifies their hashes (in chunks only if parts is 1). UserError if the array
+    /// has a defect.
     void scan(std::size_t array, const Visit& visit, i64 part = 0, i64 parts = 1) const;
-    /// UserError if it has a defect, or if scan() finds a wrong hash, NaN or an infinity.
+    /// UserError if scan() finds a wrong hash, NaN or an infinity.
     void verify(std::size_t array, i64 part = 0, i64 parts = 1) const;
     /// Of the hashes of an array; without hashes, of its numbers up to 64 MiB, beyond of up to 256 pieces
     /// that are evenly spread.

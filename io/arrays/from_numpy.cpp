@@ -6,6 +6,7 @@
 #include "io/arrays/convert.hpp"
 #include "io/arrays/numpy.hpp"
 #include "io/files/files.hpp"
+#include "ir/type.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -80,9 +81,8 @@ void add_part(Input& input, const std::string& path, bool bf16)
         refuse(path, "has no samples", str("its shape is ", header.extents), "leave it out");
     if (!input.parts.empty() && (type.type != input.array.type || shape != input.array.shape))
         refuse(path, str("is not like ", input.parts.front().file.path()),
-               str("its samples are ", name_of(type.type), " of ", header.extents,
-                   " without the first extent, those are ", name_of(input.array.type), " with ",
-                   element_count(input.array.shape), " numbers"),
+               str("its samples are ", to_string(TensorType{type.type, shape}), ", those of the other file ",
+                   to_string(TensorType{input.array.type, input.array.shape})),
                "all files of an array have one type and one shape but for the samples");
     input.array.type = type.type;
     input.array.shape = shape;

@@ -1,5 +1,6 @@
 #pragma once
 // One value of a TOML file: node -> the C++ type of the key, and back. Private to config_file and key_file.
+#include "base/check.hpp"
 #include "config/run_config.hpp"
 
 #include <string>

@@ -344,6 +344,43 @@ TEST_CASE("a file that is cut while it is open is an error, not a crash")
     CHECK(says(refused<double>(file, "x", 6), "now ends after 2500 bytes"));
 }
 
+TEST_CASE("a damaged file of another program is refused or read, without a crash")
+{
+    const TemporaryFolder folder;
+    const std::string path = folder / "x.h5";
+    {
+        raw::File file(path);
+        const std::vector<double> all = numbers<double>();
+        file.dataset("x", H5T_IEEE_F32LE, H5T_NATIVE_DOUBLE, extents, all.data(), {2, 3, 5, 4});
+        file.dataset("y", H5T_IEEE_F32LE, H5T_NATIVE_DOUBLE, extents, all.data());
+    }
+    const std::string bytes = get(path);
+    std::mt19937 random(8);
+    i64 others = 0;
+    for (int turn = 0; turn < 60; ++turn) {
+        std::string damaged = bytes;
+        const std::size_t at = random() % 4000; // HDF5's metadata for the most part
+        damaged[at] = static_cast<char>(damaged[at] ^ (1 << random() % 8));
+        put(path, damaged);
+        others += message_of<UserError>([&] {
+                      const ArrayFile file = ArrayFile::open(path);
+                      for (std::size_t a = 0; a < file.arrays().size(); ++a)
+                          file.verify(a);
+                  }).starts_with("other")
+                      ? 1
+                      : 0;
+    }
+    CHECK(others == 0);
+    {
+        raw::File file(path);
+        file.dataset("x", H5T_IEEE_F32LE, H5T_NATIVE_DOUBLE, {1 << 20, 1 << 20}, nullptr, {1, 1 << 10});
+        file.dataset("y", H5T_IEEE_F32LE, H5T_NATIVE_DOUBLE, {2}, std::vector<double>(2).data());
+    }
+    const ArrayFile file = ArrayFile::open(path);
+    CHECK(says(message_of<UserError>([&] { file.verify(0); }), "'x' was never written whole"));
+    file.verify(1);
+}
+
 TEST_CASE("200 GB open at once, and samples are read from anywhere")
 {
     const TemporaryFolder folder;
