@@ -31,18 +31,25 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        const bool is_sharded = std::ranges::any_of(value.sharding.dims, [&](const DimSharding& dim) {
-            return std::ranges::find(dim.axes, axis.name) != dim.axes.end();
-        });
-        if (is_sharded)
-            continue;
+        std::vector<AxisPart> parts; // of the axis, that shard the value
+        for (const DimSharding& dim : value.sharding.dims)
+            for (const std::string& name : dim.axes)
+                if (const AxisPart part = axis_part(graph.mesh, name); part.axis == static_cast<int>(a))
+                    parts.push_back(part);
+        const auto holds = [&](i64 place) {
+            return std::ranges::all_of(
+                parts, [&](const AxisPart& part) { return part.digit(place) == part.digit(at[a]); });
+        };
         std::vector<i64> places; // coordinates of the holders on this axis
         if (const auto known = ranks.find(value.name);
             axis.name == pipeline_axis && axis.size > 1 && known != ranks.end())
             places.assign(known->second.begin(), known->second.end());
         else
             for (i64 i = 0; i < axis.size; ++i)
-                places.push_back(i);
+                if (holds(i))
+                    places.push_back(i);
+        if (places.size() == 1 && !parts.empty())
+            continue;
         const auto own = std::ranges::find(places, at[a]);
         TRV_CHECK(own != places.end(), value.name, " is not held by ", axis.name, " ", at[a]);
         holders.index = holders.index * static_cast<i64>(places.size()) + (own - places.begin());
