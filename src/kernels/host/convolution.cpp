@@ -82,6 +82,7 @@ struct Convolution::Impl {
 
     Bytes scratch() const { return library ? shared + workers * each : 0; }
     bool for_weights() const { return kind == ConvKind::grad_w; }
+    bool has_several_blocks() const { return static_cast<i64>(blocks.size()) > chains; } ///< in some chain
     i64 tasks() const { return for_weights() ? pieces * chains : static_cast<i64>(blocks.size()); }
     i64 taps() const { return taps_of(shape); }
     static i64 taps_of(const ConvShape& s) { return s.k[0] * s.k[1] * s.k[2]; }
@@ -112,9 +113,23 @@ struct Convolution::Impl {
         const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
         const Bytes bytes = 4 * shape.o * (shape.c / shape.groups) * taps();
         chains = std::clamp<i64>(most_sums / bytes, 1, usual_tasks);
-        for (i64 n = 1; pieces * chains < usual_tasks && n <= divided && channels / n >= least_channels; ++n)
-            if (divided % n == 0 && channels / n % least_channels == 0)
-                pieces = n;
+        for (const i64 unit : {least_channels, i64{1}}) // whole vectors of channels if there are such pieces
+            for (i64 n = 1; pieces * chains < usual_tasks && n <= divided && channels / n >= least_channels;
+                 ++n)
+                if (divided % n == 0 && channels / n % unit == 0)
+                    pieces = n;
+    }
+
+    /// Boxes that are worth their copies: they must have some work, all the more if threads are many.
+    i64 useful_boxes() const
+    {
+        constexpr double least_work = 4e6, least_per_element = 500;
+        const double of_output = 2.0 * static_cast<double>(shape.c / shape.groups * taps());
+        double work = of_output * static_cast<double>(shape.b * shape.o);
+        for (int d = 0; d < shape.spatial; ++d)
+            work *= static_cast<double>(shape.out[d]);
+        return std::clamp<i64>(static_cast<i64>(work / least_work), 1,
+                               of_output < least_per_element ? 8 : 16);
     }
 
     /// The part of `s` that a piece computes.
@@ -192,15 +207,10 @@ struct Convolution::Impl {
     bool make()
     {
         ConvBlockLimits limits;
+        limits.boxes = useful_boxes();
         if (for_weights()) {
             divide_weights();
             limits.count = chains;
-        } else { // no thread gains from less work
-            constexpr double least_work = 4e6;
-            double work = 2.0 * static_cast<double>(shape.b * shape.o * (shape.c / shape.groups) * taps());
-            for (int d = 0; d < shape.spatial; ++d)
-                work *= static_cast<double>(std::min(shape.in[d], shape.out[d]));
-            limits.boxes = std::clamp<i64>(static_cast<i64>(work / least_work), 1, limits.boxes);
         }
         const std::vector<ConvBlock> parts = blocks_of(kind, shape, limits);
         chains = std::min<i64>(chains, static_cast<i64>(parts.size()));
@@ -282,8 +292,8 @@ struct Convolution::Impl {
             shared_pad = take(shared, weights.pad_bytes());
         own_x = take(each, x);
         own_y = take(each, y);
-        if (for_weights())
-            own_w = take(each, 2 * w); // a block's, and the sum of a chain
+        if (for_weights()) // a block's, and the sum of a chain
+            own_w = take(each, (has_several_blocks() ? w : 0) + (chains == 1 ? w : 0));
         own_pad = take(each, pad);
     }
 
@@ -316,7 +326,7 @@ struct Convolution::Impl {
         auto* const part = reinterpret_cast<float*>(own + own_w);
         auto* const sum =
             chains > 1 ? reinterpret_cast<float*>(shared_sums) + (chain * pieces + piece) * weight_count
-                       : part + weight_count;
+                       : part + (has_several_blocks() ? weight_count : 0);
         const i64 first = n * chain / chains;
         for (i64 b = first; b < n * (chain + 1) / chains; ++b) {
             run_block(blocks[static_cast<std::size_t>(b)], piece, t, b == first ? sum : part, own);

@@ -65,10 +65,11 @@ private:
         return blocks;
     }
 
-    /// Of x and y in f32.
+    /// Of x and y in f32, with channels as the library rounds them up.
     Bytes bytes() const
     {
-        i64 x = s_.c, y = s_.o;
+        constexpr i64 channels = 16;
+        i64 x = round_up(s_.c, channels), y = round_up(s_.o, channels);
         for (int d = 0; d < dims(); ++d) {
             const Interval part = interval_of(kind_, s_, d, 0, step[d]);
             x *= part.x;

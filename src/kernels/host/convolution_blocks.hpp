@@ -19,9 +19,9 @@ struct ConvBlock {
 /// own layout than boxes of them.
 struct ConvBlockLimits {
     i64 count = 16;               ///< of blocks that are wanted, if there are as many samples
-    i64 boxes = 8;                ///< of blocks that are wanted otherwise
+    i64 boxes = 16;               ///< of blocks that are wanted otherwise
     Bytes usual = Bytes{4} << 20; ///< of x and y in f32, unless neighbours would read more than half twice
-    Bytes most = Bytes{16} << 20; ///< of x and y in f32
+    Bytes most = Bytes{8} << 20;  ///< of x and y in f32
 };
 
 /// The blocks of a convolution, in row-major order of samples and positions.
