@@ -79,8 +79,9 @@ void find_extrema(const Exec& exec, const WindowWalk& walk, const T* x, std::int
                 const auto place = static_cast<std::int32_t>(tap);
                 each_hit(hits, [&](i64 j, i64 source) {
                     const auto value = static_cast<Acc<T>>(x[source]);
-                    const bool better = (largest ? value > top[j] : value < top[j]) | is_nan(value);
-                    const bool takes = (best[j] < 0) | (better & !is_nan(top[j]));
+                    // A number that is not in order with the top is NaN, or the top is.
+                    const bool later = largest ? !(value <= top[j]) : !(value >= top[j]);
+                    const bool takes = (best[j] < 0) | (later & (top[j] == top[j]));
                     top[j] = takes ? value : top[j];
                     best[j] = takes ? place : best[j];
                 });

@@ -108,11 +108,14 @@ struct Convolution::Impl {
     /// Pieces and chains of grad_w: as many tasks as threads may want, of useful sizes.
     void divide_weights()
     {
-        constexpr i64 usual_tasks = 16, least_channels = 16;
+        constexpr i64 usual_tasks = 16, least_channels = 16, least_positions = 128;
         constexpr Bytes most_sums = Bytes{8} << 20; // bytes of the sums of all chains
         const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
         const Bytes bytes = 4 * shape.o * (shape.c / shape.groups) * taps();
-        chains = std::clamp<i64>(most_sums / bytes, 1, usual_tasks);
+        i64 positions = shape.b;
+        for (int d = 0; d < shape.spatial; ++d)
+            positions *= shape.out[d];
+        chains = std::clamp<i64>(std::min(most_sums / bytes, positions / least_positions), 1, usual_tasks);
         for (const i64 unit : {least_channels, i64{1}}) // whole vectors of channels if there are such pieces
             for (i64 n = 1; pieces * chains < usual_tasks && n <= divided && channels / n >= least_channels;
                  ++n)
@@ -165,7 +168,7 @@ struct Convolution::Impl {
         const i64 c = piece.c / piece.groups, o = piece.o / piece.groups, k = taps(),
                   whole_o = shape.o / shape.groups;
         Dims dims{o, c}, strides = is_turned ? Dims{k, whole_o * k} : Dims{c * k, k};
-        if (shape.groups > 1) {
+        if (piece.groups > 1) {
             dims.insert(dims.begin(), piece.groups);
             strides.insert(strides.begin(), c * o * k);
         }
