@@ -69,7 +69,7 @@ void find_extrema(const Exec& exec, const WindowWalk& walk, const T* x, std::int
     const i64 every = walk.every();
     for_windows(
         exec, "pool_extrema", walk, KOKKOS_LAMBDA(i64 row, i64 begin, i64 width, i64 result) {
-            Acc<T> top[W];
+            Acc<T> top[W], values[W];
             std::int32_t best[W];
             for (int j = 0; j < W; ++j) {
                 top[j] = 0;
@@ -77,8 +77,9 @@ void find_extrema(const Exec& exec, const WindowWalk& walk, const T* x, std::int
             }
             walk_windows(walk, row, begin, width, [&](i64 tap, const WindowHits& hits) {
                 const auto place = static_cast<std::int32_t>(tap);
-                each_hit(hits, [&](i64 j, i64 source) {
-                    const auto value = static_cast<Acc<T>>(x[source]);
+                each_hit(hits, [&](i64 j, i64 source) { values[j] = static_cast<Acc<T>>(x[source]); });
+                each_hit(hits, [&](i64 j, i64) { // without loads that keep a loop from vectors
+                    const auto value = values[j];
                     // A number that is not in order with the top is NaN, or the top is.
                     const bool later = largest ? !(value <= top[j]) : !(value >= top[j]);
                     const bool takes = (best[j] < 0) | (later & (top[j] == top[j]));
