@@ -7,6 +7,8 @@
 #include "dnnl_calls.hpp"
 #include "row_parallel.hpp"
 
+#include <bit>
+
 namespace trivium::kernels {
 
 namespace {
@@ -109,13 +111,16 @@ struct Convolution::Impl {
     void divide_weights()
     {
         constexpr i64 usual_tasks = 16, least_channels = 16, least_positions = 128;
-        constexpr Bytes most_sums = Bytes{8} << 20; // bytes of the sums of all chains
+        constexpr Bytes most_sums = Bytes{16} << 20; // bytes of the sums of all chains
         const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
         const Bytes bytes = 4 * shape.o * (shape.c / shape.groups) * taps();
         i64 positions = shape.b;
         for (int d = 0; d < shape.spatial; ++d)
             positions *= shape.out[d];
-        chains = std::clamp<i64>(std::min(most_sums / bytes, positions / least_positions), 1, usual_tasks);
+        chains = static_cast<i64>(std::bit_floor(static_cast<u64>(
+            std::clamp<i64>(std::min(most_sums / bytes, positions / least_positions), 1, usual_tasks))));
+        if (shape.c <= colours) // then each piece would prepare all of x
+            return;
         for (const i64 unit : {least_channels, i64{1}}) // whole vectors of channels if there are such pieces
             for (i64 n = 1; pieces * chains < usual_tasks && n <= divided && channels / n >= least_channels;
                  ++n)

@@ -68,7 +68,7 @@ private:
     /// Of x and y in f32, with channels as the library rounds them up.
     Bytes bytes() const
     {
-        constexpr i64 channels = 16, colours = 3;
+        constexpr i64 channels = 16;
         i64 x = s_.c <= colours ? s_.c : round_up(s_.c, channels), y = round_up(s_.o, channels);
         for (int d = 0; d < dims(); ++d) {
             const Interval part = interval_of(kind_, s_, d, 0, step[d]);

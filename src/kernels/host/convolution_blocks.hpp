@@ -20,8 +20,8 @@ struct ConvBlock {
 struct ConvBlockLimits {
     i64 count = 16;               ///< of blocks that are wanted, if there are as many samples
     i64 boxes = 16;               ///< of blocks that are wanted otherwise
-    Bytes usual = Bytes{4} << 20; ///< of x and y in f32, unless neighbours would read more than half twice
-    Bytes most = Bytes{8} << 20;  ///< of x and y in f32
+    Bytes usual = Bytes{2} << 20; ///< of x and y in f32, unless neighbours would read more than half twice
+    Bytes most = Bytes{4} << 20;  ///< of x and y in f32
 };
 
 /// The blocks of a convolution, in row-major order of samples and positions.
@@ -40,6 +40,9 @@ bool supported_by_library(const ConvShape& shape);
 /// The convolution of which this one is the gradient with respect to x, for weights whose taps are reversed
 /// and whose channels change places: it has `base` as strides. For convolutions without strides.
 ConvShape turned(const ConvShape& shape);
+
+/// Up to so many channels the library reads x as it is.
+inline constexpr i64 colours = 3;
 
 /// The largest divisor of n that is at most `most`, and at least 1.
 i64 divisor_of(i64 n, i64 most);
