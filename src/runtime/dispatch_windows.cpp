@@ -50,7 +50,10 @@ Call bind_pool_grad(const Args& a)
     const k::Combine how = combine_of(a);
     TRV_CHECK(how == k::Combine::max || how == k::Combine::min,
               "the gradient of a sum or product over windows");
-    return call_of(k::pool_extremum_grad<T>, s, how, a.in<T>(0), a.in<T>(1), a.out<T>(0));
+    TRV_CHECK(a.scratch().size >= a.n(0) * 4, "a gradient of ", a.n(0), " windows with ", a.scratch().size,
+              " bytes of scratch");
+    return call_of(k::pool_extremum_grad<T>, s, how, a.in<T>(0), a.in<T>(1),
+                   static_cast<std::int32_t*>(a.scratch().data), a.out<T>(0));
 }
 
 /// Where a rank's parts of the tensor and of the slice lie in the whole ones.

@@ -1,6 +1,8 @@
 // General ops whose elements are in windows or at indices, whole and in parts, against their definitions.
 #include "catch.hpp"
 #include "general_cases.hpp"
+#include "ir/text/text.hpp"
+#include "kernels/general/convolution.hpp"
 
 #include <algorithm>
 
@@ -242,4 +244,33 @@ TEST_CASE("pools and their gradients")
 {
     check_random(40, [](Random& r) { return pooling(r, false); });
     check_random(40, [](Random& r) { return pooling(r, true); });
+}
+
+TEST_CASE("the planned scratch is enough for a convolution with large weights")
+{
+    using kernels::ConvKind;
+    const Graph graph = parse_graph(R"(graph large
+input %x : f32[1,500,6,6,6]
+input %w : f32[500,500,3,3,3]
+input %dy : f32[1,500,6,6,6]
+%y = convolution(%x, %w) {low="1 1 1", high="1 1 1"} : f32[1,500,6,6,6]
+%dx = convolution_grad_x(%dy, %w) {shape="1 500 6 6 6", low="1 1 1", high="1 1 1"} : f32[1,500,6,6,6]
+%dw = convolution_grad_w(%dy, %x) {shape="500 500 3 3 3", low="1 1 1", high="1 1 1"} : f32[500,500,3,3,3]
+output %y
+output %dx
+output %dw
+)",
+                                    "large.graph");
+    kernels::ConvShape shape{.spatial = 3, .b = 1, .c = 500, .o = 500};
+    for (int d = 0; d < 3; ++d) {
+        shape.in[d] = shape.out[d] = 6;
+        shape.k[d] = 3;
+        shape.low[d] = 1;
+    }
+    const ConvKind kinds[] = {ConvKind::forward, ConvKind::grad_x, ConvKind::grad_w};
+    for (std::size_t i = 0; i < 3; ++i) {
+        INFO("kind " << i);
+        CHECK(kernels::Convolution(kinds[i], shape, DType::f32, 8, 0).scratch_bytes() <=
+              least_scratch_of(graph, graph.ops[i]));
+    }
 }

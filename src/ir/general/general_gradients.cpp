@@ -17,6 +17,7 @@ struct Term {
     Term apply(OpKind kind) const { return {t, t->build().op1(kind, {id})}; }
     Term with(OpKind kind, Term other) const { return {t, t->build().op1(kind, {id, other.id})}; }
     Term of(double value) const { return {t, t->build().filled_like(id, value)}; }
+    Term times(double factor) const { return {t, t->build().op1(K::affine, {id}, {.alpha = factor})}; }
 };
 Term operator+(Term a, Term b) { return a.with(K::add, b); }
 Term operator-(Term a, Term b) { return a.with(K::subtract, b); }
@@ -82,13 +83,13 @@ void unary(Tape& t)
         case K::expm1: return dy * y + dy;
         case K::log: return dy / x;
         case K::log1p: return dy / (x + x.of(1));
-        case K::sqrt: return dy * y.of(0.5) / y;
-        case K::rsqrt: return dy * y.of(-0.5) * y / x;
+        case K::sqrt: return dy.times(0.5) / y;
+        case K::rsqrt: return dy.times(-0.5) * y / x;
         case K::tanh: return dy - dy * y * y;
         case K::sigmoid: return dy * y * (y.of(1) - y);
         case K::sin: return dy * x.apply(K::cos);
         case K::cos: return -(dy * x.apply(K::sin));
-        case K::erf: return dy * x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
+        case K::erf: return dy.times(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
         default: throw InternalError(__FILE__, __LINE__, str("no gradient of ", info(t.op()).name));
         }
     };
@@ -126,7 +127,7 @@ void extremum(Tape& t)
     for (const int i : {0, 1})
         if (t.requires_grad(i)) {
             const ValueId mine = compared(t, t.result(0), t.operand(i), "eq");
-            give(t, i, chosen(t, equal, dy * dy.of(0.5), chosen(t, mine, dy, dy.of(0))));
+            give(t, i, chosen(t, equal, dy.times(0.5), chosen(t, mine, dy, dy.of(0))));
         }
 }
 

@@ -56,7 +56,24 @@ Flops convolution_flops(const Op& op, const FactorRule& rule)
         product *= static_cast<Flops>(rule[dim].size);
     for (std::size_t d = 1; d < weights.size(); ++d)
         product *= static_cast<Flops>(rule[weights[d]].size);
+    if (const auto* base = op.attrs.lists.find(Attr::base)) // other taps meet gaps
+        for (const i64 gap : *base)
+            product /= static_cast<Flops>(gap);
     return product;
+}
+
+/// The weights in a library's layout, which may round channels up, for their gradient those of a block, too,
+/// in reverse if x has gaps; and a block of x and y with other sums (kernels/host/convolution_blocks.hpp).
+Bytes convolution_weights(const Op& op, const FactorRule& rule, Bytes)
+{
+    const Shape weights =
+        rule.shape_of(op.kind == OpKind::convolution_grad_w ? rule.results[0] : rule.operands[1]);
+    Bytes bytes = 4;
+    for (std::size_t d = 0; d < weights.size(); ++d)
+        bytes *= d < 2 ? round_up(weights[d], 16) : weights[d];
+    const i64 times =
+        1 + (op.kind == OpKind::convolution_grad_w) + (op.attrs.lists.find(Attr::base) != nullptr);
+    return bytes * times + (Bytes{24} << 20);
 }
 
 /// Keys that the queries 0 to n - 1 see together: a query sees those up to itself, of its chunk and within
@@ -106,8 +123,8 @@ Bytes block_sums(const Op&, const FactorRule& rule, Bytes)
     return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
 }
 
-/// The order of the sorted elements, as i32.
-Bytes order_of_elements(const Op&, const FactorRule& rule, Bytes)
+/// A place for each element of the first operand, as i32.
+Bytes place_of_elements(const Op&, const FactorRule& rule, Bytes)
 {
     return 4 * element_count(rule.shape_of(rule.operands[0]));
 }

@@ -105,7 +105,12 @@ void copy_strided(const Exec& exec, const IndexMap& map, i64 rows, const T* x, T
             const i64 in = last.in_stride, out = last.out_stride;
             const T* const from = x + place.from + a * in;
             T* const to = y + place.to + a * out;
-            row.each(b - a, [=](i64 i) { to[i * out] = from[i * in]; });
+            if (out != 1)
+                row.each(b - a, [=](i64 i) { to[i * out] = from[i * in]; });
+            else if (in != 0)
+                row.each(b - a, [=](i64 i) { to[i] = from[i * in]; });
+            else
+                row.each(b - a, [=](i64 i) { to[i] = *from; }); // a broadcast
         });
 }
 

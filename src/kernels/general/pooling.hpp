@@ -27,9 +27,10 @@ struct PoolGradShape {
 };
 
 /// dx[i] = sum of dy[o] over the windows o of dy whose first maximum (or minimum), in row-major order, is at
-/// i: the gradient of pool with max or min. The first NaN counts as the maximum and as the minimum.
+/// i: the gradient of pool with max or min. The first NaN counts as the maximum and as the minimum. `extrema`
+/// is scratch, with as many elements as dy. \throws InternalError for a window of more than 2^31 elements
 template <class T>
 void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Combine how, const T* dy, const T* x,
-                        T* dx);
+                        std::int32_t* extrema, T* dx);
 
 } // namespace trivium::kernels

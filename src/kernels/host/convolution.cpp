@@ -1,176 +1,272 @@
-// Convolutions on the host: oneDNN for f32 and bf16, in parts of a fixed size that threads compute one by
-// one, so that no sum depends on the number of threads.
+// Convolutions on the host: oneDNN for f32 and bf16, in blocks that threads compute one by one. The blocks
+// follow from the shape, and each is computed by one thread, so that no sum depends on the number of threads.
 #include "kernels/general/convolution.hpp"
 
+#include "convolution_blocks.hpp"
+#include "convolution_primitive.hpp"
 #include "dnnl_calls.hpp"
 #include "row_parallel.hpp"
 
-#include <array>
+#include <bit>
 
 namespace trivium::kernels {
-
-/// An operand or the result. Its memory layout in the primitive is the library's choice.
-struct ConvTensor {
-    int argument = 0;              ///< of the primitive
-    dnnl::memory::desc plain;      ///< one part of the caller's tensor
-    dnnl::memory::desc chosen;     ///< the primitive's
-    i64 step = 0;                  ///< bytes between parts in the caller's tensor; 0: all parts share it
-    Bytes place = 0;               ///< in the scratch: of all workers if shared, otherwise of a worker
-    dnnl::reorder reorder;         ///< between the two, if they differ
-    dnnl::memory::desc scratchpad; ///< of the reorder
-
-    bool same() const { return plain == chosen; }
-};
 
 namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// The largest divisor of n that is at most `most`.
-i64 divisor_of(i64 n, i64 most)
+/// The runs of `length` elements, each reversed.
+template <class T>
+void reverse_runs(const Exec& exec, i64 runs, i64 length, const void* from, void* to)
 {
-    i64 divisor = std::max<i64>(1, std::min(n, most));
-    while (n % divisor != 0)
-        --divisor;
-    return divisor;
+    const T* const source = static_cast<const T*>(from);
+    T* const target = static_cast<T*>(to);
+    for_parts(exec, "reverse_taps", runs, 64, [=](i64 begin, i64 end) {
+        for (i64 r = begin; r < end; ++r)
+            std::reverse_copy(source + r * length, source + (r + 1) * length, target + r * length);
+    });
 }
 
-/// [dims…, extents…], row-major in a tensor that has `whole` in the second dimension.
-dnnl::memory::desc part_of(DType type, Dims dims, i64 whole, const i64* extents, int spatial)
+void add_to(float* sum, const float* part, i64 n)
 {
-    dims.insert(dims.end(), extents, extents + spatial);
-    Dims strides(dims.size());
-    i64 stride = 1;
-    for (std::size_t d = dims.size(); d-- > 0; stride *= dims[d])
-        strides[d] = stride;
-    strides[0] = strides[1] * whole;
-    return {dims, dnnl_type(type), strides};
+    for (i64 i = 0; i < n; ++i)
+        sum[i] += part[i];
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::desc& desc)
+/// Which gradient, or the convolution itself, a turned convolution computes.
+ConvKind turned_kind(ConvKind kind)
 {
-    return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
+    return kind == ConvKind::forward  ? ConvKind::grad_x
+           : kind == ConvKind::grad_x ? ConvKind::forward
+                                      : ConvKind::grad_w;
 }
 
 } // namespace
 
 struct Convolution::Impl {
-    ConvKind kind = ConvKind::forward;
-    ConvShape shape;
+    /// The caller's tensors, and what the library computes; the latter is turned if x has gaps.
+    ConvKind asked = ConvKind::forward, kind = ConvKind::forward;
+    ConvShape asked_shape, shape;
     DType type = DType::f32;
-    bool library = false;
-    i64 parts = 1;                     ///< of the batch; for grad_w of the groups, or of the channels of y
-    i64 workers = 1;                   ///< of them at a time
-    std::array<ConvTensor, 3> tensors; ///< first, second, result
-    dnnl::primitive primitive;
-    dnnl::memory::desc scratchpad;
-    Bytes scratchpad_place = 0, shared = 0, each = 0; ///< of the scratch: for all workers, for each
+    bool library = false, is_turned = false;
+    int threads = 1;
+
+    /// x or y of a block.
+    struct Side {
+        LayoutCopy copy;
+        bool same = false; ///< the library reads or writes the caller's tensor
+    };
+    /// Blocks of one shape.
+    struct Variant {
+        ConvShape shape;
+        ConvPrimitive primitive;
+        Side x, y;
+    };
+    std::vector<Variant> variants;
+    struct Block {
+        std::size_t variant;
+        i64 x, y; ///< bytes from the beginning of the caller's tensor
+    };
+    std::vector<Block> blocks;
+
+    /// grad_w computes the weights in pieces, of the channels of y or of the groups. A piece is the sum of
+    /// chains, each the sum of neighbouring blocks.
+    i64 pieces = 1, chains = 1;
+    i64 piece_x = 0, piece_w = 0, piece_y = 0; ///< bytes between pieces in the caller's tensors
+    LayoutCopy weights;                        ///< from the caller's, for grad_w to them
+    bool same_weights = false;
+    i64 weight_count = 0; ///< elements of a piece in the library's layout
+
+    // Places in the scratch, which has `shared` bytes for all workers, then `each` for each.
+    Bytes reversed = 0, shared_w = 0, shared_pad = 0, shared = 0;
+    Bytes own_x = 0, own_y = 0, own_w = 0, own_pad = 0, each = 0;
+    i64 workers = 1;
 
     Bytes scratch() const { return library ? shared + workers * each : 0; }
+    bool for_weights() const { return kind == ConvKind::grad_w; }
+    bool has_several_blocks() const { return static_cast<i64>(blocks.size()) > chains; } ///< in some chain
+    i64 tasks() const { return for_weights() ? pieces * chains : static_cast<i64>(blocks.size()); }
+    i64 taps() const { return taps_of(shape); }
+    static i64 taps_of(const ConvShape& s) { return s.k[0] * s.k[1] * s.k[2]; }
 
-    /// Whether oneDNN has such convolutions; `high` becomes the padding after x.
-    bool is_supported(Dims& high) const
+    /// Whether oneDNN may have such a convolution, turned or not.
+    bool find_form()
     {
-        bool fits = (type == DType::f32 || type == DType::bf16) && shape.b * shape.c * shape.o > 0;
-        for (int d = 0; d < shape.spatial; ++d) {
-            const i64 span = (shape.k[d] - 1) * shape.dilation[d] + 1;
-            const i64 after = (shape.out[d] - 1) * shape.stride[d] + span - shape.in[d] - shape.low[d];
-            high.push_back(std::max<i64>(0, after));
-            fits = fits && shape.base[d] == 1 && shape.in[d] > 0 && shape.k[d] > 0 && shape.out[d] > 0 &&
-                   shape.low[d] >= 0 && -after < shape.stride[d] && shape.low[d] < span && after < span;
-        }
-        return fits;
-    }
-
-    /// Descriptions of x, w and y for one part, with their steps.
-    std::array<ConvTensor, 3> describe()
-    {
-        const ConvShape& s = shape;
-        const Bytes size = size_of(type);
-        i64 in = 1, out = 1, taps = 1;
-        for (int d = 0; d < s.spatial; ++d) {
-            in *= s.in[d];
-            out *= s.out[d];
-            taps *= s.k[d];
-        }
-        constexpr i64 usual_parts = 16, least_channels = 16;
-        i64 b = s.b, groups = s.groups, o = s.o / s.groups;
-        const i64 c = s.c / s.groups;
-        if (kind != ConvKind::grad_w)
-            b = divisor_of(s.b, ceil_div(s.b, usual_parts));
-        else if (s.groups > 1)
-            groups = divisor_of(s.groups, ceil_div(s.groups, usual_parts));
-        else
-            o = divisor_of(o, std::max(least_channels, ceil_div(o, usual_parts)));
-        parts = s.b / b * (s.groups / groups) * (s.o / s.groups / o);
-        ConvTensor x, w, y;
-        x.argument = kind == ConvKind::grad_x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
-        w.argument = kind == ConvKind::grad_w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
-        y.argument = kind == ConvKind::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
-        x.plain = part_of(type, {b, groups * c}, s.c, s.in, s.spatial);
-        w.plain = groups > 1 ? part_of(type, {groups, o, c}, o, s.k, s.spatial)
-                             : part_of(type, {o, c}, c, s.k, s.spatial);
-        y.plain = part_of(type, {b, groups * o}, s.o, s.out, s.spatial);
-        if (kind != ConvKind::grad_w) {
-            x.step = b * s.c * in * size;
-            y.step = b * s.o * out * size;
-        } else {
-            x.step = s.groups > 1 ? groups * c * in * size : 0;
-            y.step = groups * o * out * size;
-            w.step = groups * o * c * taps * size;
-        }
-        return {x, w, y};
-    }
-
-    /// Returns false if there is no such primitive.
-    template <class Primitive>
-    bool set(const typename Primitive::primitive_desc& desc, const std::array<ConvTensor, 3>& order)
-    {
-        if (!desc)
+        kind = asked;
+        shape = asked_shape;
+        if (type != DType::f32 && type != DType::bf16)
             return false;
-        primitive = Primitive(desc);
-        scratchpad = desc.scratchpad_desc();
-        tensors = order;
-        for (ConvTensor& tensor : tensors)
-            tensor.chosen = desc.query_md(dnnl::query::exec_arg_md, tensor.argument);
+        if (supported_by_library(shape))
+            return true;
+        for (int d = 0; d < shape.spatial; ++d)
+            if (shape.stride[d] != 1)
+                return false;
+        is_turned = true;
+        kind = turned_kind(asked);
+        shape = turned(asked_shape);
+        return supported_by_library(shape);
+    }
+
+    /// Pieces and chains of grad_w: as many tasks as threads may want, of useful sizes.
+    void divide_weights()
+    {
+        constexpr i64 usual_tasks = 16, least_channels = 16, least_positions = 128;
+        constexpr Bytes most_sums = Bytes{16} << 20; // bytes of the sums of all chains
+        const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
+        const Bytes bytes = 4 * shape.o * (shape.c / shape.groups) * taps();
+        i64 positions = shape.b;
+        for (int d = 0; d < shape.spatial; ++d)
+            positions *= shape.out[d];
+        chains = static_cast<i64>(std::bit_floor(static_cast<u64>(
+            std::clamp<i64>(std::min(most_sums / bytes, positions / least_positions), 1, usual_tasks))));
+        if (shape.c <= colours) // then each piece would prepare all of x
+            return;
+        for (const i64 unit : {least_channels, i64{1}}) // whole vectors of channels if there are such pieces
+            for (i64 n = 1; pieces * chains < usual_tasks && n <= divided && channels / n >= least_channels;
+                 ++n)
+                if (divided % n == 0 && channels / n % unit == 0)
+                    pieces = n;
+    }
+
+    /// Boxes that are worth their copies: they must have some work, all the more if threads are many.
+    i64 useful_boxes() const
+    {
+        constexpr double least_work = 4e6, least_per_element = 500;
+        const double of_output = 2.0 * static_cast<double>(shape.c / shape.groups * taps());
+        double work = of_output * static_cast<double>(shape.b * shape.o);
+        for (int d = 0; d < shape.spatial; ++d)
+            work *= static_cast<double>(shape.out[d]);
+        return std::clamp<i64>(static_cast<i64>(work / least_work), 1,
+                               of_output < least_per_element ? 8 : 16);
+    }
+
+    /// The part of `s` that a piece computes.
+    ConvShape piece_of(ConvShape s) const
+    {
+        s.o /= pieces;
+        if (s.groups > 1) {
+            s.groups /= pieces;
+            s.c /= pieces;
+        }
+        return s;
+    }
+
+    /// The caller's x or y: what a block of shape `part` has of it.
+    dnnl::memory::desc view(const ConvShape& part, bool of_x) const
+    {
+        const i64 *whole = of_x ? shape.in : shape.out, *extents = of_x ? part.in : part.out;
+        const int rank = shape.spatial + 2;
+        Dims dims{part.b, of_x ? part.c : part.o}, strides(static_cast<std::size_t>(rank));
+        dims.insert(dims.end(), extents, extents + shape.spatial);
+        i64 stride = 1;
+        for (int d = rank - 1; d >= 0; --d) {
+            strides[static_cast<std::size_t>(d)] = stride;
+            stride *= d >= 2 ? whole[d - 2] : of_x ? shape.c : shape.o;
+        }
+        return strided_view(type, dims, strides);
+    }
+
+    /// The weights of a piece in the caller's tensor.
+    dnnl::memory::desc view_of_weights() const
+    {
+        const ConvShape piece = piece_of(shape);
+        const i64 c = piece.c / piece.groups, o = piece.o / piece.groups, k = taps(),
+                  whole_o = shape.o / shape.groups;
+        Dims dims{o, c}, strides = is_turned ? Dims{k, whole_o * k} : Dims{c * k, k};
+        if (piece.groups > 1) {
+            dims.insert(dims.begin(), piece.groups);
+            strides.insert(strides.begin(), c * o * k);
+        }
+        i64 stride = k;
+        for (int d = 0; d < shape.spatial; ++d) {
+            dims.push_back(shape.k[d]);
+            strides.push_back(stride /= shape.k[d]);
+        }
+        return strided_view(type, dims, strides);
+    }
+
+    /// The variant for blocks of this shape. False if the library has none.
+    bool find_variant(const ConvShape& of_block, std::size_t& index)
+    {
+        const ConvShape part = piece_of(of_block);
+        for (index = 0; index < variants.size(); ++index)
+            if (variants[index].shape == part)
+                return true;
+        const bool first = variants.empty();
+        auto made =
+            make_convolution(kind, part, type, first ? nullptr : &variants[0].primitive.layouts[conv_w]);
+        if (!made)
+            return false;
+        const ThreadScope one(1);
+        Variant variant{part, std::move(*made), {}, {}};
+        const auto side = [&](Side& of, ConvRole role) {
+            const auto plain = view(part, role == conv_x), chosen = variant.primitive.layouts[role];
+            of.same = plain == chosen;
+            if (!of.same)
+                of.copy = role == result_role(kind) ? LayoutCopy(chosen, plain) : LayoutCopy(plain, chosen);
+        };
+        side(variant.x, conv_x);
+        side(variant.y, conv_y);
+        variants.push_back(std::move(variant));
+        return true;
+    }
+
+    /// False if the library cannot compute it.
+    bool make()
+    {
+        ConvBlockLimits limits;
+        limits.boxes = useful_boxes();
+        if (for_weights()) {
+            divide_weights();
+            limits.count = chains;
+        }
+        const std::vector<ConvBlock> parts = blocks_of(kind, shape, limits);
+        chains = std::min<i64>(chains, static_cast<i64>(parts.size()));
+        std::size_t index = 0;
+        if (!find_variant(parts[parts.size() / 2].shape, index)) // it chooses the layout of the weights
+            return false;
+        const Bytes size = size_of(type);
+        for (const ConvBlock& part : parts) {
+            if (!find_variant(part.shape, index))
+                return false;
+            blocks.push_back({index, place_of(shape.in, shape.c, part.sample, part.x_begin) * size,
+                              place_of(shape.out, shape.o, part.sample, part.y_begin) * size});
+        }
+        finish_weights();
         place_tensors();
         return true;
     }
 
-    /// Returns false if oneDNN does not support the convolution on this processor.
-    bool make(const Dims& high)
+    /// Elements before a position in the caller's x or y.
+    i64 place_of(const i64* extents, i64 channels, i64 sample, const i64* begin) const
     {
-        const auto [x, w, y] = describe();
-        const Dims stride(shape.stride, shape.stride + shape.spatial),
-            low(shape.low, shape.low + shape.spatial);
-        Dims dilation(shape.dilation, shape.dilation + shape.spatial);
-        for (auto& d : dilation)
-            --d;
-        dnnl::primitive_attr attributes;
-        attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        const auto algorithm = dnnl::algorithm::convolution_direct;
-        const auto any_x = any_layout(x.plain), any_w = any_layout(w.plain), any_y = any_layout(y.plain);
-        const dnnl::convolution_forward::primitive_desc forward(
-            {dnnl::prop_kind::forward_training, algorithm, any_x, any_w, any_y, stride, dilation, low, high},
-            attributes, dnnl_engine(), true);
-        if (kind == ConvKind::forward || !forward)
-            return set<dnnl::convolution_forward>(forward, {x, w, y});
-        const auto& engine = dnnl_engine();
-        if (kind == ConvKind::grad_x)
-            return set<dnnl::convolution_backward_data>(
-                {{algorithm, any_x, any_w, any_y, stride, dilation, low, high},
-                 attributes,
-                 engine,
-                 forward,
-                 true},
-                {y, w, x});
-        return set<dnnl::convolution_backward_weights>(
-            {{algorithm, any_x, any_w, any_y, stride, dilation, low, high},
-             attributes,
-             engine,
-             forward,
-             true},
-            {y, x, w});
+        i64 in_channel = 0, volume = 1;
+        for (int d = 0; d < shape.spatial; ++d) {
+            in_channel = in_channel * extents[d] + begin[d];
+            volume *= extents[d];
+        }
+        return sample * channels * volume + in_channel;
+    }
+
+    void finish_weights()
+    {
+        const auto plain = view_of_weights(), chosen = variants[0].primitive.layouts[conv_w];
+        same_weights = plain == chosen && !for_weights();
+        const ThreadScope all(for_weights() ? 1 : threads);
+        if (!same_weights)
+            weights = for_weights() ? LayoutCopy(chosen, plain) : LayoutCopy(plain, chosen);
+        weight_count = static_cast<i64>(chosen.get_size()) / 4;
+        const Bytes size = size_of(type);
+        i64 in = 1, out = 1;
+        for (int d = 0; d < shape.spatial; ++d) {
+            in *= shape.in[d];
+            out *= shape.out[d];
+        }
+        const ConvShape piece = piece_of(shape);
+        const i64 channels_of_weights = piece.groups * (piece.c / piece.groups) * (piece.o / piece.groups);
+        piece_x = shape.groups > 1 ? piece.c * in * size : 0;
+        piece_y = piece.o * out * size;
+        piece_w = (is_turned && shape.groups == 1 ? piece.o : channels_of_weights) * taps() * size;
     }
 
     void place_tensors()
@@ -180,89 +276,146 @@ struct Convolution::Impl {
             end += round_up(static_cast<Bytes>(size), 64);
             return place;
         };
-        std::size_t most_pad = scratchpad.get_size(); // one place for the convolution and the reorders
-        for (ConvTensor& tensor : tensors) {
-            if (tensor.same())
-                continue;
-            const bool is_result = &tensor == &tensors[2];
-            tensor.place = take(tensor.step == 0 ? shared : each, tensor.chosen.get_size());
-            dnnl::primitive_attr attributes;
-            attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-            const auto &from = is_result ? tensor.chosen : tensor.plain,
-                       &to = is_result ? tensor.plain : tensor.chosen;
-            const dnnl::reorder::primitive_desc desc(dnnl_engine(), from, dnnl_engine(), to, attributes);
-            tensor.reorder = dnnl::reorder(desc);
-            tensor.scratchpad = desc.scratchpad_desc();
-            most_pad = std::max(most_pad, tensor.scratchpad.get_size());
+        const std::size_t w = variants[0].primitive.layouts[conv_w].get_size();
+        const auto all_w =
+            static_cast<std::size_t>(shape.o * (shape.c / shape.groups) * taps() * size_of(type));
+        if (is_turned)
+            reversed = take(shared, all_w);
+        if (!for_weights()) {
+            if (!same_weights)
+                shared_w = take(shared, w);
+        } else if (chains > 1) {
+            shared_w = take(shared, static_cast<std::size_t>(pieces * chains) * w);
         }
-        scratchpad_place = take(each, most_pad);
+        std::size_t x = 0, y = 0, pad = 0;
+        for (const Variant& v : variants) {
+            pad = std::max({pad, v.primitive.pad.get_size(), v.x.same ? 0 : v.x.copy.pad_bytes(),
+                            v.y.same ? 0 : v.y.copy.pad_bytes()});
+            x = std::max(x, v.x.same ? 0 : v.primitive.layouts[conv_x].get_size());
+            y = std::max(y, v.y.same ? 0 : v.primitive.layouts[conv_y].get_size());
+        }
+        if (for_weights())
+            pad = std::max(pad, weights.pad_bytes());
+        else if (!same_weights)
+            shared_pad = take(shared, weights.pad_bytes());
+        own_x = take(each, x);
+        own_y = take(each, y);
+        if (for_weights()) // a block's, and the sum of a chain
+            own_w = take(each, (has_several_blocks() ? w : 0) + (chains == 1 ? w : 0));
+        own_pad = take(each, pad);
     }
 
-    void reorder(const ConvTensor& tensor, void* from, void* to, bool is_result, void* pad) const
+    struct Tensors {
+        char *x, *w, *y;
+    };
+
+    void run_block(const Block& block, i64 piece, const Tensors& t, void* w, char* own) const
     {
-        const auto &from_desc = is_result ? tensor.chosen : tensor.plain,
-                   &to_desc = is_result ? tensor.plain : tensor.chosen;
-        dnnl::stream stream(dnnl_engine());
-        tensor.reorder.execute(stream,
-                               {{DNNL_ARG_FROM, dnnl::memory(from_desc, dnnl_engine(), from)},
-                                {DNNL_ARG_TO, dnnl::memory(to_desc, dnnl_engine(), to)},
-                                {DNNL_ARG_SCRATCHPAD, dnnl::memory(tensor.scratchpad, dnnl_engine(), pad)}});
-        stream.wait();
+        const Variant& v = variants[block.variant];
+        char *const x = t.x + block.x + piece * piece_x, *const y = t.y + block.y + piece * piece_y;
+        const std::array<void*, 3> at{v.x.same ? x : own + own_x, w, v.y.same ? y : own + own_y};
+        void* const pad = own + own_pad;
+        const ConvRole result = result_role(kind);
+        if (!v.x.same && result != conv_x)
+            v.x.copy.run(x, at[conv_x], pad);
+        if (!v.y.same && result != conv_y)
+            v.y.copy.run(y, at[conv_y], pad);
+        v.primitive.run(at, pad);
+        if (!v.x.same && result == conv_x)
+            v.x.copy.run(at[conv_x], x, pad);
+        if (!v.y.same && result == conv_y)
+            v.y.copy.run(at[conv_y], y, pad);
     }
 
-    void run_part(i64 part, char* const* callers, char* scratch_shared, char* scratch_own) const
+    /// One chain of a piece of the weights.
+    void run_chain(i64 task, const Tensors& t, char* shared_sums, char* own) const
     {
-        char* at[3];
-        for (std::size_t k = 0; k < 3; ++k) {
-            const ConvTensor& tensor = tensors[k];
-            char* const mine = callers[k] + part * tensor.step;
-            at[k] = tensor.same() ? mine : (tensor.step == 0 ? scratch_shared : scratch_own) + tensor.place;
-            if (!tensor.same() && tensor.step != 0 && k < 2)
-                reorder(tensor, mine, at[k], false, scratch_own + scratchpad_place);
+        const i64 piece = task / chains, chain = task % chains, n = static_cast<i64>(blocks.size());
+        auto* const part = reinterpret_cast<float*>(own + own_w);
+        auto* const sum =
+            chains > 1 ? reinterpret_cast<float*>(shared_sums) + (chain * pieces + piece) * weight_count
+                       : part + (has_several_blocks() ? weight_count : 0);
+        const i64 first = n * chain / chains;
+        for (i64 b = first; b < n * (chain + 1) / chains; ++b) {
+            run_block(blocks[static_cast<std::size_t>(b)], piece, t, b == first ? sum : part, own);
+            if (b > first)
+                add_to(sum, part, weight_count);
         }
-        const auto memory = [&](std::size_t k) {
-            return dnnl::memory(tensors[k].chosen, dnnl_engine(), at[k]);
-        };
-        dnnl::stream stream(dnnl_engine());
-        const dnnl::memory pad(scratchpad, dnnl_engine(), scratch_own + scratchpad_place);
-        primitive.execute(stream, {{tensors[0].argument, memory(0)},
-                                   {tensors[1].argument, memory(1)},
-                                   {tensors[2].argument, memory(2)},
-                                   {DNNL_ARG_SCRATCHPAD, pad}});
-        stream.wait();
-        if (!tensors[2].same())
-            reorder(tensors[2], at[2], callers[2] + part * tensors[2].step, true,
-                    scratch_own + scratchpad_place);
+        if (chains == 1)
+            weights.run(sum, t.w + piece * piece_w, own + own_pad);
+    }
+
+    /// Adds up the chains.
+    void join_chains(const Exec& exec, const Tensors& t, char* shared_sums, char* own) const
+    {
+        auto* const sums = reinterpret_cast<float*>(shared_sums);
+        const i64 n = pieces * weight_count;
+        for_parts(exec, "convolution", n, 4096, [&](i64 begin, i64 end) {
+            for (i64 chain = 1; chain < chains; ++chain)
+                add_to(sums + begin, sums + chain * n + begin, end - begin);
+        });
+        for (i64 piece = 0; piece < pieces; ++piece)
+            weights.run(sums + piece * weight_count, t.w + piece * piece_w, own + own_pad);
     }
 
     void run_library(const Exec& exec, const void* first, const void* second, void* result,
                      char* scratch) const
     {
-        const ThreadScope scope(1); // of oneDNN: each worker is one thread
-        char* const callers[3] = {static_cast<char*>(const_cast<void*>(first)),
-                                  static_cast<char*>(const_cast<void*>(second)), static_cast<char*>(result)};
-        for (std::size_t k = 0; k < 2; ++k)
-            if (!tensors[k].same() && tensors[k].step == 0)
-                reorder(tensors[k], callers[k], scratch + tensors[k].place, false,
-                        scratch + shared + scratchpad_place);
-        for_tasks(exec, "convolution", parts, workers, [&](const Row&, i64 part, i64 worker) {
-            run_part(part, callers, scratch, scratch + shared + worker * each);
-        });
+        char *const a = static_cast<char*>(const_cast<void*>(first)),
+                    *const b = static_cast<char*>(const_cast<void*>(second)),
+                    *const c = static_cast<char*>(result);
+        Tensors t = asked == ConvKind::forward  ? Tensors{a, b, c}
+                    : asked == ConvKind::grad_x ? Tensors{c, b, a}
+                                                : Tensors{b, c, a};
+        char* const caller_w = t.w;
+        if (is_turned) {
+            std::swap(t.x, t.y);
+            t.w = scratch + reversed;
+            if (!for_weights())
+                reverse(exec, caller_w, t.w);
+        }
+        char* const own = scratch + shared;
+        if (!for_weights() && !same_weights) {
+            const ThreadScope all(threads);
+            weights.run(t.w, scratch + shared_w, scratch + shared_pad);
+        }
+        {
+            const ThreadScope one(1); // each worker is one thread
+            void* const w = same_weights ? t.w : scratch + shared_w;
+            for_tasks(exec, "convolution", tasks(), workers, [&](const Row&, i64 task, i64 worker) {
+                if (for_weights())
+                    run_chain(task, t, scratch + shared_w, own + worker * each);
+                else
+                    run_block(blocks[static_cast<std::size_t>(task)], 0, t, w, own + worker * each);
+            });
+            if (chains > 1)
+                join_chains(exec, t, scratch + shared_w, own);
+        }
+        if (is_turned && for_weights())
+            reverse(exec, t.w, caller_w);
+    }
+
+    void reverse(const Exec& exec, const void* from, void* to) const
+    {
+        const i64 runs = shape.o * (shape.c / shape.groups);
+        if (type == DType::bf16)
+            reverse_runs<std::uint16_t>(exec, runs, taps(), from, to);
+        else
+            reverse_runs<std::uint32_t>(exec, runs, taps(), from, to);
     }
 };
 
 Convolution::Convolution(ConvKind kind, const ConvShape& shape, DType type, int threads, Bytes most_scratch)
     : impl_(std::make_unique<Impl>())
 {
-    impl_->kind = kind;
-    impl_->shape = shape;
+    impl_->asked = kind;
+    impl_->asked_shape = shape;
     impl_->type = type;
-    Dims high;
-    if (!impl_->is_supported(high))
+    impl_->threads = threads;
+    if (!impl_->find_form())
         return;
-    const ThreadScope scope(1);
-    impl_->library = checked_dnnl("making a convolution", [&] { return impl_->make(high); });
-    impl_->workers = task_workers(threads, impl_->parts);
+    impl_->library = checked_dnnl("making a convolution", [&] { return impl_->make(); });
+    impl_->workers = task_workers(threads, impl_->library ? impl_->tasks() : 1);
     while (impl_->workers > 1 && impl_->scratch() > most_scratch)
         --impl_->workers;
 }
@@ -278,7 +431,7 @@ void Convolution::run(const Exec& exec, const void* first, const void* second, v
                       Scratch scratch) const
 {
     if (!impl_->library)
-        return plain_convolution(exec, impl_->kind, impl_->shape, impl_->type, first, second, result);
+        return plain_convolution(exec, impl_->asked, impl_->asked_shape, impl_->type, first, second, result);
     TRV_CHECK(scratch.size >= impl_->scratch(), "a convolution needs ", impl_->scratch(),
               " B of scratch and got ", scratch.size);
     checked_dnnl("running a convolution",

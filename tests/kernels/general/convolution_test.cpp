@@ -134,21 +134,35 @@ bool check_prepared(const DrawnConvolution& drawn, ConvKind kind)
     return library;
 }
 
-DrawnConvolution image(i64 b, i64 c, i64 o, i64 side, i64 k, i64 stride, i64 groups = 1)
+DrawnConvolution image(i64 b, i64 c, i64 o, i64 side, i64 k, i64 stride, i64 groups = 1, int spatial = 2)
 {
     DrawnConvolution drawn;
     ConvShape& s = drawn.shape;
-    s.spatial = 2;
+    s.spatial = spatial;
     s.b = b;
     s.c = c;
     s.o = o;
     s.groups = groups;
-    for (int d = 0; d < 2; ++d) {
+    for (int d = 0; d < spatial; ++d) {
         s.in[d] = side;
         s.k[d] = k;
         s.stride[d] = stride;
         s.low[d] = k / 2;
         s.out[d] = (side + 2 * (k / 2) - k) / stride + 1;
+    }
+    drawn.set_extents();
+    return drawn;
+}
+
+/// As a layer that makes a larger image: `gaps` - 1 zeros between neighbours.
+DrawnConvolution larger_image(i64 b, i64 c, i64 o, i64 side, i64 k, i64 gaps, i64 groups = 1)
+{
+    DrawnConvolution drawn = image(b, c, o, side, k, 1, groups);
+    ConvShape& s = drawn.shape;
+    for (int d = 0; d < 2; ++d) {
+        s.base[d] = gaps;
+        s.low[d] = k - 1;
+        s.out[d] = (side - 1) * gaps + k;
     }
     drawn.set_extents();
     return drawn;
@@ -170,8 +184,13 @@ TEMPLATE_TEST_CASE("a prepared convolution agrees with the plain kernel", "", TR
     }
     if constexpr (!std::is_integral_v<T>)
         for (const DrawnConvolution& drawn :
-             {image(3, 16, 48, 9, 3, 1), image(17, 3, 8, 8, 3, 2), image(4, 32, 32, 6, 3, 1, 32)})
+             {image(3, 16, 48, 9, 3, 1), image(17, 3, 8, 8, 3, 2), image(4, 32, 32, 6, 3, 1, 32),
+              image(1, 16, 20, 60, 3, 1), image(1, 12, 16, 12, 3, 1, 1, 3), // in boxes
+              image(2, 48, 64, 4, 3, 1, 2), larger_image(3, 8, 12, 5, 2, 2),
+              larger_image(2, 12, 18, 4, 3, 2, 3), larger_image(1, 16, 16, 6, 4, 3)})
             for (const ConvKind kind : convolution_kinds) {
+                if (!Convolution(kind, drawn.shape, tensor_type<T>).by_library())
+                    continue; // the plain kernel is slow
                 INFO("image of " << drawn.shape.c << " channels, kind " << static_cast<int>(kind));
                 by_library += check_prepared<T>(drawn, kind);
             }

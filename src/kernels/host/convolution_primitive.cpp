@@ -1,0 +1,123 @@
+#include "convolution_primitive.hpp"
+
+#include "convolution_blocks.hpp"
+#include "dnnl_calls.hpp"
+
+namespace trivium::kernels {
+
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Desc = dnnl::memory::desc;
+
+dnnl::primitive_attr own_scratchpad()
+{
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attributes;
+}
+
+dnnl::memory lent(const Desc& desc, void* data) { return {desc, dnnl_engine(), data}; }
+
+/// A tensor whose layout the library may choose.
+Desc any_layout(DType type, Dims dims, const i64* extents, int spatial)
+{
+    dims.insert(dims.end(), extents, extents + spatial);
+    return {dims, dnnl_type(type), dnnl::memory::format_tag::any};
+}
+
+template <class Primitive>
+std::optional<ConvPrimitive> made(ConvKind kind, const typename Primitive::primitive_desc& desc,
+                                  const std::array<int, 3>& arguments)
+{
+    if (!desc)
+        return {};
+    ConvPrimitive result;
+    result.kind = kind;
+    result.primitive = Primitive(desc);
+    result.pad = desc.scratchpad_desc();
+    for (std::size_t role = 0; role < 3; ++role)
+        result.layouts[role] = desc.query_md(dnnl::query::exec_arg_md, arguments[role]);
+    return result;
+}
+
+std::array<int, 3> arguments_of(ConvKind kind)
+{
+    return {kind == ConvKind::grad_x ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
+            kind == ConvKind::grad_w ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
+            kind == ConvKind::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
+}
+
+} // namespace
+
+LayoutCopy::LayoutCopy(const Desc& from, const Desc& to) : from_(from), to_(to)
+{
+    const dnnl::reorder::primitive_desc desc(dnnl_engine(), from, dnnl_engine(), to, own_scratchpad());
+    reorder_ = dnnl::reorder(desc);
+    pad_ = desc.scratchpad_desc();
+}
+
+void LayoutCopy::run(void* from, void* to, void* pad) const
+{
+    dnnl::stream stream(dnnl_engine());
+    reorder_.execute(stream, {{DNNL_ARG_FROM, lent(from_, from)},
+                              {DNNL_ARG_TO, lent(to_, to)},
+                              {DNNL_ARG_SCRATCHPAD, lent(pad_, pad)}});
+    stream.wait();
+}
+
+void ConvPrimitive::run(const std::array<void*, 3>& tensors, void* pad_data) const
+{
+    const std::array<int, 3> arguments = arguments_of(kind);
+    dnnl::stream stream(dnnl_engine());
+    primitive.execute(stream, {{arguments[0], lent(layouts[0], tensors[0])},
+                               {arguments[1], lent(layouts[1], tensors[1])},
+                               {arguments[2], lent(layouts[2], tensors[2])},
+                               {DNNL_ARG_SCRATCHPAD, lent(pad, pad_data)}});
+    stream.wait();
+}
+
+std::optional<ConvPrimitive> make_convolution(ConvKind kind, const ConvShape& s, DType type,
+                                              const Desc* weights)
+{
+    const ThreadScope one(1);
+    const DType type_w = kind == ConvKind::grad_w ? DType::f32 : type;
+    const i64 c = s.c / s.groups, o = s.o / s.groups;
+    const Desc x = any_layout(type, {s.b, s.c}, s.in, s.spatial),
+               y = any_layout(type, {s.b, s.o}, s.out, s.spatial),
+               chosen = s.groups > 1 ? any_layout(type_w, {s.groups, o, c}, s.k, s.spatial)
+                                     : any_layout(type_w, {o, c}, s.k, s.spatial);
+    const Desc w = weights ? *weights : chosen;
+    const Dims stride(s.stride, s.stride + s.spatial), low(s.low, s.low + s.spatial);
+    Dims dilation, high;
+    for (int d = 0; d < s.spatial; ++d) {
+        dilation.push_back(s.dilation[d] - 1);
+        high.push_back(std::max<i64>(0, padding_after(s, d)));
+    }
+    const dnnl::engine& engine = dnnl_engine();
+    const auto attributes = own_scratchpad();
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const std::array<int, 3> arguments = arguments_of(kind);
+    // The gradients take it as a hint, with weights in the type of x.
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, algorithm, x,
+         kind == ConvKind::forward ? w : Desc(chosen.dims(), dnnl_type(type), dnnl::memory::format_tag::any),
+         y, stride, dilation, low, high},
+        attributes, engine, true);
+    if (kind == ConvKind::forward || !forward)
+        return made<dnnl::convolution_forward>(kind, forward, arguments);
+    if (kind == ConvKind::grad_x)
+        return made<dnnl::convolution_backward_data>(
+            kind, {{algorithm, x, w, y, stride, dilation, low, high}, attributes, engine, forward, true},
+            arguments);
+    return made<dnnl::convolution_backward_weights>(
+        kind, {{algorithm, x, w, y, stride, dilation, low, high}, attributes, engine, forward, true},
+        arguments);
+}
+
+Desc strided_view(DType type, const Dims& extents, const Dims& strides)
+{
+    return {extents, dnnl_type(type), strides};
+}
+
+} // namespace trivium::kernels
