@@ -1,0 +1,206 @@
+// Ops that compute each element from those at the same place.
+#include "stablehlo/importer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trivium {
+
+namespace {
+
+using I = HloImporter;
+using K = OpKind;
+
+template <K kind>
+void unary(I& i, const HloOp& op)
+{
+    i.give(op, i.emit(op, kind, {i.value(op, 0)}));
+}
+
+template <K kind>
+void binary(I& i, const HloOp& op)
+{
+    i.give(op, i.emit(op, kind, {i.value(op, 0), i.value(op, 1)}));
+}
+
+bool is_truth(const I& i, const HloOp& op) { return i.type(op, 0).element == HloElement::i1; }
+
+/// `kind`, of truth values `truth`.
+template <K kind, K truth>
+void number_or_truth(I& i, const HloOp& op)
+{
+    is_truth(i, op) ? binary<truth>(i, op) : binary<kind>(i, op);
+}
+
+void subtract(I& i, const HloOp& op)
+{
+    i.require(!is_truth(i, op), op, "its operands are i1");
+    binary<K::subtract>(i, op);
+}
+
+void logical_not(I& i, const HloOp& op)
+{
+    if (is_truth(i, op))
+        return unary<K::logical_not>(i, op);
+    const ValueId x = i.value(op, 0); // -x - 1
+    i.give(op, i.emit(op, K::subtract, {i.constant_like(op, x, -1), x}));
+}
+
+void square(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0);
+    i.give(op, i.emit(op, K::multiply, {x, x}));
+}
+
+void compare(I& i, const HloOp& op)
+{
+    std::string direction = direction_of(op);
+    std::ranges::transform(direction, direction.begin(), [](char c) { return c | 32; });
+    const HloAttribute* words = op.attributes.find("words");
+    const HloAttribute* type = op.attributes.find("compare_type");
+    const bool total = words ? words->items.size() > 1 && words->items[1].text == "TOTALORDER"
+                             : type && type->text.ends_with("TOTALORDER");
+    i.require(!total, op, "it compares by the total order of floating-point numbers, outside of a sort");
+    i.give(op, i.compared(op, i.value(op, 0), i.value(op, 1), direction.c_str()));
+}
+
+/// Operand `n`, a scalar or a tensor, as a tensor of this shape.
+ValueId whole(I& i, const HloOp& op, std::size_t n, const Shape& shape)
+{
+    return i.shape(op, n).empty() ? i.spread(op, i.value(op, n), {}, shape) : i.value(op, n);
+}
+
+void select(I& i, const HloOp& op)
+{
+    const Shape shape = i.shape(op, 1);
+    i.give(op, i.emit(op, K::select, {whole(i, op, 0, shape), i.value(op, 1), i.value(op, 2)}));
+}
+
+void clamp(I& i, const HloOp& op)
+{
+    const Shape shape = i.shape(op, 1);
+    const ValueId raised = i.emit(op, K::maximum, {i.value(op, 1), whole(i, op, 0, shape)});
+    i.give(op, i.emit(op, K::minimum, {raised, whole(i, op, 2, shape)}));
+}
+
+void convert(I& i, const HloOp& op)
+{
+    const HloType &from = i.type(op, 0), &to = i.result_type(op);
+    const ValueId x = i.value(op, 0);
+    if (to.element == HloElement::i1 && from.element != HloElement::i1)
+        return i.give(op, i.compared(op, x, i.constant_like(op, x, 0), "ne"));
+    i.require(is_real(to.element) || from.element == HloElement::i1 || from.element == to.element ||
+                  to.element == HloElement::i32 || to.element == HloElement::i64,
+              op, "a graph has no tensors of type " + to_string(to));
+    const ValueId y = i.cast(op, x, i.dtype(to, op));
+    // A copy of the same integers counts along the same dimension.
+    i.give(op, y, 0, is_real(from.element) || is_real(to.element) ? -1 : i.operand(op, 0).iota_dim);
+}
+
+void is_finite(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0), size = i.emit(op, K::abs, {x});
+    i.give(op, i.compared(op, size, i.constant_like(op, x, HUGE_VAL), "lt"));
+}
+
+ValueId term(I& i, const HloOp& op, K kind, ValueId a, double b)
+{
+    return i.emit(op, kind, {a, i.constant_like(op, a, b)});
+}
+
+void tangent(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0);
+    i.give(op, i.emit(op, K::divide, {i.emit(op, K::sin, {x}), i.emit(op, K::cos, {x})}));
+}
+
+void cube_root(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0), size = term(i, op, K::power, i.emit(op, K::abs, {x}), 1.0 / 3);
+    i.give(op, i.emit(op, K::multiply, {i.emit(op, K::sign, {x}), size}));
+}
+
+void erfc(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0);
+    i.give(op, i.emit(op, K::subtract, {i.constant_like(op, x, 1), i.emit(op, K::erf, {x})}));
+}
+
+/// (e^x ± e^-x) / 2
+template <K kind>
+void hyperbolic(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0), minus = i.emit(op, K::negate, {x});
+    const ValueId both = i.emit(op, kind, {i.emit(op, K::exp, {x}), i.emit(op, K::exp, {minus})});
+    i.give(op, term(i, op, K::multiply, both, 0.5));
+}
+
+/// To the nearest integer, of two the even one: floor(x), and 1 more above a half, or at a half if it is odd.
+void round_even(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0), low = i.emit(op, K::floor, {x});
+    const ValueId rest = i.emit(op, K::subtract, {x, low}), half = i.constant_like(op, x, 0.5);
+    const ValueId odd = i.compared(op, term(i, op, K::remainder, low, 2), i.constant_like(op, x, 0), "ne");
+    const ValueId tie = i.emit(op, K::logical_and, {i.compared(op, rest, half, "eq"), odd});
+    const ValueId up = i.emit(op, K::logical_or, {i.compared(op, rest, half, "gt"), tie});
+    i.give(op, i.emit(op, K::select, {up, term(i, op, K::add, low, 1), low}));
+}
+
+/// To the nearest integer, of two the one farther from 0.
+void round_away(I& i, const HloOp& op)
+{
+    const ValueId x = i.value(op, 0), size = i.emit(op, K::abs, {x}), low = i.emit(op, K::floor, {size});
+    const ValueId up =
+        i.compared(op, i.emit(op, K::subtract, {size, low}), i.constant_like(op, x, 0.5), "ge");
+    const ValueId whole = i.emit(op, K::select, {up, term(i, op, K::add, low, 1), low});
+    i.give(op, i.emit(op, K::multiply, {i.emit(op, K::sign, {x}), whole}));
+}
+
+} // namespace
+
+void add_pointwise(HloHandlers& all)
+{
+    all.insert({{"abs", unary<K::abs>},
+                {"sign", unary<K::sign>},
+                {"negate", unary<K::negate>},
+                {"exponential", unary<K::exp>},
+                {"exponential_minus_one", unary<K::expm1>},
+                {"log", unary<K::log>},
+                {"log_plus_one", unary<K::log1p>},
+                {"sqrt", unary<K::sqrt>},
+                {"rsqrt", unary<K::rsqrt>},
+                {"tanh", unary<K::tanh>},
+                {"logistic", unary<K::sigmoid>},
+                {"sine", unary<K::sin>},
+                {"cosine", unary<K::cos>},
+                {"floor", unary<K::floor>},
+                {"ceil", unary<K::ceil>},
+                {"erf", unary<K::erf>},
+                {"erfc", erfc},
+                {"square", square},
+                {"tan", tangent},
+                {"cbrt", cube_root},
+                {"sinh", hyperbolic<K::subtract>},
+                {"cosh", hyperbolic<K::add>},
+                {"round_nearest_even", round_even},
+                {"round_nearest_afz", round_away},
+                {"is_finite", is_finite},
+                {"not", logical_not},
+                {"add", number_or_truth<K::add, K::logical_or>},
+                {"multiply", number_or_truth<K::multiply, K::logical_and>},
+                {"maximum", number_or_truth<K::maximum, K::logical_or>},
+                {"minimum", number_or_truth<K::minimum, K::logical_and>},
+                {"and", binary<K::logical_and>},
+                {"or", binary<K::logical_or>},
+                {"xor", binary<K::logical_xor>},
+                {"subtract", subtract},
+                {"divide", binary<K::divide>},
+                {"power", binary<K::power>},
+                {"remainder", binary<K::remainder>},
+                {"compare", compare},
+                {"select", select},
+                {"clamp", clamp},
+                {"convert", convert}});
+}
+
+} // namespace trivium
