@@ -2,4 +2,4 @@
 #include "stablehlo/import.hpp"
 namespace trivium {
 std::string export_hlo(const Graph&) { return ""; }
-}
+} // namespace trivium

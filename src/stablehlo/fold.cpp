@@ -39,15 +39,24 @@ std::optional<HloLiteral> each(const HloType& type, bool splat, const Compute& c
 
 std::optional<double> real_of(std::string_view op, double a, double b)
 {
-    if (op == "add") return a + b;
-    if (op == "subtract") return a - b;
-    if (op == "multiply") return a * b;
-    if (op == "divide") return a / b;
-    if (op == "maximum") return std::isnan(a) || a > b ? a : b;
-    if (op == "minimum") return std::isnan(a) || a < b ? a : b;
-    if (op == "negate") return -a;
-    if (op == "abs") return std::abs(a);
-    if (op == "sqrt") return std::sqrt(a);
+    if (op == "add")
+        return a + b;
+    if (op == "subtract")
+        return a - b;
+    if (op == "multiply")
+        return a * b;
+    if (op == "divide")
+        return a / b;
+    if (op == "maximum")
+        return std::isnan(a) || a > b ? a : b;
+    if (op == "minimum")
+        return std::isnan(a) || a < b ? a : b;
+    if (op == "negate")
+        return -a;
+    if (op == "abs")
+        return std::abs(a);
+    if (op == "sqrt")
+        return std::sqrt(a);
     return {};
 }
 
@@ -55,18 +64,30 @@ std::optional<i64> int_of(std::string_view op, HloElement element, i64 a, i64 b)
 {
     const auto u = static_cast<u64>(a), v = static_cast<u64>(b);
     const bool is_unsigned = element >= HloElement::u8;
-    if (op == "add") return static_cast<i64>(u + v);
-    if (op == "subtract") return static_cast<i64>(u - v);
-    if (op == "multiply") return static_cast<i64>(u * v);
-    if (op == "maximum") return is_unsigned ? static_cast<i64>(std::max(u, v)) : std::max(a, b);
-    if (op == "minimum") return is_unsigned ? static_cast<i64>(std::min(u, v)) : std::min(a, b);
-    if (op == "and") return a & b;
-    if (op == "or") return a | b;
-    if (op == "xor") return a ^ b;
-    if (op == "negate") return static_cast<i64>(-u);
-    if (op == "not") return element == HloElement::i1 ? i64{a == 0} : ~a;
-    if (op == "abs") return a < 0 ? static_cast<i64>(-u) : a;
-    if (op == "sign") return i64{a > 0} - i64{a < 0 && !is_unsigned};
+    if (op == "add")
+        return static_cast<i64>(u + v);
+    if (op == "subtract")
+        return static_cast<i64>(u - v);
+    if (op == "multiply")
+        return static_cast<i64>(u * v);
+    if (op == "maximum")
+        return is_unsigned ? static_cast<i64>(std::max(u, v)) : std::max(a, b);
+    if (op == "minimum")
+        return is_unsigned ? static_cast<i64>(std::min(u, v)) : std::min(a, b);
+    if (op == "and")
+        return a & b;
+    if (op == "or")
+        return a | b;
+    if (op == "xor")
+        return a ^ b;
+    if (op == "negate")
+        return static_cast<i64>(-u);
+    if (op == "not")
+        return element == HloElement::i1 ? i64{a == 0} : ~a;
+    if (op == "abs")
+        return a < 0 ? static_cast<i64>(-u) : a;
+    if (op == "sign")
+        return i64{a > 0} - i64{a < 0 && !is_unsigned};
     if (op == "divide" || op == "remainder") {
         if (b == 0 || (!is_unsigned && b == -1 && a == std::numeric_limits<i64>::min()))
             return {};
@@ -135,12 +156,12 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
         return numbers_of(found ? found : given.attributes.find(generic));
     };
     if (op == "reshape")
-        return moved(x, type, [&](const std::vector<i64>& at) { return std::optional(flat(type.shape, at)); });
+        return moved(x, type,
+                     [&](const std::vector<i64>& at) { return std::optional(flat(type.shape, at)); });
     if (op != "broadcast_in_dim" && op != "transpose")
         return {};
     const bool spreads = op == "broadcast_in_dim";
-    const std::vector<i64> dims =
-        list("dims", spreads ? "broadcast_dimensions" : "permutation");
+    const std::vector<i64> dims = list("dims", spreads ? "broadcast_dimensions" : "permutation");
     if (dims.size() != shape.size() ||
         std::ranges::any_of(dims, [&](i64 d) { return d < 0 || d >= static_cast<i64>(type.shape.size()); }))
         return {};
@@ -246,7 +267,8 @@ std::optional<HloLiteral> folded(const HloOp& given, const std::vector<const Hlo
             if (is_real(element))
                 return i64{compared(direction, real_at(a, i), real_at(b, i))};
             if (element >= HloElement::u8)
-                return i64{compared(direction, static_cast<u64>(int_at(a, i)), static_cast<u64>(int_at(b, i)))};
+                return i64{
+                    compared(direction, static_cast<u64>(int_at(a, i)), static_cast<u64>(int_at(b, i)))};
             return i64{compared(direction, int_at(a, i), int_at(b, i))};
         });
     }

@@ -9,8 +9,9 @@ namespace trivium {
 /// Elements up to which a constant that is not a splat is computed.
 inline constexpr i64 max_folded = 1024;
 
-/// The result of `op` of constant operands, of type `type`; nothing if it is not one of those that are computed
-/// here (arithmetic, comparisons, and ops that move elements). Integers wrap, reals round to the type.
+/// The result of `op` of constant operands, of type `type`; nothing if it is not one of those that are
+/// computed here (arithmetic, comparisons, and ops that move elements). Integers wrap, reals round to the
+/// type.
 std::optional<HloLiteral> folded(const HloOp& op, const std::vector<const HloLiteral*>& operands,
                                  const HloType& type);
 

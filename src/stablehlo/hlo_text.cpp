@@ -14,7 +14,10 @@ namespace {
 
 constexpr int max_depth = 64; ///< of brackets
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; }
+bool is_word(char c)
+{
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
+}
 
 struct ElementName {
     const char* name;
@@ -22,9 +25,9 @@ struct ElementName {
     int bits;
 };
 constexpr ElementName element_names[] = {
-    {"f64", HloElement::f64, 64}, {"f32", HloElement::f32, 32}, {"bf16", HloElement::bf16, 16},
-    {"i1", HloElement::i1, 1},    {"i8", HloElement::i8, 8},    {"i16", HloElement::i16, 16},
-    {"i32", HloElement::i32, 32}, {"i64", HloElement::i64, 64}, {"ui8", HloElement::u8, 8},
+    {"f64", HloElement::f64, 64},  {"f32", HloElement::f32, 32},  {"bf16", HloElement::bf16, 16},
+    {"i1", HloElement::i1, 1},     {"i8", HloElement::i8, 8},     {"i16", HloElement::i16, 16},
+    {"i32", HloElement::i32, 32},  {"i64", HloElement::i64, 64},  {"ui8", HloElement::u8, 8},
     {"ui16", HloElement::u16, 16}, {"ui32", HloElement::u32, 32}, {"ui64", HloElement::u64, 64}};
 
 const ElementName& row_of(HloElement element) { return element_names[static_cast<std::size_t>(element)]; }
@@ -351,9 +354,10 @@ HloLiteral HloText::literal_of_bytes(const std::string& hex, const HloType& type
     for (std::size_t i = 2; i + 1 < hex.size(); i += 2)
         bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
     const i64 count = elements_of(type);
-    const auto size = static_cast<std::size_t>(std::max(row_of(type.element).bits / 8, 1)), have = bytes.size();
-    const bool packed = type.element == HloElement::i1 && count > 1 &&
-                        have == static_cast<std::size_t>((count + 7) / 8);
+    const auto size = static_cast<std::size_t>(std::max(row_of(type.element).bits / 8, 1)),
+               have = bytes.size();
+    const bool packed =
+        type.element == HloElement::i1 && count > 1 && have == static_cast<std::size_t>((count + 7) / 8);
     HloLiteral literal{type, have == size && !packed};
     if (!literal.splat && !packed && have != static_cast<std::size_t>(count) * size)
         fail(str("a constant of ", to_string(type), " has ", have, " bytes"));

@@ -40,8 +40,8 @@ public:
     /// "%name" or "%name#1".
     std::string operand();
     i64 integer();
-    /// The text between `open`, which follows, and the `close` that belongs to it; without both. "->" is not a
-    /// bracket.
+    /// The text between `open`, which follows, and the `close` that belongs to it; without both. "->" is not
+    /// a bracket.
     std::string balanced(char open, char close);
     HloType type();
     /// The elements of dense<…>, up to the ">".

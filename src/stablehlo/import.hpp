@@ -28,8 +28,8 @@ struct HloGraph {
     std::vector<HloContents> contents;
 };
 
-/// Throws UserError with file and line for text that is not StableHLO, and for ops and types that a graph cannot
-/// express, by name.
+/// Throws UserError with file and line for text that is not StableHLO, and for ops and types that a graph
+/// cannot express, by name.
 HloGraph import_hlo(std::string_view text, const std::string& file, const HloImport& how = {});
 
 /// The forward graph of all ranks as StableHLO text, with the shardings that it states in the form of the

@@ -61,7 +61,7 @@ void dot_of(I& i, const HloOp& op, const Numbers (&batch)[2], const Numbers (&su
 void dot_general(I& i, const HloOp& op)
 {
     Numbers batch[2], summed[2];
-    const auto read = [&](const char* name, Numbers (&to)[2]) {
+    const auto read = [&](const char* name, Numbers(&to)[2]) {
         const HloAttribute* pair = op.attributes.find(name);
         if (!pair)
             return;
@@ -107,7 +107,8 @@ Numbers places(const I& i, const HloOp& op, const std::string& text, char first,
         wanted.push_back(std::to_string(d));
     for (const std::string& name : wanted) {
         const auto at = std::ranges::find(names, name);
-        i.require(at != names.end(), op, "its dimension numbers are not of the form [b, f, 0, 1]x[o, i, 0, 1]->…");
+        i.require(at != names.end(), op,
+                  "its dimension numbers are not of the form [b, f, 0, 1]x[o, i, 0, 1]->…");
         found.push_back(at - names.begin());
     }
     return found;
@@ -206,8 +207,11 @@ void convolution(I& i, const HloOp& op)
         flat.pop_back();
         made = i.reshaped(op, made, flat);
     } else {
-        NumberLists lists{{Attr::stride, w.stride},     {Attr::low, w.low},   {Attr::high, w.high},
-                          {Attr::dilation, w.dilation}, {Attr::base, w.base}};
+        NumberLists lists{{Attr::stride, w.stride},
+                          {Attr::low, w.low},
+                          {Attr::high, w.high},
+                          {Attr::dilation, w.dilation},
+                          {Attr::base, w.base}};
         if (groups != 1)
             lists.set(Attr::groups, {groups});
         made = i.emit(op, K::convolution, {x, y}, {.lists = lists});

@@ -23,7 +23,8 @@ void give_all(I& i, const HloOp& op, std::vector<HloValue> values)
     i.require(values.size() >= op.results.size(), op, "it has more results than it computes");
     for (std::size_t n = 0; n < op.results.size(); ++n) {
         i.require(values[n].type == i.result_type(op, n), op,
-                  str("its result is ", to_string(i.result_type(op, n)), ", and computed as ", to_string(values[n].type)));
+                  str("its result is ", to_string(i.result_type(op, n)), ", and computed as ",
+                      to_string(values[n].type)));
         i.give(op, std::move(values[n]), n);
     }
 }
@@ -47,7 +48,8 @@ void while_loop(I& i, const HloOp& op)
         if (int_at(*goes[0].known, 0) == 0)
             break;
         if (round == max_rounds)
-            i.refuse(op, str("it has more than ", max_rounds, " rounds, which a graph would contain one by one"),
+            i.refuse(op,
+                     str("it has more than ", max_rounds, " rounds, which a graph would contain one by one"),
                      "use a loop with fewer rounds");
         held = i.run_region(op, i.region(op, 1), std::move(held));
         i.require(held.size() == op.operands.size(), op, "a round returns another number of values");
@@ -62,7 +64,9 @@ void branches(I& i, const HloOp& op)
     const auto count = static_cast<i64>(op.regions.size());
     i.require(count > 0 && (!truth || count == 2), op, "it lacks a branch");
     // `if` has the branch of true first.
-    const auto run = [&](i64 n) { return i.run_region(op, i.region(op, static_cast<std::size_t>(truth ? 1 - n : n)), {}); };
+    const auto run = [&](i64 n) {
+        return i.run_region(op, i.region(op, static_cast<std::size_t>(truth ? 1 - n : n)), {});
+    };
     if (const auto index = i.known_int(op, 0))
         return give_all(i, op, run(*index >= 0 && *index < count ? *index : count - 1));
     const ValueId index = i.value(op, 0);

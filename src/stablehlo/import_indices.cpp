@@ -32,8 +32,9 @@ void append_starts(I& i, const HloOp& op, std::size_t first, const Shape& shape,
 {
     for (std::size_t d = 0; d < shape.size(); ++d)
         if (const auto start = i.known_int(op, first + d))
-            operands.push_back(i.constant(op, DType::i32, {},
-                                          static_cast<double>(std::clamp<i64>(*start, 0, std::max<i64>(shape[d] - sizes[d], 0)))));
+            operands.push_back(i.constant(
+                op, DType::i32, {},
+                static_cast<double>(std::clamp<i64>(*start, 0, std::max<i64>(shape[d] - sizes[d], 0)))));
         else
             operands.push_back(i.value(op, first + d));
 }
@@ -49,7 +50,8 @@ void dynamic_slice(I& i, const HloOp& op)
             limit[d] += sizes[d];
         if (sizes == shape)
             return i.give(op, i.value(op, 0));
-        return i.give(op, i.emit(op, K::slice, {i.value(op, 0)}, {.lists = {{Attr::start, *starts}, {Attr::limit, limit}}}));
+        return i.give(op, i.emit(op, K::slice, {i.value(op, 0)},
+                                 {.lists = {{Attr::start, *starts}, {Attr::limit, limit}}}));
     }
     std::vector<ValueId> operands{i.value(op, 0)};
     append_starts(i, op, 1, shape, sizes, operands);
@@ -77,8 +79,8 @@ HloAttribute dimension_numbers(const I& i, const HloOp& op, const char* name)
     return HloText(text, op.name, op.line).dictionary();
 }
 
-NumberLists index_lists(const HloAttribute& numbers, const char* offset, const char* collapsed, const char* batch,
-                        const char* index_batch, const char* map)
+NumberLists index_lists(const HloAttribute& numbers, const char* offset, const char* collapsed,
+                        const char* batch, const char* index_batch, const char* map)
 {
     const Numbers at = numbers_of(numbers.find("index_vector_dim"));
     return {{Attr::offset_dims, numbers_of(numbers.find(offset))},
@@ -102,8 +104,9 @@ void scatter(I& i, const HloOp& op)
 {
     i.require(op.operands.size() == 3, op, "it scatters into several tensors");
     const HloAttribute numbers = dimension_numbers(i, op, "scatter_dimension_numbers");
-    Attributes attrs{.lists = index_lists(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims",
-                                          "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")};
+    Attributes attrs{.lists = index_lists(numbers, "update_window_dims", "inserted_window_dims",
+                                          "input_batching_dims", "scatter_indices_batching_dims",
+                                          "scatter_dims_to_operand_dims")};
     const std::string how = i.simple_region(op, 0);
     if (how == "add")
         attrs.combine = Combine::sum;
@@ -118,8 +121,8 @@ void scatter(I& i, const HloOp& op)
     i.give(op, i.emit(op, K::scatter, {i.value(op, 0), i.value(op, 1), i.value(op, 2)}, std::move(attrs)));
 }
 
-/// Whether the comparator of a sort orders by operand `key` alone, ascending (1) or descending (-1); otherwise
-/// 0. Such a region only compares and selects among its arguments and constants, 0 and NaN: what it
+/// Whether the comparator of a sort orders by operand `key` alone, ascending (1) or descending (-1);
+/// otherwise 0. Such a region only compares and selects among its arguments and constants, 0 and NaN: what it
 /// does with numbers of all signs in all orders is all that it does.
 int orders_by(I& i, const HloOp& op, std::size_t key)
 {
@@ -194,7 +197,8 @@ void top_k(I& i, const HloOp& op) { top_k_of(i, op, op.attributes.find("k")); }
 void composite(I& i, const HloOp& op)
 {
     const HloAttribute* name = op.attributes.find("name");
-    if (const HloAttribute* inner = op.attributes.find("composite_attributes"); name && name->text == "chlo.top_k" && inner)
+    if (const HloAttribute* inner = op.attributes.find("composite_attributes");
+        name && name->text == "chlo.top_k" && inner)
         return top_k_of(i, op, inner->find("k"));
     const HloAttribute* function = op.attributes.find("decomposition");
     i.require(function, op, "it lacks a decomposition");
@@ -216,6 +220,9 @@ void add_indices(HloHandlers& all)
                 {"scatter", scatter}});
 }
 
-void add_orders(HloHandlers& all) { all.insert({{"sort", sort}, {"top_k", top_k}, {"composite", composite}}); }
+void add_orders(HloHandlers& all)
+{
+    all.insert({{"sort", sort}, {"top_k", top_k}, {"composite", composite}});
+}
 
 } // namespace trivium

@@ -27,7 +27,8 @@ void iota(I& i, const HloOp& op)
     const Numbers dims = i.list(op, "dim", "iota_dimension");
     i.require(dims.size() == 1, op, "it names no dimension");
     i.give(op,
-           i.emit(op, K::iota, {}, {.dtype = i.dtype(type, op), .lists = {{Attr::shape, type.shape}, {Attr::dims, dims}}}),
+           i.emit(op, K::iota, {},
+                  {.dtype = i.dtype(type, op), .lists = {{Attr::shape, type.shape}, {Attr::dims, dims}}}),
            0, dims[0]);
 }
 
@@ -36,9 +37,10 @@ void broadcast(I& i, const HloOp& op)
     const Numbers dims = i.list(op, "dims", "broadcast_dimensions");
     const Shape& shape = i.result_type(op).shape;
     const HloValue& x = i.operand(op, 0);
-    i.require(dims.size() == x.type.shape.size(), op, "it does not name a dimension for each of its operand's");
-    i.require(std::ranges::all_of(dims, [&](i64 d) { return d >= 0 && d < static_cast<i64>(shape.size()); }), op,
-              "it names a dimension that its result lacks");
+    i.require(dims.size() == x.type.shape.size(), op,
+              "it does not name a dimension for each of its operand's");
+    i.require(std::ranges::all_of(dims, [&](i64 d) { return d >= 0 && d < static_cast<i64>(shape.size()); }),
+              op, "it names a dimension that its result lacks");
     const i64 counts = x.iota_dim >= 0 ? dims[static_cast<std::size_t>(x.iota_dim)] : -1;
     i.give(op, i.spread(op, i.value(op, 0), dims, shape), 0, counts);
 }
@@ -52,7 +54,8 @@ void transpose(I& i, const HloOp& op)
 
 void reverse(I& i, const HloOp& op)
 {
-    i.give(op, i.emit(op, K::reverse, {i.value(op, 0)}, {.lists = {{Attr::dims, i.list(op, "dims", "dimensions")}}}));
+    i.give(op, i.emit(op, K::reverse, {i.value(op, 0)},
+                      {.lists = {{Attr::dims, i.list(op, "dims", "dimensions")}}}));
 }
 
 void slice(I& i, const HloOp& op)
@@ -105,8 +108,9 @@ void pad(I& i, const HloOp& op)
     if (copies)
         return i.give(op, i.value(op, 0));
     const auto padded = [&](ValueId x, double value) {
-        return i.emit(op, K::pad, {x},
-                      {.value = value, .lists = {{Attr::low, low}, {Attr::high, high}, {Attr::interior, interior}}});
+        return i.emit(
+            op, K::pad, {x},
+            {.value = value, .lists = {{Attr::low, low}, {Attr::high, high}, {Attr::interior, interior}}});
     };
     if (const HloValue& value = i.operand(op, 1); value.known)
         return i.give(op, padded(i.value(op, 0), real_at(*value.known, 0)));
@@ -139,7 +143,10 @@ std::optional<Reducer> reducer(const std::string& name, const HloType& type)
     return {};
 }
 
-bool is_known(const HloValue& value, double number) { return value.known && real_at(*value.known, 0) == number; }
+bool is_known(const HloValue& value, double number)
+{
+    return value.known && real_at(*value.known, 0) == number;
+}
 
 /// Of an unknown start, or one that changes the result: combined at the end.
 ValueId with_start(I& i, const HloOp& op, ValueId x, const Reducer& how, std::size_t start)
@@ -170,7 +177,9 @@ int keeps_extremum(I& i, const HloOp& op)
                                                                   : splat_of_int(value, static_cast<i64>(x))};
                 };
                 const auto found = i.run_region(op, body,
-                                                {number(a), {place, splat_of_int(place, index)}, number(2),
+                                                {number(a),
+                                                 {place, splat_of_int(place, index)},
+                                                 number(2),
                                                  {place, splat_of_int(place, 2)}});
                 if (found.size() != 2 || !found[0].known || !found[1].known)
                     return 0;
@@ -194,7 +203,8 @@ void extremum(I& i, const HloOp& op, const Numbers& dims)
     const HloType& type = i.type(op, 0);
     const Reducer how = *reducer(sign > 0 ? "maximum" : "minimum", type);
     i.require(is_known(i.operand(op, 2), how.identity), op, "it starts with another number than the least");
-    const ValueId x = i.value(op, 0), best = i.emit(op, K::reduce, {x}, {.combine = how.combine, .lists = {{Attr::dims, dims}}});
+    const ValueId x = i.value(op, 0),
+                  best = i.emit(op, K::reduce, {x}, {.combine = how.combine, .lists = {{Attr::dims, dims}}});
     Numbers kept;
     for (i64 d = 0; d < static_cast<i64>(type.shape.size()); ++d)
         if (d != dims[0])
@@ -203,7 +213,8 @@ void extremum(I& i, const HloOp& op, const Numbers& dims)
     if (is_real(type.element)) // NaN is the extremum
         mark = i.emit(op, K::logical_or, {mark, i.compared(op, x, x, "ne")});
     const ValueId index = i.value(op, 1),
-                  none = i.constant_like(op, index, static_cast<double>(type.shape[static_cast<std::size_t>(dims[0])]));
+                  none = i.constant_like(op, index,
+                                         static_cast<double>(type.shape[static_cast<std::size_t>(dims[0])]));
     i.give(op, best, 0);
     i.give(op,
            i.emit(op, K::reduce, {i.emit(op, K::select, {mark, index, none})},
@@ -220,7 +231,9 @@ void reduce(I& i, const HloOp& op)
     const auto how = reducer(i.simple_region(op, 0), i.type(op, 0));
     i.require(how.has_value(), op, "its region is not a sum, product, maximum or minimum");
     const ValueId x = i.value(op, 0);
-    const ValueId y = dims.empty() ? x : i.emit(op, K::reduce, {x}, {.combine = how->combine, .lists = {{Attr::dims, dims}}});
+    const ValueId y =
+        dims.empty() ? x
+                     : i.emit(op, K::reduce, {x}, {.combine = how->combine, .lists = {{Attr::dims, dims}}});
     i.give(op, with_start(i, op, y, *how, 1));
 }
 
@@ -232,7 +245,7 @@ struct Windows {
 Windows windows(I& i, const HloOp& op)
 {
     const std::size_t rank = i.shape(op, 0).size();
-    Windows w{i.list(op, "window_dimensions"), i.list_or(op, "window_strides", rank, 1), {}, {},
+    Windows w{i.list(op, "window_dimensions"),          i.list_or(op, "window_strides", rank, 1),  {}, {},
               i.list_or(op, "base_dilations", rank, 1), i.list_or(op, "window_dilations", rank, 1)};
     i.require(w.size.size() == rank, op, "it lacks the extents of its window");
     const Numbers padding = i.list_or(op, "padding", 2 * rank, 0);
@@ -275,14 +288,15 @@ void reduce_window(I& i, const HloOp& op)
         backward = backward && (one || (all && w.high[d] == shape[d] - 1 && w.low[d] == 0));
     }
     const ValueId x = i.value(op, 0);
-    if (how->combine == Combine::sum && wide == 1 && (forward || backward) && w.stride == ones && w.base == ones &&
-        w.dilation == ones) {
+    if (how->combine == Combine::sum && wide == 1 && (forward || backward) && w.stride == ones &&
+        w.base == ones && w.dilation == ones) {
         NumberLists lists{{Attr::dims, {along}}};
         if (!forward)
             lists.set(Attr::backwards, {1});
         return i.give(op, with_start(i, op, i.emit(op, K::cumsum, {x}, {.lists = lists}), *how, 1));
     }
-    i.give(op, with_start(i, op, i.emit(op, K::pool, {x}, {.combine = how->combine, .lists = lists_of(w)}), *how, 1));
+    i.give(op, with_start(i, op, i.emit(op, K::pool, {x}, {.combine = how->combine, .lists = lists_of(w)}),
+                          *how, 1));
 }
 
 /// The gradient of pooling by maximum or minimum.
@@ -290,14 +304,17 @@ void select_and_scatter(I& i, const HloOp& op)
 {
     i.require(op.operands.size() == 3, op, "it has another number of operands than 3");
     const HloRegion& select = i.region(op, 0);
-    const std::string compares = i.simple_region(op, 0), direction = select.ops.empty() ? "" : direction_of(select.ops[0]);
+    const std::string compares = i.simple_region(op, 0),
+                      direction = select.ops.empty() ? "" : direction_of(select.ops[0]);
     const bool in_order = compares == "compare" && select.ops[0].operands[0] == select.arguments[0].name;
-    i.require(in_order && (direction == "GE" || direction == "LE"), op, "it selects other than the first extremum");
+    i.require(in_order && (direction == "GE" || direction == "LE"), op,
+              "it selects other than the first extremum");
     i.require(i.simple_region(op, 1) == "add", op, "it scatters other than by adding");
     i.require(is_known(i.operand(op, 2), 0), op, "it starts with another number than 0");
     Windows w = windows(i, op);
-    const ValueId made = i.emit(op, K::pool_grad, {i.value(op, 1), i.value(op, 0)},
-                                {.combine = direction == "GE" ? Combine::max : Combine::min, .lists = lists_of(w)});
+    const ValueId made =
+        i.emit(op, K::pool_grad, {i.value(op, 1), i.value(op, 0)},
+               {.combine = direction == "GE" ? Combine::max : Combine::min, .lists = lists_of(w)});
     i.give(op, made);
 }
 

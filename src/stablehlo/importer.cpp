@@ -47,8 +47,8 @@ const HloHandlers& handlers()
 {
     static const HloHandlers all = [] {
         HloHandlers made;
-        for (const auto add : {add_pointwise, add_shapes, add_contractions, add_windows, add_indices, add_orders,
-                               add_control})
+        for (const auto add :
+             {add_pointwise, add_shapes, add_contractions, add_windows, add_indices, add_orders, add_control})
             add(made);
         return made;
     }();
@@ -68,10 +68,34 @@ bool keeps_integers(std::string_view op, HloElement element)
     const auto any_of = [&](std::initializer_list<std::string_view> names) {
         return std::ranges::find(names, op) != names.end();
     };
-    return any_of({"constant", "broadcast_in_dim", "reshape", "transpose", "slice", "concatenate", "select",
-                   "compare", "maximum", "minimum", "clamp", "gather", "scatter", "dynamic_slice",
-                   "dynamic_update_slice", "iota", "reverse", "pad", "sort", "while", "case", "if", "call",
-                   "return", "custom_call", "composite", "sharding_constraint", "optimization_barrier",
+    return any_of({"constant",
+                   "broadcast_in_dim",
+                   "reshape",
+                   "transpose",
+                   "slice",
+                   "concatenate",
+                   "select",
+                   "compare",
+                   "maximum",
+                   "minimum",
+                   "clamp",
+                   "gather",
+                   "scatter",
+                   "dynamic_slice",
+                   "dynamic_update_slice",
+                   "iota",
+                   "reverse",
+                   "pad",
+                   "sort",
+                   "while",
+                   "case",
+                   "if",
+                   "call",
+                   "return",
+                   "custom_call",
+                   "composite",
+                   "sharding_constraint",
+                   "optimization_barrier",
                    "convert"}) ||
            (element == HloElement::i64 &&
             any_of({"add", "subtract", "divide", "remainder", "negate", "abs", "sign", "reduce"}));
@@ -261,7 +285,8 @@ std::string HloImporter::simple_region(const HloOp& op, std::size_t i) const
     if (body.ops.size() == 1)
         return end.operands[0] == second ? "second" : end.operands[0] == first ? "first" : "";
     const HloOp& only = body.ops[0];
-    const bool both = only.operands == std::vector{first, second} || only.operands == std::vector{second, first};
+    const bool both =
+        only.operands == std::vector{first, second} || only.operands == std::vector{second, first};
     if (body.ops.size() != 2 || !both || only.results != end.operands || !only.name.starts_with("stablehlo."))
         return "";
     return only.name.substr(10);
@@ -297,11 +322,13 @@ ValueId HloImporter::literal_value(const HloLiteral& literal, const HloOp& op)
         const double first = all[0], step = all[static_cast<std::size_t>(inner)] - first;
         bool counts = true;
         for (i64 i = 0; counts && i < count; ++i)
-            counts = all[static_cast<std::size_t>(i)] == first + step * static_cast<double>(i / inner % extent);
+            counts =
+                all[static_cast<std::size_t>(i)] == first + step * static_cast<double>(i / inner % extent);
         if (!counts)
             continue;
-        ValueId x = emit(op, K::iota, {},
-                         {.dtype = made, .lists = {{Attr::shape, type.shape}, {Attr::dims, {static_cast<i64>(d)}}}});
+        ValueId x =
+            emit(op, K::iota, {},
+                 {.dtype = made, .lists = {{Attr::shape, type.shape}, {Attr::dims, {static_cast<i64>(d)}}}});
         if (step != 1)
             x = emit(op, K::multiply, {x, constant_like(op, x, step)});
         return first == 0 ? x : emit(op, K::add, {x, constant_like(op, x, first)});
@@ -319,17 +346,15 @@ ValueId HloImporter::literal_value(const HloLiteral& literal, const HloOp& op)
     std::vector<ValueId> parts;
     for (const auto& [x, length] : runs)
         parts.push_back(constant(op, made, {length}, x));
-    return reshaped(op,
-                    parts.size() == 1 ? parts[0]
-                                      : emit(op, K::concatenate, parts, {.lists = {{Attr::dims, {0}}}}),
-                    type.shape);
+    return reshaped(
+        op, parts.size() == 1 ? parts[0] : emit(op, K::concatenate, parts, {.lists = {{Attr::dims, {0}}}}),
+        type.shape);
 }
 
 ValueId HloImporter::contents_value(const HloLiteral& literal, const HloOp& op)
 {
-    HloContents contents{str("constant", made_.contents.size()),
-                         {dtype(literal.type, op), literal.type.shape},
-                         {}};
+    HloContents contents{
+        str("constant", made_.contents.size()), {dtype(literal.type, op), literal.type.shape}, {}};
     while (!names_.insert(contents.name).second)
         contents.name += "_";
     for (i64 i = 0; i < contents.type.elements(); ++i) {
@@ -414,8 +439,8 @@ std::vector<HloValue> HloImporter::run_ops(const HloOp* caller, const std::vecto
     }
     if (caller)
         refuse(*caller, "its region does not return");
-    throw UserError({file_, "has a function that does not return", "",
-                     "give StableHLO text, as jax.export writes it"});
+    throw UserError(
+        {file_, "has a function that does not return", "", "give StableHLO text, as jax.export writes it"});
 }
 
 std::vector<HloValue> HloImporter::run_region(const HloOp& op, const HloRegion& region,
@@ -435,7 +460,8 @@ std::vector<HloValue> HloImporter::run_region(const HloOp& op, const HloRegion& 
     return results;
 }
 
-std::vector<HloValue> HloImporter::call(const HloOp& op, const std::string& name, std::vector<HloValue> arguments)
+std::vector<HloValue> HloImporter::call(const HloOp& op, const std::string& name,
+                                        std::vector<HloValue> arguments)
 {
     const auto found = functions_.find(name);
     require(found != functions_.end(), op, str("there is no function @", name));
@@ -458,9 +484,9 @@ void HloImporter::add_argument(const HloFunction& main, std::size_t i)
         name += "_";
     const bool trained = !how_.parameters.empty() && is_real(argument.type.element) &&
                          std::regex_search(name, std::regex(how_.parameters));
-    const ValueId id = builder_.value(name, {dtype(argument.type, here), argument.type.shape},
-                                      trained ? Role::parameter : Role::input,
-                                      trained ? Init(NormalInit{0.02}) : Init());
+    const ValueId id =
+        builder_.value(name, {dtype(argument.type, here), argument.type.shape},
+                       trained ? Role::parameter : Role::input, trained ? Init(NormalInit{0.02}) : Init());
     if (auto sharding = mesh_.of(argument.attributes, argument.type.shape.size(), place(here)))
         graph_[id].sharding = std::move(*sharding);
     scope_->values[argument.name] = {argument.type, {}, id};
@@ -478,7 +504,8 @@ void HloImporter::add_output(const HloFunction& main, std::size_t i, const HloVa
     if (sharding)
         graph_[id].sharding = std::move(*sharding);
     std::string name = i == 0 && how_.loss ? "loss" : str("out", i);
-    require(!(i == 0 && how_.loss) || value.type.shape.empty(), op, "--loss: the first result is not a scalar");
+    require(!(i == 0 && how_.loss) || value.type.shape.empty(), op,
+            "--loss: the first result is not a scalar");
     while (names_.contains(name))
         name += "_";
     graph_[id].name = name;
@@ -492,7 +519,8 @@ HloGraph HloImporter::run()
         if (function.is_public && (!main || function.name == "main"))
             main = &function;
     if (!main)
-        throw UserError({file_, "has no public function", "", "give StableHLO text, as jax.export writes it"});
+        throw UserError(
+            {file_, "has no public function", "", "give StableHLO text, as jax.export writes it"});
     graph_.name = legal_name(module_.name.empty() ? main->name : module_.name);
     if (graph_.name.empty())
         graph_.name = "main";
@@ -535,8 +563,8 @@ HloGraph import_hlo(std::string_view text, const std::string& file, const HloImp
     try {
         const std::regex parameters(how.parameters);
     } catch (const std::regex_error& error) {
-        throw UserError({"--parameters", str("'", how.parameters, "' is not a regular expression"), error.what(),
-                         "write, for example, 'params.*'"});
+        throw UserError({"--parameters", str("'", how.parameters, "' is not a regular expression"),
+                         error.what(), "write, for example, 'params.*'"});
     }
     const HloModule module = parse_hlo(text, file);
     return HloImporter(module, file, how).run();

@@ -30,7 +30,8 @@ public:
 
     // For handlers. `op` is the op that is read; errors name it.
 
-    [[noreturn]] void refuse(const HloOp& op, const std::string& reason, const std::string& remedy = "") const;
+    [[noreturn]] void refuse(const HloOp& op, const std::string& reason,
+                             const std::string& remedy = "") const;
     void require(bool holds, const HloOp& op, const std::string& reason) const
     {
         if (!holds)
@@ -66,11 +67,13 @@ public:
     Numbers list_or(const HloOp& op, const char* name, std::size_t length, i64 otherwise) const;
 
     const HloRegion& region(const HloOp& op, std::size_t i) const;
-    /// The results of a region with these arguments; its ops are added to the graph. Values outside are visible.
-    std::vector<HloValue> run_region(const HloOp& op, const HloRegion& region, std::vector<HloValue> arguments);
+    /// The results of a region with these arguments; its ops are added to the graph. Values outside are
+    /// visible.
+    std::vector<HloValue> run_region(const HloOp& op, const HloRegion& region,
+                                     std::vector<HloValue> arguments);
     std::vector<HloValue> call(const HloOp& op, const std::string& name, std::vector<HloValue> arguments);
-    /// What a region of scalars does with its two arguments: "add", "maximum", …, or "second" if it returns the
-    /// second; "" if it is something else.
+    /// What a region of scalars does with its two arguments: "add", "maximum", …, or "second" if it returns
+    /// the second; "" if it is something else.
     std::string simple_region(const HloOp& op, std::size_t i) const;
     /// A constant of the text that is visible here.
     const HloValue* find(const std::string& name) const;

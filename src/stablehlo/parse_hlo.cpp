@@ -209,8 +209,8 @@ private:
         }
         location();
         if (op.result_types.size() < op.results.size())
-            t_.fail(str(op.name, " has ", op.results.size(), " results, but ", op.result_types.size(),
-                        " types"));
+            t_.fail(
+                str(op.name, " has ", op.results.size(), " results, but ", op.result_types.size(), " types"));
         return op;
     }
 
@@ -266,8 +266,8 @@ private:
         return types;
     }
 
-    /// What follows the ':' of an op: "(types) -> types", "type", or "type, type" of the results, or of operands
-    /// with those of the result at the end.
+    /// What follows the ':' of an op: "(types) -> types", "type", or "type, type" of the results, or of
+    /// operands with those of the result at the end.
     void signature(HloOp& op)
     {
         std::vector<HloType> types;

@@ -1,9 +1,9 @@
 #pragma once
 // What a StableHLO text says, without its meaning: functions of ops with operands, attributes and regions.
 //
-// parse_hlo() reads MLIR's generic form and the pretty forms of the dialects func, stablehlo, chlo and sdy that
-// JAX and PyTorch/XLA print. Pretty forms become the same HloOp as generic ones, except that some attributes
-// keep the name that the pretty form has (`dims`, `sizes`, …).
+// parse_hlo() reads MLIR's generic form and the pretty forms of the dialects func, stablehlo, chlo and sdy
+// that JAX and PyTorch/XLA print. Pretty forms become the same HloOp as generic ones, except that some
+// attributes keep the name that the pretty form has (`dims`, `sizes`, …).
 #include "base/units.hpp"
 #include "ir/type.hpp"
 
@@ -81,9 +81,9 @@ struct HloFunction {
 struct HloModule {
     std::string name;
     std::vector<HloFunction> functions;
-    std::map<std::string, HloAttribute> meshes;     ///< of sdy, by name: what is between < and >
-    std::map<std::string, std::string> aliases{};   ///< "#loc1": its text
-    std::vector<std::string> device_shardings{};    ///< every mhlo.sharding
+    std::map<std::string, HloAttribute> meshes;   ///< of sdy, by name: what is between < and >
+    std::map<std::string, std::string> aliases{}; ///< "#loc1": its text
+    std::vector<std::string> device_shardings{};  ///< every mhlo.sharding
 };
 
 /// Throws UserError with file and line if the text violates the grammar or exceeds ir/limits.hpp.

@@ -58,7 +58,8 @@ int export_graph(const GraphArguments& a)
 
 void add_graph_command(Command& program)
 {
-    Command graph = program.add("graph", "translate graphs from and to StableHLO, which JAX and PyTorch/XLA write");
+    Command graph =
+        program.add("graph", "translate graphs from and to StableHLO, which JAX and PyTorch/XLA write");
     const auto arguments = std::make_shared<GraphArguments>();
     Command import = graph.add("import", "StableHLO text, as jax.export writes it, as a FILE.graph");
     import.option("file", arguments->file, "StableHLO text", {.required = true, .type = "FILE.mlir"})
@@ -68,13 +69,15 @@ void add_graph_command(Command& program)
                 "arguments whose names match become parameters, the others are inputs", {.type = "REGEX"})
         .flag("--loss", arguments->how.loss, "call the first result, a scalar, `loss`")
         .option("--constants", arguments->constants,
-                "safetensors file for constants that a graph cannot state; they become inputs", {.type = "FILE"});
-    import.action([=] { return import_graph(*arguments); });
-    Command to_hlo = graph.add("export", "a FILE.graph as StableHLO text with shardings of the dialect sdy");
-    to_hlo.option("file", arguments->file, "graph of all ranks", {.required = true, .type = "FILE.graph"})
-        .option("--output", arguments->output, "file for the text (default: standard output)",
-                {.type = "FILE.mlir"});
-    to_hlo.action([=] { return export_graph(*arguments); });
-}
+                "safetensors file for constants that a graph cannot state; they become inputs",
+                {.type = "FILE"});
+    import.action([=] { return import_graph(*arguments);
+});
+Command to_hlo = graph.add("export", "a FILE.graph as StableHLO text with shardings of the dialect sdy");
+to_hlo.option("file", arguments->file, "graph of all ranks", {.required = true, .type = "FILE.graph"})
+    .option("--output", arguments->output, "file for the text (default: standard output)",
+            {.type = "FILE.mlir"});
+to_hlo.action([=] { return export_graph(*arguments); });
+} // namespace trivium
 
 } // namespace trivium

@@ -1,14 +1,13 @@
 """Exports functions.py with JAX, and keeps texts, arguments and results for jax_functions_test.cpp.
 
     pip install jax==0.10.2 numpy
-    python make_cases.py FOLDER        # writes FOLDER/NAME.mlir and FOLDER/NAME.values
+    python make_cases.py               # writes the .cases files of this folder
 
-A line of a .values file has a tensor: what it is (in, out, or grad: the gradient of a scalar first result by a
-floating-point argument), its number, its element type, its elements.
+A file has several functions: a line "=== NAME", the StableHLO text, a line "---", then a line per tensor: what it is (in,
+out, or grad: the gradient of a scalar result by a floating-point argument), its number, its element type, its elements.
 """
 import os
 import re
-import sys
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -43,10 +42,10 @@ def tensor(kind, number, array):
         array = array.astype(np.int32)
     kind_of = {"float32": "f32", "int32": "i32", "bfloat16": "bf16"}[array.dtype.name]
     numbers = array.astype(np.float64).ravel() if kind_of != "i32" else array.ravel()
-    return f"{kind} {number} {kind_of} " + " ".join(f"{x:.8g}" if kind_of != "i32" else str(x) for x in numbers) + "\n"
+    return f"{kind} {number} {kind_of} " + " ".join(f"{x:.7g}" if kind_of != "i32" else str(x) for x in numbers) + "\n"
 
 
-def make(folder, name, function, arguments):
+def case(name, function, arguments):
     text = short(export.export(function)(*arguments).mlir_module())
     flat, tree = jax.tree.flatten(arguments)
     results = jax.tree.leaves(function(*arguments))
@@ -61,18 +60,16 @@ def make(folder, name, function, arguments):
             return function(*jax.tree.unflatten(tree, mixed))
         gradients = jax.grad(scalar)([jnp.asarray(flat[i]) for i in floats])
         values += "".join(tensor("grad", i, g) for i, g in zip(floats, gradients))
-    with open(f"{folder}/{name}.mlir", "w", encoding="ascii") as out:
-        out.write(text)
-    with open(f"{folder}/{name}.values", "w", encoding="ascii") as out:
-        out.write(values)
+    return f"=== {name}\n{text}---\n{values}"
 
 
 def main():
-    folder = sys.argv[1]
-    for name, function, arguments in functions.CASES:
-        make(folder, name, function, arguments)
-    for name, function, arguments in functions.with_older_annotations():
-        make(folder, name, function, arguments)
+    texts = {file: "".join(case(*c) for c in cases) for file, cases in functions.CASES.items()}
+    texts["annotated"] += "".join(case(*c) for c in functions.with_older_annotations())
+    for file, text in texts.items():
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), file + ".cases")
+        with open(path, "w", encoding="ascii") as out:
+            out.write(text)
 
 
 if __name__ == "__main__":
