@@ -156,7 +156,7 @@ IMAGE, KERNEL = normal(2, 3, 6, 6), normal(4, 3, 3, 3)
 
 @case(IMAGE, KERNEL)
 def conv_nchw(x, w):
-    return jnp.sum(jnp.tanh(lax.conv(x, w, (1, 1), "SAME")))
+    return jnp.sum(jnp.tanh(lax.conv(x, w, (1, 1), "SAME")) ** 2)
 
 
 gradients_of(conv_nchw, [IMAGE, KERNEL])
@@ -185,7 +185,7 @@ def conv_depthwise(x, w):
 
 @case(normal(2, 4, 4, 3), normal(3, 3, 3, 2))
 def conv_transposed(x, w):
-    return jnp.sum(jnp.sin(lax.conv_transpose(x, w, (2, 2), "SAME")))
+    return jnp.sum(jnp.cos(lax.conv_transpose(x, w, (2, 2), "SAME")))
 
 
 gradients_of(conv_transposed, [normal(2, 4, 4, 3), normal(3, 3, 3, 2)])
