@@ -38,11 +38,15 @@ void to_pointwise(W& w, const Op& op)
     std::vector<HloName> operands;
     for (std::size_t i = 0; i < op.operands.size(); ++i)
         operands.push_back(w.operand(op, i));
-    const bool rounds = op.kind == K::floor || op.kind == K::ceil, integers = !is_floating(w.type(op, 0).dtype);
+    const bool rounds = op.kind == K::floor || op.kind == K::ceil,
+               integers = !is_floating(w.type(op, 0).dtype);
     if (rounds && integers)
         return w.give(op, operands[0]);
-    if (!integers && (op.kind == K::logical_and || op.kind == K::logical_or || op.kind == K::logical_xor))
-        w.refuse(op, "its operands are not integers");
+    if (!integers && (op.kind == K::logical_and || op.kind == K::logical_or || op.kind == K::logical_xor)) {
+        for (HloName& x : operands) // of truth values: whether they are not 0
+            x = w.compare(x, w.like(x, 0), "ne");
+        return w.give(op, w.cast(w.same(pointwise_names().at(op.kind), operands), w.type(op, 0).dtype));
+    }
     w.give(op, w.same(pointwise_names().at(op.kind), operands));
 }
 
@@ -79,10 +83,7 @@ void to_iota(W& w, const Op& op)
                     str("iota_dimension = ", w.list(op, Attr::dims)[0], " : i64")));
 }
 
-void to_cast(W& w, const Op& op)
-{
-    w.give(op, w.cast(w.operand(op, 0), w.result_type(op).dtype));
-}
+void to_cast(W& w, const Op& op) { w.give(op, w.cast(w.operand(op, 0), w.result_type(op).dtype)); }
 
 void to_reduce(W& w, const Op& op)
 {
@@ -119,7 +120,8 @@ void to_pad(W& w, const Op& op)
 {
     const Numbers low = w.list(op, Attr::low);
     give_op(w, op, "pad", {w.operand(op, 0), w.constant(w.type(op, 0).dtype, {}, *op.attrs.value)},
-            "edge_padding_high = " + W::array(w.list(op, Attr::high)) + ", edge_padding_low = " + W::array(low) +
+            "edge_padding_high = " + W::array(w.list(op, Attr::high)) +
+                ", edge_padding_low = " + W::array(low) +
                 ", interior_padding = " + W::array(w.list_or(op, Attr::interior, low.size(), 0)));
 }
 
@@ -147,7 +149,8 @@ void to_dynamic_slice(W& w, const Op& op)
         give_op(w, op, "dynamic_update_slice", operands, "");
 }
 
-std::string dimension_numbers(W& w, const Op& op, const std::vector<const char*>& names, std::size_t indices_rank)
+std::string dimension_numbers(W& w, const Op& op, const std::vector<const char*>& names,
+                              std::size_t indices_rank)
 {
     std::string text;
     const Attr attrs[] = {Attr::offset_dims, Attr::collapsed_dims, Attr::batch_dims, Attr::index_batch_dims,
@@ -163,9 +166,11 @@ void to_gather(W& w, const Op& op)
 {
     if (const Numbers clamp = w.list(op, Attr::clamp); !clamp.empty() && clamp[0] == 0)
         w.refuse(op, "it reads 0 where an index is outside (clamp=0)");
-    const std::string numbers = dimension_numbers(
-        w, op, {"offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map"},
-        w.type(op, 1).shape.size());
+    const std::string numbers =
+        dimension_numbers(w, op,
+                          {"offset_dims", "collapsed_slice_dims", "operand_batching_dims",
+                           "start_indices_batching_dims", "start_index_map"},
+                          w.type(op, 1).shape.size());
     give_op(w, op, "gather", {w.operand(op, 0), w.operand(op, 1)},
             "dimension_numbers = #stablehlo.gather<" + numbers +
                 ">, indices_are_sorted = false, slice_sizes = " + W::array(w.list(op, Attr::slice_sizes)));
@@ -175,17 +180,19 @@ void to_scatter(W& w, const Op& op)
 {
     if (const Numbers clamp = w.list(op, Attr::clamp); !clamp.empty() && clamp[0] != 0)
         w.refuse(op, "it clamps its indices (clamp=1)");
-    const std::string numbers = dimension_numbers(
-        w, op, {"update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"},
-        w.type(op, 1).shape.size());
+    const std::string numbers =
+        dimension_numbers(w, op,
+                          {"update_window_dims", "inserted_window_dims", "input_batching_dims",
+                           "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"},
+                          w.type(op, 1).shape.size());
     const DType dtype = w.type(op, 0).dtype;
     std::string region;
     if (op.attrs.combine) {
         region = w.region(*op.attrs.combine, dtype);
     } else {
         const std::string type = W::type_text(dtype, {}), a = w.fresh(), b = w.fresh();
-        region = str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      \"stablehlo.return\"(", b, ") : (",
-                     type, ") -> ()\n    })");
+        region = str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      \"stablehlo.return\"(",
+                     b, ") : (", type, ") -> ()\n    })");
     }
     give_op(w, op, "scatter", {w.operand(op, 0), w.operand(op, 1), w.operand(op, 2)},
             "indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<" + numbers +
@@ -210,13 +217,15 @@ void to_sort(W& w, const Op& op)
     const Numbers descending = w.list(op, Attr::descending);
     const std::string type = W::type_text(operands[0].dtype, {}), c = w.fresh(),
                       direction = !descending.empty() && descending[0] != 0 ? "GT" : "LT";
-    const std::string order = is_floating(*operands[0].dtype) ? ", compare_type = #stablehlo<comparison_type TOTALORDER>" : "";
-    const std::string region =
-        str("({\n    ^bb0(", arguments, "):\n      ", c, " = \"stablehlo.compare\"(", first, ", ", second,
-            ") <{comparison_direction = #stablehlo<comparison_direction ", direction, ">", order, "}> : (", type, ", ", type,
-            ") -> tensor<i1>\n      \"stablehlo.return\"(", c, ") : (tensor<i1>) -> ()\n    })");
+    const std::string order =
+        is_floating(*operands[0].dtype) ? ", compare_type = #stablehlo<comparison_type TOTALORDER>" : "";
+    const std::string region = str(
+        "({\n    ^bb0(", arguments, "):\n      ", c, " = \"stablehlo.compare\"(", first, ", ", second,
+        ") <{comparison_direction = #stablehlo<comparison_direction ", direction, ">", order, "}> : (", type,
+        ", ", type, ") -> tensor<i1>\n      \"stablehlo.return\"(", c, ") : (tensor<i1>) -> ()\n    })");
     const std::vector<HloName> sorted =
-        w.ops("sort", operands, results, str("dimension = ", w.list(op, Attr::dims)[0], " : i64, is_stable = true"), region);
+        w.ops("sort", operands, results,
+              str("dimension = ", w.list(op, Attr::dims)[0], " : i64, is_stable = true"), region);
     for (std::size_t i = 0; i < sorted.size(); ++i)
         w.give(op, sorted[i], i);
 }

@@ -58,7 +58,8 @@ void to_dot(W& w, const Op& op)
     FactorList dims[2] = {rule.operands[0], rule.operands[1]}, made;
     const FactorList& result = rule.results[0];
     Numbers batch[2], summed[2];
-    for (const std::size_t side : {0u, 1u}) { // a factor of one operand alone that the result lacks is summed before
+    for (const std::size_t side :
+         {0u, 1u}) { // a factor of one operand alone that the result lacks is summed before
         Numbers alone;
         FactorList kept;
         for (std::size_t d = 0; d < dims[side].size(); ++d)
@@ -89,9 +90,8 @@ void to_dot(W& w, const Op& op)
     const HloName product =
         w.op("dot_general", {sides[0], sides[1]}, w.result_type(op).dtype, shape,
              "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + W::bracketed(batch[0]) +
-                 ", rhs_batching_dimensions = " + W::bracketed(batch[1]) +
-                 ", lhs_contracting_dimensions = " + W::bracketed(summed[0]) +
-                 ", rhs_contracting_dimensions = " + W::bracketed(summed[1]) + ">");
+                 ", rhs_batching_dimensions = " + W::bracketed(batch[1]) + ", lhs_contracting_dimensions = " +
+                 W::bracketed(summed[0]) + ", rhs_contracting_dimensions = " + W::bracketed(summed[1]) + ">");
     Numbers order;
     for (const int factor : result)
         order.push_back(position(made, factor));
@@ -199,13 +199,15 @@ void to_layer_norm(W& w, const Op& op)
     const HloName given = w.operand(op, 0), x = accumulated(w, given), mean = row_mean(w, x);
     const auto last = static_cast<i64>(x.shape.size()) - 1;
     const HloName centred = w.same("subtract", {x, w.broadcast(mean, leading(x.shape), x.shape)});
-    const HloName rstd =
-        w.same("rsqrt", {plus(w, row_mean(w, w.same("multiply", {centred, centred})), op.attrs.eps.value_or(0))});
+    const HloName rstd = w.same(
+        "rsqrt", {plus(w, row_mean(w, w.same("multiply", {centred, centred})), op.attrs.eps.value_or(0))});
     const HloName y = w.same("multiply", {centred, w.broadcast(rstd, leading(x.shape), x.shape)});
-    const HloName scaled = w.same("multiply", {y, w.broadcast(accumulated(w, w.operand(op, 1)), {last}, x.shape)});
+    const HloName scaled =
+        w.same("multiply", {y, w.broadcast(accumulated(w, w.operand(op, 1)), {last}, x.shape)});
     w.give(op, mean, 1);
     w.give(op, rstd, 2);
-    w.give(op, w.cast(w.same("add", {scaled, w.broadcast(accumulated(w, w.operand(op, 2)), {last}, x.shape)}), given.dtype));
+    w.give(op, w.cast(w.same("add", {scaled, w.broadcast(accumulated(w, w.operand(op, 2)), {last}, x.shape)}),
+                      given.dtype));
 }
 
 void to_row_squares(W& w, const Op& op)
@@ -221,18 +223,22 @@ void to_scale_rows(W& w, const Op& op)
 {
     const FactorRule rule = rule_of(w.graph(), op);
     const HloName given = w.operand(op, 0), x = accumulated(w, given);
-    HloName y = w.same("multiply", {x, aligned(w, w.operand(op, 2), rule.operands[2], rule.operands[0], x.shape)});
+    HloName y =
+        w.same("multiply", {x, aligned(w, w.operand(op, 2), rule.operands[2], rule.operands[0], x.shape)});
     if (const Numbers rounded = w.list(op, Attr::rounded); !rounded.empty() && rounded[0] != 0)
         y = accumulated(w, w.cast(y, given.dtype));
     const HloName weight = plus(w, accumulated(w, w.operand(op, 1)), op.attrs.offset.value_or(0));
-    w.give(op, w.cast(w.same("multiply", {y, aligned(w, weight, rule.operands[1], rule.operands[0], x.shape)}), given.dtype));
+    w.give(op,
+           w.cast(w.same("multiply", {y, aligned(w, weight, rule.operands[1], rule.operands[0], x.shape)}),
+                  given.dtype));
 }
 
 /// 0 where `tokens` are outside of [0, extent).
 HloName where_inside(W& w, const HloName& tokens, i64 extent, const HloName& x)
 {
-    const HloName inside = w.op("and", {w.compare(tokens, w.like(tokens, 0), "ge"),
-                                        w.compare(tokens, w.like(tokens, static_cast<double>(extent)), "lt")},
+    const HloName inside = w.op("and",
+                                {w.compare(tokens, w.like(tokens, 0), "ge"),
+                                 w.compare(tokens, w.like(tokens, static_cast<double>(extent)), "lt")},
                                 {}, tokens.shape);
     Numbers dims(tokens.shape.size());
     std::iota(dims.begin(), dims.end(), i64{0});

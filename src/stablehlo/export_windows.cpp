@@ -36,14 +36,14 @@ std::string dims_text(const char* first, const char* second, std::size_t spatial
     return text + "]";
 }
 
-HloName convolved(W& w, const HloName& x, const HloName& y, const TensorType& result, const ConvolutionText& c,
-                  const std::string& dims, i64 feature_groups, i64 batch_groups)
+HloName convolved(W& w, const HloName& x, const HloName& y, const TensorType& result,
+                  const ConvolutionText& c, const std::string& dims, i64 feature_groups, i64 batch_groups)
 {
     return w.op("convolution", {x, y}, result.dtype, result.shape,
-                str("batch_group_count = ", batch_groups, " : i64, dimension_numbers = #stablehlo.conv<", dims,
-                    ">, feature_group_count = ", feature_groups, " : i64, lhs_dilation = ", W::array(c.base),
-                    ", padding = ", W::padding(c.low, c.high), ", rhs_dilation = ", W::array(c.dilation),
-                    ", window_strides = ", W::array(c.stride)));
+                str("batch_group_count = ", batch_groups, " : i64, dimension_numbers = #stablehlo.conv<",
+                    dims, ">, feature_group_count = ", feature_groups,
+                    " : i64, lhs_dilation = ", W::array(c.base), ", padding = ", W::padding(c.low, c.high),
+                    ", rhs_dilation = ", W::array(c.dilation), ", window_strides = ", W::array(c.stride)));
 }
 
 void to_convolution(W& w, const Op& op)
@@ -64,7 +64,8 @@ void to_convolution_grad_x(W& w, const Op& op)
     for (std::size_t d = 0; d < c.spatial; ++d) {
         const i64 reach = (weights[2 + d] - 1) * c.dilation[d];
         c.low[d] = reach - c.low[d];
-        c.high[d] = (result.shape[2 + d] - 1) * c.stride[d] + reach + 1 - ((dy[2 + d] - 1) * c.base[d] + 1) - c.low[d];
+        c.high[d] = (result.shape[2 + d] - 1) * c.stride[d] + reach + 1 - ((dy[2 + d] - 1) * c.base[d] + 1) -
+                    c.low[d];
     }
     HloName y = w.operand(op, 1);
     Numbers turned(c.spatial);
@@ -103,9 +104,10 @@ void to_convolution_grad_w(W& w, const Op& op)
 
 std::string windows_text(W& w, const Op& op, std::size_t rank, bool dilates)
 {
-    std::string text = "padding = " + W::padding(w.list_or(op, Attr::low, rank, 0), w.list_or(op, Attr::high, rank, 0)) +
-                       ", window_dimensions = " + W::array(w.list(op, Attr::window)) +
-                       ", window_strides = " + W::array(w.list_or(op, Attr::stride, rank, 1));
+    std::string text =
+        "padding = " + W::padding(w.list_or(op, Attr::low, rank, 0), w.list_or(op, Attr::high, rank, 0)) +
+        ", window_dimensions = " + W::array(w.list(op, Attr::window)) +
+        ", window_strides = " + W::array(w.list_or(op, Attr::stride, rank, 1));
     if (dilates)
         text = "base_dilations = " + W::array(w.list_or(op, Attr::base, rank, 1)) + ", " + text +
                ", window_dilations = " + W::array(w.list_or(op, Attr::dilation, rank, 1));
@@ -131,14 +133,14 @@ void to_pool_grad(W& w, const Op& op)
         w.refuse(op, "its windows have gaps");
     const std::string type = W::type_text(result.dtype, {}), a = w.fresh(), b = w.fresh(), c = w.fresh();
     const std::string chooses =
-        str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      ", c, " = \"stablehlo.compare\"(", a, ", ", b,
-            ") <{comparison_direction = #stablehlo<comparison_direction ",
+        str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      ", c, " = \"stablehlo.compare\"(",
+            a, ", ", b, ") <{comparison_direction = #stablehlo<comparison_direction ",
             op.attrs.combine == Combine::max ? "GE" : "LE", ">}> : (", type, ", ", type,
             ") -> tensor<i1>\n      \"stablehlo.return\"(", c, ") : (tensor<i1>) -> ()\n    }, ");
     const HloName start = w.identity(Combine::sum, result.dtype);
     const std::string adds = w.region(Combine::sum, result.dtype);
-    w.give(op, w.op("select_and_scatter", {w.operand(op, 1), w.operand(op, 0), start}, result.dtype, result.shape,
-                    windows_text(w, op, rank, false), chooses + adds.substr(1)));
+    w.give(op, w.op("select_and_scatter", {w.operand(op, 1), w.operand(op, 0), start}, result.dtype,
+                    result.shape, windows_text(w, op, rank, false), chooses + adds.substr(1)));
 }
 
 void to_cumsum(W& w, const Op& op)
@@ -150,8 +152,9 @@ void to_cumsum(W& w, const Op& op)
     (w.list_or(op, Attr::backwards, 1, 0)[0] != 0 ? high : low)[along] = result.shape[along] - 1;
     const HloName start = w.identity(Combine::sum, result.dtype);
     const std::string region = w.region(Combine::sum, result.dtype);
-    w.give(op, w.op("reduce_window", {w.operand(op, 0), start}, result.dtype, result.shape,
-                    "padding = " + W::padding(low, high) + ", window_dimensions = " + W::array(window), region));
+    w.give(op,
+           w.op("reduce_window", {w.operand(op, 0), start}, result.dtype, result.shape,
+                "padding = " + W::padding(low, high) + ", window_dimensions = " + W::array(window), region));
 }
 
 } // namespace

@@ -241,6 +241,8 @@ Sharding HloMesh::of_sdy(const std::string& text, const std::string& place) cons
                 made.partial.push_back({name, Combine::sum});
         });
     }
+    if (std::ranges::all_of(made.dims, [](const DimSharding& dim) { return dim == DimSharding(); }))
+        made.dims.clear(); // it states nothing of them
     return made;
 }
 

@@ -41,9 +41,10 @@ std::string number_text(DType dtype, double value)
 
 std::string types_text(const std::vector<HloName>& values)
 {
-    return "(" + joined(values.size(), ", ", [&](std::size_t i) {
-               return HloWriter::type_text(values[i].dtype, values[i].shape);
-           }) + ")";
+    return "(" +
+           joined(values.size(), ", ",
+                  [&](std::size_t i) { return HloWriter::type_text(values[i].dtype, values[i].shape); }) +
+           ")";
 }
 
 const char* name_in_hlo(Combine combine)
@@ -69,7 +70,8 @@ std::string HloWriter::type_text(std::optional<DType> dtype, const Shape& shape)
 
 std::string HloWriter::bracketed(const Numbers& numbers)
 {
-    return "[" + joined(numbers.size(), ", ", [&](std::size_t i) { return std::to_string(numbers[i]); }) + "]";
+    return "[" + joined(numbers.size(), ", ", [&](std::size_t i) { return std::to_string(numbers[i]); }) +
+           "]";
 }
 
 std::string HloWriter::array(const Numbers& numbers)
@@ -80,7 +82,8 @@ std::string HloWriter::array(const Numbers& numbers)
 
 std::string HloWriter::padding(const Numbers& low, const Numbers& high)
 {
-    return "dense<[" + joined(low.size(), ", ", [&](std::size_t d) { return str("[", low[d], ", ", high[d], "]"); }) +
+    return "dense<[" +
+           joined(low.size(), ", ", [&](std::size_t d) { return str("[", low[d], ", ", high[d], "]"); }) +
            str("]> : tensor<", low.size(), "x2xi64>");
 }
 
@@ -118,9 +121,9 @@ std::vector<HloName> HloWriter::ops(const std::string& name, const std::vector<H
 {
     const std::string made = fresh();
     const std::string dialect = name.find('.') == std::string::npos ? "stablehlo." : "";
-    std::string text = made + (results.size() > 1 ? ":" + std::to_string(results.size()) : "") + " = \"" + dialect +
-                       name + "\"(" + joined(operands.size(), ", ", [&](std::size_t i) { return operands[i].name; }) +
-                       ")";
+    std::string text = made + (results.size() > 1 ? ":" + std::to_string(results.size()) : "") + " = \"" +
+                       dialect + name + "\"(" +
+                       joined(operands.size(), ", ", [&](std::size_t i) { return operands[i].name; }) + ")";
     if (!attributes.empty())
         text += " <{" + attributes + "}>";
     if (!region.empty())
@@ -134,8 +137,9 @@ std::vector<HloName> HloWriter::ops(const std::string& name, const std::vector<H
     return all;
 }
 
-HloName HloWriter::op(const std::string& name, const std::vector<HloName>& operands, std::optional<DType> dtype,
-                      const Shape& shape, const std::string& attributes, const std::string& region)
+HloName HloWriter::op(const std::string& name, const std::vector<HloName>& operands,
+                      std::optional<DType> dtype, const Shape& shape, const std::string& attributes,
+                      const std::string& region)
 {
     return ops(name, operands, {{"", dtype, shape}}, attributes, region)[0];
 }
@@ -187,7 +191,8 @@ HloName HloWriter::compare(const HloName& a, const HloName& b, const std::string
 {
     std::string upper = direction;
     std::ranges::transform(upper, upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
-    return op("compare", {a, b}, {}, a.shape, "comparison_direction = #stablehlo<comparison_direction " + upper + ">");
+    return op("compare", {a, b}, {}, a.shape,
+              "comparison_direction = #stablehlo<comparison_direction " + upper + ">");
 }
 
 HloName HloWriter::select(const HloName& which, const HloName& yes, const HloName& no)
@@ -226,14 +231,16 @@ std::string HloWriter::sharding_of(const Sharding& sharding, std::size_t rank, c
     std::string text = "<@mesh, [";
     for (std::size_t d = 0; d < rank; ++d) {
         const DimSharding dim = sharding.dims.empty() ? DimSharding() : sharding.dims[d];
-        text += str(d > 0 ? ", {" : "{", joined(dim.axes.size(), ", ", [&](std::size_t a) { return quoted(dim.axes[a]); }),
+        text += str(d > 0 ? ", {" : "{",
+                    joined(dim.axes.size(), ", ", [&](std::size_t a) { return quoted(dim.axes[a]); }),
                     dim.open ? (dim.axes.empty() ? "?" : ", ?") : "", "}",
                     dim.priority > 0 ? str("p", dim.priority) : "");
     }
     text += "]";
     if (!sharding.replicated.empty())
         text += ", replicated={" +
-                joined(sharding.replicated.size(), ", ", [&](std::size_t a) { return quoted(sharding.replicated[a]); }) +
+                joined(sharding.replicated.size(), ", ",
+                       [&](std::size_t a) { return quoted(sharding.replicated[a]); }) +
                 "}";
     for (const Partial& partial : sharding.partial)
         if (partial.combine != Combine::sum)
@@ -241,7 +248,8 @@ std::string HloWriter::sharding_of(const Sharding& sharding, std::size_t rank, c
                              "StableHLO's annotations have sums only", "annotate the reduced value"});
     if (!sharding.partial.empty())
         text += ", unreduced={" +
-                joined(sharding.partial.size(), ", ", [&](std::size_t a) { return quoted(sharding.partial[a].axis); }) +
+                joined(sharding.partial.size(), ", ",
+                       [&](std::size_t a) { return quoted(sharding.partial[a].axis); }) +
                 "}";
     return text + ">";
 }
@@ -265,7 +273,8 @@ void HloWriter::write(const Op& given)
         const Value& result = graph_[id];
         if (result.sharding.dims.empty() && result.sharding.replicated.empty())
             continue;
-        const std::string sharding = sharding_of(result.sharding, result.type.shape.size(), "%" + result.name);
+        const std::string sharding =
+            sharding_of(result.sharding, result.type.shape.size(), "%" + result.name);
         HloName& x = names_.at(id);
         if (info(given).placement || lines_.size() == before || given.results.size() > 1)
             x = op("sdy.sharding_constraint", {x}, x.dtype, x.shape, "sharding = #sdy.sharding" + sharding);
@@ -292,19 +301,20 @@ std::string HloWriter::text()
             continue;
         }
         if (value.role == Role::carry || value.role == Role::kept)
-            throw UserError({place, str("is a ", name_of(value.role), ", which a StableHLO function lacks"), "",
-                             "export the forward graph"});
+            throw UserError({place, str("is a ", name_of(value.role), ", which a StableHLO function lacks"),
+                             "", "export the forward graph"});
         const std::string name = "%arg" + std::to_string(names_.size());
         names_[ValueId(i)] = {name, value.type.dtype, value.type.shape};
-        arguments += str(arguments.empty() ? "" : ", ", name, ": ", type_text(value.type.dtype, value.type.shape));
+        arguments +=
+            str(arguments.empty() ? "" : ", ", name, ": ", type_text(value.type.dtype, value.type.shape));
         if (meshed && value.sharding != Sharding())
             arguments += " {sdy.sharding = #sdy.sharding" +
                          sharding_of(value.sharding, value.type.shape.size(), place) + "}";
         arguments += " loc(\"" + value.name + "\")";
     }
     if (!graph_.carries.empty())
-        throw UserError({str("graph '", graph_.name, "'"), "has carries, which a StableHLO function lacks", "",
-                         "export the forward graph"});
+        throw UserError({str("graph '", graph_.name, "'"), "has carries, which a StableHLO function lacks",
+                         "", "export the forward graph"});
     for (const Op& op : graph_.ops)
         write(op);
     for (const ValueId id : graph_.outputs) {
@@ -317,7 +327,9 @@ std::string HloWriter::text()
     std::string name;
     for (const char c : graph_.name)
         name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-    std::string text = "module @" + (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "_" + name : name) + " {\n";
+    std::string text =
+        "module @" + (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "_" + name : name) +
+        " {\n";
     if (meshed)
         text += "  sdy.mesh @mesh = <[" +
                 joined(graph_.mesh.axes.size(), ", ",

@@ -29,7 +29,10 @@ public:
     [[noreturn]] void refuse(const Op& op, const std::string& reason) const;
     HloName operand(const Op& op, std::size_t i) const { return names_.at(op.operands[i]); }
     const TensorType& type(const Op& op, std::size_t i) const { return graph_[op.operands[i]].type; }
-    const TensorType& result_type(const Op& op, std::size_t i = 0) const { return graph_[op.results[i]].type; }
+    const TensorType& result_type(const Op& op, std::size_t i = 0) const
+    {
+        return graph_[op.results[i]].type;
+    }
     void give(const Op& op, HloName value, std::size_t result = 0);
     Numbers list(const Op& op, Attr attr) const;
     Numbers list_or(const Op& op, Attr attr, std::size_t length, i64 otherwise) const;
