@@ -30,7 +30,7 @@ std::optional<HloLiteral> each(const HloType& type, bool splat, const Compute& c
 {
     HloLiteral made{type, splat};
     const i64 count = splat ? 1 : elements_of(type);
-    if (count > max_folded)
+    if (count > max_folded || is_real(type.element) != std::is_floating_point_v<decltype(compute(0))>)
         return {};
     for (i64 i = 0; i < count; ++i)
         put(made, compute(i));
@@ -113,6 +113,8 @@ bool compared(std::string_view direction, T a, T b)
 template <class Place>
 std::optional<HloLiteral> moved(const HloLiteral& x, const HloType& type, const Place& place)
 {
+    if (x.type.element != type.element)
+        return {};
     if (x.splat) {
         HloLiteral made = x;
         made.type = type;
@@ -120,7 +122,7 @@ std::optional<HloLiteral> moved(const HloLiteral& x, const HloType& type, const 
     }
     std::vector<i64> at(type.shape.size(), 0);
     HloLiteral made{type};
-    if (elements_of(type) > max_folded || x.type.element != type.element)
+    if (elements_of(type) > max_folded)
         return {};
     for (i64 i = 0; i < elements_of(type); ++i) {
         const std::optional<i64> from = place(at);
@@ -155,6 +157,8 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
         const HloAttribute* found = given.attributes.find(pretty);
         return numbers_of(found ? found : given.attributes.find(generic));
     };
+    if (op == "reshape" && elements_of(x.type) != elements_of(type))
+        return {};
     if (op == "reshape")
         return moved(x, type,
                      [&](const std::vector<i64>& at) { return std::optional(flat(type.shape, at)); });
@@ -162,9 +166,15 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
         return {};
     const bool spreads = op == "broadcast_in_dim";
     const std::vector<i64> dims = list("dims", spreads ? "broadcast_dimensions" : "permutation");
-    if (dims.size() != shape.size() ||
+    if (dims.size() != shape.size() || (!spreads && type.shape.size() != shape.size()) ||
         std::ranges::any_of(dims, [&](i64 d) { return d < 0 || d >= static_cast<i64>(type.shape.size()); }))
         return {};
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        const i64 in = shape[index(spreads ? static_cast<i64>(d) : dims[d])],
+                  out = type.shape[index(spreads ? dims[d] : static_cast<i64>(d))];
+        if (in != out && !(spreads && in == 1))
+            return {};
+    }
     return moved(x, type, [&](const std::vector<i64>& at) {
         std::vector<i64> from(shape.size(), 0);
         for (std::size_t d = 0; d < shape.size(); ++d)
@@ -172,9 +182,6 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
                 from[d] = shape[d] == 1 ? 0 : at[index(dims[d])];
             else
                 from[index(dims[d])] = at[d];
-        for (std::size_t d = 0; d < shape.size(); ++d)
-            if (from[d] >= shape[d])
-                return std::optional<i64>();
         return std::optional(flat(shape, from));
     });
 }
@@ -241,7 +248,7 @@ std::optional<HloLiteral> folded(const HloOp& given, const std::vector<const Hlo
                                  const HloType& type)
 {
     if (!given.name.starts_with("stablehlo.") || operands.empty() || operands.size() > 3 ||
-        !type.refused.empty())
+        !type.refused.empty() || elements_of(type) == 0)
         return {};
     const std::string_view op = std::string_view(given.name).substr(10);
     if (op == "reshape" || op == "broadcast_in_dim" || op == "transpose")
@@ -280,7 +287,9 @@ std::optional<HloLiteral> folded(const HloOp& given, const std::vector<const Hlo
             return each(type, splat, [&](i64 i) { return int_at(a, i) ? real_at(b, i) : real_at(c, i); });
         return each(type, splat, [&](i64 i) { return int_at(a, i) ? int_at(b, i) : int_at(c, i); });
     }
-    if (op == "clamp" && operands.size() == 3 && !is_real(element) && element < HloElement::u8)
+    const bool alike =
+        std::ranges::all_of(operands, [&](const HloLiteral* x) { return x->type.element == element; });
+    if (op == "clamp" && operands.size() == 3 && alike && !is_real(element) && element < HloElement::u8)
         return each(type, splat, [&](i64 i) {
             return std::min(std::max(int_at(b, i), int_at(a, i)), int_at(*operands[2], i));
         });

@@ -29,6 +29,7 @@ public:
     bool sees(std::string_view token);
     bool take(std::string_view token);
     void want(std::string_view token);
+    std::string found(); ///< for messages: ", not 'x'"
     /// The next character after blanks; 0 at the end.
     char peek();
     /// Letters, digits, '_', '.', '$' and '-', but not "->"; not empty.
@@ -64,7 +65,21 @@ private:
     HloLiteral literal_of(const std::vector<Number>& all, const HloType& type) const;
     HloLiteral literal_of_bytes(const std::string& hex, const HloType& type) const;
 
-    class Deeper;
+    /// Counts nested brackets.
+    class Deeper {
+    public:
+        explicit Deeper(HloText& text) : text_(text)
+        {
+            if (++text_.depth_ > 64)
+                text_.fail("has more than 64 nested brackets");
+        }
+        Deeper(const Deeper&) = delete;
+        Deeper& operator=(const Deeper&) = delete;
+        ~Deeper() { --text_.depth_; }
+
+    private:
+        HloText& text_;
+    };
 
     std::string_view text_;
     const std::string& file_;

@@ -1,5 +1,4 @@
 // Products and convolutions.
-#include "stablehlo/hlo_text.hpp"
 #include "stablehlo/importer.hpp"
 
 #include <algorithm>
@@ -72,8 +71,7 @@ void dot_general(I& i, const HloOp& op)
     read("batching_dims", batch);
     read("contracting_dims", summed);
     if (const HloAttribute* numbers = op.attributes.find("dot_dimension_numbers")) { // #stablehlo.dot<…>
-        const std::string text = "{" + numbers->text + "}";
-        const HloAttribute read_text = HloText(text, op.name, op.line).dictionary();
+        const HloAttribute read_text = i.inner_dictionary(op, *numbers);
         batch[0] = numbers_of(read_text.find("lhs_batching_dimensions"));
         batch[1] = numbers_of(read_text.find("rhs_batching_dimensions"));
         summed[0] = numbers_of(read_text.find("lhs_contracting_dimensions"));

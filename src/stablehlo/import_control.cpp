@@ -89,7 +89,7 @@ void branches(I& i, const HloOp& op)
 void constrain(I& i, const HloOp& op, const HloAttribute& attributes)
 {
     const ValueId x = i.value(op, 0);
-    const auto sharding = i.mesh().of(attributes, i.shape(op, 0).size(), op.name);
+    const auto sharding = i.mesh().of(attributes, i.shape(op, 0).size(), i.place(op));
     if (!sharding)
         return i.give(op, x, 0, i.operand(op, 0).iota_dim);
     const ValueId y = i.emit(op, K::reshard, {x});

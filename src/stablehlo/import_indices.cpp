@@ -1,5 +1,4 @@
 // Ops whose indices are values, and orders of elements.
-#include "stablehlo/hlo_text.hpp"
 #include "stablehlo/importer.hpp"
 
 #include <algorithm>
@@ -75,8 +74,7 @@ HloAttribute dimension_numbers(const I& i, const HloOp& op, const char* name)
 {
     const HloAttribute* numbers = op.attributes.find(name);
     i.require(numbers && numbers->kind == HloAttribute::Kind::raw, op, str("it lacks ", name));
-    const std::string text = "{" + numbers->text + "}";
-    return HloText(text, op.name, op.line).dictionary();
+    return i.inner_dictionary(op, *numbers);
 }
 
 NumberLists index_lists(const HloAttribute& numbers, const char* offset, const char* collapsed,

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <regex>
 
 namespace trivium {
@@ -53,6 +52,13 @@ const HloHandlers& handlers()
         return made;
     }();
     return all;
+}
+
+std::string on_one_line(const UserError& error)
+{
+    std::string text = error.what();
+    std::ranges::replace(text, '\n', ' ');
+    return text;
 }
 
 bool is_wide(const HloType& type)
@@ -113,6 +119,12 @@ HloImporter::HloImporter(const HloModule& module, const std::string& file, const
 }
 
 std::string HloImporter::place(const HloOp& op) const { return str(file_, ":", op.line); }
+
+HloAttribute HloImporter::inner_dictionary(const HloOp& op, const HloAttribute& raw) const
+{
+    const std::string text = "{" + raw.text + "}";
+    return HloText(text, file_, op.line).dictionary();
+}
 
 void HloImporter::refuse(const HloOp& op, const std::string& reason, const std::string& remedy) const
 {
@@ -200,11 +212,11 @@ std::vector<ValueId> HloImporter::emit_all(const HloOp& op, K kind, const std::v
         refuse(op, str("the program has more than ", max_text_ops, " ops when its loops are written out"),
                "use fewer or smaller loops");
     try {
-        return builder_.op(kind, operands, std::move(attrs));
+        const std::vector<ValueId> results = builder_.op(kind, operands, std::move(attrs));
+        check_attributes(graph_, graph_.ops.back(), rule_of(graph_, graph_.ops.back()));
+        return results;
     } catch (const UserError& error) {
-        std::string reason = error.what();
-        std::ranges::replace(reason, '\n', ' ');
-        refuse(op, reason);
+        refuse(op, on_one_line(error));
     }
 }
 
@@ -290,89 +302,6 @@ std::string HloImporter::simple_region(const HloOp& op, std::size_t i) const
     if (body.ops.size() != 2 || !both || only.results != end.operands || !only.name.starts_with("stablehlo."))
         return "";
     return only.name.substr(10);
-}
-
-// ---- constants
-
-ValueId HloImporter::literal_value(const HloLiteral& literal, const HloOp& op)
-{
-    const HloType& type = literal.type;
-    const DType made = dtype(type, op);
-    const auto fits = [&](i64 number) {
-        if (number != static_cast<std::int32_t>(number))
-            refuse(op, str("a constant ", number, " of ", to_string(type), " does not fit into i32"),
-                   "use i32 (without jax_enable_x64)");
-        return static_cast<double>(number);
-    };
-    const auto element = [&](i64 i) {
-        return is_real(type.element) ? real_at(literal, i) : fits(int_at(literal, i));
-    };
-    if (literal.splat)
-        return constant(op, made, type.shape, element(0));
-    const i64 count = elements_of(type);
-    // Equal steps along one dimension, and nothing along the others.
-    std::vector<double> all;
-    for (i64 i = 0; i < count; ++i)
-        all.push_back(element(i));
-    i64 inner = 1;
-    for (std::size_t d = type.shape.size(); d-- > 0; inner *= type.shape[d]) {
-        const i64 extent = type.shape[d];
-        if (extent < 2)
-            continue;
-        const double first = all[0], step = all[static_cast<std::size_t>(inner)] - first;
-        bool counts = true;
-        for (i64 i = 0; counts && i < count; ++i)
-            counts =
-                all[static_cast<std::size_t>(i)] == first + step * static_cast<double>(i / inner % extent);
-        if (!counts)
-            continue;
-        ValueId x =
-            emit(op, K::iota, {},
-                 {.dtype = made, .lists = {{Attr::shape, type.shape}, {Attr::dims, {static_cast<i64>(d)}}}});
-        if (step != 1)
-            x = emit(op, K::multiply, {x, constant_like(op, x, step)});
-        return first == 0 ? x : emit(op, K::add, {x, constant_like(op, x, first)});
-    }
-    // Runs of equal elements.
-    std::vector<std::pair<double, i64>> runs;
-    for (const double x : all) {
-        if (!runs.empty() && (runs.back().first == x))
-            ++runs.back().second;
-        else
-            runs.emplace_back(x, 1);
-        if (runs.size() > 64)
-            return contents_value(literal, op);
-    }
-    std::vector<ValueId> parts;
-    for (const auto& [x, length] : runs)
-        parts.push_back(constant(op, made, {length}, x));
-    return reshaped(
-        op, parts.size() == 1 ? parts[0] : emit(op, K::concatenate, parts, {.lists = {{Attr::dims, {0}}}}),
-        type.shape);
-}
-
-ValueId HloImporter::contents_value(const HloLiteral& literal, const HloOp& op)
-{
-    HloContents contents{
-        str("constant", made_.contents.size()), {dtype(literal.type, op), literal.type.shape}, {}};
-    while (!names_.insert(contents.name).second)
-        contents.name += "_";
-    for (i64 i = 0; i < contents.type.elements(); ++i) {
-        const auto append = [&](auto element) {
-            std::byte bytes[sizeof element];
-            std::memcpy(bytes, &element, sizeof element);
-            contents.bytes.insert(contents.bytes.end(), bytes, bytes + sizeof element);
-        };
-        switch (contents.type.dtype) {
-        case DType::f64: append(real_at(literal, i)); break;
-        case DType::f32: append(static_cast<float>(real_at(literal, i))); break;
-        case DType::bf16: append(bf16(static_cast<float>(real_at(literal, i)))); break;
-        default: append(static_cast<std::int32_t>(int_at(literal, i)));
-        }
-    }
-    const ValueId id = builder_.value(contents.name, contents.type, Role::input);
-    made_.contents.push_back(std::move(contents));
-    return id;
 }
 
 // ---- ops and functions
@@ -554,7 +483,12 @@ HloGraph HloImporter::run()
     }
     keep_only(graph_, ops, values);
     std::erase_if(made_.contents, [&](const HloContents& c) { return !graph_.find(c.name); });
-    verify(graph_, Level::global);
+    try {
+        verify(graph_, Level::global);
+    } catch (const UserError& error) {
+        throw UserError(
+            {file_, "does not become a legal graph", on_one_line(error), "correct the shardings and types"});
+    }
     return std::move(made_);
 }
 

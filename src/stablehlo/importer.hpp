@@ -32,6 +32,9 @@ public:
 
     [[noreturn]] void refuse(const HloOp& op, const std::string& reason,
                              const std::string& remedy = "") const;
+    std::string place(const HloOp& op) const;
+    /// What is between < and > of #stablehlo.gather<…>, a list of attributes.
+    HloAttribute inner_dictionary(const HloOp& op, const HloAttribute& raw) const;
     void require(bool holds, const HloOp& op, const std::string& reason) const
     {
         if (!holds)
@@ -95,7 +98,6 @@ private:
     void annotate(const HloOp& op);
     ValueId literal_value(const HloLiteral& literal, const HloOp& op);
     ValueId contents_value(const HloLiteral& literal, const HloOp& op);
-    std::string place(const HloOp& op) const;
 
     const HloModule& module_;
     const std::string& file_;

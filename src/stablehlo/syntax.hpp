@@ -8,6 +8,7 @@
 #include "ir/type.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,8 @@ struct HloModule {
 HloModule parse_hlo(std::string_view text, const std::string& file);
 
 bool is_real(HloElement element);
+const char* hlo_name_of(HloElement element); ///< "ui32"
+std::optional<HloElement> hlo_element_named(std::string_view name);
 std::string to_string(const HloType& type);
 /// The number of elements, at most max_elements. \pre the type is not refused
 inline i64 elements_of(const HloType& type) { return element_count(type.shape); }
