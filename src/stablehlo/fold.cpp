@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 namespace trivium {
 
@@ -74,6 +75,17 @@ std::optional<i64> int_of(std::string_view op, HloElement element, i64 a, i64 b)
         return is_unsigned ? static_cast<i64>(std::max(u, v)) : std::max(a, b);
     if (op == "minimum")
         return is_unsigned ? static_cast<i64>(std::min(u, v)) : std::min(a, b);
+    const int bits = element == HloElement::i64 || element == HloElement::u64 ? 64 : 32;
+    if (op.starts_with("shift_") &&
+        (element == HloElement::i32 || element == HloElement::u32 || bits == 64)) {
+        if (v >= static_cast<u64>(bits))
+            return op == "shift_right_arithmetic" && a < 0 ? -1 : 0;
+        if (op == "shift_left")
+            return static_cast<i64>(u << v);
+        if (op == "shift_right_arithmetic")
+            return a >> v;
+        return static_cast<i64>((bits == 64 ? u : u & 0xffffffffu) >> v);
+    }
     if (op == "and")
         return a & b;
     if (op == "or")
@@ -162,6 +174,20 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
     if (op == "reshape")
         return moved(x, type,
                      [&](const std::vector<i64>& at) { return std::optional(flat(type.shape, at)); });
+    if (op == "slice") {
+        const auto slice = slice_of(given, shape.size());
+        if (!slice || type.shape.size() != shape.size())
+            return {};
+        for (std::size_t d = 0; d < shape.size(); ++d)
+            if (slice->start[d] < 0 || slice->stride[d] < 1 || slice->limit[d] > shape[d] ||
+                slice->limit[d] - slice->start[d] != type.shape[d] || slice->stride[d] != 1)
+                return {};
+        return moved(x, type, [&](std::vector<i64> at) {
+            for (std::size_t d = 0; d < at.size(); ++d)
+                at[d] += slice->start[d];
+            return std::optional(flat(shape, at));
+        });
+    }
     if (op != "broadcast_in_dim" && op != "transpose")
         return {};
     const bool spreads = op == "broadcast_in_dim";
@@ -210,6 +236,37 @@ HloLiteral splat_of_int(const HloType& type, i64 number)
     return made;
 }
 
+std::optional<HloSlice> slice_of(const HloOp& op, std::size_t rank)
+{
+    HloSlice made;
+    if (const HloAttribute* ranges = op.attributes.find("ranges")) { // "0:4, 0:8:2"
+        std::string text = ranges->text;
+        std::ranges::replace(text, ':', ' ');
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t end = std::min(text.find(',', at), text.size());
+            std::istringstream numbers(text.substr(at, end - at));
+            i64 start = 0, limit = 0, stride = 1;
+            if (!(numbers >> start >> limit))
+                return {};
+            if (!(numbers >> stride))
+                stride = 1;
+            made.start.push_back(start);
+            made.limit.push_back(limit);
+            made.stride.push_back(stride);
+            at = end + 1;
+        }
+    } else {
+        made.start = numbers_of(op.attributes.find("start_indices"));
+        made.limit = numbers_of(op.attributes.find("limit_indices"));
+        made.stride = numbers_of(op.attributes.find("strides"));
+        if (made.stride.empty())
+            made.stride.assign(rank, 1);
+    }
+    return made.start.size() == rank && made.limit.size() == rank && made.stride.size() == rank
+               ? std::optional(made)
+               : std::nullopt;
+}
+
 std::vector<i64> numbers_of(const HloAttribute* attribute)
 {
     std::vector<i64> all;
@@ -251,7 +308,7 @@ std::optional<HloLiteral> folded(const HloOp& given, const std::vector<const Hlo
         !type.refused.empty() || elements_of(type) == 0)
         return {};
     const std::string_view op = std::string_view(given.name).substr(10);
-    if (op == "reshape" || op == "broadcast_in_dim" || op == "transpose")
+    if (op == "reshape" || op == "broadcast_in_dim" || op == "transpose" || op == "slice")
         return operands.size() == 1 ? moves(op, given, *operands[0], type) : std::nullopt;
     for (const HloLiteral* x : operands) // pointwise from here on
         if (x->type.shape != type.shape && !((op == "select" || op == "clamp") && x->type.shape.empty()))

@@ -21,6 +21,13 @@ i64 int_at(const HloLiteral& literal, i64 i);
 HloLiteral splat_of(const HloType& type, double real);
 HloLiteral splat_of_int(const HloType& type, i64 number);
 
+/// Start, limit and stride of a slice of a tensor with `rank` dimensions, of either form; nothing if it does
+/// not state as many.
+struct HloSlice {
+    std::vector<i64> start, limit, stride;
+};
+std::optional<HloSlice> slice_of(const HloOp& op, std::size_t rank);
+
 /// The integers of a list, or of a literal; empty without attribute.
 std::vector<i64> numbers_of(const HloAttribute* attribute);
 /// The text of a comparison's direction, "LT", of either form.

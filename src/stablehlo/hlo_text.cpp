@@ -2,6 +2,7 @@
 
 #include "ir/limits.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -35,6 +36,8 @@ HloType type_of(const std::string& text)
         return type;
     }
     type.refused = "tensor<" + text + ">";
+    std::ranges::replace_if(
+        type.refused, [](char c) { return !std::isprint(static_cast<unsigned char>(c)); }, '?');
     return type;
 }
 

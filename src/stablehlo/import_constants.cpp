@@ -11,6 +11,8 @@ ValueId HloImporter::literal_value(const HloLiteral& literal, const HloOp& op)
     const HloType& type = literal.type;
     const DType made = dtype(type, op);
     const auto fits = [&](i64 number) {
+        if (type.element == HloElement::u32)
+            number = wrapped(HloElement::i32, number);
         if (number != static_cast<std::int32_t>(number))
             refuse(op, str("a constant ", number, " of ", to_string(type), " does not fit into i32"),
                    "use i32 (without jax_enable_x64)");
@@ -79,7 +81,7 @@ ValueId HloImporter::contents_value(const HloLiteral& literal, const HloOp& op)
         case DType::f64: append(real_at(literal, i)); break;
         case DType::f32: append(static_cast<float>(real_at(literal, i))); break;
         case DType::bf16: append(bf16(static_cast<float>(real_at(literal, i)))); break;
-        default: append(static_cast<std::int32_t>(int_at(literal, i)));
+        default: append(static_cast<std::int32_t>(wrapped(HloElement::i32, int_at(literal, i))));
         }
     }
     const ValueId id = builder_.value(contents.name, contents.type, Role::input);

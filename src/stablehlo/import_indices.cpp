@@ -1,5 +1,6 @@
 // Ops whose indices are values, and orders of elements.
 #include "stablehlo/importer.hpp"
+#include "stablehlo/integers.hpp"
 
 #include <algorithm>
 
@@ -119,65 +120,107 @@ void scatter(I& i, const HloOp& op)
     i.give(op, i.emit(op, K::scatter, {i.value(op, 0), i.value(op, 1), i.value(op, 2)}, std::move(attrs)));
 }
 
-/// Whether the comparator of a sort orders by operand `key` alone, ascending (1) or descending (-1);
-/// otherwise 0. Such a region only compares and selects among its arguments and constants, 0 and NaN: what it
-/// does with numbers of all signs in all orders is all that it does.
-int orders_by(I& i, const HloOp& op, std::size_t key)
+/// The comparator's result for elements a and b of each operand.
+std::optional<bool> comes_first(I& i, const HloOp& op, const Numbers& a, const Numbers& b)
 {
-    const HloRegion& body = i.region(op, 0);
-    const std::size_t count = op.operands.size();
-    i.require(body.arguments.size() == 2 * count, op, "its region has another number of arguments");
-    const auto number = [&](std::size_t operand, i64 n) {
-        const HloType scalar{i.type(op, operand).element, {}};
-        return HloValue{scalar, is_real(scalar.element) ? splat_of(scalar, static_cast<double>(n))
-                                                        : splat_of_int(scalar, n)};
-    };
-    int orders[2] = {1, 1}; // ascending, descending
-    for (i64 a = -2; a <= 2; ++a)
-        for (i64 b = -2; b <= 2; ++b)
-            for (const i64 other : {-1, 0, 1}) {
-                std::vector<HloValue> arguments;
-                for (std::size_t n = 0; n < count; ++n) {
-                    arguments.push_back(number(n, n == key ? a : 0));
-                    arguments.push_back(number(n, n == key ? b : other));
-                }
-                const auto found = i.run_region(op, body, std::move(arguments));
-                if (found.size() != 1 || !found[0].known)
-                    return 0;
-                const bool first = int_at(*found[0].known, 0) != 0;
-                orders[0] = orders[0] && first == (a < b);
-                orders[1] = orders[1] && first == (a > b);
-            }
-    return orders[0] ? 1 : orders[1] ? -1 : 0;
+    std::vector<HloValue> arguments;
+    for (std::size_t n = 0; n < a.size(); ++n) {
+        const HloType scalar{i.type(op, n).element, {}};
+        for (i64 number : {a[n], b[n]}) {
+            number += scalar.element >= HloElement::u8 ? 2 : 0; // no number below 0
+            arguments.push_back({scalar, is_real(scalar.element)
+                                             ? splat_of(scalar, static_cast<double>(number))
+                                             : splat_of_int(scalar, number)});
+        }
+    }
+    const auto found = i.run_region(op, i.region(op, 0), std::move(arguments));
+    if (found.size() != 1 || !found[0].known || is_real(found[0].type.element))
+        return {};
+    return int_at(*found[0].known, 0) != 0;
 }
 
+/// The keys by which the comparator of a sort orders, the first one first, all ascending (sign 1) or
+/// descending
+/// (-1). Such a region only compares and selects among its arguments and constants, 0 and NaN: what it does
+/// with numbers of both signs in all orders is all that it does. Empty: it is none of these.
+std::vector<std::size_t> keys_of(I& i, const HloOp& op, int sign)
+{
+    const std::size_t count = op.operands.size();
+    i.require(i.region(op, 0).arguments.size() == 2 * count, op,
+              "its region has another number of arguments");
+    std::vector<std::size_t> keys;
+    for (;;) {
+        // Of elements that are equal in the keys so far: by which other operand alone does it decide?
+        std::vector<std::size_t> deciding;
+        for (std::size_t n = 0; n < count; ++n) {
+            if (std::ranges::find(keys, n) != keys.end())
+                continue;
+            bool decides = true;
+            for (i64 x = -2; x <= 2 && decides; ++x)
+                for (i64 y = -2; y <= 2 && decides; ++y)
+                    for (const i64 other : {-1, 0, 1}) {
+                        Numbers a(count, 0), b(count, 0);
+                        for (std::size_t m = 0; m < count; ++m)
+                            if (m != n && std::ranges::find(keys, m) == keys.end())
+                                b[m] = other;
+                        a[n] = x;
+                        b[n] = y;
+                        const auto first = comes_first(i, op, a, b);
+                        decides =
+                            decides && first &&
+                            (x == y ? keys.size() + 1 < count || !*first : *first == (sign * x < sign * y));
+                    }
+            if (decides)
+                deciding.push_back(n);
+        }
+        if (deciding.size() != 1)
+            return {};
+        keys.push_back(deciding[0]);
+        // Whether equal keys leave it undecided, whatever the others are.
+        bool ends = true;
+        for (const i64 other : {-1, 0, 1}) {
+            Numbers b(count, other);
+            for (const std::size_t key : keys)
+                b[key] = 0;
+            ends = ends && comes_first(i, op, Numbers(count, 0), b) == false;
+        }
+        if (ends)
+            return keys;
+    }
+}
+
+/// One stable sort for each key, the last key first.
 void sort(I& i, const HloOp& op)
 {
     for (const HloOp& inner : i.region(op, 0).ops)
-        i.require(inner.name != "stablehlo.add" && inner.name != "stablehlo.subtract" &&
-                      inner.name != "stablehlo.multiply" && inner.name != "stablehlo.negate",
-                  op, "its comparator computes");
+        i.require(inner.name == "stablehlo.compare" || inner.name == "stablehlo.select" ||
+                      inner.name == "stablehlo.and" || inner.name == "stablehlo.or" ||
+                      inner.name == "stablehlo.not" || inner.name == "stablehlo.constant" ||
+                      inner.name == "stablehlo.return",
+                  op, str("its comparator has the op ", inner.name));
     const Numbers dims = i.list(op, "dimension");
-    const i64 last = static_cast<i64>(i.shape(op, 0).size()) - 1;
-    for (std::size_t key = 0; key < op.operands.size(); ++key) {
-        const int order = i.type(op, key).element == HloElement::i1 ? 0 : orders_by(i, op, key);
-        if (order == 0)
-            continue;
-        std::vector<ValueId> operands{i.value(op, key)};
-        for (std::size_t n = 0; n < op.operands.size(); ++n)
-            if (n != key)
-                operands.push_back(i.value(op, n));
-        NumberLists lists{{Attr::dims, {dims.empty() || dims[0] < 0 ? last : dims[0]}}};
-        if (order < 0)
-            lists.set(Attr::descending, {1});
-        const std::vector<ValueId> sorted = i.emit_all(op, K::sort, operands, {.lists = lists});
-        i.give(op, sorted[0], key);
-        for (std::size_t n = 0, next = 1; n < op.operands.size(); ++n)
-            if (n != key)
-                i.give(op, sorted[next++], n);
-        return;
+    NumberLists lists{
+        {Attr::dims, {dims.empty() || dims[0] < 0 ? static_cast<i64>(i.shape(op, 0).size()) - 1 : dims[0]}}};
+    std::vector<std::size_t> keys = keys_of(i, op, 1);
+    if (keys.empty()) {
+        keys = keys_of(i, op, -1);
+        lists.set(Attr::descending, {1});
     }
-    i.refuse(op, "its comparator is not that of one operand, ascending or descending");
+    i.require(!keys.empty(), op,
+              "its comparator is not the order of operands, all ascending or all descending");
+    std::vector<ValueId> held;
+    const auto turned = [&](std::size_t n, ValueId x) {
+        return i.type(op, n).element == HloElement::u32 ? with_flipped_sign(i, op, x) : x;
+    };
+    for (std::size_t n = 0; n < op.operands.size(); ++n)
+        held.push_back(turned(n, i.value(op, n)));
+    for (std::size_t k = keys.size(); k-- > 0;) {
+        std::swap(held[0], held[keys[k]]);
+        held = i.emit_all(op, K::sort, held, {.lists = lists});
+        std::swap(held[0], held[keys[k]]);
+    }
+    for (std::size_t n = 0; n < held.size(); ++n)
+        i.give(op, turned(n, held[n]), n);
 }
 
 void top_k_of(I& i, const HloOp& op, const HloAttribute* count)

@@ -1,5 +1,6 @@
 // Ops that compute each element from those at the same place.
 #include "stablehlo/importer.hpp"
+#include "stablehlo/integers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,12 +25,28 @@ void binary(I& i, const HloOp& op)
 }
 
 bool is_truth(const I& i, const HloOp& op) { return i.type(op, 0).element == HloElement::i1; }
+bool is_unsigned(const I& i, const HloOp& op) { return i.type(op, 0).element == HloElement::u32; }
 
 /// `kind`, of truth values `truth`.
 template <K kind, K truth>
 void number_or_truth(I& i, const HloOp& op)
 {
     is_truth(i, op) ? binary<truth>(i, op) : binary<kind>(i, op);
+}
+
+template <K kind, K truth>
+void extremum(I& i, const HloOp& op)
+{
+    if (!is_unsigned(i, op))
+        return number_or_truth<kind, truth>(i, op);
+    const ValueId a = with_flipped_sign(i, op, i.value(op, 0)), b = with_flipped_sign(i, op, i.value(op, 1));
+    i.give(op, with_flipped_sign(i, op, i.emit(op, kind, {a, b})));
+}
+
+template <K kind>
+void quotient(I& i, const HloOp& op)
+{
+    is_unsigned(i, op) ? i.give(op, unsigned_quotient(i, op, kind == K::remainder)) : binary<kind>(i, op);
 }
 
 void subtract(I& i, const HloOp& op)
@@ -60,8 +77,28 @@ void compare(I& i, const HloOp& op)
     const HloAttribute* type = op.attributes.find("compare_type");
     const bool total = words ? words->items.size() > 1 && words->items[1].text == "TOTALORDER"
                              : type && type->text.ends_with("TOTALORDER");
-    i.require(!total, op, "it compares by the total order of floating-point numbers, outside of a sort");
-    i.give(op, i.compared(op, i.value(op, 0), i.value(op, 1), direction.c_str()));
+    ValueId a = i.value(op, 0), b = i.value(op, 1);
+    if (is_unsigned(i, op) && direction != "eq" && direction != "ne") {
+        a = with_flipped_sign(i, op, a);
+        b = with_flipped_sign(i, op, b);
+    }
+    const ValueId plain = i.compared(op, a, b, direction.c_str());
+    if (!total || !is_real(i.type(op, 0).element))
+        return i.give(op, plain);
+    // In the total order NaN is the last one, and equal to itself. (That of -0 is before 0, here they are
+    // equal.)
+    const ValueId none[] = {i.compared(op, a, a, "ne"), i.compared(op, b, b, "ne")};
+    const ValueId equal = i.emit(op, K::logical_and, {none[0], none[1]}),
+                  a_last = i.compared(op, none[0], none[1], "gt"),
+                  b_last = i.compared(op, none[0], none[1], "lt");
+    if (direction == "eq" || direction == "ne") {
+        const ValueId same = i.emit(op, K::logical_or, {i.compared(op, a, b, "eq"), equal});
+        return i.give(op, direction == "eq" ? same : i.emit(op, K::logical_not, {same}));
+    }
+    ValueId holds = i.emit(op, K::logical_or, {plain, direction[0] == 'l' ? b_last : a_last});
+    if (direction[1] == 'e')
+        holds = i.emit(op, K::logical_or, {holds, equal});
+    i.give(op, holds);
 }
 
 /// Operand `n`, a scalar or a tensor, as a tensor of this shape.
@@ -89,8 +126,14 @@ void convert(I& i, const HloOp& op)
     const ValueId x = i.value(op, 0);
     if (to.element == HloElement::i1 && from.element != HloElement::i1)
         return i.give(op, i.compared(op, x, i.constant_like(op, x, 0), "ne"));
+    const bool from_unsigned = from.element == HloElement::u32, to_unsigned = to.element == HloElement::u32;
+    if (from_unsigned && is_real(to.element))
+        return i.give(op, real_of_unsigned(i, op, x, i.dtype(to, op)));
+    if (to_unsigned && is_real(from.element))
+        return i.give(op, unsigned_of_real(i, op, x));
     i.require(is_real(to.element) || from.element == HloElement::i1 || from.element == to.element ||
-                  to.element == HloElement::i32 || to.element == HloElement::i64,
+                  to.element == HloElement::i32 || (to.element == HloElement::i64 && !from_unsigned) ||
+                  (to_unsigned && from.element != HloElement::u64) || fits_i32(i, op),
               op, "a graph has no tensors of type " + to_string(to));
     const ValueId y = i.cast(op, x, i.dtype(to, op));
     // A copy of the same integers counts along the same dimension.
@@ -188,15 +231,15 @@ void add_pointwise(HloHandlers& all)
                 {"not", logical_not},
                 {"add", number_or_truth<K::add, K::logical_or>},
                 {"multiply", number_or_truth<K::multiply, K::logical_and>},
-                {"maximum", number_or_truth<K::maximum, K::logical_or>},
-                {"minimum", number_or_truth<K::minimum, K::logical_and>},
+                {"maximum", extremum<K::maximum, K::logical_or>},
+                {"minimum", extremum<K::minimum, K::logical_and>},
                 {"and", binary<K::logical_and>},
                 {"or", binary<K::logical_or>},
                 {"xor", binary<K::logical_xor>},
                 {"subtract", subtract},
-                {"divide", binary<K::divide>},
+                {"divide", quotient<K::divide>},
                 {"power", binary<K::power>},
-                {"remainder", binary<K::remainder>},
+                {"remainder", quotient<K::remainder>},
                 {"compare", compare},
                 {"select", select},
                 {"clamp", clamp},

@@ -61,28 +61,9 @@ void reverse(I& i, const HloOp& op)
 void slice(I& i, const HloOp& op)
 {
     const std::size_t rank = i.shape(op, 0).size();
-    Numbers start, limit, stride;
-    if (const HloAttribute* ranges = op.attributes.find("ranges")) { // "0:4, 0:8:2"
-        const std::string& text = ranges->text;
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t end = std::min(text.find(',', at), text.size());
-            i64 part[3] = {0, 0, 1};
-            char colon = ':';
-            std::istringstream in(text.substr(at, end - at));
-            i.require(static_cast<bool>(in >> part[0] >> colon >> part[1]) && colon == ':', op,
-                      "its ranges are not of the form [0:4, 0:8:2]");
-            if (in >> colon)
-                in >> part[2];
-            start.push_back(part[0]);
-            limit.push_back(part[1]);
-            stride.push_back(part[2]);
-            at = end + 1;
-        }
-    } else {
-        start = i.list(op, "start_indices");
-        limit = i.list(op, "limit_indices");
-        stride = i.list_or(op, "strides", rank, 1);
-    }
+    const auto bounds = slice_of(op, rank);
+    i.require(bounds.has_value(), op, "it does not state a range of each dimension, like [0:4, 0:8:2]");
+    const auto& [start, limit, stride] = *bounds;
     if (Numbers(rank, 0) == start && limit == i.shape(op, 0) && Numbers(rank, 1) == stride)
         return i.give(op, i.value(op, 0), 0, i.operand(op, 0).iota_dim);
     i.give(op, i.emit(op, K::slice, {i.value(op, 0)},

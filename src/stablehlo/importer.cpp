@@ -4,6 +4,7 @@
 #include "ir/limits.hpp"
 #include "ir/verify.hpp"
 #include "stablehlo/hlo_text.hpp"
+#include "stablehlo/integers.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -46,8 +47,8 @@ const HloHandlers& handlers()
 {
     static const HloHandlers all = [] {
         HloHandlers made;
-        for (const auto add :
-             {add_pointwise, add_shapes, add_contractions, add_windows, add_indices, add_orders, add_control})
+        for (const auto add : {add_pointwise, add_shapes, add_contractions, add_windows, add_integers,
+                               add_indices, add_orders, add_control})
             add(made);
         return made;
     }();
@@ -65,46 +66,6 @@ bool is_wide(const HloType& type)
 {
     return type.refused.empty() && !is_real(type.element) && type.element != HloElement::i32 &&
            type.element != HloElement::i1;
-}
-
-/// Whether `op` may have integers of `element`, which is not i32, though they are i32 in the graph: what it
-/// computes of numbers in the range of both types is in that range, or, of i64, is an index near it.
-bool keeps_integers(std::string_view op, HloElement element)
-{
-    const auto any_of = [&](std::initializer_list<std::string_view> names) {
-        return std::ranges::find(names, op) != names.end();
-    };
-    return any_of({"constant",
-                   "broadcast_in_dim",
-                   "reshape",
-                   "transpose",
-                   "slice",
-                   "concatenate",
-                   "select",
-                   "compare",
-                   "maximum",
-                   "minimum",
-                   "clamp",
-                   "gather",
-                   "scatter",
-                   "dynamic_slice",
-                   "dynamic_update_slice",
-                   "iota",
-                   "reverse",
-                   "pad",
-                   "sort",
-                   "while",
-                   "case",
-                   "if",
-                   "call",
-                   "return",
-                   "custom_call",
-                   "composite",
-                   "sharding_constraint",
-                   "optimization_barrier",
-                   "convert"}) ||
-           (element == HloElement::i64 &&
-            any_of({"add", "subtract", "divide", "remainder", "negate", "abs", "sign", "reduce"}));
 }
 
 } // namespace
@@ -328,13 +289,17 @@ void HloImporter::visit(const HloOp& op)
     for (const HloType& type : op.result_types)
         if (is_wide(type))
             wide = type.element;
-    if (wide && !keeps_integers(name, *wide))
+    const i64 most = largest_result(*this, op);
+    if (wide && most < 0 && !keeps_integers(name, *wide))
         refuse(op, "its integers are not i32, and what it computes may leave the range of i32",
                "compute with i32 (in JAX, without jax_enable_x64)");
     const auto found = handlers().find(name);
     if (found == handlers().end())
         refuse(op, "there is no such op");
     found->second(*this, op);
+    if (most >= 0 && !op.results.empty())
+        if (const auto made = scope_->values.find(op.results[0]); made != scope_->values.end())
+            made->second.most = most;
     annotate(op);
 }
 

@@ -18,6 +18,7 @@ struct HloValue {
     std::optional<HloLiteral> known{};
     ValueId id{};
     i64 iota_dim = -1; ///< it counts along this dimension
+    i64 most = -1; ///< of integers from 0 on that are not known: none is larger; -1: there is no such bound
 };
 
 class HloImporter {
@@ -119,6 +120,7 @@ using HloHandlers = std::unordered_map<std::string_view, HloHandler>;
 
 /// The handlers of a file, by name without the dialect.
 void add_pointwise(HloHandlers& handlers);
+void add_integers(HloHandlers& handlers);
 void add_shapes(HloHandlers& handlers);
 void add_contractions(HloHandlers& handlers);
 void add_windows(HloHandlers& handlers);

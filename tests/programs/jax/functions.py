@@ -81,7 +81,7 @@ def rms_norm(x, scale):
     return x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * scale
 
 
-@case(normal(8, 3, 4, 4), normal(3), normal(3))
+@case(normal(4, 3, 2, 4), normal(3), normal(3))
 def batch_norm(x, scale, shift):
     mean, var = jnp.mean(x, (0, 2, 3)), jnp.var(x, (0, 2, 3))
     y = (x - mean[:, None, None]) * lax.rsqrt(var + 1e-5)[:, None, None]
@@ -246,6 +246,12 @@ def top_k(x):
     return values, indices, jnp.median(x, axis=1)
 
 
+@case(normal(6), np.array([2, 0, 1, 0, 2, 1], np.int32))
+def sorts_of_several(x, groups):
+    order = jnp.lexsort((x, groups))
+    return order, lax.sort(((groups - 1).astype(jnp.uint32), x), num_keys=2), jnp.searchsorted(jnp.sort(x), jnp.array([-.5, .5]))
+
+
 @case(normal(4, 8))
 def top_k_loss(x):
     return jnp.sum(lax.top_k(x, 3)[0] ** 2) + jnp.sum(jnp.sort(x, axis=1) * jnp.arange(8.0))
@@ -306,6 +312,23 @@ def updates(x, y, rows):
 @case(normal(6, 8), normal(3, 8), np.array([4, 1, 4], np.int32))
 def update_loss(x, y, rows):
     return jnp.sum(x.at[rows].add(y) ** 2) + jnp.sum(lax.dynamic_slice(x, (1, 2), (3, 3)) ** 3) + jnp.sum(y[:, rows] ** 2)
+
+
+@case(normal(6, 8), normal(3, 8), np.array([4, 1, 4], np.int32))
+def set_loss(x, y, rows):
+    return jnp.sum(x.at[rows].set(y) ** 2) + jnp.sum(x.at[1, 2:5].set(y[0, :3]) ** 3)
+
+
+@case(np.arange(-3, 5, dtype=np.int32), np.array([1, 2, 3, 4, 5, -2, 7, 8], np.int32))
+def bits(a, b):
+    return (a & b, a | b, a ^ b, ~a, a << 3, a >> 1, lax.shift_right_logical(a, jnp.int32(28)), a // b, a % b, lax.rem(a, b),
+            jnp.bincount(jnp.abs(a), length=6), a.astype(jnp.uint32) // 7, a.astype(jnp.uint32) > 3, jnp.maximum(a, b), abs(a))
+
+
+@case(normal(3, 4))
+def random_numbers(x):
+    key = jax.random.key(7)
+    return x * jax.random.bernoulli(key, 0.5, x.shape), jax.random.normal(key, (5,))
 
 
 @case(normal(4, 6), normal(2, 6))

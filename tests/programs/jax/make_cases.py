@@ -19,8 +19,6 @@ from jax import export  # noqa: E402
 
 import functions  # noqa: E402
 
-jax.config.update("jax_default_matmul_precision", "highest")
-
 
 def short(text):
     """Without the places in files, which take most of the text, but with the names of arguments."""
@@ -38,11 +36,11 @@ def short(text):
 
 def tensor(kind, number, array):
     array = np.asarray(array)
-    if array.dtype == bool:
+    if array.dtype in (bool, np.uint32):  # i32 in a graph: 0 or 1, or the same bits
         array = array.astype(np.int32)
     kind_of = {"float32": "f32", "int32": "i32", "bfloat16": "bf16"}[array.dtype.name]
     numbers = array.astype(np.float64).ravel() if kind_of != "i32" else array.ravel()
-    return f"{kind} {number} {kind_of} " + " ".join(f"{x:.7g}" if kind_of != "i32" else str(x) for x in numbers) + "\n"
+    return f"{kind} {number} {kind_of} " + " ".join(f"{x:.6g}" if kind_of != "i32" else str(x) for x in numbers) + "\n"
 
 
 def case(name, function, arguments):
