@@ -32,6 +32,9 @@ struct HloGraph {
 /// cannot express, by name.
 HloGraph import_hlo(std::string_view text, const std::string& file, const HloImport& how = {});
 
+/// The ops that import_hlo() reads, by name without the dialect, sorted.
+std::vector<std::string> imported_hlo_ops();
+
 /// The forward graph of all ranks as StableHLO text, with the shardings that it states in the form of the
 /// dialect sdy. Throws UserError for an op, a region or a role without equivalent, by name.
 std::string export_hlo(const Graph& graph);

@@ -457,6 +457,15 @@ HloGraph HloImporter::run()
     return std::move(made_);
 }
 
+std::vector<std::string> imported_hlo_ops()
+{
+    std::vector<std::string> names;
+    for (const auto& [name, handler] : handlers())
+        names.emplace_back(name);
+    std::ranges::sort(names);
+    return names;
+}
+
 HloGraph import_hlo(std::string_view text, const std::string& file, const HloImport& how)
 {
     try {

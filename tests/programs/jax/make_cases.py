@@ -21,9 +21,9 @@ import functions  # noqa: E402
 
 
 def short(text):
-    """Without the places in files, which take most of the text, but with the names of arguments."""
+    """Without indentation and places in files, which take most of the text, but with the names of arguments."""
     names = dict(re.findall(r'^(#loc\d*) = loc\(("[^"/]*")\)$', text, re.M))
-    lines = [line for line in text.split("\n") if not line.startswith("#loc") and line.strip()]
+    lines = [line.strip() for line in text.split("\n") if not line.startswith("#loc") and line.strip()]
     text = "\n".join(lines) + "\n"
 
     def location(match):
