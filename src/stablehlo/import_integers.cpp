@@ -3,6 +3,7 @@
 #include "stablehlo/integers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trivium {
 

@@ -6,8 +6,8 @@
 #include "passes/autodiff.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
+#include "programs/runs.hpp"
 #include "ranks/elements.hpp"
-#include "runs.hpp"
 #include "stablehlo/import.hpp"
 
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr double tolerance = 1e-5;
 
 const std::vector<jax::Case>& cases()
 {
-    static const std::vector<jax::Case> all = jax::read_cases(TRIVIUM_TEST_DATA "/programs/jax");
+    static const std::vector<jax::Case> all = jax::read_cases(TRIVIUM_TEST_DATA "/stablehlo/jax");
     return all;
 }
 

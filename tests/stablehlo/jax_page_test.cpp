@@ -1,6 +1,6 @@
 // docs/jax.md: its commands print what it shows, and its table names the ops that are imported.
 #include "catch.hpp"
-#include "page.hpp"
+#include "programs/page.hpp"
 #include "stablehlo/import.hpp"
 #include "train/program.hpp"
 

@@ -122,7 +122,7 @@ TEST_CASE("names of arguments and results are legal")
 TEST_CASE("damaged texts are refused or become graphs that print as they parse")
 {
     std::vector<std::string> texts;
-    for (const jax::Case& c : jax::read_cases(TRIVIUM_TEST_DATA "/programs/jax"))
+    for (const jax::Case& c : jax::read_cases(TRIVIUM_TEST_DATA "/stablehlo/jax"))
         texts.push_back(c.text);
     std::mt19937_64 random(1);
     int imported = 0;

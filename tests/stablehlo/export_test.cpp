@@ -1,14 +1,14 @@
 // A graph as StableHLO text, read again, computes the same.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "draw_tensors.hpp"
 #include "has.hpp"
 #include "ir/text/text.hpp"
 #include "jax_cases.hpp"
-#include "op_batches.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
-#include "runs.hpp"
+#include "programs/draw_tensors.hpp"
+#include "programs/op_batches.hpp"
+#include "programs/runs.hpp"
 #include "stablehlo/import.hpp"
 
 #include <set>
@@ -77,7 +77,7 @@ TEST_CASE("every general op as StableHLO, and back")
 
 TEST_CASE("functions of JAX as graphs, as StableHLO, and back")
 {
-    for (const jax::Case& c : jax::read_cases(TRIVIUM_TEST_DATA "/programs/jax")) {
+    for (const jax::Case& c : jax::read_cases(TRIVIUM_TEST_DATA "/stablehlo/jax")) {
         const Graph graph = import_hlo(c.text, c.name + ".mlir").graph, again = round_trip(graph);
         INFO(c.name);
         CHECK(again.mesh == graph.mesh);

@@ -1,5 +1,5 @@
 #pragma once
-// Functions that JAX exported, with arguments and results: tests/programs/jax.
+// Functions that JAX exported, with arguments and results: tests/stablehlo/jax.
 #include "ir/type.hpp"
 
 #include <map>
