@@ -165,6 +165,8 @@ i64 largest_result(const HloImporter& i, const HloOp& op)
             most = std::max(most, extent - 1);
         return most < far ? most : -1;
     }
+    if (is({"partition_id"}))
+        return i.mesh().mesh().ranks() - 1;
     if (op.operands.empty() || is_real(i.type(op, 0).element))
         return -1;
     const i64 first = largest(0);
@@ -178,6 +180,8 @@ i64 largest_result(const HloImporter& i, const HloOp& op)
     if (is({"shift_right_logical"})) // by no constant less than that
         return i.operand(op, 1).known && i.operand(op, 1).known->splat ? (second < 32 ? first >> second : 0)
                                                                        : first;
+    if (is({"divide", "remainder"})) // not by 0
+        return i.operand(op, 1).known ? first : -1;
     const i64 most = is({"add"}) ? first + second : is({"multiply"}) ? first * second : far;
     return most < far ? most : -1;
 }

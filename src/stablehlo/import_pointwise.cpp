@@ -46,7 +46,8 @@ void extremum(I& i, const HloOp& op)
 template <K kind>
 void quotient(I& i, const HloOp& op)
 {
-    is_unsigned(i, op) ? i.give(op, unsigned_quotient(i, op, kind == K::remainder)) : binary<kind>(i, op);
+    is_unsigned(i, op) && !fits_i32(i, op) ? i.give(op, unsigned_quotient(i, op, kind == K::remainder))
+                                           : binary<kind>(i, op);
 }
 
 void subtract(I& i, const HloOp& op)

@@ -48,7 +48,7 @@ const HloHandlers& handlers()
     static const HloHandlers all = [] {
         HloHandlers made;
         for (const auto add : {add_pointwise, add_shapes, add_contractions, add_windows, add_integers,
-                               add_indices, add_orders, add_control})
+                               add_indices, add_orders, add_control, add_manual})
             add(made);
         return made;
     }();
@@ -91,6 +91,23 @@ void HloImporter::refuse(const HloOp& op, const std::string& reason, const std::
 {
     throw UserError({place(op), str("cannot import ", op.name), reason,
                      remedy.empty() ? "docs/jax.md lists what a graph can express" : remedy});
+}
+
+std::vector<std::string> HloImporter::enter_manual(const HloOp& op, const std::vector<std::string>& axes)
+{
+    std::vector<std::string> before = manual_;
+    for (const std::string& axis : axes) {
+        require(graph_.mesh.find(axis) >= 0, op, str("the mesh has no axis '", axis, "'"));
+        manual_.push_back(axis);
+    }
+    return before;
+}
+
+void HloImporter::require_manual(const HloOp& op, const std::vector<std::string>& axes) const
+{
+    for (const std::string& axis : axes)
+        require(std::ranges::find(manual_, axis) != manual_.end(), op,
+                str("it is not in a manual computation over '", axis, "'"));
 }
 
 const HloValue* HloImporter::find(const std::string& name) const

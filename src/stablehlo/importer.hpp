@@ -82,8 +82,14 @@ public:
     /// A constant of the text that is visible here.
     const HloValue* find(const std::string& name) const;
 
+    /// In a manual computation over `axes`, in addition to those around it; returns the axes before.
+    std::vector<std::string> enter_manual(const HloOp& op, const std::vector<std::string>& axes);
+    void leave_manual(std::vector<std::string> before) { manual_ = std::move(before); }
+    /// Refuses `op` unless it is in a manual computation over `axes`.
+    void require_manual(const HloOp& op, const std::vector<std::string>& axes) const;
+
     Graph& graph() { return graph_; }
-    HloMesh& mesh() { return mesh_; }
+    const HloMesh& mesh() const { return mesh_; }
     const HloModule& module() const { return module_; }
 
 private:
@@ -112,6 +118,7 @@ private:
     std::unordered_set<std::string> names_; ///< of arguments
     std::size_t visited_ = 0;               ///< ops that were read, each time
     int depth_ = 0;                         ///< of calls
+    std::vector<std::string> manual_{};     ///< axes of the manual computations around the current op
 };
 
 /// Adds what `op` computes to the graph.
@@ -127,5 +134,6 @@ void add_windows(HloHandlers& handlers);
 void add_indices(HloHandlers& handlers);
 void add_orders(HloHandlers& handlers);
 void add_control(HloHandlers& handlers);
+void add_manual(HloHandlers& handlers);
 
 } // namespace trivium

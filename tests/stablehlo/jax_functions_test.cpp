@@ -51,19 +51,10 @@ Tensors tensors_of(const jax::Case& c, const HloGraph& made)
     return tensors;
 }
 
-/// Without its annotations, on one rank.
-Graph on_one_rank(Graph graph)
-{
-    graph.mesh = {};
-    for (Value& value : graph.values)
-        value.sharding = {};
-    return graph;
-}
-
 /// On a mesh with x=2 and, if `both`, y=2: x shards the first dimension of each argument, y the last one.
 Graph on_mesh(Graph graph, bool both)
 {
-    graph = on_one_rank(std::move(graph));
+    graph = unpartitioned(std::move(graph));
     graph.mesh.axes = {{"x", 2}};
     if (both)
         graph.mesh.axes.push_back({"y", 2});
@@ -144,7 +135,7 @@ TEST_CASE("functions of JAX on one, two and four ranks")
             continue;
         const HloGraph made = import_hlo(c.text, c.name + ".mlir");
         const Tensors tensors = tensors_of(c, made);
-        check_outputs(c, on_one_rank(made.graph), tensors, "one rank");
+        check_outputs(c, unpartitioned(made.graph), tensors, "one rank");
         if (made.graph.mesh.ranks() > 1) {
             check_outputs(c, made.graph, tensors, "its own mesh");
         } else {
@@ -186,7 +177,7 @@ TEST_CASE("gradients of functions of JAX are those of JAX")
             }
         };
         try {
-            check(on_one_rank(graph), "one rank");
+            check(unpartitioned(graph), "one rank");
             check(made.graph.mesh.ranks() > 1 ? graph : on_mesh(graph, true), "four ranks");
         } catch (const UserError& error) {
             FAIL_CHECK(error.what());

@@ -413,6 +413,24 @@ def joint_axes(x, w):
     return lax.with_sharding_constraint(x @ w, NamedSharding(mesh(2, 2), P("y", "x"))) * 2
 
 
+def mapped(*specs, out):
+    """shard_map on a mesh x=2, y=2."""
+    return lambda function: jax.jit(jax.shard_map(function, mesh=mesh(2, 2), in_specs=specs, out_specs=out))
+
+
+@case(normal(4, 8), normal(8, 6), jit=mapped(P("x", "y"), P("y", None), out=P("x", None)))
+def mapped_sums(a, b):
+    s = lax.psum(a @ b, "y")
+    return s + lax.pmax(s, "x") * lax.axis_index("x") + lax.psum(1.0, ("x", "y"))
+
+
+@case(normal(4, 8), jit=mapped(P("x", "y"), out=(P("x", "y"), P(("x", "y")), P("x", "y"), P(None, ("x", "y")))))
+def mapped_moves(a):
+    gathered = lax.all_gather(a, "x", axis=0, tiled=True)
+    return (lax.ppermute(a, "x", [(0, 1), (1, 0)]) + lax.psum_scatter(gathered, "x", scatter_dimension=0, tiled=True),
+            lax.all_to_all(a, "y", 1, 0, tiled=True), lax.ppermute(a, "y", [(0, 1)]), lax.all_to_all(a, ("x", "y"), 1, 1, tiled=True))
+
+
 def with_older_annotations():
     """Annotated functions again, with mhlo.sharding in place of sdy.sharding."""
     jax.config.update("jax_use_shardy_partitioner", False)
