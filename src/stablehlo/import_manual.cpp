@@ -340,9 +340,38 @@ void partition_id(I& i, const HloOp& op)
     const ValueId ranks = i.emit(
         op, K::iota, {}, {.dtype = DType::i32, .lists = {{Attr::shape, {mesh.ranks()}}, {Attr::dims, {0}}}});
     i.give(op, of_ranks(i, op, ranks, axes));
+    i.given(op).rank_step = 1;
 }
 
 } // namespace
+
+bool give_axis_index(HloImporter& i, const HloOp& op, bool remainder)
+{
+    const i64 step = op.operands.size() == 2 ? i.operand(op, 0).rank_step : 0;
+    const auto number = step > 0 ? i.known_int(op, 1) : std::nullopt;
+    const Mesh& mesh = i.graph().mesh;
+    if (!number || *number < 1 || *number > mesh.ranks())
+        return false;
+    if (!remainder) {
+        const ValueId x = i.value(op, 0);
+        i.give(op, i.emit(op, K::divide, {x, i.constant_like(op, x, static_cast<double>(*number))}));
+        i.given(op).rank_step = step * *number;
+        return true;
+    }
+    Axes axes; // those whose indices are the digits from `step` to `step` times `number`
+    i64 below = 1, product = 1;
+    for (std::size_t a = mesh.axes.size(); a-- > 0 && below < step * *number; below *= mesh.axes[a].size)
+        if (below >= step) {
+            axes.insert(axes.begin(), mesh.axes[a].name);
+            product *= mesh.axes[a].size;
+        }
+    if (below != step * *number || product != *number)
+        return false;
+    const ValueId all = i.emit(op, K::iota, {},
+                               {.dtype = DType::i32, .lists = {{Attr::shape, {product}}, {Attr::dims, {0}}}});
+    i.give(op, of_ranks(i, op, all, axes));
+    return true;
+}
 
 void add_manual(HloHandlers& all)
 {

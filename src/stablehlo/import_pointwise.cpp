@@ -46,6 +46,8 @@ void extremum(I& i, const HloOp& op)
 template <K kind>
 void quotient(I& i, const HloOp& op)
 {
+    if (give_axis_index(i, op, kind == K::remainder))
+        return;
     is_unsigned(i, op) && !fits_i32(i, op) ? i.give(op, unsigned_quotient(i, op, kind == K::remainder))
                                            : binary<kind>(i, op);
 }

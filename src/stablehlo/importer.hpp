@@ -18,6 +18,7 @@ struct HloValue {
     std::optional<HloLiteral> known{};
     ValueId id{};
     i64 iota_dim = -1; ///< it counts along this dimension
+    i64 rank_step = 0; ///< if not 0, it is the number of the rank over this
     i64 most = -1; ///< of integers from 0 on that are not known: none is larger; -1: there is no such bound
 };
 
@@ -50,6 +51,8 @@ public:
     ValueId value_of(const HloValue& value, const HloOp& op);
     void give(const HloOp& op, ValueId id, std::size_t result = 0, i64 iota_dim = -1);
     void give(const HloOp& op, HloValue value, std::size_t result = 0);
+    /// The value that result 0 was given.
+    HloValue& given(const HloOp& op) { return scope_->values.at(op.results[0]); }
     /// The one scalar integer that a constant operand is, or nothing.
     std::optional<i64> known_int(const HloOp& op, std::size_t i) const;
 
@@ -135,5 +138,9 @@ void add_indices(HloHandlers& handlers);
 void add_orders(HloHandlers& handlers);
 void add_control(HloHandlers& handlers);
 void add_manual(HloHandlers& handlers);
+
+/// In a manual computation: whether `op` takes the index along axes of the mesh from the number of a rank,
+/// and then gives that.
+bool give_axis_index(HloImporter& i, const HloOp& op, bool remainder);
 
 } // namespace trivium
