@@ -66,6 +66,9 @@ TEST_CASE("graph import and export as commands")
     const Outcome again = run_program({"graph", "import", "again.mlir"}, folder.path());
     CHECK(again.status == 0);
     CHECK(again.out.find("input %constant0 : f32[100]") != std::string::npos);
+    CHECK(run_program({"graph", "import", "again.mlir", "--constants", "none.safetensors"}, folder.path())
+              .status == 0);
+    CHECK(read_text(folder / "none.safetensors").substr(8, 2) == "{}");
     CHECK(run_program({"graph"}, folder.path()).status == 2);
     CHECK(run_program({"graph", "import", "missing.mlir"}, folder.path()).status != 0);
 }
