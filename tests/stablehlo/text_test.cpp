@@ -151,3 +151,31 @@ TEST_CASE("damaged texts are refused or become graphs that print as they parse")
     }
     CHECK(imported > count / 50);
 }
+
+TEST_CASE("shardings of the form mhlo.sharding become axes of one mesh")
+{
+    const auto imported = [](const std::string& first, const std::string& second) {
+        const Graph graph = import_hlo("func.func @main(%x: tensor<8x8xf32> {mhlo.sharding = \"" + first +
+                                           "\"}, %y: tensor<8x8xf32> {mhlo.sharding = \"" + second +
+                                           "\"}) -> tensor<8x8xf32> {\n  %z = stablehlo.add %x, %y : "
+                                           "tensor<8x8xf32>\n  return %z : tensor<8x8xf32>\n}\n",
+                                       "f.mlir")
+                                .graph;
+        std::string text;
+        for (const MeshAxis& axis : graph.mesh.axes)
+            text += str(axis.name, "=", axis.size, " ");
+        return text + to_text(graph.values[0].sharding) + " " + to_text(graph.values[1].sharding);
+    };
+    CHECK(imported("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "{replicated}") ==
+          "d0=2 d1=2 <d0,-> <-,->");
+    CHECK(imported("{devices=[4,2]<=[2,4]T(1,0)}", "{maximal device=0}") == "d0=2 d1=4 <d1,d0> ");
+    CHECK(imported("{devices=[2,2]0,2,1,3}", "{devices=[4,1]<=[4]}") == "d0=2 d1=2 <d1,d0> <d0+d1,->");
+    CHECK(imported("{devices=[8,1]<=[8]}", "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dims={replicated}}") ==
+          "d0=2 d1=4 <d0+d1,-> <-,d1>");
+    CHECK(imported("{devices=[4,2]<=[8]}", "{devices=[2,4]<=[8]}") == "d0=2 d1=2 d2=2 <d0+d1,d2> <d0,d1+d2>");
+    for (const char* wrong :
+         {"{devices=[2,2]0,1,3,2}", "{manual}", "{devices=[2,2]<=[5]}", "{devices=[0]<=[1]}",
+          "{devices=[2,2]<=[2,2]T(0,0)}", "{devices=[2,2]1,2,3,4}", "{devices=[9"})
+        CHECK_THROWS_AS(imported(wrong, "{replicated}"), UserError);
+    CHECK_THROWS_AS(imported("{devices=[2,1]<=[2]}", "{devices=[3,1]<=[3]}"), UserError);
+}
