@@ -231,9 +231,18 @@ ValueId HloImporter::transposed(const HloOp& op, ValueId x, const Numbers& dims)
 
 ValueId HloImporter::spread(const HloOp& op, ValueId x, const Numbers& dims, const Shape& shape)
 {
-    return shape_of(x) == shape && std::ranges::is_sorted(dims)
-               ? x
-               : emit(op, K::broadcast, {x}, {.lists = {{Attr::dims, dims}, {Attr::shape, shape}}});
+    if (shape_of(x) == shape && std::ranges::is_sorted(dims))
+        return x;
+    // JAX adds dimensions in one step, and repeats in the next: one broadcast does both.
+    const Value& value = graph_[x];
+    if (value.producer && graph_[value.producer].kind == K::broadcast && value.sharding == Sharding()) {
+        const ValueId from = graph_[value.producer].operands[0];
+        Numbers all;
+        for (const i64 d : *graph_[value.producer].attrs.lists.find(Attr::dims))
+            all.push_back(dims.at(static_cast<std::size_t>(d)));
+        return spread(op, from, all, shape);
+    }
+    return emit(op, K::broadcast, {x}, {.lists = {{Attr::dims, dims}, {Attr::shape, shape}}});
 }
 
 ValueId HloImporter::compared(const HloOp& op, ValueId a, ValueId b, const char* direction)
