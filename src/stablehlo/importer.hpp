@@ -1,5 +1,6 @@
 #pragma once
 // Internal: one import of a function, and the tools of the handlers of ops (import_*.cpp).
+#include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "stablehlo/fold.hpp"
 #include "stablehlo/import.hpp"
@@ -123,6 +124,9 @@ private:
     int depth_ = 0;                         ///< of calls
     std::vector<std::string> manual_{};     ///< axes of the manual computations around the current op
 };
+
+/// Its message without line ends.
+std::string on_one_line(const UserError& error);
 
 /// Adds what `op` computes to the graph.
 using HloHandler = void (*)(HloImporter&, const HloOp&);
