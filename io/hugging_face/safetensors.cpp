@@ -131,7 +131,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
 std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors,
                                      const std::map<std::string, std::string>& metadata)
 {
-    nlohmann::ordered_json json;
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (!metadata.empty())
         json["__metadata__"] = metadata;
     Bytes end = 0;

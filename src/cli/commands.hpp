@@ -9,6 +9,7 @@ namespace trivium {
 
 void add_plan_command(Command& program);
 void add_explain_command(Command& program);
+void add_graph_command(Command& program);
 void add_metrics_command(Command& program);
 /// train, check, eval, generate, data, checkpoint; in the planner build, stubs that report what is missing.
 void add_runtime_commands(Command& program, const std::string& build);

@@ -32,6 +32,7 @@ int run(int argc, char* argv[])
     add_runtime_commands(program, str("trivium ", trivium_version));
     add_plan_command(program);
     add_explain_command(program);
+    add_graph_command(program);
     add_metrics_command(program);
     return line.run(argc, argv);
 }

@@ -25,6 +25,13 @@ int run_graph(const GraphRunArguments&)
                      "build with the preset 'default'"});
 }
 
+void write_contents(const std::string&, const std::vector<HloContents>&)
+{
+    throw UserError({"trivium graph import --constants", "is not part of this build",
+                     "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
+                     "build with the preset 'default'"});
+}
+
 int thread_limit() { return std::numeric_limits<int>::max(); }
 
 i64 vocabulary_of(const DataConfig& data)

@@ -121,10 +121,17 @@ private:
                 const Member& value = a_.*member;
                 check(attr, name, value.has_value());
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
-                    if (value && !std::isfinite(*value))
+                    if (value && !std::isfinite(*value) && !fills_with_any(attr))
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
             }
         });
+    }
+
+    /// What a tensor or its padding is filled with: -inf is the identity of a maximum.
+    bool fills_with_any(Attr attr) const
+    {
+        const AttrSet& needs = info(op_).needs;
+        return attr == Attr::value && (needs.has(Attr::shape) || needs.has(Attr::low));
     }
 
     /// What places a rank's part means nothing in a graph of all ranks.

@@ -18,13 +18,8 @@ RankRunConfig small_scratch()
     return config;
 }
 
-} // namespace
-
-void start_runtime() { static const Computing computing(1); }
-
-Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather)
+Comparison compared(const Graph& sharded, const TensorSource& source, bool gather)
 {
-    const TensorSource source = drawn_source(sharded, seed);
     const Graph decided = decided_graph(sharded);
     Comparison found;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
@@ -34,6 +29,20 @@ Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool 
             found = std::move(comparison);
     });
     return found;
+}
+
+} // namespace
+
+void start_runtime() { static const Computing computing(1); }
+
+Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather)
+{
+    return compared(sharded, drawn_source(sharded, seed), gather);
+}
+
+Comparison comparison_on_threads(const Graph& sharded, const TensorSource& source)
+{
+    return compared(sharded, source, true);
 }
 
 std::vector<double> differences_on_threads(const std::string& text, std::uint64_t seed)

@@ -165,13 +165,14 @@ GradientCase gathered(std::string name, Shape x, Shape indices, NumberLists list
             }};
 }
 
-GradientCase scattered(std::string name, Shape x, Shape indices, Shape updates, NumberLists lists)
+GradientCase scattered(std::string name, Shape x, Shape indices, Shape updates, NumberLists lists,
+                       std::optional<Combine> combine = Combine::sum)
 {
     return {std::move(name), [=](Builder& b) -> V {
                 const ValueId at =
                     b.op1(K::subtract, {ids(b, "at<9", indices), constant(b, DType::i32, indices, 2)});
                 return {b.op1(K::scatter, {parameter(b, "x", x), at, parameter(b, "u", updates)},
-                              {.combine = Combine::sum, .lists = lists})};
+                              {.combine = combine, .lists = lists})};
             }};
 }
 
@@ -218,6 +219,10 @@ std::vector<GradientCase> indices()
                    {A::batch_dims, {0}},
                    {A::index_batch_dims, {1}},
                    {A::index_map, {1}}}),
+        scattered("rows that are overwritten", {5, 3}, {6}, {6, 3},
+                  {{A::offset_dims, {1}}, {A::collapsed_dims, {0}}, {A::index_map, {0}}}, {}),
+        scattered("windows that are overwritten", {5, 6}, {3, 2}, {2, 3, 3},
+                  {{A::offset_dims, {0, 2}}, {A::index_map, {1, 0}}, {A::index_dim, {1}}}, {}),
         scattered("a scatter that clamps", {5, 3}, {4}, {4, 2, 3},
                   {{A::offset_dims, {1, 2}}, {A::index_map, {0}}, {A::clamp, {1}}}),
         op("sort", K::sort, {{3, 5}, {3, 5}}, {.lists = {{A::dims, {1}}}}),

@@ -28,6 +28,7 @@ const Rooms& designed_rooms()
         {"base", {"src/base", {}}},
         {"config", {"src/config", {"base"}}},
         {"ir", {"src/ir", {"base"}}},
+        {"stablehlo", {"src/stablehlo", {"ir"}}},
         {"model", {"src/model", {"config", "ir"}}},
         {"passes", {"src/passes", {"config", "ir"}}},
         {"schedule", {"src/schedule", {"config", "ir"}}},
@@ -49,7 +50,7 @@ const Rooms& designed_rooms()
         {"train", {"src/train", {"choose", "runtime", "io_tokens", "lifecycle"}}},
         {"check", {"src/check", {"train"}}},
         {"programs", {"src/programs", {"plan", "runtime", "io_hugging_face"}}},
-        {"cli", {"src/cli", {"check", "io_report", "io_gguf", "programs"}}},
+        {"cli", {"src/cli", {"check", "io_report", "io_gguf", "programs", "stablehlo"}}},
     };
     return rooms;
 }

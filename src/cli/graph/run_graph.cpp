@@ -175,4 +175,13 @@ int run_graph(const GraphRunArguments& arguments)
     return run_session([&](Session& session) { return run(session, arguments); });
 }
 
+void write_contents(const std::string& file, const std::vector<HloContents>& contents)
+{
+    std::vector<NamedTensor> tensors;
+    for (const HloContents& constant : contents)
+        tensors.push_back({constant.name, constant.type, constant.bytes});
+    write_tensors(file, tensors);
+    log_info("wrote " + file);
+}
+
 } // namespace trivium

@@ -1,6 +1,7 @@
 #pragma once
-// `trivium explain FILE.graph --run`.
+// `trivium explain FILE.graph --run`, and what `trivium graph` does with safetensors files.
 #include "plan/machine.hpp"
+#include "stablehlo/import.hpp"
 
 #include <string>
 
@@ -22,5 +23,8 @@ struct GraphRunArguments {
 /// Without a launcher, ranks are threads of this process (not in builds for devices). Returns the exit
 /// status. Throws UserError in the planner build.
 int run_graph(const GraphRunArguments& arguments);
+
+/// Writes constants of `trivium graph import` to a safetensors file. Throws UserError in the planner build.
+void write_contents(const std::string& file, const std::vector<HloContents>& contents);
 
 } // namespace trivium

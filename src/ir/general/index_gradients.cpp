@@ -51,16 +51,41 @@ void gather(Tape& t)
                                     {.combine = Combine::sum, .lists = lists}));
 }
 
+namespace {
+
+/// i32 of the shape of a scatter's updates: the number of the index to which each element belongs.
+ValueId numbers_of_updates(Tape& t, const Shape& updates, const std::vector<std::size_t>& offset)
+{
+    Shape indices;
+    Numbers dims;
+    i64 count = 1;
+    for (std::size_t d = 0; d < updates.size(); ++d)
+        if (std::find(offset.begin(), offset.end(), d) == offset.end()) {
+            indices.push_back(updates[d]);
+            dims.push_back(static_cast<i64>(d));
+            count *= updates[d];
+        }
+    const ValueId counts =
+        t.build().op1(K::iota, {}, {.dtype = DType::i32, .lists = {{A::shape, {count}}, {A::dims, {0}}}});
+    const ValueId shaped = t.build().op1(K::reshape, {counts}, {.lists = {{A::shape, indices}}});
+    return t.build().op1(K::broadcast, {shaped}, {.lists = {{A::dims, dims}, {A::shape, updates}}});
+}
+
+} // namespace
+
 void scatter(Tape& t)
 {
-    if (t.op().attrs.combine != Combine::sum)
+    const bool overwrites = !t.op().attrs.combine;
+    if (!overwrites && t.op().attrs.combine != Combine::sum)
         throw UserError({place_of(t.build().graph(), t.op()), "has no gradient",
-                         "only a scatter with combine=\"sum\" has one", "add the updates"});
-    if (t.requires_grad(0))
-        t.accumulate_grad(0, t.grad(0));
+                         "only a scatter that overwrites or adds has one", "use combine=\"sum\", or none"});
+    const Shape operand = shape_of(t, t.operand(0)), updates = shape_of(t, t.operand(2));
+    if (t.requires_grad(0)) { // what was overwritten has none
+        const std::vector<ValueId> kept{t.grad(0), t.operand(1), zeros(t, type_of(t, t.operand(2)))};
+        t.accumulate_grad(0, overwrites ? t.build().op1(K::scatter, kept, t.op().attrs) : t.grad(0));
+    }
     if (!t.requires_grad(2))
         return;
-    const Shape operand = shape_of(t, t.operand(0)), updates = shape_of(t, t.operand(2));
     const OpView op = view(t);
     const auto offset = op.dims(A::offset_dims, updates.size());
     const Numbers collapsed = op.list_or_empty(A::collapsed_dims), batch = op.list_or_empty(A::batch_dims);
@@ -76,7 +101,18 @@ void scatter(Tape& t)
     NumberLists lists = lists_of(t.op(), gather_lists);
     lists.set(A::slice_sizes, sizes);
     lists.set(A::clamp, {op.number_or(A::clamp, 0)}); // a skipped update has no gradient
-    t.accumulate_grad(2, t.build().op1(K::gather, {t.grad(0), t.operand(1)}, {.lists = lists}));
+    const auto gathered = [&](ValueId from) {
+        return t.build().op1(K::gather, {from, t.operand(1)}, {.lists = lists});
+    };
+    ValueId gradient = gathered(t.grad(0));
+    if (overwrites) { // nor has one that a later one overwrites
+        const ValueId mine = numbers_of_updates(t, updates, offset);
+        const ValueId last =
+            t.build().op1(K::scatter, {zeros(t, {DType::i32, operand}), t.operand(1), mine}, t.op().attrs);
+        const ValueId stays = t.build().op1(K::compare, {gathered(last), mine}, {.direction = "eq"});
+        gradient = t.build().op1(K::select, {stays, gradient, zeros(t, type_of(t, gradient))});
+    }
+    t.accumulate_grad(2, gradient);
 }
 
 void sort(Tape& t)

@@ -1,0 +1,83 @@
+// `trivium graph import` and `trivium graph export`.
+#include "base/check.hpp"
+#include "cli/commands.hpp"
+#include "cli/graph/run_graph.hpp"
+#include "io/files/files.hpp"
+#include "ir/limits.hpp"
+#include "ir/text/text.hpp"
+#include "plan/graph_file.hpp"
+#include "stablehlo/import.hpp"
+
+#include <iostream>
+#include <memory>
+
+namespace trivium {
+
+namespace {
+
+struct GraphArguments {
+    std::string file, output, constants;
+    HloImport how;
+};
+
+/// To the file, or to standard output without one.
+void write(const std::string& output, const std::string& text)
+{
+    if (output.empty())
+        std::cout << text;
+    else
+        write_file(output, text);
+}
+
+std::string read_text(const std::string& file, const char* what)
+{
+    return read_file(file, what, static_cast<Bytes>(max_text_bytes));
+}
+
+int import_graph(const GraphArguments& a)
+{
+    const HloGraph made = import_hlo(read_text(a.file, "StableHLO file"), a.file, a.how);
+    if (!made.contents.empty() && a.constants.empty())
+        throw UserError({a.file,
+                         str("has a constant of type ", made.contents[0].type,
+                             " with more different elements than a graph can state"),
+                         "", "--constants FILE.safetensors writes such constants, which become inputs"});
+    if (!a.constants.empty())
+        write_contents(a.constants, made.contents);
+    write(a.output, to_text(made.graph));
+    return 0;
+}
+
+int export_graph(const GraphArguments& a)
+{
+    write(a.output, export_hlo(read_graph(read_text(a.file, "graph file"), a.file)));
+    return 0;
+}
+
+} // namespace
+
+void add_graph_command(Command& program)
+{
+    Command graph =
+        program.add("graph", "translate graphs from and to StableHLO, which JAX and PyTorch/XLA write");
+    const auto arguments = std::make_shared<GraphArguments>();
+    Command import = graph.add("import", "StableHLO text, as jax.export writes it, as a FILE.graph");
+    import.option("file", arguments->file, "StableHLO text", {.required = true, .type = "FILE.mlir"})
+        .option("--output", arguments->output, "file for the graph (default: standard output)",
+                {.type = "FILE.graph"})
+        .option("--parameters", arguments->how.parameters,
+                "arguments whose names match become parameters, the others are inputs", {.type = "REGEX"})
+        .flag("--loss", arguments->how.loss, "call the first result, a scalar, `loss`")
+        .option("--constants", arguments->constants,
+                "safetensors file for constants that a graph cannot state; they become inputs",
+                {.type = "FILE"});
+    import.action([=] { return import_graph(*arguments);
+});
+Command to_hlo = graph.add("export", "a FILE.graph as StableHLO text with shardings of the dialect sdy");
+to_hlo.option("file", arguments->file, "graph of all ranks", {.required = true, .type = "FILE.graph"})
+    .option("--output", arguments->output, "file for the text (default: standard output)",
+            {.type = "FILE.mlir"});
+to_hlo.action([=] { return export_graph(*arguments); });
+} // namespace trivium
+
+} // namespace trivium
