@@ -166,9 +166,12 @@ private:
         return candidate;
     }
 
-    /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory.
-    /// Returns whether it has been simulated.
-    bool simulate(RunConfig c)
+    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
+    bool is_hopeless(Seconds played) const { return played > 1.15 * fastest_; }
+
+    /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
+    /// and `always`, or that may still be the best. Returns whether it has been simulated.
+    bool simulate(RunConfig c, bool always = false)
     {
         for (int tries = 0; tries < 3; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
@@ -183,12 +186,14 @@ private:
             const double most = room(c), quick = quick_.estimate(c).bytes;
             const double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
             if (score.fits && arena <= most) {
+                fastest_ = std::min(fastest_, quick_.played(c, training_order(c)).step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
             too_large_[memory_key(c)] = arena - quick;
-            if (!open_.recompute)
+            const bool is_slower = score.fits && best() && score.step >= best()->score.step;
+            if (!open_.recompute || (is_slower && !always))
                 return false;
             double less = 0; // by closed forms, at least what is missing
             while (less <= 0 || less < arena - most) {
@@ -196,6 +201,8 @@ private:
                     return false;
                 less = quick - quick_.estimate(c).bytes;
             }
+            if (!always && is_hopeless(quick_.played(c, training_order(c)).step))
+                return false;
         }
         return false;
     }
@@ -216,13 +223,7 @@ private:
         const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
         if (!added)
             return at->second;
-        try {
-            const StageLimits first{.included = [](i64 stage) { return stage == 0; }};
-            if (const std::optional<StagesNeed> need = estimator_.needs(candidate, first))
-                at->second = std::max(1.0, static_cast<double>(need->largest.arena) / bound);
-        } catch (const UserError&) { // then it remains 1
-        }
-        return at->second;
+        return at->second = estimator_.growth(candidate);
     }
 
     /// Strategies whose closed form is too low for the same reasons.
@@ -275,9 +276,7 @@ private:
                 if (done == effort || attempts_ >= 3 * effort)
                     return;
                 const ParallelConfig& p = e.config.parallel;
-                const bool hopeless =
-                    e.quick.step > 1.15 * estimated_.front().quick.step && best() != nullptr;
-                if (hopeless)
+                if (is_hopeless(e.quick.step))
                     break;
                 if (of_grid[{p.data, p.pipeline, p.tensor}]++ == round && !is_too_large(e))
                     done += simulate(e.config);
@@ -293,7 +292,7 @@ private:
             seen.insert(s.rule);
         for (const Estimated& e : estimated_) {
             const std::string rule = rule_of(e.config, search_.clock);
-            if (!rule.empty() && !seen.contains(rule) && simulate(e.config))
+            if (!rule.empty() && !seen.contains(rule) && simulate(e.config, true))
                 seen.insert(rule);
         }
     }
@@ -355,7 +354,7 @@ private:
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
                 RunConfig more = config;
                 if (tries-- > 0 && open_.recompute && more_recomputation(more))
-                    simulate(more);
+                    simulate(more, true);
             }
             sort();
             i = 0;
@@ -426,6 +425,7 @@ private:
     std::optional<Estimated> smallest_;
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
+    Seconds fastest_ = INFINITY;           ///< of the played steps of those that were simulated and fit
     std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
     std::map<std::string, double>
         too_large_; ///< by memory_key(): arena - closed form, where that was too large

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 
@@ -21,10 +22,11 @@ struct Peak {
 class Planner {
 public:
     Planner(Schedule& schedule, const MemoryConfig& config)
-        : s_(schedule), config_(config), order_(schedule),
-          uses_(find_intervals(schedule, schedule.representative))
+        : s_(schedule), config_(config), order_(schedule)
     {
-        for (const Intervals& use : uses_) {
+        if (!config.place)
+            return;
+        for (const Intervals& use : find_intervals(schedule, schedule.representative)) {
             begins_.push_back(firsts_.size());
             times_.emplace_back();
             for (const Interval& interval : use)
@@ -34,7 +36,7 @@ public:
     }
 
     /// Places all buffers except run-lifetime ones from `base` on; stops the search for better places when
-    /// they end at or below `goal`, apart from alignment and red zones.
+    /// they end at or below `goal`, apart from alignment and red zones. \pre config.place
     void place(Bytes base, Bytes goal)
     {
         std::vector<std::size_t> buffers;
@@ -45,12 +47,7 @@ public:
                 bytes.push_back(round_up(s_.buffers[i].bytes + config_.red_zone, config_.alignment));
                 goal += bytes.back() - s_.buffers[i].bytes;
             }
-        Conflicts conflicts(buffers.size());
-        for (std::size_t i = 0; i < buffers.size(); ++i)
-            for (std::size_t j = 0; j < i; ++j)
-                if (may_meet(buffers[i], buffers[j]) && conflict(buffers[i], buffers[j]))
-                    conflicts.add(i, j);
-        const Packing packing = pack(bytes, conflicts, goal - base);
+        const Packing packing = pack(bytes, conflicts_of(buffers), goal - base);
         for (std::size_t i = 0; i < buffers.size(); ++i)
             s_.buffers[buffers[i]].offset = base + packing.offsets[i];
     }
@@ -112,14 +109,33 @@ private:
         return firsts_[j].position >= after_[i * order_.queues() + firsts_[j].queue];
     }
 
-    /// Whether some span of the compute queue is one in which both buffers may be needed; false for most
-    /// pairs.
-    bool may_meet(std::size_t a, std::size_t b) const
+    /// Which of these buffers may be needed at the same time. Most pairs are not needed in the same span of
+    /// the compute queue: only the others are compared.
+    Conflicts conflicts_of(const std::vector<std::size_t>& buffers) const
     {
-        std::uint64_t common = 0;
-        for (std::size_t word = 0; word < words; ++word)
-            common |= times_[a][word] & times_[b][word];
-        return common != 0;
+        constexpr std::size_t bits = 64;
+        const std::size_t all = (buffers.size() + bits - 1) / bits;
+        std::vector<std::uint64_t> needed(words * bits * all, 0); // by span, the buffers so far
+        std::vector<std::uint64_t> met;                           // by the buffer that is looked at
+        Conflicts conflicts(buffers.size());
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            met.assign(i / bits + 1, 0);
+            for (std::size_t word = 0; word < words; ++word)
+                for (std::uint64_t left = times_[buffers[i]][word]; left != 0; left &= left - 1) {
+                    const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+                    std::uint64_t* const others = &needed[(word * bits + bit) * all];
+                    for (std::size_t w = 0; w < met.size(); ++w)
+                        met[w] |= others[w];
+                    others[i / bits] |= std::uint64_t{1} << i % bits;
+                }
+            for (std::size_t w = 0; w < met.size(); ++w)
+                for (std::uint64_t left = met[w]; left != 0; left &= left - 1) {
+                    const std::size_t j = w * bits + static_cast<std::size_t>(std::countr_zero(left));
+                    if (conflict(buffers[i], buffers[j]))
+                        conflicts.add(i, j);
+                }
+        }
+        return conflicts;
     }
 
     /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
@@ -141,7 +157,6 @@ private:
     Schedule& s_;
     const MemoryConfig& config_;
     HappensBefore order_;
-    std::vector<Intervals> uses_;
     std::vector<First> firsts_; ///< of all intervals, buffer by buffer
     std::vector<std::size_t>
         after_; ///< by interval, then queue: HappensBefore::first_after() of its last uses
