@@ -77,20 +77,21 @@ private:
     /// Whether buffer `i` is in the arena that is planned.
     bool is_here(const Buffer& buffer) const { return buffer.space == config_.space; }
 
+    using Index = std::uint32_t; ///< of queues and Steps: half the bytes that the comparison of buffers reads
     /// The first Step of an interval: its queue, and its position in it.
     struct First {
-        std::size_t queue = 0, position = 0;
+        Index queue = 0, position = 0;
     };
 
     void add_interval(const Interval& interval, Times& times)
     {
         const StepId first = interval.first;
-        firsts_.push_back({order_.queue(first), order_.position(first)});
+        firsts_.push_back({static_cast<Index>(order_.queue(first)), static_cast<Index>(order_.position(first))});
         for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
             std::size_t after = 0;
             for (const StepId last : interval.last)
                 after = std::max(after, order_.first_after(last, queue));
-            after_.push_back(after);
+            after_.push_back(static_cast<Index>(after));
         }
         // In positions of the compute queue: the interval is over before any that begins at `end` or later.
         const std::size_t ended = order_.ended(first, queue_compute),
@@ -158,8 +159,7 @@ private:
     const MemoryConfig& config_;
     HappensBefore order_;
     std::vector<First> firsts_; ///< of all intervals, buffer by buffer
-    std::vector<std::size_t>
-        after_; ///< by interval, then queue: HappensBefore::first_after() of its last uses
+    std::vector<Index> after_;   ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
     std::vector<Times> times_;        ///< by buffer: when it may be needed
 };
