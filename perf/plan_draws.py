@@ -2,8 +2,8 @@
 """Random strategies against the choice of `trivium plan --ranks`, by the same simulator: perf/plan_draws.py [MODEL:RANKS …] [--count N]
 
 For each model and number of ranks, runs the search, then draws strategies (degrees, ZeRO, its group, schedule, chunks, microbatch,
-recomputation, sequence parallelism, buckets, gathers, reductions, updates), half of them freely and half as the choice with one to
-three settings changed, and plans each. Counts those that are legal and fit. Prints those that are faster than the choice, and a table.
+recomputation, sequence parallelism, buckets, gathers, reductions, updates), half of them (--near) as the choice with one to three
+settings changed, and plans each. Counts those that are legal and fit. Prints those that are faster than the choice, and a table.
 """
 import argparse
 import json
@@ -23,13 +23,15 @@ parser.add_argument("--count", type=int, default=200, help="strategies that are 
 parser.add_argument("--seconds", type=float, default=0, help="end the draws of a combination after this time; 0: never")
 parser.add_argument("--cpu-limit", type=int, default=60, help="give up a plan after this many CPU seconds")
 parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--near", type=float, default=0.5, help="part that is drawn near the choice")
 parser.add_argument("--batch", type=int, default=0, help="sequences per step; 0: by model and ranks")
 arguments = parser.parse_args()
 trivium = os.path.abspath(arguments.trivium)
 
 # Heads per key-value head are 8 or 16, key-value heads 8: tensor degrees. Bytes: of all parameters, in two bytes each.
-models = {"8b": dict(layers=32, bytes=16.1e9, batch=8, most=2048), "70b": dict(layers=80, bytes=141e9, batch=2, most=2048),
-          "405b": dict(layers=126, bytes=812e9, batch=1, most=2048)}
+models = {"8b": dict(layers=32, dim=4096, bytes=16.1e9, batch=8, most=2048),
+          "70b": dict(layers=80, dim=8192, bytes=141e9, batch=2, most=2048),
+          "405b": dict(layers=126, dim=16384, bytes=812e9, batch=1, most=2048)}
 memory = 79.1 * 2**30
 schedules = {"1f1b": (), "zb-h1": (), "zb-h2": (), "zb-v": (), "v-half": (), "v-min": (), "dualpipe-v": (), "gpipe": (),
              "interleaved": (2, 3, 4, 5, 6, 7, 8), "breadth-first": (2, 3, 4, 6, 8)}
@@ -96,7 +98,7 @@ settings = ["grid", "micro", "zero", "shard", "schedule", "recompute", "sequence
 
 def drawn(draw, model, ranks, batch, choice):
     """A strategy: all settings drawn, or some of those of the choice."""
-    if choice and draw.random() < 0.5:
+    if choice and draw.random() < arguments.near:
         s = dict(choice)
         changed = set(draw.sample(settings, draw.randrange(1, 4)))
         if "grid" in changed:
@@ -113,8 +115,21 @@ def drawn(draw, model, ranks, batch, choice):
     return s
 
 
+def is_too_large(model, s):
+    """By a bound of what a rank keeps: parameters, moments, copies and gradients, and activations of the first stage."""
+    layers, stages = models[model]["layers"], s["pipeline"]
+    if stages * max(1, s["chunks"]) > layers + 2:
+        return True
+    tokens = s["micro"] * 8192 * models[model]["dim"] / s["tensor"]
+    of_layer = {"none": 30, "selective": 20, "full": 2}
+    more = {"none": "none", "selective": "none", "full": "selective"}[s["recompute"]]
+    part = (s["recompute_layers"] or layers) / layers
+    held = {"v-half": 0.5, "v-min": 0.33, "zb-h2": 2}.get(s["schedule"], 1) if stages > 1 else 1
+    activations = tokens * layers * min(held, 1) * (of_layer[s["recompute"]] * part + of_layer[more] * (1 - part))
+    return kept_bytes(model, s) + 0.6 * activations > memory
+
+
 def kept_bytes(model, s):
-    """Parameters, moments, copies and gradients of a rank, at least."""
     whole = models[model]["bytes"] / (s["tensor"] * s["pipeline"])
     part = 1 / (s["shard"] or s["data"]) if s["zero"] else 1
     return whole * (6 * part + (part if s["zero"] == 3 else 1) + 2 * (part if s["zero"] >= 2 else 1))
@@ -148,7 +163,7 @@ for combination in combinations:
     begin, count, fit, best, spent = time.time(), 0, 0, float("inf"), 0
     while fit < arguments.count and not (arguments.seconds and time.time() - begin > arguments.seconds):
         s = drawn(draw, model, ranks, batch, start)
-        if kept_bytes(model, s) > memory or s.get("pipeline", 1) * max(1, s["chunks"]) > models[model]["layers"] + 2:
+        if is_too_large(model, s):
             if not fits and count > 100 * arguments.count:
                 break
             count += 1

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <map>
 
@@ -21,8 +20,7 @@ struct Peak {
 
 class Planner {
 public:
-    Planner(Schedule& schedule, const MemoryConfig& config)
-        : s_(schedule), config_(config), order_(schedule)
+    Planner(Schedule& schedule, const MemoryConfig& config) : s_(schedule), config_(config), order_(schedule)
     {
         if (!config.place)
             return;
@@ -71,6 +69,24 @@ public:
     }
 
 private:
+    struct Bits {
+        explicit Bits(std::size_t count) : words((count + 63) / 64, 0) {}
+        void set(std::size_t i) { words[i / 64] |= std::uint64_t{1} << i % 64; }
+        void reset(std::size_t i) { words[i / 64] &= ~(std::uint64_t{1} << i % 64); }
+        void clear() { std::ranges::fill(words, 0); }
+        void add(const Bits& other)
+        {
+            for (std::size_t w = 0; w < words.size(); ++w)
+                words[w] |= other.words[w];
+        }
+        void keep(const Bits& other)
+        {
+            for (std::size_t w = 0; w < words.size(); ++w)
+                words[w] &= other.words[w];
+        }
+        std::vector<std::uint64_t> words;
+    };
+
     static constexpr std::size_t words = 8;
     using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
 
@@ -86,7 +102,8 @@ private:
     void add_interval(const Interval& interval, Times& times)
     {
         const StepId first = interval.first;
-        firsts_.push_back({static_cast<Index>(order_.queue(first)), static_cast<Index>(order_.position(first))});
+        firsts_.push_back(
+            {static_cast<Index>(order_.queue(first)), static_cast<Index>(order_.position(first))});
         for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
             std::size_t after = 0;
             for (const StepId last : interval.last)
@@ -110,33 +127,65 @@ private:
         return firsts_[j].position >= after_[i * order_.queues() + firsts_[j].queue];
     }
 
-    /// Which of these buffers may be needed at the same time. Most pairs are not needed in the same span of
-    /// the compute queue: only the others are compared.
+    /// Which of these buffers may be needed at the same time.
     Conflicts conflicts_of(const std::vector<std::size_t>& buffers) const
     {
-        constexpr std::size_t bits = 64;
-        const std::size_t all = (buffers.size() + bits - 1) / bits;
-        std::vector<std::uint64_t> needed(words * bits * all, 0); // by span, the buffers so far
-        std::vector<std::uint64_t> met;                           // by the buffer that is looked at
         Conflicts conflicts(buffers.size());
+        const std::vector<bool> moved = add_computed(buffers, conflicts);
+        // Most pairs are not needed in the same span of the compute queue: only the others are compared.
+        Bits met(buffers.size()), of_moved(buffers.size()); // by the buffer that is looked at
+        std::vector<Bits> needed(words * 64, met);          // by span, the buffers so far
         for (std::size_t i = 0; i < buffers.size(); ++i) {
-            met.assign(i / bits + 1, 0);
-            for (std::size_t word = 0; word < words; ++word)
-                for (std::uint64_t left = times_[buffers[i]][word]; left != 0; left &= left - 1) {
-                    const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-                    std::uint64_t* const others = &needed[(word * bits + bit) * all];
-                    for (std::size_t w = 0; w < met.size(); ++w)
-                        met[w] |= others[w];
-                    others[i / bits] |= std::uint64_t{1} << i % bits;
-                }
-            for (std::size_t w = 0; w < met.size(); ++w)
-                for (std::uint64_t left = met[w]; left != 0; left &= left - 1) {
-                    const std::size_t j = w * bits + static_cast<std::size_t>(std::countr_zero(left));
-                    if (conflict(buffers[i], buffers[j]))
-                        conflicts.add(i, j);
-                }
+            met.clear();
+            for_each_bit(times_[buffers[i]], [&](std::size_t span) {
+                met.add(needed[span]);
+                needed[span].set(i);
+            });
+            if (!moved[i])
+                met.keep(of_moved);
+            for_each_bit(met.words, [&](std::size_t j) {
+                if (conflict(buffers[i], buffers[j]))
+                    conflicts.add(i, j);
+            });
+            if (moved[i])
+                of_moved.set(i);
         }
         return conflicts;
+    }
+
+    /// Adds the conflicts between buffers whose intervals all begin on the compute queue: with those that are
+    /// alive when an interval begins. Returns which buffers are others.
+    std::vector<bool> add_computed(const std::vector<std::size_t>& buffers, Conflicts& conflicts) const
+    {
+        struct Event {
+            Index position;
+            bool begins; ///< after what ends at the same position
+            std::size_t buffer;
+            auto operator<=>(const Event&) const = default;
+        };
+        std::vector<Event> events;
+        std::vector<bool> moved(buffers.size(), false);
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            const std::size_t begin = begins_[buffers[i]], end = begins_[buffers[i] + 1];
+            for (std::size_t interval = begin; interval < end; ++interval)
+                moved[i] = moved[i] || firsts_[interval].queue != queue_compute;
+            for (std::size_t interval = begin; interval < end && !moved[i]; ++interval) {
+                events.push_back({firsts_[interval].position, true, i});
+                events.push_back({after_[interval * order_.queues() + queue_compute], false, i});
+            }
+        }
+        std::ranges::sort(events);
+        Bits alive(buffers.size());
+        for (const Event& event : events) {
+            if (event.begins) {
+                conflicts.add(event.buffer, alive.words);
+                alive.set(event.buffer);
+            } else {
+                alive.reset(event.buffer);
+            }
+        }
+        conflicts.complete();
+        return moved;
     }
 
     /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
@@ -159,7 +208,7 @@ private:
     const MemoryConfig& config_;
     HappensBefore order_;
     std::vector<First> firsts_; ///< of all intervals, buffer by buffer
-    std::vector<Index> after_;   ///< by interval, then queue: HappensBefore::first_after() of its last uses
+    std::vector<Index> after_;  ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
     std::vector<Times> times_;        ///< by buffer: when it may be needed
 };
