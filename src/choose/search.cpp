@@ -303,6 +303,7 @@ private:
         std::size_t done = 0;
         while (best() && done < scaled(search_.effort.moves)) {
             const Seconds before = best()->score.step;
+            const Seconds played = quick_.played(best()->config, training_order(best()->config)).step;
             std::vector<Estimated> near;
             for (RunConfig& c : neighbours(best()->config))
                 try {
@@ -316,10 +317,11 @@ private:
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
             bool better = false;
             for (const Estimated& e : near) {
-                if (done == scaled(search_.effort.moves) || better ||
-                    e.quick.step > 1.2 * near.front().quick.step)
+                // Closed forms of neighbours are wrong by the same, nearly.
+                if (done == scaled(search_.effort.moves) || better || e.quick.step > 1.05 * played)
                     break;
-                done += simulate(e.config);
+                ++done;
+                simulate(e.config);
                 better = best()->score.step < before * (1 - 1e-3);
             }
             if (!better)
