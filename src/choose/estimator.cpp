@@ -265,8 +265,8 @@ double Compiling::growth(const Candidate& candidate)
     compile(
         rough,
         [&](i64, Compiled& compiled) {
-            const ArenaPlans planned = lay_out({&compiled.programs[train_program], 1},
-                                               lay_out_config(rough.config, machine_));
+            const ArenaPlans planned =
+                lay_out({&compiled.programs[train_program], 1}, lay_out_config(rough.config, machine_));
             growth = std::max(growth, static_cast<double>(planned.device.arena) /
                                           static_cast<double>(planned.device.lower_bound));
             return true;

@@ -80,8 +80,8 @@ public:
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
 
-/// Compiles the first rank of each stage, and simulates a step. \pre the candidates of all calls differ only in
-/// what plain_key() names, and in what the graphs of a training do not depend on
+/// Compiles the first rank of each stage, and simulates a step. \pre the candidates of all calls differ only
+/// in what plain_key() names, and in what the graphs of a training do not depend on
 class Compiling : public Estimator {
 public:
     /// `progress`: called before each stage is compiled.
