@@ -240,22 +240,6 @@ private:
         return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
     }
 
-    /// An eighth of the layers more, then the next level; false if all is recomputed already.
-    static bool more_recomputation(RunConfig& c)
-    {
-        ParallelConfig& p = c.parallel;
-        const i64 layers = c.model.layers, more = std::max<i64>(1, layers / 8);
-        if (p.recompute == Recompute::none || p.recompute_layers == 0) {
-            if (p.recompute == Recompute::full)
-                return false;
-            p.recompute = p.recompute == Recompute::none ? Recompute::selective : Recompute::full;
-            p.recompute_layers = more < layers ? more : 0;
-            return true;
-        }
-        p.recompute_layers = p.recompute_layers + more < layers ? p.recompute_layers + more : 0;
-        return true;
-    }
-
     /// SearchEffort, for the model's depth.
     std::size_t scaled(std::size_t count) const
     {
@@ -297,15 +281,35 @@ private:
         }
     }
 
-    /// Changes of one setting of the best, most promising first, until none of them is better.
+    /// Climbs from the best strategy, then from the best one of another grid if that is nearly as fast.
     void improve()
     {
+        constexpr double nearly = 1.03;
+        const auto grid_of = [](const Strategy& s) {
+            return std::tuple(s.config.parallel.data, s.config.parallel.pipeline, s.config.parallel.tensor);
+        };
+        if (!best())
+            return;
+        const Strategy first = *best();
+        std::optional<Strategy> second;
+        for (const Strategy& s : result_.strategies)
+            if (grid_of(s) != grid_of(first) && s.score.step < nearly * first.score.step &&
+                (!second || s.score.step < second->score.step))
+                second = s;
+        climb(first);
+        if (second)
+            climb(*second);
+    }
+
+    /// Changes one setting, most promising first, until no change makes the step shorter.
+    void climb(Strategy now)
+    {
         std::size_t done = 0;
-        while (best() && done < scaled(search_.effort.moves)) {
-            const Seconds before = best()->score.step;
-            const Seconds played = quick_.played(best()->config, training_order(best()->config)).step;
+        for (bool better = true; better;) {
+            better = false;
+            const Seconds played = quick_.played(now.config, training_order(now.config)).step;
             std::vector<Estimated> near;
-            for (RunConfig& c : neighbours(best()->config))
+            for (RunConfig& c : neighbours(now.config))
                 try {
                     if (simulated_.contains(key_of(c)))
                         continue;
@@ -315,17 +319,17 @@ private:
                 } catch (const UserError&) { // not legal
                 }
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
-            bool better = false;
             for (const Estimated& e : near) {
                 // Closed forms of neighbours are wrong by the same, nearly.
-                if (done == scaled(search_.effort.moves) || better || e.quick.step > 1.05 * played)
+                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.05 * played)
+                    return;
+                better =
+                    simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-3);
+                if (better) {
+                    now = result_.strategies.back();
                     break;
-                ++done;
-                simulate(e.config);
-                better = best()->score.step < before * (1 - 1e-3);
+                }
             }
-            if (!better)
-                return;
         }
     }
 

@@ -32,4 +32,7 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
 /// parallel.bucket.
 std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettings& open);
 
+/// Recomputes in an eighth of the layers more, then the next level; false if all is recomputed already.
+bool more_recomputation(RunConfig& config);
+
 } // namespace trivium
