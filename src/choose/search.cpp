@@ -17,14 +17,9 @@ namespace trivium {
 
 namespace {
 
-/// What distinguishes strategies: the settings that a search changes.
-std::string key_of(const RunConfig& c)
+std::tuple<i64, i64, i64> grid_of(const RunConfig& c)
 {
-    const ParallelConfig& p = c.parallel;
-    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
-               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
-               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
-               name_of(p.update), " ", name_of(p.offload));
+    return {c.parallel.data, c.parallel.pipeline, c.parallel.tensor};
 }
 
 struct Estimated {
@@ -255,14 +250,13 @@ private:
         constexpr int most_of_grid = 4;
         std::size_t done = 0;
         for (int round = 0; round < most_of_grid; ++round) {
-            std::map<std::tuple<i64, i64, i64>, int> of_grid;
+            std::map<std::tuple<i64, i64, i64>, int> counts;
             for (const Estimated& e : estimated_) {
                 if (done == effort || attempts_ >= 3 * effort)
                     return;
-                const ParallelConfig& p = e.config.parallel;
                 if (is_hopeless(e.quick.step))
                     break;
-                if (of_grid[{p.data, p.pipeline, p.tensor}]++ == round && !is_too_large(e))
+                if (counts[grid_of(e.config)]++ == round && !is_too_large(e))
                     done += simulate(e.config);
             }
         }
@@ -285,15 +279,12 @@ private:
     void improve()
     {
         constexpr double nearly = 1.03;
-        const auto grid_of = [](const Strategy& s) {
-            return std::tuple(s.config.parallel.data, s.config.parallel.pipeline, s.config.parallel.tensor);
-        };
         if (!best())
             return;
         const Strategy first = *best();
         std::optional<Strategy> second;
         for (const Strategy& s : result_.strategies)
-            if (grid_of(s) != grid_of(first) && s.score.step < nearly * first.score.step &&
+            if (grid_of(s.config) != grid_of(first.config) && s.score.step < nearly * first.score.step &&
                 (!second || s.score.step < second->score.step))
                 second = s;
         climb(first);
@@ -333,6 +324,22 @@ private:
         }
     }
 
+    /// The first strategy, or the best of another grid that is nearly as fast, without an exact score; the
+    /// number of strategies if there is none. Buckets are "greedy" in rough scores. \pre sorted
+    std::size_t next_to_settle() const
+    {
+        constexpr double nearly = 1.01;
+        const std::vector<Strategy>& all = result_.strategies;
+        std::set<std::tuple<i64, i64, i64>> seen;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const bool is_first = seen.insert(grid_of(all[i].config)).second;
+            const bool is_near = is_first && all[i].score.step < nearly * all[0].score.step;
+            if ((i < search_.effort.exact || is_near) && !all[i].exact)
+                return i;
+        }
+        return all.size();
+    }
+
     /// Sorts the strategies, and scores the first of them exactly; drops those that do not fit after all.
     void settle()
     {
@@ -344,11 +351,7 @@ private:
         };
         sort();
         int tries = 3; // to rescue strategies whose planned arena is too large
-        for (std::size_t i = 0; i < std::min(search_.effort.exact, all.size());) {
-            if (all[i].exact) {
-                ++i;
-                continue;
-            }
+        for (std::size_t i = 0; (i = next_to_settle()) < all.size(); sort()) {
             const RunConfig config = all[i].config;
             const Bytes bound = all[i].score.arena;
             all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
@@ -362,8 +365,6 @@ private:
                 if (tries-- > 0 && open_.recompute && more_recomputation(more))
                     simulate(more, true);
             }
-            sort();
-            i = 0;
         }
     }
 

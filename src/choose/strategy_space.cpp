@@ -213,6 +213,15 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
     return all;
 }
 
+std::string key_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
+               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
+               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
+               name_of(p.update), " ", name_of(p.offload));
+}
+
 bool more_recomputation(RunConfig& c)
 {
     ParallelConfig& p = c.parallel;
