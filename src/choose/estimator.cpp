@@ -110,27 +110,13 @@ OrderCosts BlockCosts::of(const StageConfig& stages) const
     return made;
 }
 
-namespace {
-
-/// What the graph of all ranks depends on, of the settings in which the candidates of a search differ.
-std::string graph_key(const Candidate& candidate)
+ShardedTraining Compiling::known_graph(const std::string& key)
 {
-    const ParallelConfig& p = candidate.config.parallel;
-    std::string key = str(candidate.config.model.layers, " "); // costs of blocks are those of a short model
-    for (const GridAxis& axis : grid_axes)
-        key += str(p.*axis.degree, " ");
-    return str(key, p.zero, " ", p.shard, " ", micro_batch(candidate.config), " ", p.sequence, " ",
-               name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
-               name_of(p.reduce_every), " ", candidate.order.is_split());
-}
-
-} // namespace
-
-const ShardedTraining& Compiling::known_graph(const std::string& key) const
-{
-    static const ShardedTraining none;
     const auto at = std::ranges::find_if(graphs_, [&](const auto& each) { return each.first == key; });
-    return at == graphs_.end() ? none : at->second;
+    if (at == graphs_.end())
+        return {};
+    std::rotate(at, at + 1, graphs_.end());
+    return graphs_.back().second;
 }
 
 StageBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
@@ -140,13 +126,14 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
     options.outline = outline;
     options.machine = machine_;
     options.runner.verify = false;
-    const std::string key = outline ? graph_key(candidate) : "";
-    TrainingCompiler compiler(candidate.config, candidate.order, options, known_graph(key));
-    if (outline && !known_graph(key).graph) {
+    const std::string key = plain_key(candidate.config);
+    const ShardedTraining known = known_graph(key);
+    TrainingCompiler compiler(candidate.config, candidate.order, options, {}, known);
+    if (!known.graph) {
         constexpr std::size_t most = 4;
         if (graphs_.size() == most)
             graphs_.erase(graphs_.begin());
-        graphs_.emplace_back(key, compiler.sharded());
+        graphs_.emplace_back(key, compiler.plain());
     }
     // An outline has the mode that is seldom far from the best, without the search for it.
     const std::string asked =
@@ -240,28 +227,66 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
     return score;
 }
 
+namespace {
+
+/// Numbers of microbatches that suffice for a pipeline to run evenly.
+struct Fewer {
+    i64 few = 0, more = 0;
+    bool suffices = false; ///< instead of all microbatches
+};
+
+Fewer fewer_microbatches(const Candidate& candidate)
+{
+    const i64 stages = candidate.config.parallel.pipeline;
+    // A multiple of the stages, for schedules that run microbatches in groups.
+    Fewer made{stages == 1 ? 3 : 3 * stages, stages == 1 ? 5 : 4 * stages};
+    made.suffices = candidate.order.shape.microbatches > made.more &&
+                    schedule_called(candidate.config.parallel.schedule).has_value();
+    return made;
+}
+
+Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
+{
+    Candidate made = candidate;
+    made.config.train.batch_ramp = {};
+    made.config.train.global_batch =
+        microbatches * micro_batch(candidate.config) * batch_ranks(made.config.parallel);
+    made.order = training_order(made.config);
+    return made;
+}
+
+} // namespace
+
+double Compiling::growth(const Candidate& candidate)
+{
+    const Fewer fewer = fewer_microbatches(candidate);
+    const Candidate rough = fewer.suffices ? with_microbatches(candidate, fewer.few) : candidate;
+    double growth = 1;
+    compile(
+        rough,
+        [&](i64, Compiled& compiled) {
+            const ArenaPlans planned =
+                lay_out({&compiled.programs[train_program], 1}, lay_out_config(rough.config, machine_));
+            growth = std::max(growth, static_cast<double>(planned.device.arena) /
+                                          static_cast<double>(planned.device.lower_bound));
+            return true;
+        },
+        [](i64 stage) { return stage == 0; }, true);
+    return growth;
+}
+
 Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
-    const i64 stages = candidate.config.parallel.pipeline, all = candidate.order.shape.microbatches;
-    // A multiple of the stages, for schedules that run microbatches in groups.
-    const i64 few = stages == 1 ? 3 : 3 * stages, more = stages == 1 ? 5 : 4 * stages;
-    const bool named = schedule_called(candidate.config.parallel.schedule).has_value();
+    const auto [few, more, suffices] = fewer_microbatches(candidate);
+    const i64 all = candidate.order.shape.microbatches;
     Score score;
-    if (all <= more || !named) {
+    if (!suffices) {
         std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, true, score);
         if (score.fits)
             play(ranks, candidate.config, clock, score);
         return score;
     }
-    const auto with = [&](i64 microbatches) {
-        Candidate made = candidate;
-        made.config.train.batch_ramp = {};
-        made.config.train.global_batch =
-            microbatches * micro_batch(candidate.config) * batch_ranks(made.config.parallel);
-        made.order = training_order(made.config);
-        return made;
-    };
-    const Candidate smaller = with(few), larger = with(more);
+    const Candidate smaller = with_microbatches(candidate, few), larger = with_microbatches(candidate, more);
     std::vector<SimulatedRank> ranks = simulated_ranks(smaller, limits, true, score);
     if (!score.fits)
         return score;
@@ -273,7 +298,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
         program.tasks = larger.order.ranks[stage];
         if (program.head > 0)
             program.head = head_tasks(larger.order)[stage];
-        lay_out({&program, 1}, lay_out_config(smaller.config, machine_, false));
+        build_steps(program, lay_out_config(smaller.config, machine_));
     }
     play(ranks, larger.config, clock, longer);
     const double times = static_cast<double>(all - few) / static_cast<double>(more - few);

@@ -75,10 +75,13 @@ public:
     /// some are simulated, as many as the pipeline needs to run evenly; the others take as long as those.
     virtual Score rough_score(const Candidate& candidate, const Machine& clock,
                               const StageLimits& limits) = 0;
+    /// How much larger the planned arena of the first stage is than its lower bound, at least 1.
+    virtual double growth(const Candidate& candidate) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };
 
-/// Compiles the first rank of each stage, and simulates a step.
+/// Compiles the first rank of each stage, and simulates a step. \pre the candidates of all calls differ only
+/// in what plain_key() names, and in what the graphs of a training do not depend on
 class Compiling : public Estimator {
 public:
     /// `progress`: called before each stage is compiled.
@@ -91,6 +94,7 @@ public:
     StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64 stage)>& included) override;
     Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) override;
     Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
+    double growth(const Candidate& candidate) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
 
 private:
@@ -101,13 +105,12 @@ private:
     std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
                                                bool outline, Score& score);
 
-    /// The graph of an earlier outline with this graph_key(); null if there is none. \pre the other settings
-    /// are the same, as in a search
-    const ShardedTraining& known_graph(const std::string& key) const;
+    /// The plain graph of an earlier candidate with the same plain_key(), or none.
+    ShardedTraining known_graph(const std::string& key);
 
     Machine machine_;
     std::function<void()> progress_;
-    std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< of the last outlines, by graph_key()
+    std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< by plain_key(), the last one used last
 };
 
 /// Memory that a plan needs: the arena and the process; on hosts, also the snapshot and the host arena.

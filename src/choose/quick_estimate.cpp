@@ -14,21 +14,6 @@ namespace {
 
 double as_double(i64 value) { return static_cast<double>(value); }
 
-/// Elements of one layer, on average; of the blocks before the layers, and behind them.
-struct Elements {
-    double layer = 0, first = 0, last = 0;
-};
-
-Elements elements_of(const ModelConfig& m)
-{
-    ModelConfig none = m;
-    none.layers = 0;
-    const double outer = as_double(parameter_count(none)), table = as_double(m.vocab) * as_double(m.dim);
-    // A tied table is on both ends of a pipeline.
-    return {as_double(parameter_count(m) - parameter_count(none)) / as_double(m.layers),
-            m.tied_embeddings ? outer : outer - table, table};
-}
-
 /// Bytes that a rank keeps for each element of its tensor shard.
 double kept_per_element(const RunConfig& c)
 {
@@ -115,6 +100,19 @@ double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first
 }
 
 } // namespace
+
+const QuickEstimator::Elements& QuickEstimator::elements_of(const ModelConfig& m)
+{
+    if (elements_)
+        return *elements_;
+    ModelConfig none = m;
+    none.layers = 0;
+    const double outer = as_double(parameter_count(none)), table = as_double(m.vocab) * as_double(m.dim);
+    // A tied table is on both ends of a pipeline.
+    elements_ = {as_double(parameter_count(m) - parameter_count(none)) / as_double(m.layers),
+                 m.tied_embeddings ? outer : outer - table, table};
+    return *elements_;
+}
 
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
@@ -207,7 +205,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
                                                bool first, bool last)
 {
     const ParallelConfig& p = config.parallel;
-    const Elements counts = elements_of(config.model);
+    const Elements& counts = elements_of(config.model);
     Share share;
     share.cost = profile.layer * layers;
     double elements = counts.layer * layers;

@@ -32,6 +32,10 @@ public:
     QuickEstimate played(const RunConfig& config, const PipelineOrder& order);
 
 private:
+    /// Elements of one layer, on average; of the blocks before the layers, and behind them.
+    struct Elements {
+        double layer = 0, first = 0, last = 0;
+    };
     /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.
     struct Share {
         StageCost cost;
@@ -46,6 +50,7 @@ private:
     };
     using ProfileKey = std::tuple<i64, i64, bool, Recompute>; ///< tensor, microbatch, sequence
 
+    const Elements& elements_of(const ModelConfig& model);
     const Profile& profile(const RunConfig& config, Recompute recompute);
     /// Of the config's layers, of which some may recompute more than others.
     Profile mixed(const RunConfig& config);
@@ -57,6 +62,7 @@ private:
     Estimator& estimator_;
     const Machine& clock_;
     std::function<i64(const ParallelConfig&)> threads_;
+    std::optional<Elements> elements_; ///< of the model, which all candidates share
     std::map<ProfileKey, std::optional<Profile>> profiles_;
     std::map<std::tuple<std::string, i64, i64, i64, i64>, TransferCost> transfers_;
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;

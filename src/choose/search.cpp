@@ -17,14 +17,9 @@ namespace trivium {
 
 namespace {
 
-/// What distinguishes strategies: the settings that a search changes.
-std::string key_of(const RunConfig& c)
+std::tuple<i64, i64, i64> grid_of(const RunConfig& c)
 {
-    const ParallelConfig& p = c.parallel;
-    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
-               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
-               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
-               name_of(p.update), " ", name_of(p.offload));
+    return {c.parallel.data, c.parallel.pipeline, c.parallel.tensor};
 }
 
 struct Estimated {
@@ -166,9 +161,12 @@ private:
         return candidate;
     }
 
-    /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory.
-    /// Returns whether it has been simulated.
-    bool simulate(RunConfig c)
+    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
+    bool is_hopeless(Seconds played) const { return played > 1.15 * fastest_; }
+
+    /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
+    /// and `always`, or that may still be the best. Returns whether it has been simulated.
+    bool simulate(RunConfig c, bool always = false)
     {
         for (int tries = 0; tries < 3; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
@@ -183,12 +181,14 @@ private:
             const double most = room(c), quick = quick_.estimate(c).bytes;
             const double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
             if (score.fits && arena <= most) {
+                fastest_ = std::min(fastest_, quick_.played(c, training_order(c)).step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
             too_large_[memory_key(c)] = arena - quick;
-            if (!open_.recompute)
+            const bool is_slower = score.fits && best() && score.step >= best()->score.step;
+            if (!open_.recompute || (is_slower && !always))
                 return false;
             double less = 0; // by closed forms, at least what is missing
             while (less <= 0 || less < arena - most) {
@@ -196,6 +196,8 @@ private:
                     return false;
                 less = quick - quick_.estimate(c).bytes;
             }
+            if (!always && is_hopeless(quick_.played(c, training_order(c)).step))
+                return false;
         }
         return false;
     }
@@ -216,13 +218,7 @@ private:
         const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
         if (!added)
             return at->second;
-        try {
-            const StageLimits first{.included = [](i64 stage) { return stage == 0; }};
-            if (const std::optional<StagesNeed> need = estimator_.needs(candidate, first))
-                at->second = std::max(1.0, static_cast<double>(need->largest.arena) / bound);
-        } catch (const UserError&) { // then it remains 1
-        }
-        return at->second;
+        return at->second = estimator_.growth(candidate);
     }
 
     /// Strategies whose closed form is too low for the same reasons.
@@ -237,22 +233,6 @@ private:
     {
         const auto known = too_large_.find(memory_key(e.config));
         return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
-    }
-
-    /// An eighth of the layers more, then the next level; false if all is recomputed already.
-    static bool more_recomputation(RunConfig& c)
-    {
-        ParallelConfig& p = c.parallel;
-        const i64 layers = c.model.layers, more = std::max<i64>(1, layers / 8);
-        if (p.recompute == Recompute::none || p.recompute_layers == 0) {
-            if (p.recompute == Recompute::full)
-                return false;
-            p.recompute = p.recompute == Recompute::none ? Recompute::selective : Recompute::full;
-            p.recompute_layers = more < layers ? more : 0;
-            return true;
-        }
-        p.recompute_layers = p.recompute_layers + more < layers ? p.recompute_layers + more : 0;
-        return true;
     }
 
     /// SearchEffort, for the model's depth.
@@ -270,16 +250,13 @@ private:
         constexpr int most_of_grid = 4;
         std::size_t done = 0;
         for (int round = 0; round < most_of_grid; ++round) {
-            std::map<std::tuple<i64, i64, i64>, int> of_grid;
+            std::map<std::tuple<i64, i64, i64>, int> counts;
             for (const Estimated& e : estimated_) {
                 if (done == effort || attempts_ >= 3 * effort)
                     return;
-                const ParallelConfig& p = e.config.parallel;
-                const bool hopeless =
-                    e.quick.step > 1.15 * estimated_.front().quick.step && best() != nullptr;
-                if (hopeless)
+                if (is_hopeless(e.quick.step))
                     break;
-                if (of_grid[{p.data, p.pipeline, p.tensor}]++ == round && !is_too_large(e))
+                if (counts[grid_of(e.config)]++ == round && !is_too_large(e))
                     done += simulate(e.config);
             }
         }
@@ -293,19 +270,37 @@ private:
             seen.insert(s.rule);
         for (const Estimated& e : estimated_) {
             const std::string rule = rule_of(e.config, search_.clock);
-            if (!rule.empty() && !seen.contains(rule) && simulate(e.config))
+            if (!rule.empty() && !seen.contains(rule) && simulate(e.config, true))
                 seen.insert(rule);
         }
     }
 
-    /// Changes of one setting of the best, most promising first, until none of them is better.
+    /// Climbs from the best strategy, then from the best one of another grid if that is nearly as fast.
     void improve()
     {
+        constexpr double nearly = 1.03;
+        if (!best())
+            return;
+        const Strategy first = *best();
+        std::optional<Strategy> second;
+        for (const Strategy& s : result_.strategies)
+            if (grid_of(s.config) != grid_of(first.config) && s.score.step < nearly * first.score.step &&
+                (!second || s.score.step < second->score.step))
+                second = s;
+        climb(first);
+        if (second)
+            climb(*second);
+    }
+
+    /// Changes one setting, most promising first, until no change makes the step shorter.
+    void climb(Strategy now)
+    {
         std::size_t done = 0;
-        while (best() && done < scaled(search_.effort.moves)) {
-            const Seconds before = best()->score.step;
+        for (bool better = true; better;) {
+            better = false;
+            const Seconds played = quick_.played(now.config, training_order(now.config)).step;
             std::vector<Estimated> near;
-            for (RunConfig& c : neighbours(best()->config))
+            for (RunConfig& c : neighbours(now.config))
                 try {
                     if (simulated_.contains(key_of(c)))
                         continue;
@@ -315,17 +310,34 @@ private:
                 } catch (const UserError&) { // not legal
                 }
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
-            bool better = false;
             for (const Estimated& e : near) {
-                if (done == scaled(search_.effort.moves) || better ||
-                    e.quick.step > 1.2 * near.front().quick.step)
+                // Closed forms of neighbours are wrong by the same, nearly.
+                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.05 * played)
+                    return;
+                better =
+                    simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-3);
+                if (better) {
+                    now = result_.strategies.back();
                     break;
-                done += simulate(e.config);
-                better = best()->score.step < before * (1 - 1e-3);
+                }
             }
-            if (!better)
-                return;
         }
+    }
+
+    /// The first strategy, or the best of another grid that is nearly as fast, without an exact score; the
+    /// number of strategies if there is none. Buckets are "greedy" in rough scores. \pre sorted
+    std::size_t next_to_settle() const
+    {
+        constexpr double nearly = 1.01;
+        const std::vector<Strategy>& all = result_.strategies;
+        std::set<std::tuple<i64, i64, i64>> seen;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const bool is_first = seen.insert(grid_of(all[i].config)).second;
+            const bool is_near = is_first && all[i].score.step < nearly * all[0].score.step;
+            if ((i < search_.effort.exact || is_near) && !all[i].exact)
+                return i;
+        }
+        return all.size();
     }
 
     /// Sorts the strategies, and scores the first of them exactly; drops those that do not fit after all.
@@ -339,11 +351,7 @@ private:
         };
         sort();
         int tries = 3; // to rescue strategies whose planned arena is too large
-        for (std::size_t i = 0; i < std::min(search_.effort.exact, all.size());) {
-            if (all[i].exact) {
-                ++i;
-                continue;
-            }
+        for (std::size_t i = 0; (i = next_to_settle()) < all.size(); sort()) {
             const RunConfig config = all[i].config;
             const Bytes bound = all[i].score.arena;
             all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
@@ -355,10 +363,8 @@ private:
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
                 RunConfig more = config;
                 if (tries-- > 0 && open_.recompute && more_recomputation(more))
-                    simulate(more);
+                    simulate(more, true);
             }
-            sort();
-            i = 0;
         }
     }
 
@@ -426,6 +432,7 @@ private:
     std::optional<Estimated> smallest_;
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
+    Seconds fastest_ = INFINITY;           ///< of the played steps of those that were simulated and fit
     std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
     std::map<std::string, double>
         too_large_; ///< by memory_key(): arena - closed form, where that was too large

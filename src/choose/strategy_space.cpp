@@ -213,4 +213,28 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
     return all;
 }
 
+std::string key_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
+               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
+               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
+               name_of(p.update), " ", name_of(p.offload));
+}
+
+bool more_recomputation(RunConfig& c)
+{
+    ParallelConfig& p = c.parallel;
+    const i64 layers = c.model.layers, more = std::max<i64>(1, layers / 8);
+    if (p.recompute == Recompute::none || p.recompute_layers == 0) {
+        if (p.recompute == Recompute::full)
+            return false;
+        p.recompute = p.recompute == Recompute::none ? Recompute::selective : Recompute::full;
+        p.recompute_layers = more < layers ? more : 0;
+        return true;
+    }
+    p.recompute_layers = p.recompute_layers + more < layers ? p.recompute_layers + more : 0;
+    return true;
+}
+
 } // namespace trivium

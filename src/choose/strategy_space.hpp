@@ -32,4 +32,10 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
 /// parallel.bucket.
 std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettings& open);
 
+/// What distinguishes strategies: the settings that a search changes.
+std::string key_of(const RunConfig& config);
+
+/// Recomputes in an eighth of the layers more, then the next level; false if all is recomputed already.
+bool more_recomputation(RunConfig& config);
+
 } // namespace trivium

@@ -104,8 +104,8 @@ Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRu
     });
 }
 
-/// The program of all ranks, with every value's sharding. `split`: weight gradients have their own phase.
-Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work, PassRunner& runner)
+/// The program of all ranks, with every value's sharding, before what schedules and memory ask for.
+Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
     Graph g = build_loss_graph(config.model, training_config(config));
@@ -127,16 +127,28 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    g = sharded(std::move(g), "", work, runner);
-    if (split)
-        g = runner.run("split-backward", Level::sharded, std::move(g), split_backward);
+    return sharded(std::move(g), "", work, runner);
+}
+
+/// The program of all ranks. `split`: weight gradients have their own phase. `every_block`: the first and the
+/// last block may recompute, too.
+std::shared_ptr<const Graph> training_graph(std::shared_ptr<const Graph> plain, const ParallelConfig& p,
+                                            bool split, bool every_block, PassRunner& runner)
+{
     const bool gathers = gathers_in_microbatches(p);
     const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
-                                p.recompute_layers, gathers && p.tile > 0, config.model.is_program()};
-    if (again.gathers || again.parts || again.activations != Recompute::none)
+                                p.recompute_layers, gathers && p.tile > 0, every_block};
+    const bool recomputes = again.gathers || again.parts || again.activations != Recompute::none;
+    if (!split && !recomputes)
+        return plain;
+    Graph g = *plain;
+    plain.reset();
+    if (split)
+        g = runner.run("split-backward", Level::sharded, std::move(g), split_backward);
+    if (recomputes)
         g = runner.run("recompute", Level::sharded, std::move(g),
                        [&](Graph graph) { return simplify(recompute(std::move(graph), again)); });
-    return g;
+    return std::make_shared<Graph>(std::move(g));
 }
 
 /// Parameters are laid out as in `kept`, if it is given, because the programs share them.
@@ -258,14 +270,17 @@ bool is_first_of_stage(const Mesh& mesh, i64 rank)
 }
 
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
-                                   const CompileConfig& options, const ShardedTraining& made)
+                                   const CompileConfig& options, const ShardedTraining& made,
+                                   const ShardedTraining& plain)
     : config_(config), order_(order), ramps_(ramp_orders(config)), options_(options),
-      runner_(options.runner, made.passes),
+      runner_(options.runner, made.graph ? made.passes : plain.passes),
       work_(work_prices(deciding_machine(config.parallel, options.machine.is_device),
                         rank_count(config.parallel))),
       buckets_(config, deciding_machine(config.parallel, options.machine.is_device)),
+      plain_(made.graph || plain.graph ? plain : made_plain()),
       train_(made.graph ? made.graph
-                        : std::make_shared<Graph>(training_graph(config, order.is_split(), work_, runner_))),
+                        : training_graph(plain_.graph, config.parallel, order.is_split(),
+                                         config.model.is_program(), runner_)),
       stages_(stages_of(*train_, order.shape, config.parallel.stage_layers)),
       flops_(model_flops(*train_, microbatch_count(config)))
 {
@@ -273,6 +288,14 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
         verify(*train_, Level::sharded);
     if (config.parallel.pipeline > 1)
         holders_ = ranks_holding(*train_, stages_);
+}
+
+ShardedTraining TrainingCompiler::made_plain()
+{
+    ShardedTraining made;
+    made.graph = std::make_shared<Graph>(plain_graph(config_, work_, runner_));
+    made.passes = runner_.records();
+    return made;
 }
 
 Graph TrainingCompiler::unbucketed(i64 stage) { return unbucketed(*train_, first_of_stage(mesh(), stage)); }
@@ -373,6 +396,21 @@ TrainingCompiler compiler_of(const Choices& choices, const CompileConfig& option
 }
 
 } // namespace
+
+std::string plain_key(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    std::string key;
+    for (const GridAxis& axis : grid_axes)
+        key += str(p.*axis.degree, " ");
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        key += str(axis.degree, " ");
+    const bool gathers = gathers_in_microbatches(p);
+    return str(key, config.model.layers, " ", config.model.seq, " ", micro_batch(config), " ", p.zero, " ",
+               p.shard, " ", p.sequence, " ", gathers, " ", gathers ? p.tile : 0, " ",
+               p.zero >= 2 ? name_of(p.reduce_every) : "", " ", name_of(p.reduce), " ",
+               name_of(p.accumulate));
+}
 
 Compiled compile_training(const Choices& choices, const CompileConfig& options)
 {

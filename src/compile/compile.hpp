@@ -76,10 +76,13 @@ class TrainingCompiler {
 public:
     /// `config`: without "auto", except in parallel.schedule, which stands for `order`, and in
     /// parallel.bucket. These three arguments must outlive the TrainingCompiler.
-    /// `made`: the graph of this config and order, without skipped passes; null: it is made here.
+    /// `made`: the graph of this config and order, without skipped passes; null: it is made here. `plain`:
+    /// the plain() of a config with the same plain_key(), from which it is then made.
     TrainingCompiler(const RunConfig& config, const PipelineOrder& order, const CompileConfig& options,
-                     const ShardedTraining& made = {});
+                     const ShardedTraining& made = {}, const ShardedTraining& plain = {});
     ShardedTraining sharded() const { return {train_, runner_.records()}; }
+    /// The graph before backward passes are divided and anything is recomputed. \pre `made` was null
+    const ShardedTraining& plain() const { return plain_; }
     const Mesh& mesh() const { return train_->mesh; }
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
@@ -90,6 +93,7 @@ public:
     Compiled rank(i64 rank, const std::string& mode);
 
 private:
+    ShardedTraining made_plain();
     PartitionConfig partition_config(const Coordinates& at) const;
     Graph unbucketed(const Graph& sharded, const Coordinates& at) const;
     const BucketConfig& buckets_of(const Graph& sharded, const Coordinates& at, const Graph& own,
@@ -102,12 +106,17 @@ private:
     PassRunner runner_;
     WorkPrices work_;
     BucketPlans buckets_;
+    ShardedTraining plain_;
     std::shared_ptr<const Graph> train_, eval_; ///< of all ranks; eval_ from the first rank() on
     StageConfig stages_;
     HoldersOf holders_;
     Flops flops_ = 0;
     std::map<std::pair<i64, std::string>, BucketConfig> made_; ///< by stage and program
 };
+
+/// What TrainingCompiler::plain() depends on, of the settings in which the candidates of a choice differ:
+/// [parallel], the microbatch, the model's layers and the length of its sequences.
+std::string plain_key(const RunConfig& config);
 
 /// The programs of rank `options.rank` (TrainingCompiler::rank()).
 Compiled compile_training(const Choices& choices, const CompileConfig& options);

@@ -171,9 +171,12 @@ Machine with_delay(Machine machine, Seconds latency, double bytes_per_second)
 {
     machine.link_latency += latency;
     machine.node_link_latency += latency;
-    if (bytes_per_second > 0)
+    machine.delay_latency += latency;
+    if (bytes_per_second > 0) {
+        machine.delay_per_byte = std::max(machine.delay_per_byte, 1 / bytes_per_second);
         for (double* rate : {&machine.link_bytes_per_second, &machine.node_link_bytes_per_second})
             *rate = std::min(*rate, bytes_per_second);
+    }
     return machine;
 }
 

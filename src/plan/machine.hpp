@@ -62,6 +62,9 @@ struct Machine {
     /// (op_times.hpp): for what they cover, instead of FLOP/s, bandwidth and launch.
     std::vector<std::string> ops;
     i64 ops_threads = 1;
+    /// What with_delay() adds to each message, and what a byte then takes at least: measured collectives do
+    /// not have it. Not keys of a machine file.
+    Seconds delay_latency = 0, delay_per_byte = 0;
     /// Usable memory of a device, or of a CPU node, whose ranks share it. 0: unknown.
     Bytes memory = 0;
     /// Relative errors of simulated steps on the rows to which this machine is calibrated (docs/planner.md):

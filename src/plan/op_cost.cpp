@@ -203,10 +203,10 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, co
     const bool between = cost.between_nodes;
     if (!machine.is_device && !between) // the thread that computes also moves the bytes
         if (const std::optional<Seconds> seconds = measured.seconds(graph, op)) {
-            const Seconds moving = bytes / cost.bytes_per_second;
-            return {duration(cost, 0, ways) - machine.launch - machine.collective_latency +
-                        std::max(*seconds, moving),
-                    moving, Link::within_node, *seconds};
+            const auto messages = static_cast<double>(ways * (graph.mesh.ranks_along(axis) - 1));
+            const Seconds alone =
+                messages * machine.delay_latency + std::max(*seconds, bytes * machine.delay_per_byte);
+            return {alone, std::min(bytes / cost.bytes_per_second, alone), Link::within_node, *seconds};
         }
     const bool overlaps = axis == tensor_axis && op.region == Region::microbatch;
     const Seconds moving = bytes / cost.bytes_per_second * (overlaps ? 1 - machine.tensor_overlap : 1);
@@ -239,11 +239,14 @@ Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const 
     const DType type = graph[op.operands[0]].type.dtype;
     const double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
     const double in = elements_of(graph, op.operands[0]) + elements_of(graph, op.operands[1]);
+    const auto in_bytes =
+        static_cast<double>(graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes());
     const Seconds product =
         product_seconds(machine, flops, in + elements_of(graph, op.results[0]), peak, threads);
     const auto bytes = static_cast<double>(bytes_of(graph, op));
-    // Each operand is read for its maximum, and read again and written as bytes.
-    return fp8 ? memory_seconds(machine, 5 * in) + std::max(product, memory_seconds(machine, bytes - in))
+    // Each operand is read for its maximum, and read again and written as bytes, which the product reads.
+    return fp8 ? memory_seconds(machine, 2 * in_bytes + in) +
+                     std::max(product, memory_seconds(machine, bytes - in_bytes + in))
                : std::max(product, memory_seconds(machine, bytes));
 }
 
@@ -327,7 +330,7 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
 std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 threads)
 {
     GroupPlacement placement(graph.mesh, machine);
-    const OpTimes measured(machine.ops);
+    const OpTimes& measured = op_times(machine.ops);
     const double slower = slowdown(machine, graph.mesh.ranks());
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)

@@ -100,6 +100,17 @@ std::optional<Seconds> OpTimes::seconds(const Graph& graph, const Op& op) const
     return m.work / (low_rate * std::pow(high_rate / low_rate, part));
 }
 
+const OpTimes& op_times(const std::vector<std::string>& lines)
+{
+    thread_local std::vector<std::string> last;
+    thread_local OpTimes times({});
+    if (lines != last) {
+        times = OpTimes(lines);
+        last = lines;
+    }
+    return times;
+}
+
 std::vector<std::string> lines_of(const std::vector<OpSample>& samples)
 {
     struct Sum {

@@ -42,6 +42,10 @@ private:
     std::map<std::string, std::vector<std::pair<double, double>>> rates_; ///< by size, ascending
 };
 
+/// OpTimes of these lines, which are parsed again only if they differ from those of the last call in this
+/// thread. Valid until the next call.
+const OpTimes& op_times(const std::vector<std::string>& lines);
+
 /// The lines for a machine file: of samples within a factor of √2 in size, one rate, by their sums.
 std::vector<std::string> lines_of(const std::vector<OpSample>& samples);
 

@@ -4,18 +4,23 @@
 
 namespace trivium {
 
+void build_steps(Program& program, const LayOutConfig& config)
+{
+    ScheduleConfig schedule;
+    schedule.tasks = program.tasks;
+    schedule.head = program.head;
+    schedule.microbatches = program.microbatches;
+    schedule.place = config.place;
+    schedule.receive_early = config.receive_early;
+    schedule.scratch = config.scratch;
+    program.schedule = build_schedule(program.graph, schedule);
+}
+
 ArenaPlans lay_out(std::span<Program> programs, const LayOutConfig& config)
 {
     std::vector<Schedule*> schedules;
     for (Program& program : programs) {
-        ScheduleConfig schedule;
-        schedule.tasks = program.tasks;
-        schedule.head = program.head;
-        schedule.microbatches = program.microbatches;
-        schedule.place = config.place;
-        schedule.receive_early = config.receive_early;
-        schedule.scratch = config.scratch;
-        program.schedule = build_schedule(program.graph, schedule);
+        build_steps(program, config);
         schedules.push_back(&program.schedule);
     }
     MemoryConfig memory;

@@ -32,6 +32,9 @@ struct ArenaPlans {
     MemoryPlan host; ///< 0 bytes if nothing is offloaded
 };
 
+/// Makes the Steps of a program, without offsets.
+void build_steps(Program& program, const LayOutConfig& config);
+
 /// Makes the Steps of each program (Program::schedule), with offsets in one arena per space that all programs
 /// share. \pre the graphs are local (Level::local), or those of one rank
 ArenaPlans lay_out(std::span<Program> programs, const LayOutConfig& config);

@@ -20,11 +20,11 @@ struct Peak {
 
 class Planner {
 public:
-    Planner(Schedule& schedule, const MemoryConfig& config)
-        : s_(schedule), config_(config), order_(schedule),
-          uses_(find_intervals(schedule, schedule.representative))
+    Planner(Schedule& schedule, const MemoryConfig& config) : s_(schedule), config_(config), order_(schedule)
     {
-        for (const Intervals& use : uses_) {
+        if (!config.place)
+            return;
+        for (const Intervals& use : find_intervals(schedule, schedule.representative)) {
             begins_.push_back(firsts_.size());
             times_.emplace_back();
             for (const Interval& interval : use)
@@ -34,7 +34,7 @@ public:
     }
 
     /// Places all buffers except run-lifetime ones from `base` on; stops the search for better places when
-    /// they end at or below `goal`, apart from alignment and red zones.
+    /// they end at or below `goal`, apart from alignment and red zones. \pre config.place
     void place(Bytes base, Bytes goal)
     {
         std::vector<std::size_t> buffers;
@@ -45,12 +45,7 @@ public:
                 bytes.push_back(round_up(s_.buffers[i].bytes + config_.red_zone, config_.alignment));
                 goal += bytes.back() - s_.buffers[i].bytes;
             }
-        Conflicts conflicts(buffers.size());
-        for (std::size_t i = 0; i < buffers.size(); ++i)
-            for (std::size_t j = 0; j < i; ++j)
-                if (may_meet(buffers[i], buffers[j]) && conflict(buffers[i], buffers[j]))
-                    conflicts.add(i, j);
-        const Packing packing = pack(bytes, conflicts, goal - base);
+        const Packing packing = pack(bytes, conflicts_of(buffers), goal - base);
         for (std::size_t i = 0; i < buffers.size(); ++i)
             s_.buffers[buffers[i]].offset = base + packing.offsets[i];
     }
@@ -74,26 +69,46 @@ public:
     }
 
 private:
+    struct Bits {
+        explicit Bits(std::size_t count) : words((count + 63) / 64, 0) {}
+        void set(std::size_t i) { words[i / 64] |= std::uint64_t{1} << i % 64; }
+        void reset(std::size_t i) { words[i / 64] &= ~(std::uint64_t{1} << i % 64); }
+        void clear() { std::ranges::fill(words, 0); }
+        void add(const Bits& other)
+        {
+            for (std::size_t w = 0; w < words.size(); ++w)
+                words[w] |= other.words[w];
+        }
+        void keep(const Bits& other)
+        {
+            for (std::size_t w = 0; w < words.size(); ++w)
+                words[w] &= other.words[w];
+        }
+        std::vector<std::uint64_t> words;
+    };
+
     static constexpr std::size_t words = 8;
     using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
 
     /// Whether buffer `i` is in the arena that is planned.
     bool is_here(const Buffer& buffer) const { return buffer.space == config_.space; }
 
+    using Index = std::uint32_t; ///< of queues and Steps: half the bytes that the comparison of buffers reads
     /// The first Step of an interval: its queue, and its position in it.
     struct First {
-        std::size_t queue = 0, position = 0;
+        Index queue = 0, position = 0;
     };
 
     void add_interval(const Interval& interval, Times& times)
     {
         const StepId first = interval.first;
-        firsts_.push_back({order_.queue(first), order_.position(first)});
+        firsts_.push_back(
+            {static_cast<Index>(order_.queue(first)), static_cast<Index>(order_.position(first))});
         for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
             std::size_t after = 0;
             for (const StepId last : interval.last)
                 after = std::max(after, order_.first_after(last, queue));
-            after_.push_back(after);
+            after_.push_back(static_cast<Index>(after));
         }
         // In positions of the compute queue: the interval is over before any that begins at `end` or later.
         const std::size_t ended = order_.ended(first, queue_compute),
@@ -112,14 +127,65 @@ private:
         return firsts_[j].position >= after_[i * order_.queues() + firsts_[j].queue];
     }
 
-    /// Whether some span of the compute queue is one in which both buffers may be needed; false for most
-    /// pairs.
-    bool may_meet(std::size_t a, std::size_t b) const
+    /// Which of these buffers may be needed at the same time.
+    Conflicts conflicts_of(const std::vector<std::size_t>& buffers) const
     {
-        std::uint64_t common = 0;
-        for (std::size_t word = 0; word < words; ++word)
-            common |= times_[a][word] & times_[b][word];
-        return common != 0;
+        Conflicts conflicts(buffers.size());
+        const std::vector<bool> moved = add_computed(buffers, conflicts);
+        // Most pairs are not needed in the same span of the compute queue: only the others are compared.
+        Bits met(buffers.size()), of_moved(buffers.size()); // by the buffer that is looked at
+        std::vector<Bits> needed(words * 64, met);          // by span, the buffers so far
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            met.clear();
+            for_each_bit(times_[buffers[i]], [&](std::size_t span) {
+                met.add(needed[span]);
+                needed[span].set(i);
+            });
+            if (!moved[i])
+                met.keep(of_moved);
+            for_each_bit(met.words, [&](std::size_t j) {
+                if (conflict(buffers[i], buffers[j]))
+                    conflicts.add(i, j);
+            });
+            if (moved[i])
+                of_moved.set(i);
+        }
+        return conflicts;
+    }
+
+    /// Adds the conflicts between buffers whose intervals all begin on the compute queue: with those that are
+    /// alive when an interval begins. Returns which buffers are others.
+    std::vector<bool> add_computed(const std::vector<std::size_t>& buffers, Conflicts& conflicts) const
+    {
+        struct Event {
+            Index position;
+            bool begins; ///< after what ends at the same position
+            std::size_t buffer;
+            auto operator<=>(const Event&) const = default;
+        };
+        std::vector<Event> events;
+        std::vector<bool> moved(buffers.size(), false);
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            const std::size_t begin = begins_[buffers[i]], end = begins_[buffers[i] + 1];
+            for (std::size_t interval = begin; interval < end; ++interval)
+                moved[i] = moved[i] || firsts_[interval].queue != queue_compute;
+            for (std::size_t interval = begin; interval < end && !moved[i]; ++interval) {
+                events.push_back({firsts_[interval].position, true, i});
+                events.push_back({after_[interval * order_.queues() + queue_compute], false, i});
+            }
+        }
+        std::ranges::sort(events);
+        Bits alive(buffers.size());
+        for (const Event& event : events) {
+            if (event.begins) {
+                conflicts.add(event.buffer, alive.words);
+                alive.set(event.buffer);
+            } else {
+                alive.reset(event.buffer);
+            }
+        }
+        conflicts.complete();
+        return moved;
     }
 
     /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
@@ -141,10 +207,8 @@ private:
     Schedule& s_;
     const MemoryConfig& config_;
     HappensBefore order_;
-    std::vector<Intervals> uses_;
     std::vector<First> firsts_; ///< of all intervals, buffer by buffer
-    std::vector<std::size_t>
-        after_; ///< by interval, then queue: HappensBefore::first_after() of its last uses
+    std::vector<Index> after_;  ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
     std::vector<Times> times_;        ///< by buffer: when it may be needed
 };

@@ -54,14 +54,10 @@ private:
     std::vector<double> contention() const
     {
         std::vector<double> sums(bytes_.size(), 0);
-        for (std::size_t a = 0; a < bytes_.size(); ++a)
-            for (std::size_t b = 0; b < a; ++b)
-                if (conflicts_.of(a, b)) {
-                    sums[a] += static_cast<double>(bytes_[b]);
-                    sums[b] += static_cast<double>(bytes_[a]);
-                }
-        for (std::size_t a = 0; a < bytes_.size(); ++a)
+        for (std::size_t a = 0; a < bytes_.size(); ++a) {
+            for_each_bit(conflicts_.of(a), [&](std::size_t b) { sums[a] += static_cast<double>(bytes_[b]); });
             sums[a] *= static_cast<double>(bytes_[a]);
+        }
         return sums;
     }
 

@@ -2,10 +2,21 @@
 // Offsets for ranges of given sizes, where some pairs of ranges must not overlap.
 #include "base/units.hpp"
 
+#include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace trivium {
+
+/// Calls visit(i) for each bit i that is set, in ascending order.
+template <class Visit>
+void for_each_bit(std::span<const std::uint64_t> words, Visit&& visit)
+{
+    for (std::size_t w = 0; w < words.size(); ++w)
+        for (std::uint64_t left = words[w]; left != 0; left &= left - 1)
+            visit(w * 64 + static_cast<std::size_t>(std::countr_zero(left)));
+}
 
 /// A symmetric relation over the ranges 0 … n - 1: the pairs that must not share bytes.
 class Conflicts {
@@ -18,6 +29,22 @@ public:
         bits_[a * words_ + b / 64] |= std::uint64_t{1} << b % 64;
         bits_[b * words_ + a / 64] |= std::uint64_t{1} << a % 64;
     }
+    /// Adds the pairs of `a` with the ranges whose bits are set in `others`, for complete() to make
+    /// symmetric.
+    void add(std::size_t a, const std::vector<std::uint64_t>& others)
+    {
+        for (std::size_t w = 0; w < words_; ++w)
+            bits_[a * words_ + w] |= others[w];
+    }
+    /// Adds the pair (b, a) for each pair (a, b).
+    void complete()
+    {
+        for (std::size_t a = 0; a < n_; ++a)
+            for_each_bit(of(a),
+                         [&](std::size_t b) { bits_[b * words_ + a / 64] |= std::uint64_t{1} << a % 64; });
+    }
+    /// The bits of the ranges in conflict with `a`.
+    std::span<const std::uint64_t> of(std::size_t a) const { return {&bits_[a * words_], words_}; }
     bool of(std::size_t a, std::size_t b) const { return (bits_[a * words_ + b / 64] >> b % 64 & 1) != 0; }
 
 private:

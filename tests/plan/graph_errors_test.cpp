@@ -35,3 +35,12 @@ TEST_CASE("each file of tests/errors/programs fails with the error of its first 
     }
     CHECK(files >= 3);
 }
+
+TEST_CASE("a stage receives messages in the order in which others compute them, not in that of their readers")
+{
+    for (const std::string name : {"message_read_late.graph", "message_read_backwards.graph"}) {
+        INFO(name);
+        CHECK_NOTHROW(
+            compile_graph(read_text("plan/graphs/" + name), name, Machine{}, 0)); // it plays the ranks
+    }
+}

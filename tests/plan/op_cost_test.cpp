@@ -89,6 +89,45 @@ TEST_CASE("products in FP8 are faster if the machine has them, by less than its 
     CHECK(product(m, 128, 8192, 8192, true) > product(m, 128, 8192, 8192));
 }
 
+TEST_CASE("FP8 reads the operands twice in their type, and once in a byte each")
+{
+    Machine m = ideal_device();
+    m.flops_fp8 = 1e30;
+    m.bytes_per_second = 1e9;
+    for (const DType type : {DType::bf16, DType::f32}) {
+        const Seconds seconds = seconds_of(m, {}, [&](Builder& b) {
+            b.op1(OpKind::matmul,
+                  {b.value("a", {type, {64, 32}}, Role::input), b.value("b", {type, {32, 16}}, Role::input)},
+                  {.rule = "m k, k n -> m n", .fp8 = Fp8Formats{Fp8::e4m3, Fp8::e4m3}});
+        });
+        const auto bytes = static_cast<double>(size_of(type));
+        const double in = 64 * 32 + 32 * 16, out = 64 * 16;
+        CHECK(seconds * 1e9 == Approx(in * (2 * bytes + 1) + in + out * bytes));
+    }
+}
+
+TEST_CASE("a measured collective takes as long as measured, and what a delay adds to its messages and bytes")
+{
+    Machine m = ideal_device();
+    m.is_device = false;
+    m.link_latency = 1;
+    m.link_bytes_per_second = 100;
+    m.ops = {"all_gather f32 4000:2000"};
+    const auto gather = [](const Machine& machine, i64 ranks) {
+        return seconds_of(machine, {{{"data", ranks}}}, [&](Builder& b) {
+            b.all_gather(b.value("x", {DType::f32, {1000}}, Role::input), "data", 0, 1000 * ranks);
+        });
+    };
+    CHECK(gather(m, 2) == Approx(2));
+    CHECK(gather(with_delay(m, 3, 0), 2) == Approx(3 + 2));
+    CHECK(gather(with_delay(m, 3, 1000), 2) == Approx(3 + 4));
+    CHECK(gather(with_delay(m, 3, 1000), 3) == Approx(2 * 3 + 8));
+    m.ops = {"all_gather f32 4000:1000"}; // another machine's are not kept
+    CHECK(gather(m, 2) == Approx(4));
+    m.ops = {};
+    CHECK(gather(m, 2) == Approx(1 + 40));
+}
+
 TEST_CASE("ranks wait for the slowest of them; one rank does not")
 {
     Machine m = ideal_device();

@@ -47,6 +47,7 @@ public:
     {
         return score(candidate, clock, limits);
     }
+    double growth(const Candidate&) override { return 1; }
     BlockCosts block_costs(const Candidate& candidate, const Machine&) override
     {
         ++questions;

@@ -273,8 +273,8 @@ private:
 
     /// The messages to this rank that it must receive before that of `v`, in the order in which they are
     /// computed: those that the same task of the sender sends before, and those of other senders that the
-    /// same task here reads. Otherwise a sender that waits until it may overwrite what it sends could wait
-    /// for a receiver that waits for a later message.
+    /// same task here, or another phase, reads. Otherwise a sender that waits until it may overwrite what it
+    /// sends could wait for a receiver that waits for a later message.
     std::vector<ValueId> due_before(ValueId v)
     {
         if (in_epilogue({v, c_.rank}))
@@ -285,7 +285,8 @@ private:
             std::ranges::find_if(inbox_, [&](const Message& message) { return message.value == v; });
         std::vector<ValueId> due;
         for (auto at = inbox_.begin(); at != own; ++at)
-            if (at->sent_by == own->sent_by || at->read_by == own->read_by)
+            if (at->sent_by == own->sent_by || at->read_by == own->read_by ||
+                at->read_by.second != own->read_by.second)
                 due.push_back(at->value);
         return due;
     }
