@@ -3,7 +3,9 @@
 #include "cli/commands.hpp"
 #include "cli/graph/run_graph.hpp"
 #include "io/files/files.hpp"
+#include "ir/builder.hpp"
 #include "ir/limits.hpp"
+#include "ir/names.hpp"
 #include "ir/text/text.hpp"
 #include "plan/graph_file.hpp"
 #include "stablehlo/import.hpp"
@@ -34,9 +36,26 @@ std::string read_text(const std::string& file, const char* what)
     return read_file(file, what, static_cast<Bytes>(max_text_bytes));
 }
 
+/// The loss of a function is a mean over its samples, so a training divides the sum over microbatches by
+/// their number.
+void add_count(Graph& graph)
+{
+    if (graph.find("count"))
+        return;
+    Builder b(graph);
+    b.where.block = graph[graph[graph.find(value_name::loss)].producer].block;
+    Attributes one;
+    one.dtype = DType::f32;
+    one.value = 1;
+    one.lists.set(Attr::shape, {});
+    graph.outputs.push_back(b.op1(OpKind::constant, {}, one, "count"));
+}
+
 int import_graph(const GraphArguments& a)
 {
-    const HloGraph made = import_hlo(read_text(a.file, "StableHLO file"), a.file, a.how);
+    HloGraph made = import_hlo(read_text(a.file, "StableHLO file"), a.file, a.how);
+    if (a.how.loss)
+        add_count(made.graph);
     if (!made.contents.empty() && a.constants.empty())
         throw UserError({a.file,
                          str("has a constant of type ", made.contents[0].type,
@@ -67,7 +86,8 @@ void add_graph_command(Command& program)
                 {.type = "FILE.graph"})
         .option("--parameters", arguments->how.parameters,
                 "arguments whose names match become parameters, the others are inputs", {.type = "REGEX"})
-        .flag("--loss", arguments->how.loss, "call the first result, a scalar, `loss`")
+        .flag("--loss", arguments->how.loss,
+              "call the first result, a scalar, `loss`: the mean over samples that a training lowers")
         .option("--constants", arguments->constants,
                 "safetensors file for constants that a graph cannot state; they become inputs",
                 {.type = "FILE"});
