@@ -4,6 +4,7 @@
 #include "base/rng.hpp"
 #include "choose/decide.hpp"
 #include "grid/grid_run.hpp"
+#include "ir/names.hpp"
 #include "model/program.hpp"
 #include "plan/check_steps.hpp"
 #include "train/learning_rate.hpp"
@@ -15,6 +16,8 @@ namespace trivium::grids {
 
 double element_of(const std::string& input, i64 sample, i64 index)
 {
+    if (input == value_name::valid)
+        return sample % 5 == 3 ? 0 : 1;
     return RandomStream(5, input).normal_at(static_cast<u64>(sample * 1'000'003 + index));
 }
 
@@ -23,7 +26,8 @@ RunConfig config_of(const ProgramCase& c)
     RunConfig config;
     set_family(config.model, Family::graph);
     config.model.file = c.name;
-    config.model.program = read_program(c.text, c.name);
+    config.model.sizes = c.sizes;
+    config.model.program = read_program(c.text, c.name, c.sizes);
     config.parallel = c.parallel;
     config.parallel.threads = 1;
     config.train.precision = c.precision;

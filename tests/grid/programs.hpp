@@ -11,6 +11,7 @@ namespace trivium::grids {
 struct ProgramCase {
     std::string text; ///< of the graph file
     std::string name = "program.graph";
+    NamedNumbers sizes; ///< in place of those that the text declares
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
     i64 samples = 8; ///< of a step
@@ -26,7 +27,7 @@ struct ProgramOutcome {
     reference::Tensors parameters, moments;
 };
 
-/// Element `index` of the array `input` of a sample: normal numbers; of integers 0 to `most` - 1.
+/// Element `index` of the array `input` of a sample: normal numbers; 1 or 0 of `valid`.
 double element_of(const std::string& input, i64 sample, i64 index);
 
 /// The config of a case; `axes` of its parallel config need only names and degrees. Throws UserError.

@@ -1,0 +1,113 @@
+// The examples of docs/examples that are trained have the same losses, parameters and moments on every grid as
+// on one rank.
+#include "catch.hpp"
+#include "grid/programs.hpp"
+
+#include "base/check.hpp"
+
+#include <fstream>
+#include <sstream>
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+std::string text_of(const std::string& example)
+{
+    std::ifstream file(std::string(TRIVIUM_EXAMPLES) + "/" + example);
+    std::stringstream text;
+    text << file.rdbuf();
+    REQUIRE(text.str().size() > 0);
+    return text.str();
+}
+
+struct Mesh2 {
+    ProgramAxes axes;
+    i64 data = 1, pipeline = 1, zero = 0;
+    Recompute recompute = Recompute::none;
+    i64 micro_batch = 0;
+};
+
+void require_same_on(const ProgramCase& one, i64 classes, const std::vector<Mesh2>& meshes, double most)
+{
+    const ProgramOutcome want = train_program(one, classes);
+    for (const Mesh2& m : meshes) {
+        ProgramCase c = one;
+        c.parallel.axes = m.axes;
+        c.parallel.data = m.data;
+        c.parallel.pipeline = m.pipeline;
+        c.parallel.zero = m.zero;
+        c.parallel.recompute = m.recompute;
+        c.micro_batch = m.micro_batch;
+        const std::string name = str(describe_degrees(config_of(c).parallel), " zero ", m.zero);
+        INFO(name);
+        ProgramDifferences d;
+        try {
+            d = differences(train_program(c, classes), want);
+        } catch (const std::exception& e) {
+            FAIL_CHECK(e.what());
+            continue;
+        }
+        INFO(d.text());
+        CHECK(d.most() < most);
+    }
+}
+
+ProgramCase vit(const NamedNumbers& sizes)
+{
+    return {.text = text_of("vit.graph"), .name = "vit.graph", .sizes = sizes};
+}
+
+ProgramCase unet(const NamedNumbers& sizes)
+{
+    return {.text = text_of("unet3d.graph"), .name = "unet3d.graph", .sizes = sizes};
+}
+
+const std::vector<Mesh2> vit_meshes{
+    {{}, 2, 1, 0},
+    {{}, 4, 1, 3, Recompute::none, 1},
+    {{{{"model", 2}}}},
+    {{{{"model", 3}}}},
+    {{{{"model", 2}}}, 2, 1, 1, Recompute::full},
+    {{{{"model", 2}}}, 2, 1, 3, Recompute::none, 1},
+    {{}, 1, 2, 0, Recompute::none, 2},
+    {{{{"model", 2}}}, 1, 2, 0, Recompute::selective, 2},
+    {{}, 2, 2, 2, Recompute::none, 1},
+    {{}, 1, 4, 0, Recompute::full, 1},
+};
+
+const std::vector<Mesh2> unet_meshes{
+    {{}, 2, 1, 0},
+    {{}, 4, 1, 3, Recompute::none, 1},
+    {{{{"x", 2}}}},
+    {{{{"y", 2}}}},
+    {{{{"x", 3}}}},
+    {{{{"x", 2}, {"y", 2}}}, 1, 1, 0, Recompute::full},
+    {{{{"x", 2}}}, 2, 1, 1, Recompute::none, 1},
+    {{{{"y", 2}}}, 2, 1, 2, Recompute::selective, 1},
+    {{{{"x", 2}}}, 2, 1, 3, Recompute::none, 1},
+    {{}, 1, 2, 0, Recompute::none, 1},
+    {{{{"x", 2}}}, 1, 2, 0, Recompute::full, 2},
+    {{}, 1, 4, 0, Recompute::none, 1},
+};
+
+} // namespace
+
+TEST_CASE("a vision transformer")
+{
+    require_same_on(vit({{{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}}),
+                    5, vit_meshes, 1e-9);
+}
+
+TEST_CASE("a 3-D U-Net")
+{
+    require_same_on(unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}}), 2, unet_meshes, 1e-9);
+}
+
+TEST_CASE("a 3-D U-Net of odd extents")
+{
+    require_same_on(unet({{{"levels", 2}, {"x0", 9}, {"x1", 5}, {"x2", 3}, {"y0", 13}, {"y1", 7}, {"y2", 4},
+                           {"z0", 4}, {"c0", 2}}}),
+                    2, unet_meshes, 1e-9);
+}
