@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -64,6 +65,35 @@ ProgramCase unet(const NamedNumbers& sizes)
     return {.text = text_of("unet3d.graph"), .name = "unet3d.graph", .sizes = sizes};
 }
 
+const NamedNumbers small_vit{
+    {{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}};
+const NamedNumbers odd_unet{{{"levels", 2},
+                             {"x0", 9},
+                             {"x1", 5},
+                             {"x2", 3},
+                             {"y0", 13},
+                             {"y1", 7},
+                             {"y2", 4},
+                             {"z0", 4},
+                             {"c0", 2}}};
+
+/// PyTorch's losses from the same initial values, with the same data. Its clipping adds 1e-6 to the norm.
+void require_losses_of_torch(ProgramCase c, i64 classes, const std::string& file)
+{
+    std::ifstream kept(std::string(TRIVIUM_TEST_DATA) + "/grid/torch/" + file);
+    std::vector<double> want;
+    for (double loss = 0; kept >> loss;)
+        want.push_back(loss);
+    c.steps = 20;
+    REQUIRE(static_cast<int>(want.size()) == c.steps);
+    const std::vector<double> got = train_program(c, classes).losses;
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+        INFO("step " << i + 1 << ": " << got[i] << ", PyTorch " << want[i]);
+        CHECK(std::abs(got[i] / want[i] - 1) < 1e-5);
+    }
+}
+
 const std::vector<Mesh2> vit_meshes{
     {{}, 2, 1, 0},
     {{}, 4, 1, 3, Recompute::none, 1},
@@ -96,8 +126,7 @@ const std::vector<Mesh2> unet_meshes{
 
 TEST_CASE("a vision transformer")
 {
-    require_same_on(vit({{{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}}),
-                    5, vit_meshes, 1e-9);
+    require_same_on(vit(small_vit), 5, vit_meshes, 1e-9);
 }
 
 TEST_CASE("a 3-D U-Net")
@@ -107,7 +136,11 @@ TEST_CASE("a 3-D U-Net")
 
 TEST_CASE("a 3-D U-Net of odd extents")
 {
-    require_same_on(unet({{{"levels", 2}, {"x0", 9}, {"x1", 5}, {"x2", 3}, {"y0", 13}, {"y1", 7}, {"y2", 4},
-                           {"z0", 4}, {"c0", 2}}}),
-                    2, unet_meshes, 1e-9);
+    require_same_on(unet(odd_unet), 2, unet_meshes, 1e-9);
+}
+
+TEST_CASE("the losses of PyTorch")
+{
+    require_losses_of_torch(vit(small_vit), 5, "vit.losses");
+    require_losses_of_torch(unet(odd_unet), 2, "unet3d.losses");
 }
