@@ -1,5 +1,5 @@
-// The examples of docs/examples that are trained have the same losses, parameters and moments on every grid as
-// on one rank.
+// The examples of docs/examples that are trained have the same losses, parameters and moments on every grid
+// as on one rank.
 #include "catch.hpp"
 #include "grid/programs.hpp"
 
@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 using namespace trivium;
@@ -65,17 +66,34 @@ ProgramCase unet(const NamedNumbers& sizes)
     return {.text = text_of("unet3d.graph"), .name = "unet3d.graph", .sizes = sizes};
 }
 
+/// The U-Net with batch norm: the two sums of a norm are over the samples, too.
+ProgramCase unet_with_batch_norm(const NamedNumbers& sizes)
+{
+    const std::regex sum(R"(\s*(%\S+)( = reduce.*"2 3 4".*f32\[b,)(.*)\])");
+    ProgramCase c = unet(sizes);
+    std::istringstream lines(c.text);
+    c.text.clear();
+    int changed = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (std::smatch m; std::regex_match(line, m, sum)) {
+            const std::string name = m[1], channels = m[3];
+            line = str(name, ".own", m[2].str(), channels, "]\n", name, ".all = reduce(", name,
+                       ".own) {combine=\"sum\", dims=\"0\"} : f32[", channels, "]\n", name, " = broadcast(",
+                       name, ".all) {dims=\"1\", shape=\"b ", channels, "\"} : f32[b,", channels, "]");
+            ++changed;
+        }
+        if (const auto at = line.find("alpha=1.0/x"); at != std::string::npos)
+            line.insert(at + 9, "/b");
+        c.text += line + "\n";
+    }
+    REQUIRE(changed == 4);
+    return c;
+}
+
 const NamedNumbers small_vit{
     {{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}};
-const NamedNumbers odd_unet{{{"levels", 2},
-                             {"x0", 9},
-                             {"x1", 5},
-                             {"x2", 3},
-                             {"y0", 13},
-                             {"y1", 7},
-                             {"y2", 4},
-                             {"z0", 4},
-                             {"c0", 2}}};
+const NamedNumbers odd_unet{
+    {{"levels", 2}, {"x0", 9}, {"x1", 5}, {"x2", 3}, {"y0", 13}, {"y1", 7}, {"y2", 4}, {"z0", 4}, {"c0", 2}}};
 
 /// PyTorch's losses from the same initial values, with the same data. Its clipping adds 1e-6 to the norm.
 void require_losses_of_torch(ProgramCase c, i64 classes, const std::string& file)
@@ -124,19 +142,68 @@ const std::vector<Mesh2> unet_meshes{
 
 } // namespace
 
-TEST_CASE("a vision transformer")
+TEST_CASE("a vision transformer") { require_same_on(vit(small_vit), 5, vit_meshes, 1e-9); }
+
+TEST_CASE("vision transformers of other sizes")
 {
-    require_same_on(vit(small_vit), 5, vit_meshes, 1e-9);
+    // Heads, width and classes that two ranks do not share evenly; one block; one channel; patches of one
+    // point.
+    require_same_on(
+        vit({{{"side", 9}, {"patch", 3}, {"width", 10}, {"heads", 5}, {"layers", 3}, {"classes", 7}}}), 7,
+        {{{{{"model", 2}}}, 2, 1, 3, Recompute::selective, 2},
+         {{{{"model", 4}}}},
+         {{{{"model", 2}}}, 1, 2, 0, Recompute::none, 1}},
+        1e-9);
+    require_same_on(vit({{{"side", 3},
+                          {"patch", 1},
+                          {"channels", 1},
+                          {"width", 8},
+                          {"heads", 2},
+                          {"mlp", 5},
+                          {"layers", 1},
+                          {"classes", 2}}}),
+                    2, {{{{{"model", 2}}}, 2, 1, 2}, {{}, 1, 3, 0, Recompute::full, 1}, {{}, 4, 1, 1}}, 1e-9);
 }
 
 TEST_CASE("a 3-D U-Net")
 {
-    require_same_on(unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}}), 2, unet_meshes, 1e-9);
+    require_same_on(unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}}), 2, unet_meshes,
+                    1e-9);
 }
 
-TEST_CASE("a 3-D U-Net of odd extents")
+TEST_CASE("a 3-D U-Net of odd extents") { require_same_on(unet(odd_unet), 2, unet_meshes, 1e-9); }
+
+TEST_CASE("a 3-D U-Net with batch norm")
 {
-    require_same_on(unet(odd_unet), 2, unet_meshes, 1e-9);
+    require_same_on(
+        unet_with_batch_norm(
+            {{{"levels", 1}, {"in", 3}, {"out", 2}, {"x0", 7}, {"x1", 4}, {"y0", 6}, {"z0", 2}, {"c0", 3}}}),
+        2,
+        {{{}, 2, 1, 0},
+         {{{{"x", 2}}}, 2, 1, 3},
+         {{{{"y", 3}}}, 1, 1, 0, Recompute::full},
+         {{{{"x", 2}, {"y", 2}}}, 1, 1, 0},
+         {{{{"x", 2}}}, 1, 2, 0, Recompute::selective}},
+        1e-9);
+}
+
+TEST_CASE("examples in f32")
+{
+    // Parameters with a gradient that is 0 but for rounding, such as the bias of keys, differ.
+    const auto check = [](ProgramCase c, const ProgramAxes& axes, i64 classes) {
+        c.precision = Precision::f32;
+        const ProgramOutcome want = train_program(c, classes);
+        c.parallel.data = 2;
+        c.parallel.axes = axes;
+        c.parallel.zero = 3;
+        c.parallel.recompute = Recompute::full;
+        c.micro_batch = 1;
+        const ProgramDifferences d = differences(train_program(c, classes), want);
+        INFO(d.text());
+        CHECK(std::max({d.losses, d.norms, d.evaluation}) < 1e-4);
+    };
+    check(vit(small_vit), {{{"model", 2}}}, 5);
+    check(unet(odd_unet), {{{"x", 2}}}, 2);
 }
 
 TEST_CASE("the losses of PyTorch")

@@ -79,7 +79,8 @@ private:
 
     Number term()
     {
-        const std::size_t end = std::min(text_.find_first_of(operators, at_ + (at_ == 0 ? 1 : 0)), text_.size());
+        const std::size_t end =
+            std::min(text_.find_first_of(operators, at_ + (at_ == 0 ? 1 : 0)), text_.size());
         const std::string_view word = text_.substr(at_, end - at_);
         at_ = end;
         if (const auto size = sizes_.find(word); size != sizes_.end())
