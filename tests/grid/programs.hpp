@@ -27,8 +27,8 @@ struct ProgramOutcome {
     reference::Tensors parameters, moments;
 };
 
-/// Element `index` of the array `input` of a sample: a number from -2 to 2; 1 or 0 of `valid`; of integers 0 to
-/// `classes` - 1. torch/example_losses.py has the same formula.
+/// Element `index` of the array `input` of a sample: a number from -2 to 2; 1 or 0 of `valid`; of integers 0
+/// to `classes` - 1. torch/example_losses.py has the same formula.
 double element_of(const std::string& input, i64 sample, i64 index);
 i64 integer_of(i64 sample, i64 index, i64 classes);
 
