@@ -76,7 +76,7 @@ nlohmann::ordered_json communication_json(const Graph& graph)
                            {"block", op.block},
                            {"scope", op.scope},
                            {"tensors", std::max(op.operands.size(), op.results.size())},
-                           {"bytes_sent", bytes_sent(graph, op)}});
+                           {"bytes_sent", mean_bytes_sent(graph, op)}});
     return all;
 }
 

@@ -1,12 +1,10 @@
 #include "plan/collective_list.hpp"
 
 #include "base/check.hpp"
-#include "ir/exchange.hpp"
 #include "ir/ops/op_table.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace trivium {
 
@@ -83,9 +81,7 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         std::vector<std::string> axes;
         each_name(*op.attrs.axis, [&](std::string_view name) { axes.emplace_back(name); });
         entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
-        entry.bytes += info(op).exchanges
-                           ? static_cast<Bytes>(std::ceil(mean_box_exchange_sent(exchange_of(local, op))))
-                           : bytes_sent(local, op);
+        entry.bytes += mean_bytes_sent(local, op);
         last = op.results[0];
         entry.made = local[last].name;
         const Op* user = final_reader(local, last, reader);

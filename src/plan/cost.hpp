@@ -12,6 +12,8 @@ namespace trivium {
 /// Bytes that a rank sends for one run of a communicating op: for a collective averaged over the ranks, for
 /// an exchange of boxes (ir/exchange.hpp) those of the graph's rank, for a receive 0.
 Bytes bytes_sent(const Graph& graph, const Op& op);
+/// The same, of the average rank of the axes.
+Bytes mean_bytes_sent(const Graph& graph, const Op& op);
 
 /// Duration of a collective along an axis: start + messages (twice for an all-reduce) + bytes sent /
 /// bytes_per_second. On devices, of NCCL's algorithm and protocol that is the fastest for its bytes.

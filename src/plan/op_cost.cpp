@@ -327,6 +327,12 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
+Bytes mean_bytes_sent(const Graph& graph, const Op& op)
+{
+    return info(op).exchanges ? static_cast<Bytes>(std::ceil(mean_box_exchange_sent(exchange_of(graph, op))))
+                              : bytes_sent(graph, op);
+}
+
 std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 threads)
 {
     GroupPlacement placement(graph.mesh, machine);

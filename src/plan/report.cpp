@@ -49,7 +49,7 @@ std::string communication_table(const Graph& graph)
         row << "  " << std::left << std::setw(12) << part_of_step(op) << "block " << std::setw(5) << op.block
             << std::setw(16) << info(op).name << std::setw(10) << *op.attrs.axis << std::setw(28) << op.scope
             << std::right << std::setw(4) << tensors << (tensors == 1 ? " tensor " : " tensors")
-            << std::setw(14) << format_bytes(bytes_sent(graph, op));
+            << std::setw(14) << format_bytes(mean_bytes_sent(graph, op));
         if (row.str() != last)
             close();
         last = row.str();
@@ -86,7 +86,7 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
                     continue;
                 total.times = op.region == Region::microbatch ? microbatches : 1;
                 ++(op.attrs.to ? total.sent : op.attrs.from ? total.received : total.collectives);
-                total.bytes = plus(total.bytes, bytes_sent(graph, op));
+                total.bytes = plus(total.bytes, mean_bytes_sent(graph, op));
             }
             if (total.collectives + total.sent + total.received == 0)
                 continue;

@@ -5,7 +5,7 @@
 namespace trivium {
 
 /// The collectives and messages of a local graph, one row per run of equal ones: phase or region, block, op,
-/// axis, scope, tensors, the bytes of one (bytes_sent()), and their count per microbatch or step.
+/// axis, scope, tensors, the bytes of one (mean_bytes_sent()), and their count per microbatch or step.
 std::string communication_table(const Graph& graph);
 
 /// Communication of one rank along one axis in one part of a step.
@@ -16,7 +16,7 @@ struct CommunicationTotal {
     i64 times = 1;    ///< runs of the part in an optimizer step
     /// Collectives, sent messages and received messages of one run of the part.
     i64 collectives = 0, sent = 0, received = 0;
-    Bytes bytes = 0; ///< sent in one run of the part (bytes_sent()); saturates at 2^63 - 1
+    Bytes bytes = 0; ///< sent in one run of the part (mean_bytes_sent()); saturates at 2^63 - 1
 };
 
 /// For each axis on which the local graph communicates: the parts in the order of a step, then their sum,

@@ -11,6 +11,7 @@ namespace trivium::grids {
 struct ProgramCase {
     std::string text; ///< of the graph file
     std::string name = "program.graph";
+    NamedNumbers sizes; ///< in place of those that the text declares
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
     i64 samples = 8; ///< of a step
@@ -26,13 +27,15 @@ struct ProgramOutcome {
     reference::Tensors parameters, moments;
 };
 
-/// Element `index` of the array `input` of a sample: normal numbers; of integers 0 to `most` - 1.
+/// Element `index` of the array `input` of a sample: a number from -2 to 2; 1 or 0 of `valid`; of integers 0
+/// to `classes` - 1. torch/example_losses.py has the same formula.
 double element_of(const std::string& input, i64 sample, i64 index);
+i64 integer_of(i64 sample, i64 index, i64 classes);
 
 /// The config of a case; `axes` of its parallel config need only names and degrees. Throws UserError.
 RunConfig config_of(const ProgramCase& c);
 
-/// Trains on threads. Integers in the data are 0 to `classes` - 1. Requires that every rank uses the planned
+/// Trains on threads. Requires that every rank uses the planned
 /// bytes.
 ProgramOutcome train_program(const ProgramCase& c, i64 classes);
 

@@ -146,6 +146,10 @@ const char* const convolution_cases = R"(
 %d : f64[4,8,19]
 %x : f64[4,6,19]
 %y = convolution_grad_w(%d, %x) {shape="8 6 3", stride="1", low="1", high="1"} : f64[8,6,3]
+# convolution_grad_w by input 1d : f32 bf16 i32
+%d : f64[4,8,19]
+%x : f64[4,6,19]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="8 6 3", stride="1", low="1", high="1"} : f64[8,6,3]
 # convolution 2d : f32 bf16
 %a : f64[2,4,13,8]
 %w : f64[6,4,3,2]
@@ -158,6 +162,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,6,6,8]
 %x : f64[2,4,13,8]
 %y = convolution_grad_w(%d, %x) {shape="6 4 3 2", stride="2 1", low="1 0", high="2 1", dilation="2 1"} : f64[6,4,3,2]
+# convolution_grad_w by input 2d : f32 bf16
+%d : f64[2,6,6,8]
+%x : f64[2,4,13,8]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="6 4 3 2", stride="2 1", low="1 0", high="2 1", dilation="2 1"} : f64[6,4,3,2]
 # convolution groups : f32
 %a : f64[2,8,12]
 %w : f64[12,2,3]
@@ -170,6 +178,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,12,10]
 %x : f64[2,8,12]
 %y = convolution_grad_w(%d, %x) {shape="12 2 3", groups=4} : f64[12,2,3]
+# convolution_grad_w by input groups : f32
+%d : f64[2,12,10]
+%x : f64[2,8,12]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="12 2 3", groups=4} : f64[12,2,3]
 # convolution base
 %a : f64[2,3,7]
 %w : f64[4,3,3]
@@ -182,6 +194,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,4,13]
 %x : f64[2,3,7]
 %y = convolution_grad_w(%d, %x) {shape="4 3 3", low="1", high="1", base="2"} : f64[4,3,3]
+# convolution_grad_w by input base
+%d : f64[2,4,13]
+%x : f64[2,3,7]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="4 3 3", low="1", high="1", base="2"} : f64[4,3,3]
 # convolution 3d : f32
 %a : f64[2,2,6,5,4]
 %w : f64[2,2,3,2,1]
@@ -194,6 +210,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,2,6,5,4]
 %x : f64[2,2,6,5,4]
 %y = convolution_grad_w(%d, %x) {shape="2 2 3 2 1", low="1 0 0", high="1 1 0"} : f64[2,2,3,2,1]
+# convolution_grad_w by input 3d : f32
+%d : f64[2,2,6,5,4]
+%x : f64[2,2,6,5,4]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="2 2 3 2 1", low="1 0 0", high="1 1 0"} : f64[2,2,3,2,1]
 # convolution far
 %a : f64[2,2,16]
 %w : f64[3,2,11]
@@ -206,6 +226,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,3,13]
 %x : f64[2,2,16]
 %y = convolution_grad_w(%d, %x) {shape="3 2 11", low="3", high="4"} : f64[3,2,11]
+# convolution_grad_w by input far
+%d : f64[2,3,13]
+%x : f64[2,2,16]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="3 2 11", low="3", high="4"} : f64[3,2,11]
 # convolution strided past the window
 %a : f64[3,2,23]
 %w : f64[2,2,2]
@@ -218,6 +242,10 @@ const char* const convolution_cases = R"(
 %d : f64[3,2,5]
 %x : f64[3,2,23]
 %y = convolution_grad_w(%d, %x) {shape="2 2 2", stride="5", low="1"} : f64[2,2,2]
+# convolution_grad_w by input strided past the window
+%d : f64[3,2,5]
+%x : f64[3,2,23]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="2 2 2", stride="5", low="1"} : f64[2,2,2]
 # convolution depthwise strided
 %a : f64[2,6,9,7]
 %w : f64[6,1,3,3]
@@ -230,6 +258,10 @@ const char* const convolution_cases = R"(
 %d : f64[2,6,5,4]
 %x : f64[2,6,9,7]
 %y = convolution_grad_w(%d, %x) {shape="6 1 3 3", stride="2 2", low="1 1", high="1 1", groups=6} : f64[6,1,3,3]
+# convolution_grad_w by input depthwise strided
+%d : f64[2,6,5,4]
+%x : f64[2,6,9,7]
+%y = convolution_grad_w(%d, %x) {by_input=1, shape="6 1 3 3", stride="2 2", low="1 1", high="1 1", groups=6} : f64[6,1,3,3]
 # convolution of one window
 %a : f64[2,4,8]
 %w : f64[3,4,8]

@@ -166,6 +166,8 @@ void convolution(Tape& t)
             NumberLists lists =
                 lists_of(t.op(), {A::stride, A::low, A::high, A::dilation, A::base, A::groups});
             lists.set(A::shape, shape_of(t, t.operand(i)));
+            if (i == 1 && t.requires_grad(0)) // both then read the same neighbourhood of the gradient
+                lists.set(A::by_input, {1});
             t.accumulate_grad(i, t.build().op1(i == 0 ? K::convolution_grad_x : K::convolution_grad_w,
                                                {t.grad(0), t.operand(1 - i)}, {.lists = lists}));
         }

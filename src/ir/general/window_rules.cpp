@@ -366,7 +366,9 @@ void local_convolution_grad_x(Attributes& attrs, const LocalPart& part)
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 
-/// Operands dy [b, o, spatial…], x; the attribute `shape` is that of w.
+/// Operands dy [b, o, spatial…], x; the attribute `shape` is that of w. A rank adds up what its part of dy
+/// contributes, for which it needs the neighbourhood of x; with by_input=1 what its part of x contributes,
+/// for which it needs that of dy, as convolution_grad_x does.
 FactorRule convolution_grad_w(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 2);
@@ -384,8 +386,11 @@ FactorRule convolution_grad_w(const Graph& graph, const Op& given)
     result = {out[1], c.in};
     for (std::size_t s = 0; s < shape.spatial; ++s) {
         require_windows(op, shape.dims[s], x[2 + s], dy[2 + s], 2 + s);
-        out[2 + s] = windowed(maker, 1, 2 + s, x[2 + s], dy[2 + s], forward(shape.dims[s]));
-        reduced(maker, out[2 + s]);
+        const bool by_input = op.number_or(Attr::by_input, 0) != 0;
+        const int sum = by_input ? windowed(maker, 0, 2 + s, dy[2 + s], x[2 + s], backward(shape.dims[s]))
+                                 : windowed(maker, 1, 2 + s, x[2 + s], dy[2 + s], forward(shape.dims[s]));
+        (by_input ? in : out)[2 + s] = sum;
+        reduced(maker, sum);
         result.push_back(maker.factor(w[2 + s], FactorKind::replicated, true));
     }
     return maker.with_result(result);

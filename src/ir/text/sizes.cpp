@@ -14,6 +14,8 @@ namespace trivium {
 
 namespace {
 
+constexpr std::string_view operators = "+-*/^";
+
 /// A number that may be exact.
 struct Number {
     double real = 0;
@@ -46,17 +48,39 @@ private:
 
     Number product()
     {
-        Number all = term();
+        Number all = power();
         while (at_ < text_.size() && (text_[at_] == '*' || text_[at_] == '/')) {
             const char sign = text_[at_++];
-            all = combined(all, sign, term());
+            all = combined(all, sign, power());
         }
         return all;
     }
 
+    Number power()
+    {
+        const Number base = term();
+        if (at_ == text_.size() || text_[at_] != '^')
+            return base;
+        ++at_;
+        const Number exponent = term();
+        if (!base.whole || !exponent.whole || *exponent.whole < 0) {
+            const double real = std::pow(base.real, exponent.real);
+            if (!std::isfinite(real))
+                fail("is not a finite number", "use another power");
+            return {real, {}};
+        }
+        if (*exponent.whole > 62)
+            fail("is too large", "use a smaller power");
+        Number made{1, 1};
+        for (i64 i = 0; i < *exponent.whole; ++i)
+            made = combined(made, '*', base);
+        return made;
+    }
+
     Number term()
     {
-        const std::size_t end = std::min(text_.find_first_of("+-*/", at_ + (at_ == 0 ? 1 : 0)), text_.size());
+        const std::size_t end =
+            std::min(text_.find_first_of(operators, at_ + (at_ == 0 ? 1 : 0)), text_.size());
         const std::string_view word = text_.substr(at_, end - at_);
         at_ = end;
         if (const auto size = sizes_.find(word); size != sizes_.end())
@@ -119,7 +143,7 @@ private:
 bool has_name(std::string_view text)
 {
     for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find_first_of("+-*/", begin), text.size());
+        const std::size_t end = std::min(text.find_first_of(operators, begin), text.size());
         const char first = end > begin ? text[begin] : '0';
         if ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '_')
             return true;
@@ -133,7 +157,7 @@ bool has_name(std::string_view text)
 bool mentions(std::string_view expression, std::string_view name)
 {
     for (std::size_t begin = 0; begin < expression.size();) {
-        const std::size_t end = std::min(expression.find_first_of("+-*/", begin), expression.size());
+        const std::size_t end = std::min(expression.find_first_of(operators, begin), expression.size());
         if (expression.substr(begin, end - begin) == name)
             return true;
         begin = end + 1;

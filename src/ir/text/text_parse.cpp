@@ -131,9 +131,10 @@ private:
             if (meanings_.sizes.contains(name))
                 c.fail(str("the size '", name, "' is declared twice"), "keep one of the two");
             c.want("=");
-            const i64 usual = c.whole(1, max_elements);
             const auto set = settings_.sizes.find(name);
-            meanings_.sizes[name] = set == settings_.sizes.end() ? usual : set->second;
+            if (set != settings_.sizes.end())
+                c.word(); // an expression that may not hold for the sizes that are set
+            meanings_.sizes[name] = set == settings_.sizes.end() ? c.whole(1, max_elements) : set->second;
         }
         if (settings_.declared)
             *settings_.declared = meanings_.sizes;

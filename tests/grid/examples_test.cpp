@@ -1,0 +1,213 @@
+// The examples of docs/examples that are trained have the same losses, parameters and moments on every grid
+// as on one rank.
+#include "catch.hpp"
+#include "grid/programs.hpp"
+
+#include "base/check.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+std::string text_of(const std::string& example)
+{
+    std::ifstream file(std::string(TRIVIUM_EXAMPLES) + "/" + example);
+    std::stringstream text;
+    text << file.rdbuf();
+    REQUIRE(text.str().size() > 0);
+    return text.str();
+}
+
+struct Mesh2 {
+    ProgramAxes axes;
+    i64 data = 1, pipeline = 1, zero = 0;
+    Recompute recompute = Recompute::none;
+    i64 micro_batch = 0;
+};
+
+void require_same_on(const ProgramCase& one, i64 classes, const std::vector<Mesh2>& meshes, double most)
+{
+    const ProgramOutcome want = train_program(one, classes);
+    for (const Mesh2& m : meshes) {
+        ProgramCase c = one;
+        c.parallel.axes = m.axes;
+        c.parallel.data = m.data;
+        c.parallel.pipeline = m.pipeline;
+        c.parallel.zero = m.zero;
+        c.parallel.recompute = m.recompute;
+        c.micro_batch = m.micro_batch;
+        const std::string name = str(describe_degrees(config_of(c).parallel), " zero ", m.zero);
+        INFO(name);
+        ProgramDifferences d;
+        try {
+            d = differences(train_program(c, classes), want);
+        } catch (const std::exception& e) {
+            FAIL_CHECK(e.what());
+            continue;
+        }
+        INFO(d.text());
+        CHECK(d.most() < most);
+    }
+}
+
+ProgramCase vit(const NamedNumbers& sizes)
+{
+    return {.text = text_of("vit.graph"), .name = "vit.graph", .sizes = sizes};
+}
+
+ProgramCase unet(const NamedNumbers& sizes)
+{
+    return {.text = text_of("unet3d.graph"), .name = "unet3d.graph", .sizes = sizes};
+}
+
+/// The U-Net with batch norm: the two sums of a norm are over the samples, too.
+ProgramCase unet_with_batch_norm(const NamedNumbers& sizes)
+{
+    const std::regex sum(R"(\s*(%\S+)( = reduce.*"2 3 4".*f32\[b,)(.*)\])");
+    ProgramCase c = unet(sizes);
+    std::istringstream lines(c.text);
+    c.text.clear();
+    int changed = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (std::smatch m; std::regex_match(line, m, sum)) {
+            const std::string name = m[1], channels = m[3];
+            line = str(name, ".own", m[2].str(), channels, "]\n", name, ".all = reduce(", name,
+                       ".own) {combine=\"sum\", dims=\"0\"} : f32[", channels, "]\n", name, " = broadcast(",
+                       name, ".all) {dims=\"1\", shape=\"b ", channels, "\"} : f32[b,", channels, "]");
+            ++changed;
+        }
+        if (const auto at = line.find("alpha=1.0/x"); at != std::string::npos)
+            line.insert(at + 9, "/b");
+        c.text += line + "\n";
+    }
+    REQUIRE(changed == 4);
+    return c;
+}
+
+const NamedNumbers small_vit{
+    {{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}};
+const NamedNumbers odd_unet{
+    {{"levels", 2}, {"x0", 9}, {"x1", 5}, {"x2", 3}, {"y0", 13}, {"y1", 7}, {"y2", 4}, {"z0", 4}, {"c0", 2}}};
+
+/// PyTorch's losses from the same initial values, with the same data. Its clipping adds 1e-6 to the norm.
+void require_losses_of_torch(ProgramCase c, i64 classes, const std::string& file)
+{
+    std::ifstream kept(std::string(TRIVIUM_TEST_DATA) + "/grid/torch/" + file);
+    std::vector<double> want;
+    for (double loss = 0; kept >> loss;)
+        want.push_back(loss);
+    c.steps = 20;
+    REQUIRE(static_cast<int>(want.size()) == c.steps);
+    const std::vector<double> got = train_program(c, classes).losses;
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+        INFO("step " << i + 1 << ": " << got[i] << ", PyTorch " << want[i]);
+        CHECK(std::abs(got[i] / want[i] - 1) < 1e-5);
+    }
+}
+
+const std::vector<Mesh2> vit_meshes{
+    {{}, 2, 1, 0},
+    {{}, 4, 1, 3, Recompute::none, 1},
+    {{{{"model", 2}}}},
+    {{{{"model", 3}}}},
+    {{{{"model", 2}}}, 2, 1, 1, Recompute::full},
+    {{{{"model", 2}}}, 2, 1, 3, Recompute::none, 1},
+    {{}, 1, 2, 0, Recompute::none, 2},
+    {{{{"model", 2}}}, 1, 2, 0, Recompute::selective, 2},
+    {{}, 2, 2, 2, Recompute::none, 1},
+    {{}, 1, 4, 0, Recompute::full, 1},
+};
+
+const std::vector<Mesh2> unet_meshes{
+    {{}, 2, 1, 0},
+    {{}, 4, 1, 3, Recompute::none, 1},
+    {{{{"x", 2}}}},
+    {{{{"y", 2}}}},
+    {{{{"x", 3}}}},
+    {{{{"x", 2}, {"y", 2}}}, 1, 1, 0, Recompute::full},
+    {{{{"x", 2}}}, 2, 1, 1, Recompute::none, 1},
+    {{{{"y", 2}}}, 2, 1, 2, Recompute::selective, 1},
+    {{{{"x", 2}}}, 2, 1, 3, Recompute::none, 1},
+    {{}, 1, 2, 0, Recompute::none, 1},
+    {{{{"x", 2}}}, 1, 2, 0, Recompute::full, 2},
+    {{}, 1, 4, 0, Recompute::none, 1},
+};
+
+} // namespace
+
+TEST_CASE("a vision transformer") { require_same_on(vit(small_vit), 5, vit_meshes, 1e-9); }
+
+TEST_CASE("vision transformers of other sizes")
+{
+    // Heads, width and classes that two ranks do not share evenly; one block; one channel; patches of one
+    // point.
+    require_same_on(
+        vit({{{"side", 9}, {"patch", 3}, {"width", 10}, {"heads", 5}, {"layers", 3}, {"classes", 7}}}), 7,
+        {{{{{"model", 2}}}, 2, 1, 3, Recompute::selective, 2},
+         {{{{"model", 4}}}},
+         {{{{"model", 2}}}, 1, 2, 0, Recompute::none, 1}},
+        1e-9);
+    require_same_on(vit({{{"side", 3},
+                          {"patch", 1},
+                          {"channels", 1},
+                          {"width", 8},
+                          {"heads", 2},
+                          {"mlp", 5},
+                          {"layers", 1},
+                          {"classes", 2}}}),
+                    2, {{{{{"model", 2}}}, 2, 1, 2}, {{}, 1, 3, 0, Recompute::full, 1}, {{}, 4, 1, 1}}, 1e-9);
+}
+
+TEST_CASE("a 3-D U-Net")
+{
+    require_same_on(unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}}), 2, unet_meshes,
+                    1e-9);
+}
+
+TEST_CASE("a 3-D U-Net of odd extents") { require_same_on(unet(odd_unet), 2, unet_meshes, 1e-9); }
+
+TEST_CASE("a 3-D U-Net with batch norm")
+{
+    require_same_on(
+        unet_with_batch_norm(
+            {{{"levels", 1}, {"in", 3}, {"out", 2}, {"x0", 7}, {"x1", 4}, {"y0", 6}, {"z0", 2}, {"c0", 3}}}),
+        2,
+        {{{}, 2, 1, 0},
+         {{{{"x", 2}}}, 2, 1, 3},
+         {{{{"y", 3}}}, 1, 1, 0, Recompute::full},
+         {{{{"x", 2}, {"y", 2}}}, 1, 1, 0},
+         {{{{"x", 2}}}, 1, 2, 0, Recompute::selective}},
+        1e-9);
+}
+
+TEST_CASE("examples in f32")
+{
+    // Parameters with a gradient that is 0 but for rounding, such as the bias of keys, differ.
+    const auto check = [](ProgramCase c, const ProgramAxes& axes, i64 classes) {
+        c.precision = Precision::f32;
+        const ProgramOutcome want = train_program(c, classes);
+        c.parallel.data = 2;
+        c.parallel.axes = axes;
+        c.parallel.zero = 3;
+        c.parallel.recompute = Recompute::full;
+        c.micro_batch = 1;
+        const ProgramDifferences d = differences(train_program(c, classes), want);
+        INFO(d.text());
+        CHECK(std::max({d.losses, d.norms, d.evaluation}) < 1e-4);
+    };
+    check(vit(small_vit), {{{"model", 2}}}, 5);
+    check(unet(odd_unet), {{{"x", 2}}}, 2);
+}
+
+TEST_CASE("the losses of PyTorch")
+{
+    require_losses_of_torch(vit(small_vit), 5, "vit.losses");
+    require_losses_of_torch(unet(odd_unet), 2, "unet3d.losses");
+}
