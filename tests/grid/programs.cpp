@@ -23,7 +23,8 @@ RunConfig config_of(const ProgramCase& c)
     RunConfig config;
     set_family(config.model, Family::graph);
     config.model.file = c.name;
-    config.model.program = read_program(c.text, c.name);
+    config.model.sizes = c.sizes;
+    config.model.program = read_program(c.text, c.name, c.sizes);
     config.parallel = c.parallel;
     config.parallel.threads = 1;
     config.train.precision = c.precision;

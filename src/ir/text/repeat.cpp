@@ -95,7 +95,7 @@ private:
     void give(std::size_t line)
     {
         const int number = static_cast<int>(line) + 1;
-        if (indices_.empty())
+        if (indices_.empty() && lines_[line].find("${") == std::string_view::npos)
             return read_(lines_[line], number);
         if (++repeated_ > 4 * max_text_ops)
             throw UserError({place(line), str("the repeats have more than ", 4 * max_text_ops, " lines"), "",
@@ -111,13 +111,13 @@ private:
         const std::string_view text = lines_[line];
         std::string made;
         for (std::size_t at = 0; at < text.size();) {
-            if (text[at] == '#' || indices_.empty())
+            const bool braces = text.substr(at + 1, 1) == "{";
+            if (text[at] == '#')
                 return made += text.substr(at);
-            if (text[at] != '$') {
+            if (text[at] != '$' || (indices_.empty() && !braces)) {
                 made += text[at++];
                 continue;
             }
-            const bool braces = text.substr(at + 1, 1) == "{";
             const std::size_t begin = at + (braces ? 2 : 1);
             std::size_t end = begin;
             while (end < text.size() && (braces ? text[end] != '}' : is_of_name(text[end])))
