@@ -40,13 +40,47 @@ public:
                 micro.push_back(m);
         c.micro_batch = over_samples_ ? samples / groups : pick(micro);
         made.one.micro_batch = over_samples_ ? samples : 0;
-        made.about = str("seed ", seed, ": x ", x_, " y ", y_, " data ", data_, " pipeline ",
-                         c.parallel.pipeline, " zero ", c.parallel.zero, " recompute ",
-                         name_of(c.parallel.recompute), " micro batch ", c.micro_batch);
+        options(c.parallel);
+        made.about =
+            str("seed ", seed, ": x ", x_, " y ", y_, " data ", data_, " pipeline ", c.parallel.pipeline, " ",
+                c.parallel.schedule, " chunks ", c.parallel.chunks, " zero ", c.parallel.zero, " shard ",
+                c.parallel.shard, " gather ", name_of(c.parallel.gather_every), " reduce ",
+                name_of(c.parallel.reduce_every), " recompute ", name_of(c.parallel.recompute), " in ",
+                c.parallel.recompute_layers, " tile ", c.parallel.tile, " offload ",
+                name_of(c.parallel.offload), " group ", c.parallel.group, " overlap ", c.parallel.overlap,
+                " bucket ", c.parallel.bucket, " micro batch ", c.micro_batch);
         return made;
     }
 
 private:
+    void options(ParallelConfig& p)
+    {
+        if (p.pipeline > 1) {
+            std::vector<std::string> schedules{"1f1b", "gpipe", "zb-h1", "zb-h2"};
+            if (blocks_ >= 2 * p.pipeline)
+                for (const char* other :
+                     {"interleaved", "breadth-first", "zb-v", "v-half", "v-min", "dualpipe-v"})
+                    schedules.emplace_back(other);
+            p.schedule = pick(schedules);
+        }
+        if (p.zero > 0 && data_ == 4 && chance(30))
+            p.shard = 2;
+        if (p.zero == 3) {
+            p.gather_every = pick(std::vector{GatherEvery::automatic, GatherEvery::pass,
+                                              GatherEvery::microbatch, GatherEvery::step});
+            p.tile = chance(20) ? 100 : 0;
+        }
+        if (p.zero >= 2)
+            p.reduce_every =
+                pick(std::vector{ReduceEvery::automatic, ReduceEvery::microbatch, ReduceEvery::step});
+        if (p.recompute != Recompute::none && chance(30))
+            p.recompute_layers = 1 + below(blocks_);
+        p.offload = chance(15) ? Offload::optimizer : Offload::none;
+        p.group = chance(20);
+        p.overlap = chance(80);
+        p.bucket = pick(std::vector<std::string>{"auto", "none", "block", "greedy", "global", "64"});
+    }
+
     i64 below(i64 n) { return static_cast<i64>(random_() % static_cast<u64>(n)); }
     bool chance(int percent) { return below(100) < percent; }
     template <class T>
@@ -58,13 +92,14 @@ private:
 
     void mesh()
     {
-        constexpr i64 most = 6;
+        constexpr i64 most = 8;
         do {
-            x_ = pick(std::vector<i64>{1, 2, 2, 3});
+            x_ = pick(std::vector<i64>{1, 2, 2, 3, 4});
             y_ = pick(std::vector<i64>{1, 2, 2, 3});
-            data_ = pick(std::vector<i64>{1, 1, 2});
-            pipeline_ = pick(std::vector<i64>{1, 1, 2, 3});
-        } while (x_ * y_ * data_ * pipeline_ > most || x_ * y_ * data_ * pipeline_ == 1);
+            data_ = pick(std::vector<i64>{1, 1, 2, 4});
+            pipeline_ = pick(std::vector<i64>{1, 1, 2, 3, 4});
+        } while (x_ * y_ * data_ * pipeline_ > most || x_ * y_ * data_ * pipeline_ == 1 ||
+                 (x_ * data_) % 8 == 0);
         batch_over_x_ = chance(50);
         over_samples_ = chance(15) && pipeline_ == 1;
     }
@@ -88,6 +123,8 @@ private:
             x |= take_x;
             y |= take_y;
             dim = take_x && take_y ? (chance(50) ? "x+y" : "y+x") : take_x ? "x" : take_y ? "y" : "";
+            if (x_ == 4 && dim == "x" && chance(40)) // a part of it, or both, the other major
+                dim = chance(50) ? "x:(1)2" : shape[d] >= 4 && chance(50) ? "x:(2)2+x:(1)2" : "x:(2)2";
             if (dim.empty())
                 dim = chance(50) ? "-" : "?";
             else if (chance(20))
@@ -127,7 +164,11 @@ private:
 
     std::string parameter(const std::vector<i64>& shape, double std = 0.4)
     {
+        for (const Tensor& known : parameters_)
+            if (known.shape == shape && chance(40))
+                return known.name;
         const std::string name = fresh("p");
+        parameters_.push_back({name, shape});
         line(str("parameter ", name, " : ", type(shape), annotation(shape), " init normal(std=", std, ")",
                  chance(50) ? " decay" : ""));
         return name;
@@ -600,7 +641,7 @@ private:
         line(str("input %ids : i32[b,", ids_, "]", annotation({0, ids_}, true)));
         add({"%in", shape});
         product(live_[0]);
-        const i64 ops = 4 + below(10);
+        const i64 ops = 4 + below(chance(20) ? 30 : 10);
         for (i64 i = 0; i < ops; ++i) {
             if (chance(30))
                 line(str("@ forward block ", blocks_++, " part"));
@@ -610,7 +651,8 @@ private:
         std::string loss;
         std::vector<Tensor> last;
         for (const Tensor& t : live_)
-            if (text_.find(t.name + ",") == std::string::npos && text_.find(t.name + ")") == std::string::npos)
+            if (text_.find(t.name + ",") == std::string::npos &&
+                text_.find(t.name + ")") == std::string::npos)
                 last.push_back(t);
         for (std::size_t i = 0; i < last.size(); ++i) {
             const Tensor& t = last[i];
@@ -634,7 +676,7 @@ private:
     bool batch_over_x_ = false, over_samples_ = false;
     int names_ = 0;
     std::string text_;
-    std::vector<Tensor> live_;
+    std::vector<Tensor> live_, parameters_;
 };
 
 } // namespace
