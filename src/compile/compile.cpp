@@ -94,6 +94,23 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
     return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
 }
 
+/// The loss graph on the mesh of a run. Parts of an axis (`x:(2)2`) that has one rank there shard nothing.
+/// Throws UserError if the shardings do not fit the mesh otherwise.
+Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
+{
+    Graph g = build_loss_graph(config.model, graph);
+    g.mesh = mesh_of(config.parallel);
+    for (Value& v : g.values)
+        for (DimSharding& dim : v.sharding.dims)
+            std::erase_if(dim.axes, [&](const std::string& name) {
+                const std::size_t part = name.find(':');
+                return part != std::string::npos && g.mesh.size(name.substr(0, part)) == 1;
+            });
+    if (config.model.is_program())
+        verify(g, Level::global);
+    return g;
+}
+
 /// With a sharding for every value.
 Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRunner& runner)
 {
@@ -108,9 +125,8 @@ Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRu
 Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
-    Graph g = build_loss_graph(config.model, training_config(config));
+    Graph g = loss_graph(config, training_config(config));
     g.name = "train";
-    g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
@@ -157,8 +173,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
-    Graph g = build_loss_graph(config.model, evaluated);
-    g.mesh = mesh_of(config.parallel);
+    Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
         if (kept)

@@ -4,6 +4,7 @@
 #include "ir/ops/op_table.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 
 namespace trivium {
@@ -28,29 +29,24 @@ struct Holders {
 
 Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at, const HoldersOf& ranks)
 {
+    std::vector<std::string> sharding;
+    for (const DimSharding& dim : value.sharding.dims)
+        sharding.insert(sharding.end(), dim.axes.begin(), dim.axes.end());
+    const Coordinates same = graph.mesh.first_along(sharding, at);
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        std::vector<AxisPart> parts; // of the axis, that shard the value
-        for (const DimSharding& dim : value.sharding.dims)
-            for (const std::string& name : dim.axes)
-                if (const AxisPart part = axis_part(graph.mesh, name); part.axis == static_cast<int>(a))
-                    parts.push_back(part);
-        const auto holds = [&](i64 place) {
-            return std::ranges::all_of(
-                parts, [&](const AxisPart& part) { return part.digit(place) == part.digit(at[a]); });
-        };
-        std::vector<i64> places; // coordinates of the holders on this axis
+        std::vector<i64> places; // on this axis, of the holders
         if (const auto known = ranks.find(value.name);
             axis.name == pipeline_axis && axis.size > 1 && known != ranks.end())
             places.assign(known->second.begin(), known->second.end());
         else
-            for (i64 i = 0; i < axis.size; ++i)
-                if (holds(i))
+            for (Coordinates one = at; const i64 i : std::views::iota(i64{0}, axis.size)) {
+                one[a] = i;
+                if (graph.mesh.first_along(sharding, one)[a] == i)
                     places.push_back(i);
-        if (places.size() == 1 && !parts.empty())
-            continue;
-        const auto own = std::ranges::find(places, at[a]);
+            }
+        const auto own = std::ranges::find(places, same[a]);
         TRV_CHECK(own != places.end(), value.name, " is not held by ", axis.name, " ", at[a]);
         holders.index = holders.index * static_cast<i64>(places.size()) + (own - places.begin());
         holders.count *= static_cast<i64>(places.size());

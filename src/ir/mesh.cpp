@@ -74,6 +74,18 @@ i64 Mesh::index_along(const std::string& name, const Coordinates& at) const
     return part.size > 0 ? part.digit(at[static_cast<std::size_t>(part.axis)]) : 0;
 }
 
+Coordinates Mesh::first_along(const std::vector<std::string>& axes, Coordinates at) const
+{
+    for (const std::string& axis : axes)
+        each_name(axis, [&](std::string_view name) {
+            if (const AxisPart part = axis_part(*this, name); part.size > 0) {
+                i64& coordinate = at[static_cast<std::size_t>(part.axis)];
+                coordinate -= part.digit(coordinate) * part.minor;
+            }
+        });
+    return at;
+}
+
 bool Mesh::overlap(std::string_view a, std::string_view b) const
 {
     const AxisPart one = axis_part(*this, a), other = axis_part(*this, b);

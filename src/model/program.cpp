@@ -84,6 +84,23 @@ void require_outputs(const Graph& graph)
     }
 }
 
+/// Each parameter has a gradient: the loss depends on it by floating-point values.
+void require_gradients(const Graph& graph)
+{
+    std::vector<bool> matters(graph.values.size(), false);
+    matters[output_called(graph, value_name::loss).index()] = true;
+    for (std::size_t i = graph.ops.size(); i-- > 0;)
+        if (std::ranges::any_of(graph.ops[i].results, [&](ValueId r) { return matters[r.index()]; }))
+            for (const ValueId operand : graph.ops[i].operands)
+                if (is_floating(graph[operand].type.dtype))
+                    matters[operand.index()] = true;
+    for (const ValueId id : graph.with_role(Role::parameter))
+        if (!matters[id.index()])
+            refuse(graph, graph[id].line,
+                   str("has the parameter %", graph[id].name, ", on which the loss does not depend"),
+                   "it would have no gradient", "use it, or remove it");
+}
+
 /// With the sizes of the config.
 TextSettings settings_of(const ModelConfig& model)
 {
@@ -307,6 +324,7 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     require_outputs(graph);
     samples_of(graph);
     verify(graph, Level::global);
+    require_gradients(graph);
     for (const MeshAxis& axis : graph.mesh.axes)
         made.axes.push_back(axis.name);
     std::set<std::string> batch;

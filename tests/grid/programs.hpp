@@ -11,12 +11,12 @@ namespace trivium::grids {
 struct ProgramCase {
     std::string text; ///< of the graph file
     std::string name = "program.graph";
-    NamedNumbers sizes; ///< in place of those that the text declares
+    NamedNumbers sizes{}; ///< in place of those that the text declares
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
     i64 samples = 8; ///< of a step
     i64 micro_batch = 0;
-    ParallelConfig parallel;
+    ParallelConfig parallel{};
     int steps = 4;
     double lr = 0.01;
 };

@@ -64,6 +64,9 @@ TEST_CASE("a tensor is cut along the first dimension that divides, otherwise alo
     CHECK(sharded_state({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
     over_tensor.dims[0].open = false;
     CHECK(sharded_state({8, 3}, over_tensor) == Axes{{"tensor"}, {}});
+    Sharding over_data; // by a program of the user's own
+    over_data.dims = {{}, {{"tensor", "data:(2)2"}}};
+    CHECK(sharded_state({8, 16}, over_data) == Axes{{}, {"tensor", "data:(2)2"}});
 }
 
 TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")

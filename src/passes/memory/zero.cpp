@@ -11,9 +11,13 @@ namespace trivium {
 
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
 {
-    TRV_EXPECT(!shards(sharding, axis), axis, " shards a dimension already");
     sharding.dims.resize(shape.size());
     sharding.origin = "the optimizer";
+    if (shards(sharding, axis)) {
+        for (DimSharding& dim : sharding.dims)
+            dim.open = false;
+        return sharding;
+    }
     const i64 ranks = mesh.size(axis);
     int best = -1;
     i64 best_extent = ranks - 1;
@@ -41,7 +45,8 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
 bool shards(const Sharding& sharding, const std::string& axis)
 {
     return std::any_of(sharding.dims.begin(), sharding.dims.end(), [&](const DimSharding& dim) {
-        return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+        return std::ranges::any_of(
+            dim.axes, [&](const std::string& own) { return own.substr(0, own.find(':')) == axis; });
     });
 }
 

@@ -7,11 +7,11 @@
 namespace trivium {
 
 /// `sharding` with one of its open dimensions also sharded over `axis`: the first that divides evenly,
-/// otherwise the one with the longest shards that have an index for each rank, otherwise none. Closes all
-/// dimensions. \pre `axis` shards no dimension
+/// otherwise the one with the longest shards that have an index for each rank, otherwise none; none if
+/// `axis`, or a part of it, shards one already. Closes all dimensions.
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis);
 
-/// Whether `axis` shards some dimension.
+/// Whether `axis`, or a part of it, shards some dimension.
 bool shards(const Sharding& sharding, const std::string& axis);
 
 /// Moves the reshard ops of parameters from the prologue into the microbatches: one in each block that reads

@@ -72,7 +72,8 @@ public:
                     if (!local[v.index()] && crosses(v, me) && wants(op, v)) {
                         for (const ValueId earlier : due_before(v))
                             if (!local[earlier.index()])
-                                local[earlier.index()] = receive(b, earlier, op);
+                                local[earlier.index()] =
+                                    receive(b, earlier, earlier_of(first_reader(earlier), op));
                         local[v.index()] = receive(b, v, op);
                     }
                 Op copy = op;
@@ -132,6 +133,7 @@ private:
     struct Message {
         ValueId value;
         std::pair<int, Phase> sent_by, read_by;
+        const Op* reader = nullptr; ///< the first one
     };
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
@@ -291,6 +293,23 @@ private:
         return due;
     }
 
+    const Op* first_reader(ValueId v) const
+    {
+        return std::ranges::find_if(inbox_, [&](const Message& message) { return message.value == v; })
+            ->reader;
+    }
+
+    /// The op whose stage has its turn first in a microbatch. What an op of phase `weights` reads is received
+    /// in the backward pass of its stage, even if another stage's op needs a later message before.
+    const Op& earlier_of(const Op* own, const Op& other) const
+    {
+        const auto turn = [&](const Op& op) {
+            const int stage = task_of(op).first;
+            return op.phase == Phase::forward ? std::pair(0, stage) : std::pair(1, -stage);
+        };
+        return own && turn(*own) < turn(other) ? *own : other;
+    }
+
     void fill_inbox()
     {
         for (const Crossing& crossing : crossings_)
@@ -302,7 +321,7 @@ private:
                 for (const ValueId operand : g_.ops[i].operands)
                     for (Message& message : inbox_)
                         if (message.value == operand)
-                            message.read_by = task_of(g_.ops[i]);
+                            message.read_by = task_of(g_.ops[i]), message.reader = &g_.ops[i];
     }
 
     bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }

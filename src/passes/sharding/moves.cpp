@@ -137,12 +137,13 @@ DimAxes dim_axes(const Sharding& sharding)
 bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,
                     const std::string& stage_axis)
 {
-    for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-        const std::string& axis = mesh.axes[a].name;
-        const auto is_axis = [&](const Partial& partial) { return partial.axis == axis; };
-        if (at[a] != 0 && axis != stage_axis && std::ranges::none_of(layout.partial, is_axis))
+    std::vector<std::string> summed;
+    for (const Partial& partial : layout.partial)
+        summed.push_back(partial.axis);
+    const Coordinates rest = mesh.first_along(summed, at);
+    for (std::size_t a = 0; a < mesh.axes.size(); ++a)
+        if (rest[a] != 0 && mesh.axes[a].name != stage_axis)
             return false;
-    }
     return true;
 }
 
