@@ -4,6 +4,8 @@
 #include "grid/programs.hpp"
 
 #include "base/check.hpp"
+#include "choose/decide.hpp"
+#include "grid/grid_run.hpp"
 
 #include <cmath>
 #include <fstream>
@@ -204,6 +206,39 @@ TEST_CASE("examples in f32")
     };
     check(vit(small_vit), {{{"model", 2}}}, 5);
     check(unet(odd_unet), {{{"x", 2}}}, 2);
+}
+
+TEST_CASE("a 3-D U-Net in bf16")
+{
+    ProgramCase c = unet({{{"levels", 2}, {"x0", 8}, {"y0", 16}, {"z0", 16}, {"c0", 4}}});
+    c.precision = Precision::bf16;
+    c.samples = 2;
+    const ProgramOutcome want = train_program(c, 2);
+    for (const ProgramAxes& axes : {ProgramAxes{{{"x", 2}}}, ProgramAxes{{{"x", 2}, {"y", 2}}}}) {
+        c.parallel.axes = axes;
+        const ProgramDifferences d = differences(train_program(c, 2), want);
+        INFO(d.text());
+        CHECK(d.losses < 0.01);
+        CHECK(d.norms < 0.05);
+    }
+}
+
+TEST_CASE("both gradients of a convolution read the same halo")
+{
+    ProgramCase c = unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}});
+    c.parallel.axes = {{{"x", 2}}};
+    int halos = 0;
+    compile_ranks(
+        decide(config_of(c), runs::small_machine().machine), runs::small_machine(),
+        [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& rank) {
+            for (const Op& op : rank.programs[0].graph.ops)
+                halos += op.kind == OpKind::halo;
+            return false; // one rank is enough
+        });
+    // Forward 5 convolutions of 3 x 3 x 3; backward one for each with stride 1 that is not the first, for the
+    // strided one its input as well, for the first its input only.
+    CHECK(halos == 5 + 3 + 2 + 1);
 }
 
 TEST_CASE("the losses of PyTorch")
