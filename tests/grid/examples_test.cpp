@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <regex>
@@ -204,6 +205,32 @@ TEST_CASE("examples in f32")
     };
     check(vit(small_vit), {{{"model", 2}}}, 5);
     check(unet(odd_unet), {{{"x", 2}}}, 2);
+}
+
+TEST_CASE("a 3-D U-Net in bf16")
+{
+    ProgramCase c = unet({{{"levels", 2}, {"x0", 8}, {"y0", 16}, {"z0", 16}, {"c0", 4}}});
+    c.precision = Precision::bf16;
+    c.samples = 2;
+    const ProgramOutcome want = train_program(c, 2);
+    for (const ProgramAxes& axes : {ProgramAxes{{{"x", 2}}}, ProgramAxes{{{"x", 2}, {"y", 2}}}}) {
+        c.parallel.axes = axes;
+        const ProgramDifferences d = differences(train_program(c, 2), want);
+        INFO(d.text());
+        CHECK(d.losses < 0.01);
+        CHECK(d.norms < 0.05);
+    }
+}
+
+TEST_CASE("both gradients of a convolution read the same halo")
+{
+    ProgramCase c = unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}});
+    c.parallel.axes = {{{"x", 2}}};
+    const Graph graph = first_rank_of(c);
+    const auto halos = std::ranges::count_if(graph.ops, [](const Op& op) { return op.kind == OpKind::halo; });
+    // Forward 5 convolutions of 3 x 3 x 3; backward one for each with stride 1 that is not the first, for the
+    // strided one its input as well, for the first its input only.
+    CHECK(halos == 5 + 3 + 2 + 1);
 }
 
 TEST_CASE("the losses of PyTorch")

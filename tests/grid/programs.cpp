@@ -133,6 +133,19 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
     return outcome;
 }
 
+Graph first_rank_of(const ProgramCase& c)
+{
+    Graph graph;
+    compile_ranks(
+        decide(config_of(c), runs::small_machine().machine), runs::small_machine(),
+        [](const Mesh&, i64 rank) { return rank == 0; },
+        [&](i64, Compiled& rank) {
+            graph = std::move(rank.programs[0].graph);
+            return false;
+        });
+    return graph;
+}
+
 ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& want)
 {
     ProgramDifferences all{

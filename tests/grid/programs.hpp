@@ -1,6 +1,7 @@
 #pragma once
 // A program of the user's own, trained for a few steps on a grid of ranks as threads.
 #include "config/run_config.hpp"
+#include "ir/graph.hpp"
 #include "runtime/reference_model.hpp"
 
 #include <string>
@@ -38,6 +39,9 @@ RunConfig config_of(const ProgramCase& c);
 /// Trains on threads. Requires that every rank uses the planned
 /// bytes.
 ProgramOutcome train_program(const ProgramCase& c, i64 classes);
+
+/// The training program of rank 0.
+Graph first_rank_of(const ProgramCase& c);
 
 /// Largest relative difference of anything; `evaluation`: absolute.
 struct ProgramDifferences {
