@@ -111,13 +111,15 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
     return g;
 }
 
-/// With a sharding for every value.
-Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRunner& runner)
+/// With a sharding for every value. `moves_weights`: ops may move what they read of the prologue, as the
+/// weights of a program that are sharded over more axes than its products use.
+Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
+              PassRunner& runner)
 {
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
     return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [&](const Graph& graph) {
-        return look_ahead(graph, {{}, pipeline_axis, false, {}, work});
+        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work});
     });
 }
 
@@ -143,7 +145,7 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    g = sharded(std::move(g), "", work, runner);
+    g = sharded(std::move(g), "", config.model.is_program(), work, runner);
     if (split)
         g = runner.run("split-backward", Level::sharded, std::move(g), split_backward);
     const bool gathers = gathers_in_microbatches(p);
@@ -168,7 +170,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    return sharded(stack_outputs(std::move(g)), "-eval", work, runner);
+    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
@@ -300,7 +302,7 @@ Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) 
 
 PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
 {
-    return {at, pipeline_axis, false, stages_.stage_of_block, work_};
+    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_};
 }
 
 /// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
@@ -458,7 +460,8 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
         g.mesh = mesh;
-        const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, {}, runner));
+        const auto whole =
+            std::make_shared<const Graph>(sharded(std::move(g), "-" + name, false, {}, runner));
         compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }
     compiled.passes = runner.records();
