@@ -137,6 +137,9 @@ Graph training_graph(const RunConfig& config, bool split, const WorkPrices& work
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        if (axis.shards_batch && axis.degree > 1)
+            gradients.batch_axes.push_back(axis.name);
     if (!gradients.reduce_axis.empty()) // then once, in each microbatch
         std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
     g = runner.run("model", Level::global, std::move(g), complete_annotations);
