@@ -111,13 +111,15 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
     return g;
 }
 
-/// With a sharding for every value.
-Graph sharded(Graph g, const std::string& suffix, const WorkPrices& work, PassRunner& runner)
+/// With a sharding for every value. `moves_weights`: ops may move what they read of the prologue, as the
+/// weights of a program that are sharded over more axes than its products use.
+Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
+              PassRunner& runner)
 {
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
     return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [&](const Graph& graph) {
-        return look_ahead(graph, {{}, pipeline_axis, false, {}, work});
+        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work});
     });
 }
 
@@ -135,6 +137,9 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        if (axis.shards_batch && axis.degree > 1)
+            gradients.batch_axes.push_back(axis.name);
     if (!gradients.reduce_axis.empty()) // then once, in each microbatch
         std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
     g = runner.run("model", Level::global, std::move(g), complete_annotations);
@@ -143,7 +148,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    return sharded(std::move(g), "", work, runner);
+    return sharded(std::move(g), "", config.model.is_program(), work, runner);
 }
 
 /// The program of all ranks. `split`: weight gradients have their own phase. `every_block`: the first and the
@@ -180,7 +185,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    return sharded(stack_outputs(std::move(g)), "-eval", work, runner);
+    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
@@ -323,7 +328,7 @@ Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) 
 
 PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
 {
-    return {at, pipeline_axis, false, stages_.stage_of_block, work_};
+    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_};
 }
 
 /// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
@@ -496,7 +501,8 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
         g.mesh = mesh;
-        const auto whole = std::make_shared<const Graph>(sharded(std::move(g), "-" + name, {}, runner));
+        const auto whole =
+            std::make_shared<const Graph>(sharded(std::move(g), "-" + name, false, {}, runner));
         compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }
     compiled.passes = runner.records();

@@ -231,6 +231,14 @@ void validate_program(const RunConfig& config)
         require(unset, key, "is for transformers, the model is a program (model.family = \"graph\")",
                 "remove the key");
     };
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards == AxisShards::tensors)
+            require(config.parallel.*axis.degree == 1 ||
+                        std::ranges::count(config.model.program.axes, axis.name) > 0,
+                    str("parallel.", axis.name),
+                    str("is ", config.parallel.*axis.degree, ", but the program has no mesh axis '",
+                        axis.name, "'"),
+                    "set degrees of its own axes in [parallel.axes]");
     for (const std::string& key : config.given)
         only(!key.starts_with("model.") || key == "model.family" || key == "model.file" ||
                  key.starts_with("model.sizes"),

@@ -61,7 +61,8 @@ struct Mesh {
     std::optional<i64> size_of(std::string_view name) const;
     /// Index of the rank at `at` along an axis or sub-axis; 0 if the mesh does not have it.
     i64 index_along(const std::string& name, const Coordinates& at) const;
-    /// `at` with index 0 along these axes, sub-axes and joint axes: the same for ranks that differ only along them.
+    /// `at` with index 0 along these axes, sub-axes and joint axes: the same for ranks that differ only along
+    /// them.
     Coordinates first_along(const std::vector<std::string>& axes, Coordinates at) const;
     /// Whether `axis` is "world", an axis, a sub-axis, or joins axes and sub-axes of the mesh.
     bool has_group(std::string_view axis) const;

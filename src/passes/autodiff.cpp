@@ -158,7 +158,10 @@ private:
         // A rule may pass on a result's gradient, which other ops read too; values that it created are its
         // own.
         bool own = contribution.index() >= first_own_;
-        if (const Sharding sharding = graph_[carry.in].sharding; shards(sharding, config_.reduce_axis)) {
+        const Sharding sharding = graph_[carry.in].sharding;
+        if (shards(sharding, config_.reduce_axis) ||
+            std::ranges::any_of(config_.batch_axes,
+                                [&](const auto& axis) { return shards(sharding, axis); })) {
             if (config_.reduce_bf16)
                 contribution = builder_.cast_to_send(contribution, DType::bf16);
             else if (own)

@@ -10,6 +10,9 @@ struct AutodiffConfig {
     /// Mesh axis over which each microbatch reduce-scatters its gradients (ZeRO stage 2, arXiv:1910.02054,
     /// section 5.2); empty: microbatches accumulate partial gradients, which are reduced once per step.
     std::string reduce_axis{};
+    /// Axes that shard samples. A gradient that is kept sharded over one of them is summed in each
+    /// microbatch, too, because what a product adds is partial over it.
+    std::vector<std::string> batch_axes{};
     bool reduce_bf16 = false;     ///< over `reduce_axis`, as bf16
     bool accumulate_bf16 = false; ///< the accumulators are bf16, otherwise the accumulator type
 };

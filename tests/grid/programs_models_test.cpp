@@ -119,3 +119,15 @@ TEST_CASE("conformer")
              {2, 2, 3, {}, Recompute::none, 1},
              {1, 2, 1, {{"y", 2}, {"z", 2}}, Recompute::none, 1}});
 }
+
+TEST_CASE("examples with the sizes that they declare, and with more layers, in f32")
+{
+    for (const NamedNumbers& sizes : {NamedNumbers{}, NamedNumbers{{{"layers", 3}}}}) {
+        compare("decoder.graph", sizes, 64, {{1, 1, 0, {{"x", 2}, {"y", 2}}}, {2, 2, 1, {}, selective, 2}},
+                Precision::f32);
+        compare("experts.graph", sizes, 32, {{1, 1, 0, {{"x", 2}, {"y", 2}}}, {2, 2, 1, {}, selective, 2}},
+                Precision::f32);
+        compare("conformer.graph", sizes, 7, {{1, 1, 0, {{"x", 2}, {"y", 2}}}, {2, 2, 1, {}, selective, 2}},
+                Precision::f32);
+    }
+}

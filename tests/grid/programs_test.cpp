@@ -122,3 +122,92 @@ TEST_CASE("a classifier")
                 CHECK(d.most() < 1e-9);
             }
 }
+
+TEST_CASE("a program that names parts of an axis")
+{
+    // Rank by rank, so that a part of the axis shards what others repeat
+    const std::string text = R"(graph parts
+size b=4
+mesh x=4
+input %in : f32[b,4] <-,x:(1)2>
+parameter %p : f32[4,3] <x:(1)2,-> init normal(std=0.4)
+%v = matmul(%in, %p) {rule="b i, i o -> b o"} : f32[b,3] <-,->
+%w = multiply(%v, %v) : f32[b,3]
+%loss = reduce(%w) {combine="sum", dims="0 1"} : f32[]
+output %loss
+)";
+    ProgramCase one{.text = text};
+    const ProgramOutcome want = train_program(one, 7);
+    ProgramCase c = one;
+    c.parallel.axes.list = {{"x", 4}};
+    CHECK(differences(train_program(c, 7), want).most() < 1e-9);
+    c.parallel.axes.list = {{"x", 3}};
+    CHECK_THROWS_AS(train_program(c, 7), trivium::UserError);
+}
+
+TEST_CASE("gradients of weights whose stage has no other backward pass")
+{
+    const std::string text = R"(graph skips
+size b=4
+mesh x=1
+input %in : f32[b,6]
+parameter %p : f32[6,5] init normal(std=0.4)
+%first = matmul(%in, %p) {rule="b i, i o -> b o"} : f32[b,5]
+@ forward block 1
+%second = tanh(%first) : f32[b,5]
+@ forward block 2
+parameter %q : f32[6,5] init normal(std=0.4)
+%third = matmul(%in, %q) {rule="b i, i o -> b o"} : f32[b,5]
+@ forward block 3
+%skip = multiply(%second, %first) : f32[b,5]
+%square = multiply(%third, %third) : f32[b,5]
+%both = add(%skip, %square) : f32[b,5]
+%loss = reduce(%both) {combine="sum", dims="0 1"} : f32[]
+output %loss
+)";
+    ProgramCase one{.text = text};
+    const ProgramOutcome want = train_program(one, 7);
+    for (const char* schedule : {"zb-v", "v-half", "v-min", "dualpipe-v", "interleaved", "zb-h1"}) {
+        ProgramCase c = one;
+        c.parallel.pipeline = 2;
+        c.parallel.schedule = schedule;
+        c.micro_batch = 2;
+        const ProgramDifferences d = differences(train_program(c, 7), want);
+        INFO(schedule << ": " << d.text());
+        CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("a program whose layers are a size")
+{
+    const std::string text = R"(graph layers
+size b=4 layers=2
+mesh x=1
+input %x.0 : f32[b,3]
+repeat i layers {
+  @ forward block $i
+  parameter %p.$i : f32[3,3] init normal(std=0.4)
+  %x.${i+1} = matmul(%x.$i, %p.$i) {rule="b i, i o -> b o"} : f32[b,3]
+}
+%y = tanh(%x.${layers}) : f32[b,3]
+%loss = reduce(%y) {combine="sum", dims="0 1"} : f32[]
+output %loss
+)";
+    CHECK(train_program({.text = text, .sizes = {{{"layers", 3}}}}, 7).parameters.size() == 3);
+    CHECK(train_program({.text = text}, 7).parameters.size() == 2);
+}
+
+TEST_CASE("a parameter without gradient is refused")
+{
+    const std::string text = R"(graph spare
+size b=4
+mesh x=1
+input %x : f32[b,3]
+parameter %p : f32[3,3] init normal(std=0.4)
+parameter %spare : f32[3,3] init normal(std=0.4)
+%y = matmul(%x, %p) {rule="b i, i o -> b o"} : f32[b,3]
+%loss = reduce(%y) {combine="sum", dims="0 1"} : f32[]
+output %loss
+)";
+    CHECK_THROWS_AS(train_program({.text = text}, 7), UserError);
+}
