@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace trivium {
 
@@ -11,19 +12,22 @@ namespace {
 
 constexpr std::size_t max_length = 64; ///< of a word that may be a typing error
 
-/// Small and capital letters are equal.
+/// Insertions, deletions, substitutions, and swaps of neighbours (optimal string alignment). Small and
+/// capital letters are equal.
 std::size_t edit_distance(std::string_view a, std::string_view b)
 {
-    const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-    std::vector<std::size_t> row(b.size() + 1);
+    const auto same = [](char x, char y) {
+        return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+    };
+    std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1); // of the last three prefixes of a
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 0; i < a.size(); ++i) {
-        std::size_t diagonal = row[0];
+        before = std::exchange(last, row);
         row[0] = i + 1;
         for (std::size_t j = 0; j < b.size(); ++j) {
-            const std::size_t substituted = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+            row[j + 1] = std::min({row[j] + 1, last[j + 1] + 1, last[j] + (same(a[i], b[j]) ? 0 : 1)});
+            if (i > 0 && j > 0 && same(a[i], b[j - 1]) && same(a[i - 1], b[j]))
+                row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
         }
     }
     return row[b.size()];

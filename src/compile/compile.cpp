@@ -406,17 +406,6 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     return compiled;
 }
 
-namespace {
-
-/// What decide() has made is of use unless passes are to be skipped or dumped.
-TrainingCompiler compiler_of(const Choices& choices, const CompileConfig& options)
-{
-    const bool plain = options.runner.skip.empty() && options.runner.dump_dir.empty();
-    return {choices.config, choices.order, options, plain ? choices.sharded : ShardedTraining{}};
-}
-
-} // namespace
-
 std::string plain_key(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
@@ -430,27 +419,6 @@ std::string plain_key(const RunConfig& config)
                p.shard, " ", p.sequence, " ", gathers, " ", gathers ? p.tile : 0, " ",
                p.zero >= 2 ? name_of(p.reduce_every) : "", " ", name_of(p.reduce), " ",
                name_of(p.accumulate));
-}
-
-Compiled compile_training(const Choices& choices, const CompileConfig& options)
-{
-    TrainingCompiler compiler = compiler_of(choices, options);
-    return compiler.rank(options.rank,
-                         choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), options.rank))]);
-}
-
-void compile_ranks(const Choices& choices, const CompileConfig& options,
-                   const std::function<bool(const Mesh&, i64)>& included,
-                   const std::function<bool(i64, Compiled&)>& visit)
-{
-    TrainingCompiler compiler = compiler_of(choices, options);
-    for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank)
-        if (included(compiler.mesh(), rank)) {
-            Compiled compiled = compiler.rank(
-                rank, choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), rank))]);
-            if (!visit(rank, compiled))
-                return;
-        }
 }
 
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)

@@ -118,7 +118,8 @@ private:
 /// [parallel], the microbatch, the model's layers and the length of its sequences.
 std::string plain_key(const RunConfig& config);
 
-/// The programs of rank `options.rank` (TrainingCompiler::rank()).
+/// The programs of rank `options.rank` (TrainingCompiler::rank()). Of a program of the user's own, rank 0
+/// also checks that the stages of its pipeline can run together; UserError if not.
 Compiled compile_training(const Choices& choices, const CompileConfig& options);
 /// Compiles each rank that is `included`, in ascending order, until `visit` returns false.
 void compile_ranks(const Choices& choices, const CompileConfig& options,

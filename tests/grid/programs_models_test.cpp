@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -50,7 +51,10 @@ void compare(const std::string& file, const NamedNumbers& sizes, i64 classes,
                   << t.micro_batch);
         const ProgramDifferences d = differences(train_program(c, classes), want);
         INFO(d.text());
-        CHECK(d.most() < (precision == Precision::f64 ? 1e-9 : 1e-4));
+        if (precision == Precision::f64)
+            CHECK(d.most() < 1e-9);
+        else // AdamW divides gradients that are rounding errors by themselves, so parameters say nothing
+            CHECK(std::max({d.losses, d.norms, d.evaluation}) < 1e-4);
     }
 }
 

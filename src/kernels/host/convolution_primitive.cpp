@@ -80,7 +80,7 @@ void ConvPrimitive::run(const std::array<void*, 3>& tensors, void* pad_data) con
 namespace {
 
 /// oneDNN 2.6 gives wrong sums, some of them garbage, for gradients of bf16 weights where windows are larger
-/// than the image, or where, with strides, the last one reaches beyond it.
+/// than the image, or where, in three dimensions with strides, the last one reaches beyond it.
 bool has_wrong_sums(ConvKind kind, const ConvShape& s, DType type)
 {
     if (kind != ConvKind::grad_w || type != DType::bf16)
@@ -88,7 +88,7 @@ bool has_wrong_sums(ConvKind kind, const ConvShape& s, DType type)
     for (int d = 0; d < s.spatial; ++d) {
         const i64 window = (s.k[d] - 1) * s.dilation[d] + 1;
         const i64 beyond = (s.out[d] - 1) * s.stride[d] - s.low[d] + window - s.in[d];
-        if (window > s.in[d] || (s.stride[d] > 1 && beyond > 0))
+        if (window > s.in[d] || (s.spatial == 3 && s.stride[d] > 1 && beyond > 0))
             return true;
     }
     return false;

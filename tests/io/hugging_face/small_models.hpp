@@ -43,7 +43,7 @@ inline std::vector<ModelConfig> models()
     std::vector<ModelConfig> all{llama_model(), gpt2_model(), llama_model(), gpt2_model()};
     all[2].tied_embeddings = true;
     all[3].tied_embeddings = false;
-    for (std::size_t i = 0; i < names_of_enum<Family>.size(); ++i)
+    for (std::size_t i = 0; i < transformer_families; ++i)
         all.push_back(small_model(static_cast<Family>(i)));
     return all;
 }
