@@ -278,7 +278,7 @@ std::optional<Sharding> HloMesh::of(const HloAttribute& attributes, std::size_t 
     if (const HloAttribute* sdy = attributes.find("sdy.sharding")) {
         std::string text = sdy->text;
         if (text.starts_with("[") || text.starts_with(" [")) { // sharding_per_value<[<…>, <…>]>
-            HloText t(text, place);
+            HloText t(sdy->text, place);
             t.want("[");
             for (std::size_t i = 0; i <= result && !t.sees("]"); ++i) {
                 text = t.balanced('<', '>');
