@@ -1,4 +1,4 @@
-// The values that are lists or tables: of [data], train.batch_ramp, parallel.axes.
+// The values that are lists or tables: of [data], train.batch_ramp, parallel.axes, model.sizes.
 #include "base/check.hpp"
 #include "io/files/config_value.hpp"
 
@@ -150,9 +150,7 @@ void assign(NamedNumbers& target, const ConfigValue& value)
 
 void assign(ProgramAxes& target, const ConfigValue& value)
 {
-    NamedNumbers numbers;
-    for (const ProgramAxes::Axis& axis : target.list)
-        numbers.list.emplace_back(axis.name, axis.degree);
+    NamedNumbers numbers = target.degrees();
     assign(numbers, value);
     target.list.clear();
     for (const auto& [name, degree] : numbers.list)
@@ -194,13 +192,7 @@ std::string print_value(const NamedNumbers& value)
     return str("{", text, "}");
 }
 
-std::string print_value(const ProgramAxes& value)
-{
-    NamedNumbers numbers;
-    for (const ProgramAxes::Axis& axis : value.list)
-        numbers.list.emplace_back(axis.name, axis.degree);
-    return print_value(numbers);
-}
+std::string print_value(const ProgramAxes& value) { return print_value(value.degrees()); }
 
 std::string print_value(const BatchRamp& value)
 {

@@ -68,13 +68,7 @@ inline nlohmann::ordered_json value_json(const NamedNumbers& numbers)
     return all;
 }
 
-inline nlohmann::ordered_json value_json(const ProgramAxes& axes)
-{
-    nlohmann::ordered_json degrees = nlohmann::ordered_json::object();
-    for (const ProgramAxes::Axis& axis : axes.list)
-        degrees[axis.name] = axis.degree;
-    return degrees;
-}
+inline nlohmann::ordered_json value_json(const ProgramAxes& axes) { return value_json(axes.degrees()); }
 
 inline nlohmann::ordered_json config_json(const RunConfig& config)
 {

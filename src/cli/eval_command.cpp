@@ -71,18 +71,18 @@ int run_eval(const EvalArguments& a)
     const RunConfig config = load_config(a.config);
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
     const SampleTypes inputs = inputs_of(config);
-    TokenStoreOptions options;
+    const bool reads_tokens = inputs.empty();
+    const TokenStoreOptions options =
+        reads_tokens ? store_options(config.data, config.model.vocab) : TokenStoreOptions{};
     std::vector<Batches> data;
-    std::vector<TokenStore> stores; // before the checkpoint: likelier mistakes first
-    for (const ValidationStore& set : sets)
-        if (config.model.is_program())
+    std::vector<TokenStore> stores;
+    for (const ValidationStore& set : sets) { // before the checkpoint: likelier mistakes first
+        if (!reads_tokens) {
             data.push_back(open_validation(set.path, inputs));
-    if (!config.model.is_program()) {
-        options = store_options(config.data, config.model.vocab);
-        for (const ValidationStore& set : sets) {
-            require_no_arrays(set.path);
-            stores.push_back(TokenStore::open(set.path, options));
+            continue;
         }
+        require_no_arrays(set.path);
+        stores.push_back(TokenStore::open(set.path, options));
     }
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
     require_same_model(checkpoint, config);

@@ -5,7 +5,8 @@
 //   { visit("layers", self.layers, KeyKind::shape, "number of transformer blocks"); … }
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
-// `names_of_enum`, a vector of these, RopeScaling, TrainingStores, ValidationStores or BatchRamp.
+// `names_of_enum`, a vector of these, RopeScaling, TrainingStores, ValidationStores, BatchRamp,
+// NamedNumbers or ProgramAxes.
 #include "base/enum_names.hpp"
 #include "base/words.hpp"
 

@@ -22,8 +22,7 @@ struct ModelProgram {
     i64 parameters = 0; ///< elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.
     std::vector<std::string> axes, batch_axes;
-    std::vector<std::pair<std::string, i64>> sizes; ///< that it declares, with the values that they have
-    std::vector<std::string> metrics;               ///< outputs that an evaluation averages, besides the loss
+    std::vector<std::string> metrics; ///< outputs that an evaluation averages, besides the loss
 
     bool operator==(const ModelProgram&) const = default;
 };

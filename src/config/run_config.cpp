@@ -368,8 +368,8 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate(config.data);
     resolve_axes(config.parallel, config.model.program);
     validate_parallel(config.parallel, config.train);
-    validate_stage_layers(config.parallel, config.model.blocks() - 2);
     validate_program(config);
+    validate_stage_layers(config.parallel, config.model.layers);
     for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
         const i64 part = stage.batch / batch_ranks(config.parallel);
         require(part % micro_batch(config) == 0, "train.batch_ramp",

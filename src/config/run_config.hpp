@@ -198,6 +198,14 @@ struct ProgramAxes {
         bool operator==(const Axis&) const = default;
     };
     std::vector<Axis> list; ///< in the order of the mesh
+
+    NamedNumbers degrees() const
+    {
+        NamedNumbers numbers;
+        for (const Axis& axis : list)
+            numbers.list.emplace_back(axis.name, axis.degree);
+        return numbers;
+    }
     bool operator==(const ProgramAxes&) const = default;
 };
 
@@ -470,8 +478,9 @@ inline std::string zero_axis(const ParallelConfig& config)
 /// Ranks over which ZeRO shards: of data-parallel ranks a divisor of `config.data`; without ZeRO all.
 inline i64 shard_ranks(const ParallelConfig& config)
 {
+    const std::string zero = zero_axis(config);
     for (const ProgramAxes::Axis& axis : config.axes.list)
-        if (axis.name == zero_axis(config))
+        if (axis.name == zero)
             return axis.degree;
     return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
 }

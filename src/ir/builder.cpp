@@ -202,6 +202,15 @@ Rule::Tensor tensor_of(std::size_t dims, std::size_t changed = no_dim, const std
 
 } // namespace
 
+ValueId Builder::output_sum(OpKind kind, ValueId x, const std::string& name)
+{
+    const ValueId in = value(name + ".before", {DType::f64, {}}, Role::carry);
+    const ValueId out = add_into(in, op1(kind, {x}, {}, name));
+    graph_.carries.push_back({in, out});
+    graph_.outputs.push_back(out);
+    return out;
+}
+
 ValueId Builder::overwrite(ValueId into, ValueId x)
 {
     const ValueId next = op1(OpKind::copy_into, {into, x}, {}, graph_[into].name + "'");

@@ -81,6 +81,9 @@ public:
     /// In place, with a carry: p -= lr (weight_decay p + scale direction), with lr from `hyper`.
     ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
 
+    /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
+    ValueId output_sum(OpKind kind, ValueId x, const std::string& name);
+
     /// Copies `x` into the buffer of `into`, a value of lifetime run, with a carry; returns its next content.
     ValueId overwrite(ValueId into, ValueId x);
 

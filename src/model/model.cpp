@@ -34,12 +34,8 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
         b.op(OpKind::xent_stats, {logits, targets}, smoothed, {"loss.lse", "loss.picked"});
     const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, squared, value_name::loss);
     for (const auto& [name, kind, of] : {std::tuple{value_name::loss_sum, OpKind::sum, loss},
-                                         {value_name::token_count, OpKind::count_valid, targets}}) {
-        const ValueId in = b.value(std::string(name) + ".before", {DType::f64, {}}, Role::carry);
-        const ValueId out = b.add_into(in, b.op1(kind, {of}, {}, name));
-        graph.carries.push_back({in, out});
-        graph.outputs.push_back(out);
-    }
+                                         {value_name::token_count, OpKind::count_valid, targets}})
+        b.output_sum(kind, of, name);
     sort_regions(graph);
     return graph;
 }

@@ -24,11 +24,16 @@ constexpr const char *batch_size = "b", *count_name = "count", *count_suffix = "
 
 bool is_scalar(const Value& value) { return value.type.shape.empty(); }
 
-/// The output called `name`; invalid if there is none.
+/// The one of `outputs` called `name`; invalid if there is none.
+ValueId called(const Graph& graph, const std::vector<ValueId>& outputs, std::string_view name)
+{
+    const auto at = std::ranges::find_if(outputs, [&](ValueId id) { return graph[id].name == name; });
+    return at == outputs.end() ? ValueId{} : *at;
+}
+
 ValueId output_called(const Graph& graph, std::string_view name)
 {
-    const auto at = std::ranges::find_if(graph.outputs, [&](ValueId id) { return graph[id].name == name; });
-    return at == graph.outputs.end() ? ValueId{} : *at;
+    return called(graph, graph.outputs, name);
 }
 
 void require_forward_pass(const Graph& graph)
@@ -183,7 +188,7 @@ void add_copies(Builder& b, DType master)
 }
 
 /// Gives each block its own copy of what depends on no input and no parameter, so that stages do not send it.
-/// What nothing but outputs reads keeps its block.
+/// What no op reads keeps its block.
 class FreeOps {
 public:
     explicit FreeOps(Graph& graph) : graph_(graph), names_(graph) {}
@@ -201,10 +206,7 @@ public:
         for (std::size_t i = 0; i < ops.size(); ++i)
             if (source_of(ops[i].results[0]) < 0)
                 emit(ops[i], ops[i].block);
-        for (const ValueId id : std::vector(graph_.outputs))
-            if (const int op = source_of(id); op >= 0)
-                copy_of(id, ops[static_cast<std::size_t>(op)].block);
-        for (std::size_t i = 0; i < ops.size(); ++i) // read by nothing
+        for (std::size_t i = 0; i < ops.size(); ++i) // read by no op
             if (source_of(ops[i].results[0]) >= 0 && !has_copy(ops[i].results[0]))
                 copy_of(ops[i].results[0], ops[i].block);
     }
@@ -270,26 +272,13 @@ private:
     std::map<std::pair<ValueId, int>, ValueId> copies_; ///< by value and block
 };
 
-/// Outputs that a step adds up over its microbatches.
-class Sums {
-public:
-    explicit Sums(Builder& b) : b_(b) {}
-
-    /// The sum of `of`, a scalar, as the output `name`.
-    ValueId add(ValueId of, const std::string& name)
-    {
-        if (b_.graph()[of].type.dtype == DType::i32)
-            of = b_.cast_to(of, DType::f64, name + ".f64");
-        const ValueId in = b_.value(name + ".before", {DType::f64, {}}, Role::carry);
-        const ValueId out = b_.add_into(in, b_.op1(OpKind::sum, {of}, {}, name));
-        b_.graph().carries.push_back({in, out});
-        b_.graph().outputs.push_back(out);
-        return out;
-    }
-
-private:
-    Builder& b_;
-};
+/// The output `name`: the sum of `of`, a scalar, over microbatches.
+ValueId add_sum(Builder& b, ValueId of, const std::string& name)
+{
+    if (b.graph()[of].type.dtype == DType::i32)
+        of = b.cast_to(of, DType::f64, name + ".f64");
+    return b.output_sum(OpKind::sum, of, name);
+}
 
 } // namespace
 
@@ -309,7 +298,6 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         settings.sizes[size] = number;
     }
     Graph graph = parse_graph(text, name, settings);
-    made.sizes.assign(declared.begin(), declared.end());
     for (const auto& [size, number] : sizes.list)
         if (!declared.contains(size)) {
             std::vector<std::string> names;
@@ -372,14 +360,12 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
     for (const Value& v : graph.values)
         b.reserve(v.name);
     add_copies(b, config.master);
-    const ValueId loss = output_called(graph, value_name::loss), given = output_called(graph, count_name);
     const std::vector<ValueId> outputs = std::move(graph.outputs);
     graph.outputs.clear();
-    const int block = graph[graph[loss].producer].block;
-    b.where = {Region::microbatch, Phase::forward, block, "loss"};
-    Sums sums(b);
-    sums.add(loss, value_name::loss_sum);
-    ValueId count = given;
+    const ValueId loss = called(graph, outputs, value_name::loss);
+    b.where = {Region::microbatch, Phase::forward, graph[graph[loss].producer].block, "loss"};
+    add_sum(b, loss, value_name::loss_sum);
+    ValueId count = called(graph, outputs, count_name);
     if (!count) {
         Attributes constant;
         constant.dtype = DType::f64;
@@ -387,17 +373,12 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
         constant.lists.set(Attr::shape, {});
         count = b.op1(OpKind::constant, {}, constant, "samples");
     }
-    const ValueId counted = sums.add(count, value_name::token_count);
+    const ValueId counted = add_sum(b, count, value_name::token_count);
     if (config.metrics)
         for (const std::string& name : model.program.metrics) {
-            const auto called = [&](const std::string& wanted) {
-                const auto at =
-                    std::ranges::find_if(outputs, [&](ValueId id) { return graph[id].name == wanted; });
-                return at == outputs.end() ? ValueId{} : *at;
-            };
-            sums.add(called(name), name + ".sum");
-            if (const ValueId own = called(name + count_suffix))
-                sums.add(own, name + ".number");
+            add_sum(b, called(graph, outputs, name), name + ".sum");
+            if (const ValueId own = called(graph, outputs, name + count_suffix))
+                add_sum(b, own, name + ".number");
             else
                 graph.outputs.push_back(counted);
         }

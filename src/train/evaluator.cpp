@@ -27,8 +27,8 @@ Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std:
                     std::size_t program)
 {
     i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
-    const Graph& graph = *engine.program(program).sharded;
-    if (const i64 rows = engine.evaluation_rows(program);
+    const i64 rows = engine.evaluation_rows(program);
+    if (const Graph& graph = *engine.program(program).sharded;
         !graph.find(value_name::valid) && !graph.find(value_name::targets)) { // it would count padding
         if (count < rows)
             throw UserError({data.source().path(),
@@ -40,7 +40,7 @@ Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std:
     }
     LossSum all;
     std::vector<LossSum> metrics;
-    for (i64 first = 0; first < count && !(give_up && give_up()); first += engine.evaluation_rows(program)) {
+    for (i64 first = 0; first < count && !(give_up && give_up()); first += rows) {
         const LossSum batch = engine.evaluate(data.at(first, count), program);
         all.sum += batch.sum;
         all.tokens += batch.tokens;

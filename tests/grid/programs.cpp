@@ -1,5 +1,7 @@
 #include "grid/programs.hpp"
 
+#include "catch.hpp"
+
 #include "base/check.hpp"
 #include "choose/decide.hpp"
 #include "grid/grid_run.hpp"
@@ -10,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <sstream>
 
 namespace trivium::grids {
 
@@ -165,6 +169,43 @@ std::string ProgramDifferences::text() const
 {
     return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", parameters ", parameters,
                ", moments ", moments);
+}
+
+std::string example_text(const std::string& name)
+{
+    std::ifstream file(std::string(TRIVIUM_EXAMPLES) + "/" + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    REQUIRE(text.str().size() > 0);
+    return text.str();
+}
+
+void check_same_on(const ProgramCase& one, i64 classes, const std::vector<ProgramMesh>& meshes)
+{
+    const ProgramOutcome want = train_program(one, classes);
+    for (const ProgramMesh& m : meshes) {
+        ProgramCase c = one;
+        c.parallel.axes = m.axes;
+        c.parallel.data = m.data;
+        c.parallel.pipeline = m.pipeline;
+        c.parallel.zero = m.zero;
+        c.parallel.recompute = m.recompute;
+        c.micro_batch = m.micro_batch;
+        INFO(c.name << ": " << describe_degrees(config_of(c).parallel) << " zero " << m.zero << " recompute "
+                    << name_of(m.recompute) << " micro batch " << m.micro_batch);
+        ProgramDifferences d;
+        try {
+            d = differences(train_program(c, classes), want);
+        } catch (const std::exception& e) {
+            FAIL_CHECK(e.what());
+            continue;
+        }
+        INFO(d.text());
+        if (one.precision == Precision::f64)
+            CHECK(d.most() < 1e-9);
+        else
+            CHECK(std::max({d.losses, d.norms, d.evaluation}) < 1e-4);
+    }
 }
 
 } // namespace trivium::grids

@@ -51,4 +51,20 @@ struct ProgramDifferences {
 };
 ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& want);
 
+/// The text of a program in docs/examples.
+std::string example_text(const std::string& name);
+
+/// Ranks, and how they share the work.
+struct ProgramMesh {
+    ProgramAxes axes{};
+    i64 data = 1, pipeline = 1, zero = 0;
+    Recompute recompute = Recompute::none;
+    i64 micro_batch = 0;
+};
+
+/// Checks that on each mesh the outcome is that of one rank: in f64 everything within 1e-9; in f32 losses,
+/// norms and evaluation within 1e-4, because AdamW divides gradients that are rounding errors by themselves,
+/// so that parameters say nothing.
+void check_same_on(const ProgramCase& one, i64 classes, const std::vector<ProgramMesh>& meshes);
+
 } // namespace trivium::grids

@@ -83,44 +83,28 @@ output %count
 TEST_CASE("a convolutional net")
 {
     // One microbatch, because its norm is over the samples of one.
-    ProgramCase one{.text = fields, .samples = 4};
-    const ProgramOutcome want = train_program(one, 1);
-    struct Grid {
-        i64 data, pipeline, x, y, zero;
-        Recompute recompute = Recompute::none;
-    };
-    for (const Grid& g : {Grid{1, 1, 2, 1, 0}, Grid{1, 1, 3, 1, 0}, Grid{1, 1, 1, 2, 0}, Grid{2, 1, 2, 2, 1},
-                          Grid{4, 1, 2, 1, 3}, Grid{2, 1, 4, 1, 2, Recompute::full}, Grid{1, 2, 2, 1, 0},
-                          Grid{1, 4, 1, 2, 0, Recompute::selective}, Grid{2, 2, 2, 1, 3}}) {
-        ProgramCase c = one;
-        c.parallel.axes.list = {{"x", g.x}, {"y", g.y}};
-        c.parallel.data = g.data;
-        c.parallel.pipeline = g.pipeline;
-        c.parallel.zero = g.zero;
-        c.parallel.recompute = g.recompute;
-        const ProgramDifferences d = differences(train_program(c, 1), want);
-        INFO(describe_degrees(config_of(c).parallel) << " zero " << g.zero << ": " << d.text());
-        CHECK(d.most() < 1e-9);
-    }
+    const auto on = [](i64 x, i64 y) { return ProgramAxes{{{"x", x}, {"y", y}}}; };
+    check_same_on({.text = fields, .samples = 4}, 1,
+                  {{on(2, 1)},
+                   {on(3, 1)},
+                   {on(1, 2)},
+                   {on(2, 2), 2, 1, 1},
+                   {on(2, 1), 4, 1, 3},
+                   {on(4, 1), 2, 1, 2, Recompute::full},
+                   {on(2, 1), 1, 2, 0},
+                   {on(1, 2), 1, 4, 0, Recompute::selective},
+                   {on(2, 1), 2, 2, 3}});
 }
 
 TEST_CASE("a classifier")
 {
-    ProgramCase one{.text = classifier};
-    const ProgramOutcome want = train_program(one, 7);
+    std::vector<ProgramMesh> meshes;
     for (const ProgramAxes& axes :
          {ProgramAxes{{{"x", 2}}}, ProgramAxes{{{"y", 2}}}, ProgramAxes{{{"x", 2}, {"y", 2}}}})
         for (const i64 data : {1, 2})
-            for (const i64 zero : {0, 1, 2, 3}) {
-                ProgramCase c = one;
-                c.parallel.axes = axes;
-                c.parallel.data = data;
-                c.parallel.zero = zero;
-                c.micro_batch = 1;
-                const ProgramDifferences d = differences(train_program(c, 7), want);
-                INFO(describe_degrees(config_of(c).parallel) << " zero " << zero << ": " << d.text());
-                CHECK(d.most() < 1e-9);
-            }
+            for (const i64 zero : {0, 1, 2, 3})
+                meshes.push_back({axes, data, 1, zero, Recompute::none, 1});
+    check_same_on({.text = classifier}, 7, meshes);
 }
 
 TEST_CASE("a program that names parts of an axis")

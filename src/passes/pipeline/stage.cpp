@@ -70,10 +70,9 @@ public:
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
                     if (!local[v.index()] && crosses(v, me) && wants(op, v)) {
-                        for (const ValueId earlier : due_before(v))
-                            if (!local[earlier.index()])
-                                local[earlier.index()] =
-                                    receive(b, earlier, earlier_of(first_reader(earlier), op));
+                        for (const Message& message : due_before(v))
+                            if (ValueId& here = local[message.value.index()]; !here)
+                                here = receive(b, message.value, earlier_of(message.reader, op));
                         local[v.index()] = receive(b, v, op);
                     }
                 Op copy = op;
@@ -129,12 +128,6 @@ private:
 
     /// The rank of an op's block.
     int home(const Op& op) const { return c_.rank_of_block(op.block); }
-    /// A message to this rank within a microbatch.
-    struct Message {
-        ValueId value;
-        std::pair<int, Phase> sent_by, read_by;
-        const Op* reader = nullptr; ///< the first one
-    };
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
     /// Whether the op runs on a single rank of the pipeline, which sends its results: in the microbatch, and
@@ -273,30 +266,33 @@ private:
         return {c_.stage_of_block[static_cast<std::size_t>(op.block)], op.phase};
     }
 
+    /// A message to this rank within a microbatch.
+    struct Message {
+        ValueId value;
+        const Op* reader = nullptr; ///< the first one
+    };
+
     /// The messages to this rank that it must receive before that of `v`, in the order in which they are
     /// computed: those that the same task of the sender sends before, and those of other senders that the
     /// same task here, or another phase, reads. Otherwise a sender that waits until it may overwrite what it
     /// sends could wait for a receiver that waits for a later message.
-    std::vector<ValueId> due_before(ValueId v)
+    std::vector<Message> due_before(ValueId v)
     {
         if (in_epilogue({v, c_.rank}))
             return {};
         if (inbox_.empty())
             fill_inbox();
-        const auto own =
-            std::ranges::find_if(inbox_, [&](const Message& message) { return message.value == v; });
-        std::vector<ValueId> due;
+        const auto own = std::ranges::find(inbox_, v, &Message::value);
+        const auto sender = [&](const Message& m) { return task_of(g_[g_[m.value].producer]); };
+        const auto reader = [&](const Message& m) {
+            return m.reader ? task_of(*m.reader) : std::pair<int, Phase>{};
+        };
+        std::vector<Message> due;
         for (auto at = inbox_.begin(); at != own; ++at)
-            if (at->sent_by == own->sent_by || at->read_by == own->read_by ||
-                at->read_by.second != own->read_by.second)
-                due.push_back(at->value);
+            if (sender(*at) == sender(*own) || reader(*at) == reader(*own) ||
+                reader(*at).second != reader(*own).second)
+                due.push_back(*at);
         return due;
-    }
-
-    const Op* first_reader(ValueId v) const
-    {
-        return std::ranges::find_if(inbox_, [&](const Message& message) { return message.value == v; })
-            ->reader;
     }
 
     /// The op whose stage has its turn first in a microbatch. What an op of phase `weights` reads is received
@@ -314,14 +310,14 @@ private:
     {
         for (const Crossing& crossing : crossings_)
             if (crossing.to == c_.rank && !in_epilogue(crossing))
-                inbox_.push_back({crossing.value, task_of(g_[g_[crossing.value].producer]), {}});
+                inbox_.push_back({crossing.value});
         std::ranges::sort(inbox_, {}, [&](const Message& m) { return g_[m.value].producer.index(); });
         for (std::size_t i = g_.ops.size(); i-- > 0;) // the first reader remains
             if (runs_[i].count(c_.rank))
                 for (const ValueId operand : g_.ops[i].operands)
                     for (Message& message : inbox_)
                         if (message.value == operand)
-                            message.read_by = task_of(g_.ops[i]), message.reader = &g_.ops[i];
+                            message.reader = &g_.ops[i];
     }
 
     bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
