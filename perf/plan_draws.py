@@ -162,10 +162,10 @@ for combination in combinations:
           f"{' '.join(keys_of(start)) if fits else 'nothing fits'}", flush=True)
     begin, count, fit, best, spent = time.time(), 0, 0, float("inf"), 0
     while fit < arguments.count and not (arguments.seconds and time.time() - begin > arguments.seconds):
+        if not fits and count > 100 * arguments.count:
+            break
         s = drawn(draw, model, ranks, batch, start)
         if is_too_large(model, s):
-            if not fits and count > 100 * arguments.count:
-                break
             count += 1
             continue
         made, used, _ = run([*keys, *keys_of(s)], arguments.cpu_limit)

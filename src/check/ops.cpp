@@ -1,6 +1,7 @@
 // Measures the ops of training steps, for the machine file.
 #include "base/activity.hpp"
 #include "base/clock.hpp"
+#include "base/cores.hpp"
 #include "base/log.hpp"
 #include "base/median.hpp"
 #include "check/rates.hpp"
@@ -234,9 +235,8 @@ std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 
 std::vector<OpSample> measure_ops(const CheckGround& ground)
 {
-    const auto cores = 1 + std::ranges::count(ground.facts.cores, ',');
-    const bool crowded = !ground.facts.cores.empty() &&
-                         ranks_on_same_cores(ground.grid) > cores; // what it measures is of little use
+    const int sharers = ranks_on_same_cores(ground.grid), cores = usable_core_count(); // 0: unknown
+    const bool crowded = cores > 0 && sharers > cores; // what it measures is of little use
     const bool briefly = agree(ground.world, contracts_on || crowded ? 1 : 0) != 0;
     std::vector<OpSample> best = measured_once(ground, briefly);
     if (briefly)

@@ -277,7 +277,7 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     const double layers = as_double(config.model.layers), ranks = as_double(p.pipeline),
                  microbatches = as_double(microbatch_count(config));
     const ScheduleKind kind = schedule_called(p.schedule).value_or(ScheduleKind::one_f_one_b); // or a file
-    const double chunks = as_double(p.chunks > 0 ? p.chunks : chunks_of(kind).usual);
+    const double chunks = as_double(stages_per_rank(kind, p.chunks));
     const Share whole = share_of(config, profile, layers, true, true);
     if (p.pipeline == 1)
         return {microbatches * seconds_of(whole.cost) + whole.outside,

@@ -216,9 +216,9 @@ private:
         if (!score.fits || candidate.order.shape.chunks == 1 || at_most * bound <= most)
             return 1;
         const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
-        if (!added)
-            return at->second;
-        return at->second = estimator_.growth(candidate);
+        if (added)
+            at->second = estimator_.growth(candidate);
+        return at->second;
     }
 
     /// Strategies whose closed form is too low for the same reasons.

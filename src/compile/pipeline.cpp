@@ -48,7 +48,7 @@ PipelineOrder training_order(const RunConfig& config)
     if (is_schedule_file(p.schedule))
         return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);
-    const i64 chunks = p.chunks > 0 ? p.chunks : chunks_of(kind).usual;
+    const i64 chunks = stages_per_rank(kind, p.chunks);
     require_blocks(config, kind, chunks);
     PipelineOrder order = named_order(kind, p.pipeline, chunks, microbatch_count(config));
     if constexpr (contracts_on)

@@ -117,6 +117,8 @@ struct ModelConfig {
     ModelProgram program{}; ///< not a key: of family `graph`, the content of `file`
 
     bool is_program() const { return family == Family::graph; }
+    /// What a run counts, in its reports.
+    const char* units() const { return is_program() ? "samples" : "tokens"; }
     /// Units of pipeline stages: the embedding, the layers, the head; or the blocks of the program.
     i64 blocks() const { return is_program() ? program.blocks : layers + 2; }
     /// Blocks that may recompute.

@@ -118,7 +118,7 @@ void validate_stage_layers(const ParallelConfig& c, i64 layers)
     const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
     require(kind.has_value(), key, str("cannot be combined with parallel.schedule = \"", c.schedule, "\""),
             "name a schedule, such as \"1f1b\", or remove the key");
-    const i64 stages = c.pipeline * (c.chunks > 0 ? c.chunks : chunks_of(*kind).usual);
+    const i64 stages = c.pipeline * stages_per_rank(*kind, c.chunks);
     if (c.strategy == "auto") // the search takes it where it fits
         return;
     require(static_cast<i64>(c.stage_layers.size()) == stages, key,

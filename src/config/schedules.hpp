@@ -53,5 +53,10 @@ constexpr ChunkRange chunks_of(ScheduleKind kind)
            : kind == ScheduleKind::breadth_first ? ChunkRange{1, 2, many}
                                                  : ChunkRange{1, 1, 1};
 }
+/// Stages per rank with parallel.chunks = `chunks`.
+constexpr i64 stages_per_rank(ScheduleKind kind, i64 chunks)
+{
+    return chunks > 0 ? chunks : chunks_of(kind).usual;
+}
 
 } // namespace trivium

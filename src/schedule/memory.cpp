@@ -132,6 +132,8 @@ private:
     {
         Conflicts conflicts(buffers.size());
         const std::vector<bool> moved = add_computed(buffers, conflicts);
+        if (std::ranges::find(moved, true) == moved.end())
+            return conflicts;
         // Most pairs are not needed in the same span of the compute queue: only the others are compared.
         Bits met(buffers.size()), of_moved(buffers.size()); // by the buffer that is looked at
         std::vector<Bits> needed(words * 64, met);          // by span, the buffers so far

@@ -205,7 +205,7 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     fmt::print("\nwork       {} model FLOPs per step (forward x 3{})\n", format_si(score.flops),
                m.is_program() ? "" : ", causal attention");
     fmt::print("estimate   {} per step, {} {}/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
-               format_si(tokens / score.step), m.is_program() ? "samples" : "tokens", r.machine.name,
+               format_si(tokens / score.step), m.units(), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
@@ -217,7 +217,7 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                counted(r.config.train.steps, "step"), format_seconds(r.duration(r.own())),
                r.device_hours(r.own()), r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(static_cast<double>(samples_in(r.config.train, r.config.train.steps) * m.seq)),
-               m.is_program() ? "samples" : "tokens", format_bytes(r.checkpoint));
+               m.units(), format_bytes(r.checkpoint));
     if (const std::optional<LongRunPlan> run = long_run_of(r, long_run))
         fmt::print("{}", to_text(*run));
     if (r.asked > 0)

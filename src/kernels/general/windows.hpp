@@ -2,7 +2,7 @@
 // Internal: loops over the elements of windows, for several neighbouring windows together.
 #include "kernels/general/blocks.hpp"
 
-#include <utility>
+#include <numeric>
 
 namespace trivium::kernels {
 
@@ -50,11 +50,9 @@ struct WindowWalk {
             outer_taps *= d < rank - 1 ? dims[d].window : 1;
         }
         Dim& last = dims[rank - 1];
-        i64 a = last.step, b = last.base;
-        while (b != 0)
-            a = std::exchange(b, a % b);
-        last.every = last.base / a;
-        last.apart = last.step / a;
+        const i64 common = std::gcd(last.step, last.base);
+        last.every = last.base / common;
+        last.apart = last.step / common;
     }
 };
 

@@ -86,8 +86,7 @@ struct Convolution::Impl {
     bool for_weights() const { return kind == ConvKind::grad_w; }
     bool has_several_blocks() const { return static_cast<i64>(blocks.size()) > chains; } ///< in some chain
     i64 tasks() const { return for_weights() ? pieces * chains : static_cast<i64>(blocks.size()); }
-    i64 taps() const { return taps_of(shape); }
-    static i64 taps_of(const ConvShape& s) { return s.k[0] * s.k[1] * s.k[2]; }
+    i64 taps() const { return shape.k[0] * shape.k[1] * shape.k[2]; }
 
     /// Whether oneDNN may have such a convolution, turned or not.
     bool find_form()
@@ -163,7 +162,7 @@ struct Convolution::Impl {
             strides[static_cast<std::size_t>(d)] = stride;
             stride *= d >= 2 ? whole[d - 2] : of_x ? shape.c : shape.o;
         }
-        return strided_view(type, dims, strides);
+        return {dims, dnnl_type(type), strides};
     }
 
     /// The weights of a piece in the caller's tensor.
@@ -182,7 +181,7 @@ struct Convolution::Impl {
             dims.push_back(shape.k[d]);
             strides.push_back(stride /= shape.k[d]);
         }
-        return strided_view(type, dims, strides);
+        return {dims, dnnl_type(type), strides};
     }
 
     /// The variant for blocks of this shape. False if the library has none.

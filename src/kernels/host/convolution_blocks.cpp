@@ -156,7 +156,7 @@ bool supported_by_library(const ConvShape& s)
 {
     bool fits = s.b * s.c * s.o > 0;
     for (int d = 0; d < s.spatial; ++d) {
-        const i64 span = (s.k[d] - 1) * s.dilation[d] + 1, after = padding_after(s, d);
+        const i64 span = extent_of_window(s, d), after = padding_after(s, d);
         fits = fits && s.base[d] == 1 && s.in[d] > 0 && s.k[d] > 0 && s.out[d] > 0 && s.low[d] >= 0 &&
                -after < s.stride[d] && s.low[d] < span && after < span;
     }

@@ -28,10 +28,13 @@ struct ConvBlockLimits {
 /// \pre supported_by_library(shape)
 std::vector<ConvBlock> blocks_of(ConvKind kind, const ConvShape& shape, const ConvBlockLimits& limits);
 
+/// From the first tap of a window to its last.
+inline i64 extent_of_window(const ConvShape& s, int d) { return (s.k[d] - 1) * s.dilation[d] + 1; }
+
 /// The padding after x in dimension d; below 0 where the last windows end before x does.
 inline i64 padding_after(const ConvShape& s, int d)
 {
-    return (s.out[d] - 1) * s.stride[d] + (s.k[d] - 1) * s.dilation[d] + 1 - s.in[d] - s.low[d];
+    return (s.out[d] - 1) * s.stride[d] + extent_of_window(s, d) - s.in[d] - s.low[d];
 }
 
 /// Whether oneDNN has convolutions of this form.

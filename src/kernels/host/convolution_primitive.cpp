@@ -86,9 +86,8 @@ bool has_wrong_sums(ConvKind kind, const ConvShape& s, DType type)
     if (kind != ConvKind::grad_w || type != DType::bf16)
         return false;
     for (int d = 0; d < s.spatial; ++d) {
-        const i64 window = (s.k[d] - 1) * s.dilation[d] + 1;
-        const i64 beyond = (s.out[d] - 1) * s.stride[d] - s.low[d] + window - s.in[d];
-        if (window > s.in[d] || (s.spatial == 3 && s.stride[d] > 1 && beyond > 0))
+        if (extent_of_window(s, d) > s.in[d] ||
+            (s.spatial == 3 && s.stride[d] > 1 && padding_after(s, d) > 0))
             return true;
     }
     return false;
@@ -134,11 +133,6 @@ std::optional<ConvPrimitive> make_convolution(ConvKind kind, const ConvShape& s,
     return made<dnnl::convolution_backward_weights>(
         kind, {{algorithm, x, w, y, stride, dilation, low, high}, attributes, engine, forward, true},
         arguments);
-}
-
-Desc strided_view(DType type, const Dims& extents, const Dims& strides)
-{
-    return {extents, dnnl_type(type), strides};
 }
 
 } // namespace trivium::kernels

@@ -46,8 +46,4 @@ struct ConvPrimitive {
 std::optional<ConvPrimitive> make_convolution(ConvKind kind, const ConvShape& shape, DType type,
                                               const dnnl::memory::desc* weights);
 
-/// The convolution's view of a tensor in a larger one: `extents`, with `strides` elements between neighbours.
-dnnl::memory::desc strided_view(DType type, const dnnl::memory::dims& extents,
-                                const dnnl::memory::dims& strides);
-
 } // namespace trivium::kernels

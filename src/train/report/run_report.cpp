@@ -315,8 +315,7 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
             fmt::format("loss     {:.4f}{}", last_loss_,
                         last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
         log_info(fmt::format("speed    {} {}/s, {} per step, MFU {:.1f} %",
-                             format_si(tokens / train_seconds_),
-                             config_.model.is_program() ? "samples" : "tokens",
+                             format_si(tokens / train_seconds_), config_.model.units(),
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * engine_.compiled().flops * batches / train_seconds_ / peak_));
         if (!last_steps_.empty() && prediction_.seconds > 0) {
