@@ -81,7 +81,7 @@ struct ArrayFile::Impl : ArrayHeader {
             const Bytes bytes_of_block = std::min(size, all - b * size);
             block.resize(static_cast<std::size_t>(bytes_of_block));
             read_bytes(source.at + b * size, bytes_of_block, block.data());
-            if (hash_block(block.data(), bytes_of_block) != source.hashes.values[static_cast<std::size_t>(b)])
+            if (!source.hashes.fits(b, block.data(), bytes_of_block))
                 wrong_hash(arrays[a], b * size, bytes_of_block);
             known.store(true, std::memory_order_relaxed);
             Activity::of_process().advance();
@@ -219,8 +219,8 @@ void ArrayFile::read(std::size_t a, i64 sample, const Box& box, DType to, void* 
         const Bytes begin = sample * array.sample_bytes() + first * width;
         impl.verify_blocks(a, begin, count * width);
         const bool direct = runs.size() == 1 && conversion.copies();
-        if (!direct)
-            buffer.resize(static_cast<std::size_t>(std::max(most_at_once, count * width)));
+        if (const auto needed = static_cast<std::size_t>(count * width); !direct && buffer.size() < needed)
+            buffer.resize(needed);
         std::byte* const stored = direct ? place_in_box(runs.front().in_box) : buffer.data();
         impl.read_bytes(source.at + begin, count * width, stored);
         for (const Impl::Run& run : runs)

@@ -120,6 +120,8 @@ void Dataset::read(i64 begin, i64 count, DType type, void* data) const
     check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
 }
 
+namespace {
+
 /// A box of a dataset in the file and in memory.
 struct BoxSpaces {
     Handle file, memory;
@@ -133,6 +135,8 @@ BoxSpaces select(Handle::Id id, const std::string& place, const Box& box)
           place, "select");
     return {std::move(space), space_of(box.shape, place, "describe memory")};
 }
+
+} // namespace
 
 void Dataset::write(const Box& box, const void* data)
 {

@@ -276,7 +276,8 @@ std::vector<i64> numbers_of(const HloAttribute* attribute)
         const HloLiteral& literal = attribute->literal;
         if (!literal.type.refused.empty() || is_real(literal.type.element))
             return all;
-        for (i64 i = 0; i < std::min<i64>(elements_of(literal.type), max_folded); ++i)
+        const i64 stated = elements_of(literal.type); // of a splat it may be any number
+        for (i64 i = 0; i < (literal.splat ? std::min<i64>(stated, max_folded) : stated); ++i)
             all.push_back(int_at(literal, i));
         return all;
     }

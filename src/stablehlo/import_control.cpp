@@ -10,10 +10,10 @@ using K = OpKind;
 
 constexpr i64 max_rounds = 10'000;
 
-std::vector<HloValue> operands(const I& i, const HloOp& op, std::size_t from = 0)
+std::vector<HloValue> operands(const I& i, const HloOp& op)
 {
     std::vector<HloValue> all;
-    for (std::size_t n = from; n < op.operands.size(); ++n)
+    for (std::size_t n = 0; n < op.operands.size(); ++n)
         all.push_back(i.operand(op, n));
     return all;
 }

@@ -94,7 +94,6 @@ public:
 
     Graph& graph() { return graph_; }
     const HloMesh& mesh() const { return mesh_; }
-    const HloModule& module() const { return module_; }
 
 private:
     struct Scope {

@@ -29,7 +29,6 @@ std::string axis_name(const std::string& name)
 struct DeviceTiles {
     std::vector<i64> tiles;   ///< parts of each dimension, then of the replicated ones
     std::vector<i64> devices; ///< in the row-major order of the tiles
-    bool replicated = false;  ///< the last of `tiles` is of replicas
     /// By dimension of `tiles`: (stride between devices, size) of the digits of a part's index, major first.
     std::vector<std::vector<std::pair<i64, i64>>> digits{};
 };
@@ -111,7 +110,6 @@ std::optional<DeviceTiles> tiles_of(const std::string& text, const std::string& 
             t.take(",");
         }
     }
-    made.replicated = t.take("last_tile_dim_replicate") || t.take("last_tile_dims");
     // The digits: from the minor end of each dimension, runs of equal steps.
     i64 inner = 1;
     made.digits.resize(made.tiles.size());

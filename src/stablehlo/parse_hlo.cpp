@@ -56,10 +56,8 @@ private:
     {
         if (t_.peek() == '"')
             t_.quoted();
-        else if (t_.sees_word())
+        else if (const char c = t_.peek(); !t_.take({&c, 1})) // the first of several letters or digits
             t_.word();
-        else
-            t_.take(std::string_view(std::string(1, t_.peek())));
     }
 
     void alias()

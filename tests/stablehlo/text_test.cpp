@@ -6,6 +6,7 @@
 #include "ir/text/text.hpp"
 #include "jax_cases.hpp"
 #include "plan/graph_file.hpp"
+#include "stablehlo/fold.hpp"
 #include "stablehlo/import.hpp"
 
 #include <ctime>
@@ -178,4 +179,25 @@ TEST_CASE("shardings of the form mhlo.sharding become axes of one mesh")
           "{devices=[2,2]<=[2,2]T(0,0)}", "{devices=[2,2]1,2,3,4}", "{devices=[9"})
         CHECK_THROWS_AS(imported(wrong, "{replicated}"), UserError);
     CHECK_THROWS_AS(imported("{devices=[2,1]<=[2]}", "{devices=[3,1]<=[3]}"), UserError);
+}
+
+TEST_CASE("resources of a file are left out, whatever words they have")
+{
+    for (const std::string resources :
+         {"{-# 12 #-}", "{-#\n  verify_each: 12, $x.y, .5, \"#-\"\n#-}", "{-# a: { b: \"0x0400\" } #-}"})
+        CHECK_NOTHROW(import_hlo(function("%y = stablehlo.negate %x : tensor<4xf32>") + resources, "f.mlir"));
+}
+
+TEST_CASE("lists of numbers are read whole, those of one number up to a limit")
+{
+    HloAttribute pairs;
+    pairs.kind = HloAttribute::Kind::literal;
+    pairs.literal.type.element = HloElement::i64;
+    pairs.literal.type.shape = {1024, 2};
+    for (i64 i = 0; i < 2048; ++i)
+        pairs.literal.ints.push_back(i);
+    CHECK(numbers_of(&pairs) == pairs.literal.ints);
+    pairs.literal.splat = true;
+    pairs.literal.ints = {7};
+    CHECK(numbers_of(&pairs) == std::vector<i64>(max_folded, 7));
 }

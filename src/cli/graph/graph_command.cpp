@@ -80,8 +80,8 @@ void add_graph_command(Command& program)
     Command graph =
         program.add("graph", "translate graphs from and to StableHLO, which JAX and PyTorch/XLA write");
     const auto arguments = std::make_shared<GraphArguments>();
-    Command import = graph.add("import", "StableHLO text, as jax.export writes it, as a FILE.graph");
-    import.option("file", arguments->file, "StableHLO text", {.required = true, .type = "FILE.mlir"})
+    Command from_hlo = graph.add("import", "StableHLO text, as jax.export writes it, as a FILE.graph");
+    from_hlo.option("file", arguments->file, "StableHLO text", {.required = true, .type = "FILE.mlir"})
         .option("--output", arguments->output, "file for the graph (default: standard output)",
                 {.type = "FILE.graph"})
         .option("--parameters", arguments->how.parameters,
@@ -91,13 +91,12 @@ void add_graph_command(Command& program)
         .option("--constants", arguments->constants,
                 "safetensors file for constants that a graph cannot state; they become inputs",
                 {.type = "FILE"});
-    import.action([=] { return import_graph(*arguments);
-});
-Command to_hlo = graph.add("export", "a FILE.graph as StableHLO text with shardings of the dialect sdy");
-to_hlo.option("file", arguments->file, "graph of all ranks", {.required = true, .type = "FILE.graph"})
-    .option("--output", arguments->output, "file for the text (default: standard output)",
-            {.type = "FILE.mlir"});
-to_hlo.action([=] { return export_graph(*arguments); });
-} // namespace trivium
+    from_hlo.action([=] { return import_graph(*arguments); });
+    Command to_hlo = graph.add("export", "a FILE.graph as StableHLO text with shardings of the dialect sdy");
+    to_hlo.option("file", arguments->file, "graph of all ranks", {.required = true, .type = "FILE.graph"})
+        .option("--output", arguments->output, "file for the text (default: standard output)",
+                {.type = "FILE.mlir"});
+    to_hlo.action([=] { return export_graph(*arguments); });
+}
 
 } // namespace trivium
