@@ -1,0 +1,247 @@
+#pragma once
+// [parallel]: degrees of the mesh's axes, and what is sharded, gathered, recomputed and scheduled how.
+#include "config/keys.hpp"
+
+namespace trivium {
+
+/// How often parameters are gathered. decide() replaces the value `automatic`, here and in the enums below.
+enum class GatherEvery { automatic, pass, microbatch, step };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<GatherEvery>{"auto", "pass", "microbatch",
+                                                                            "step"};
+enum class ReduceEvery { automatic, microbatch, step };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<ReduceEvery>{"auto", "microbatch", "step"};
+enum class Recompute { none, selective, full, automatic };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
+                                                                          "auto"};
+
+enum class Offload { none, optimizer };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
+
+/// Whether an update waits for the global gradient norm.
+enum class UpdateMode { synchronous, post_validated, automatic };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"synchronous", "post-validated",
+                                                                           "auto"};
+
+/// Type of gradients in messages or accumulators; f32 stands for f64 in a run with precision = "f64".
+enum class GradientType { f32, bf16 };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<GradientType>{"f32", "bf16"};
+
+/// Degrees of mesh axes that a program of the user's own has besides those of the grid.
+struct ProgramAxes {
+    struct Axis {
+        std::string name;
+        i64 degree = 1;
+        bool shards_batch = false; ///< not from the config: the program shards samples over it
+        bool operator==(const Axis&) const = default;
+    };
+    std::vector<Axis> list; ///< in the order of the mesh
+
+    NamedNumbers degrees() const
+    {
+        NamedNumbers numbers;
+        for (const Axis& axis : list)
+            numbers.list.emplace_back(axis.name, axis.degree);
+        return numbers;
+    }
+    bool operator==(const ProgramAxes&) const = default;
+};
+
+struct ParallelConfig {
+    i64 data = 1;
+    i64 tensor = 1;
+    i64 pipeline = 1;
+    ProgramAxes axes;
+    i64 zero = 0;
+    i64 shard = 0;
+    GatherEvery gather_every = GatherEvery::automatic;
+    ReduceEvery reduce_every = ReduceEvery::automatic;
+    std::string schedule = "1f1b";
+    // Not keys. schedule_rows: the content of the file that `schedule` names (schedule/order_file.hpp).
+    // schedule_near: the named schedule from which the order for "auto" was found.
+    std::string schedule_rows, schedule_near;
+    i64 chunks = 0;
+    std::vector<i64> stage_layers; ///< empty: balanced; ignored by searches for other pipelines
+    bool sequence = true;
+    Recompute recompute = Recompute::none;
+    i64 recompute_layers = 0;
+    Offload offload = Offload::none;
+    i64 tile = 0;
+    bool overlap = true;
+    UpdateMode update = UpdateMode::synchronous;
+    bool graphs = false;
+    bool group = false;
+    std::string bucket = "auto";
+    i64 memory_limit = 0;
+    i64 threads = 0;
+    bool deterministic = true;
+    bool cudnn = true;
+    GradientType reduce = GradientType::f32;
+    GradientType accumulate = GradientType::f32;
+    std::string strategy;
+    std::string machine;
+    double delay_latency = 0;
+    double delay_bandwidth = 0;
+
+    template <class Self, class Visit>
+    static void keys(Self& self, Visit&& visit)
+    {
+        visit("data", self.data, KeyKind::free, "data-parallel ranks");
+        visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");
+        visit("pipeline", self.pipeline, KeyKind::free, "pipeline-parallel ranks");
+        visit("axes", self.axes, KeyKind::free,
+              "with model.family = \"graph\": ranks along each axis of the program's mesh, as a table "
+              "[parallel.axes] such as x = 2, y = 4; an axis that is not named has one");
+        visit("zero", self.zero, KeyKind::free, "ZeRO stage, 0 to 3");
+        visit("shard", self.shard, KeyKind::free,
+              "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
+              "their "
+              "gradients once per step (hybrid sharding); 0 = all");
+        visit("gather_every", self.gather_every, KeyKind::free,
+              "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
+              "microbatch, or once per step; auto = pass, or with parallel.memory_limit the least frequent "
+              "that fits");
+        visit("reduce_every", self.reduce_every, KeyKind::free,
+              "with zero = 2 or 3: when gradients are reduced into shards; auto = microbatch, or with "
+              "parallel.memory_limit the least frequent that fits");
+        visit("schedule", self.schedule, KeyKind::free,
+              "pipeline schedule: \"gpipe\", \"1f1b\", \"interleaved\", \"breadth-first\", \"zb-h1\", "
+              "\"zb-h2\", "
+              "\"zb-v\", \"v-half\", \"v-min\", \"dualpipe-v\", \"auto\" (the order whose step is the "
+              "shortest by the simulator), or a file NAME.csv with a row of actions per "
+              "pipeline rank");
+        visit("chunks", self.chunks, KeyKind::free,
+              "stages per pipeline rank; 0 = as many as the schedule needs");
+        visit("stage_layers", self.stage_layers, KeyKind::free,
+              "layers of each pipeline stage, in the order of the model, such as [2, 3, 3, 2]: the embedding "
+              "is in the first stage, the head in the last; empty = balanced by work");
+        visit("sequence", self.sequence, KeyKind::free, "sequence parallelism over the tensor axis");
+        visit("recompute", self.recompute, KeyKind::free,
+              "which activations the backward pass recomputes: those of norms, attention and activation "
+              "functions (selective), all of a layer (full), or as much as parallel.memory_limit requires");
+        visit("recompute_layers", self.recompute_layers, KeyKind::free,
+              "in how many layers, evenly spread; the others recompute one level less (full: selective; "
+              "selective: "
+              "none); 0 = in all, or with recompute = auto as many as parallel.memory_limit requires");
+        visit("offload", self.offload, KeyKind::free,
+              "what is in host memory instead of the device's: the optimizer's states, the parameters in "
+              "their stored type and the update; only in CPU builds, where both are arenas of the host");
+        visit("tile", self.tile, KeyKind::free,
+              "with zero = 3: maximum bytes gathered at once, of a weight or of a bucket; larger weights are "
+              "gathered, used and reduced in tiles; 0 = no maximum");
+        visit("overlap", self.overlap, KeyKind::free, "overlap communication with computation");
+        visit("update", self.update, KeyKind::free,
+              "when parameters are updated: when the global norm is known (synchronous), or before, where an "
+              "update that turns out to be clipped or skipped is done again (post-validated), with the same "
+              "bits; auto = post-validated if a step is at least 1 % shorter by the simulator");
+        visit("graphs", self.graphs, KeyKind::free,
+              "on GPUs: capture a step as CUDA graphs once, then replay them");
+        visit("group", self.group, KeyKind::free,
+              "one product for the weights that read the same values: q, k and v, gate and up. Sums "
+              "have another order, and on hosts no product is faster");
+        visit("bucket", self.bucket, KeyKind::free,
+              "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "
+              "\"global\", a number of bytes, or \"auto\" (of the first four, the one with the shortest step "
+              "by "
+              "the simulator)");
+        visit("machine", self.machine, KeyKind::free,
+              "machine whose speeds decide about buckets, by one of the names that `trivium plan --machine` "
+              "knows; empty = h100 on GPUs, cpu otherwise, wherever the run is");
+        visit("memory_limit", self.memory_limit, KeyKind::free,
+              "maximum arena per rank in bytes; 0 = no limit");
+        visit("threads", self.threads, KeyKind::free,
+              "CPU threads per rank; 0 = all cores that the rank may use");
+        visit("deterministic", self.deterministic, KeyKind::free, "the same bits on every run");
+        visit("cudnn", self.cudnn, KeyKind::free,
+              "on NVIDIA GPUs: attention by cuDNN, if the build has it and the shape fits");
+        visit("reduce", self.reduce, KeyKind::free, "type in which gradients are communicated");
+        visit(
+            "accumulate", self.accumulate, KeyKind::free,
+            "type in which gradients are summed over microbatches and kept until the update; bf16 takes half "
+            "the memory and rounds each sum");
+        visit(
+            "strategy", self.strategy, KeyKind::free,
+            "\"auto\": if the product of the degrees is not the number of ranks that were started, or no "
+            "degree is set, use the strategy with the shortest step by the simulator (`trivium plan --ranks "
+            "N`); keys that are set stay; the global batch and the order of samples do not change");
+        visit(
+            "delay_latency", self.delay_latency, KeyKind::free,
+            "to measure overlap on one machine: seconds that each message between ranks takes at least; 0 = "
+            "no delay");
+        visit(
+            "delay_bandwidth", self.delay_bandwidth, KeyKind::free,
+            "the same for bandwidth: bytes per second that a rank sends and receives at most; 0 = no limit");
+    }
+};
+
+/// What the ranks along an axis of the grid share: the sequences of a batch, the blocks of the model, or the
+/// dimensions of tensors.
+enum class AxisShards { batch, blocks, tensors };
+
+/// One axis of the grid. Mesh, checks, reports and messages follow from grid_axes.
+struct GridAxis {
+    const char* name; ///< of the mesh axis; its degree is the key parallel.NAME
+    i64 ParallelConfig::*degree;
+    AxisShards shards;
+};
+
+/// In the order of the mesh, the last axis fastest.
+inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, AxisShards::batch},
+                                      GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
+                                      GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
+
+/// Number of ranks in the grid of `config`.
+inline i64 rank_count(const ParallelConfig& config)
+{
+    i64 ranks = 1;
+    for (const GridAxis& axis : grid_axes)
+        ranks *= config.*axis.degree;
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        ranks *= axis.degree;
+    return ranks;
+}
+
+/// Number of groups of ranks that share the sequences of a batch: the product of the degrees of these axes.
+inline i64 batch_ranks(const ParallelConfig& config)
+{
+    i64 ranks = 1;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards == AxisShards::batch)
+            ranks *= config.*axis.degree;
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        ranks *= axis.shards_batch ? axis.degree : 1;
+    return ranks;
+}
+
+/// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Ordered by
+/// the degrees, in the order of grid_axes.
+std::vector<ParallelConfig> grids_of(i64 ranks);
+
+/// "data 2 x pipeline 4 x tensor 1"
+std::string describe_degrees(const ParallelConfig& config);
+
+/// The axis over which ZeRO shards: data; with one data rank the first of config.axes that shards samples.
+inline std::string zero_axis(const ParallelConfig& config)
+{
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        if (config.data == 1 && axis.shards_batch && axis.degree > 1)
+            return axis.name;
+    return "data";
+}
+
+/// Ranks over which ZeRO shards: of data-parallel ranks a divisor of `config.data`; without ZeRO all.
+inline i64 shard_ranks(const ParallelConfig& config)
+{
+    const std::string zero = zero_axis(config);
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        if (axis.name == zero)
+            return axis.degree;
+    return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
+}
+
+} // namespace trivium
