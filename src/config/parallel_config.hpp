@@ -1,6 +1,10 @@
 #pragma once
 // [parallel]: degrees of the mesh's axes, and what is sharded, gathered, recomputed and scheduled how.
 #include "config/keys.hpp"
+#include "config/model_program.hpp"
+
+#include <array>
+#include <string_view>
 
 namespace trivium {
 
