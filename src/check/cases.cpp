@@ -116,7 +116,7 @@ void set_model(RunConfig& c)
 std::vector<Choice> choices()
 {
     const ParallelConfig usual;
-    const auto reduces_gradients = [](const ParallelConfig& g) { return batch_ranks(g) > 1; };
+    const auto reduces_gradients = [](const ParallelConfig& g) { return gradient_ranks(g) > 1; };
     const auto has_data_ranks = [](const ParallelConfig& g) { return g.data > 1; };
     const auto has_stages = [](const ParallelConfig& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
@@ -341,18 +341,18 @@ std::vector<std::string> traits_of(const RunConfig& c)
     };
     for (const GridAxis& axis : grid_axes)
         note(p.*axis.degree > 1, str(axis.name, " > 1"));
-    note(p.data > 1 && p.zero > 0, str("zero ", p.zero));
-    note(p.data > 1 && p.zero == 0, "data > 1 without zero");
+    note(shard_ranks(p) > 1 && p.zero > 0, str("zero ", p.zero));
+    note(shard_ranks(p) > 1 && p.zero == 0, "data > 1 without zero");
     note(p.pipeline > 1, str("schedule ", p.schedule));
     note(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
     note(p.tensor > 1 && p.sequence, "sequence parallel");
     note(p.tensor > 1 && !p.sequence, "tensor > 1 without sequence");
     note(rank_count(p) > 1, p.overlap ? "overlap" : "no overlap");
-    note(batch_ranks(p) > 1, str("bucket ", p.bucket));
+    note(gradient_ranks(p) > 1, str("bucket ", p.bucket));
     note(microbatch_count(c) > 1, "several microbatches");
-    note(batch_ranks(p) > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
+    note(gradient_ranks(p) > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
     note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
-    note(p.data > 1 && p.tile > 0, "tiles");
+    note(shard_ranks(p) > 1 && p.tile > 0, "tiles");
     note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
     note(c.data.by_documents(), "attention within documents");
     note(c.model.dropout > 0, "dropout, z-loss, label smoothing");

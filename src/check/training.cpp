@@ -101,7 +101,7 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
 CheckTolerance tolerance_of(const RunConfig& c)
 {
     if (c.train.precision == Precision::bf16 || c.parallel.accumulate == GradientType::bf16 ||
-        (c.parallel.reduce == GradientType::bf16 && batch_ranks(c.parallel) > 1))
+        (c.parallel.reduce == GradientType::bf16 && gradient_ranks(c.parallel) > 1))
         return {2e-2, 0.5};
     if (c.train.precision == Precision::f64)
         return {1e-9, 1e-9};

@@ -53,7 +53,8 @@ public:
                              2.0 * static_cast<double>((m.heads + m.kv_heads) * m.head_dim) +
                              (m.gated ? 3 : 1) * static_cast<double>(m.ffn_dim);
         if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
-            kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) / tensor;
+            kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) /
+                    (tensor * static_cast<double>(p.context));
     }
 
     /// Of the largest stage, for any distribution of the layers: as if all stages were equal.

@@ -118,7 +118,8 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
 {
     const ParallelConfig& p = config.parallel;
     const auto [at, added] =
-        profiles_.try_emplace({p.tensor, config.train.micro_batch, p.sequence, recompute});
+        profiles_.try_emplace(
+        {p.context, p.context_heads, p.tensor, config.train.micro_batch, p.sequence, recompute});
     if (!added) {
         if (!at->second)
             throw UserError({"the model", "does not fit the grid", "", ""});
@@ -129,6 +130,8 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
     m.layers = std::min<i64>(m.layers, std::max<i64>({2, static_cast<i64>(m.layer_pattern.size()),
                                                       static_cast<i64>(m.rotary_pattern.size())}));
     small.parallel = {};
+    small.parallel.context = p.context;
+    small.parallel.context_heads = p.context_heads;
     small.parallel.tensor = p.tensor;
     small.parallel.sequence = p.sequence;
     small.parallel.threads = threads_(p);
@@ -177,7 +180,7 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
 {
     const auto [at, added] =
-        transfers_.try_emplace({axis, grid.data, grid.pipeline, grid.tensor, shard_ranks(grid)});
+        transfers_.try_emplace({axis, grid.data * grid.context, grid.pipeline, grid.tensor, shard_ranks(grid)});
     if (added)
         at->second = transfer_cost(axis, mesh_of(grid), clock_);
     return at->second;
@@ -196,7 +199,7 @@ Seconds QuickEstimator::message(const RunConfig& config) const
     const ParallelConfig& p = config.parallel;
     const double bytes = as_double(config.train.micro_batch * config.model.seq * config.model.dim *
                                    size_of(compute_type(config.train.precision))) /
-                         (p.sequence ? as_double(p.tensor) : 1);
+                         (as_double(p.context) * (p.sequence ? as_double(p.tensor) : 1));
     const bool between = clock_.node_of(p.tensor * p.pipeline - 1) > 0;
     return p.pipeline == 1 ? 0 : clock_.launch + clock_.latency(between) + bytes / clock_.link_rate(between);
 }
@@ -224,10 +227,10 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     share.kept = kept_per_element(config) * elements;
 
     const double runs = std::max(1.0, layers), shards = as_double(shard_ranks(p)),
-                 replicas = as_double(p.data) / shards;
+                 replicas = as_double(p.data * p.context) / shards;
     const bool zero = p.zero > 0 && shards > 1;
     share.outside = profile.per_element * elements / (zero ? shards : 1);
-    if (p.data == 1)
+    if (p.data * p.context == 1)
         return share;
     const double gradient = as_double(p.reduce == GradientType::bf16
                                           ? 2

@@ -48,7 +48,8 @@ private:
         double beyond = 0;       ///< bytes of the arena besides what is kept and activations
         Seconds per_element = 0; ///< update of a parameter's element
     };
-    using ProfileKey = std::tuple<i64, i64, bool, Recompute>; ///< tensor, microbatch, sequence
+    /// Context ranks and those of heads, tensor, microbatch, sequence.
+    using ProfileKey = std::tuple<i64, i64, i64, i64, bool, Recompute>;
 
     const Elements& elements_of(const ModelConfig& model);
     const Profile& profile(const RunConfig& config, Recompute recompute);

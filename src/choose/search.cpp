@@ -463,7 +463,7 @@ std::string rule_of(const RunConfig& config, const Machine& machine)
     const ParallelConfig& p = config.parallel;
     const bool node = machine.ranks_per_node == 0 || p.tensor <= machine.ranks_per_node;
     if (p.pipeline == 1 && p.tensor == 1)
-        return p.zero < 3 ? "data parallel" : shard_ranks(p) < p.data ? "hybrid FSDP" : "FSDP";
+        return p.zero < 3 ? "data parallel" : shards_in_groups(p) ? "hybrid FSDP" : "FSDP";
     if (p.tensor > 1 && node && p.zero <= 1)
         return p.pipeline == 1 ? "tensor in a node" : "Megatron";
     return "";

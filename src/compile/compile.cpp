@@ -1,6 +1,7 @@
 #include "compile/compile.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "compile/saved_values.hpp"
 #include "ir/collectives.hpp"
 #include "model/model.hpp"
@@ -29,13 +30,21 @@ ModelAxes model_axes(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     const ModelConfig& m = config.model;
     ModelAxes axes;
-    if (shard_ranks(p) < p.data && zero_axis(p) == data_axis)
-        axes.batch = {replica_axis};
-    for (const GridAxis& axis : grid_axes)
-        if (axis.shards == AxisShards::batch)
-            axes.batch.push_back(axis.name);
+    // Context ranks are the fastest part of the axis `data`, over which gradients are summed and ZeRO shards.
+    const i64 data = shards_in_groups(p) ? p.shard : p.data, heads = std::max<i64>(p.context_heads, 1);
+    const auto part = [&](i64 major, i64 size) -> std::vector<std::string> {
+        if (size == data * p.context)
+            return {data_axis};
+        return size > 1 ? std::vector{str(data_axis, ":(", major, ")", size)} : std::vector<std::string>{};
+    };
+    axes.batch = part(1, data);
+    if (shards_in_groups(p))
+        axes.batch.insert(axes.batch.begin(), replica_axis);
     if (m.is_program())
         return axes;
+    axes.context = part(data, p.context / heads);
+    axes.context_heads = part(data * p.context / heads, heads);
+    axes.context_ranks = p.context / heads;
     const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
         if (!holds)
             throw UserError({"parallel.tensor",
@@ -43,6 +52,17 @@ ModelAxes model_axes(const RunConfig& config)
                              str(key, " = ", extent), str("set parallel.tensor to ", extent, " or less")});
     };
     const i64 queries = m.heads / m.kv_heads;
+    if (const i64 least = p.context * (p.sequence ? p.tensor : 1); p.context > 1 && m.seq < 2 * least)
+        throw UserError({"parallel.context", str(p.context, " context ranks cannot share ", m.seq, " tokens"),
+                         str("each of them", p.sequence && p.tensor > 1 ? ", and tensor rank," : "",
+                             " has at least 2 of model.seq"),
+                         str("set model.seq to ", 2 * least, " or more, or a smaller parallel.context")});
+    if (const i64 shared = m.kv_heads < p.tensor ? m.kv_heads : m.kv_heads / p.tensor; shared < heads)
+        throw UserError({"parallel.context_heads",
+                         str(heads, " context ranks cannot share ", counted(shared, "key-value head")),
+                         str("model.kv_heads = ", m.kv_heads,
+                             p.tensor > 1 ? str(", shared by ", counted(p.tensor, "tensor rank")) : ""),
+                         str("set it to ", shared, " or less")});
     require(std::max(m.kv_heads, queries) >= p.tensor,
             queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
             std::max(m.kv_heads, queries),
@@ -133,7 +153,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? zero_axis(p) : "";
-    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && batch_ranks(p) > 1;
+    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && gradient_ranks(p) > 1;
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
@@ -205,7 +225,7 @@ RunConfig for_one_rank(RunConfig config)
         config.parallel.*axis.degree = 1;
     for (ProgramAxes::Axis& axis : config.parallel.axes.list)
         axis.degree = 1;
-    config.parallel.shard = 0;
+    config.parallel.shard = config.parallel.context_heads = 0;
     config.parallel.offload = Offload::none;
     return config;
 }
@@ -257,12 +277,14 @@ std::size_t training_program(const Compiled& compiled, i64 microbatches)
 
 Mesh mesh_of(const ParallelConfig& p)
 {
-    const i64 shards = zero_axis(p) == data_axis ? shard_ranks(p) : p.data;
+    const i64 data = shards_in_groups(p) ? p.shard : p.data;
     Mesh mesh;
-    if (shards < p.data)
-        mesh.axes.push_back({replica_axis, p.data / shards});
+    if (data < p.data)
+        mesh.axes.push_back({replica_axis, p.data / data});
     for (const GridAxis& axis : grid_axes)
-        mesh.axes.push_back({axis.name, axis.name == std::string_view(data_axis) ? shards : p.*axis.degree});
+        if (axis.shards != AxisShards::tokens) // part of `data`
+            mesh.axes.push_back(
+                {axis.name, axis.name == std::string_view(data_axis) ? data * p.context : p.*axis.degree});
     for (const ProgramAxes::Axis& axis : p.axes.list)
         mesh.axes.push_back({axis.name, axis.degree});
     return mesh;

@@ -22,8 +22,8 @@ std::string describe_grid(const ParallelConfig& p)
     return str(describe_degrees(p),
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
-               p.data > 1 ? str(", zero ", p.zero) : "",
-               shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
+               p.data * p.context > 1 ? str(", zero ", p.zero) : "",
+               shards_in_groups(p) ? str(" in groups of ", p.shard) : "",
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
@@ -37,7 +37,7 @@ std::string describe_choices(const ParallelConfig& p)
     add(shard_ranks(p) > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
     add(shard_ranks(p) > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
     add(!p.schedule_near.empty() && p.pipeline > 1, "schedule found from " + p.schedule_near);
-    add(batch_ranks(p) > 1, str("buckets by ", p.bucket == "none" ? "tensor" : p.bucket));
+    add(gradient_ranks(p) > 1, str("buckets by ", p.bucket == "none" ? "tensor" : p.bucket));
     const bool some = p.recompute_layers > 0;
     add(p.recompute != Recompute::none,
         str("recompute ", name_of(p.recompute), some ? str(" in ", counted(p.recompute_layers, "layer")) : "",

@@ -58,6 +58,8 @@ struct ProgramAxes {
 
 struct ParallelConfig {
     i64 data = 1;
+    i64 context = 1;
+    i64 context_heads = 0;
     i64 tensor = 1;
     i64 pipeline = 1;
     ProgramAxes axes;
@@ -96,6 +98,12 @@ struct ParallelConfig {
     static void keys(Self& self, Visit&& visit)
     {
         visit("data", self.data, KeyKind::free, "data-parallel ranks");
+        visit("context", self.context, KeyKind::free,
+              "ranks that share the tokens of each sequence (context parallelism); gradients are summed, and "
+              "ZeRO shards, over data x context ranks");
+        visit("context_heads", self.context_heads, KeyKind::free,
+              "context ranks among which attention exchanges tokens for heads (all-to-all), a divisor of "
+              "context; others gather the keys and values. 0 = 1");
         visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, KeyKind::free, "pipeline-parallel ranks");
         visit("axes", self.axes, KeyKind::free,
@@ -183,9 +191,9 @@ struct ParallelConfig {
     }
 };
 
-/// What the ranks along an axis of the grid share: the sequences of a batch, the blocks of the model, or the
-/// dimensions of tensors.
-enum class AxisShards { batch, blocks, tensors };
+/// What the ranks along an axis of the grid share: the sequences of a batch, their tokens, the blocks of the
+/// model, or the dimensions of tensors.
+enum class AxisShards { batch, tokens, blocks, tensors };
 
 /// One axis of the grid. Mesh, checks, reports and messages follow from grid_axes.
 struct GridAxis {
@@ -196,6 +204,7 @@ struct GridAxis {
 
 /// In the order of the mesh, the last axis fastest.
 inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, AxisShards::batch},
+                                      GridAxis{"context", &ParallelConfig::context, AxisShards::tokens},
                                       GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
                                       GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
 
@@ -222,6 +231,9 @@ inline i64 batch_ranks(const ParallelConfig& config)
     return ranks;
 }
 
+/// Number of ranks over which the gradients of a parameter are summed.
+inline i64 gradient_ranks(const ParallelConfig& config) { return batch_ranks(config) * config.context; }
+
 /// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Ordered by
 /// the degrees, in the order of grid_axes.
 std::vector<ParallelConfig> grids_of(i64 ranks);
@@ -238,14 +250,20 @@ inline std::string zero_axis(const ParallelConfig& config)
     return "data";
 }
 
-/// Ranks over which ZeRO shards: of data-parallel ranks a divisor of `config.data`; without ZeRO all.
+/// Whether ZeRO shards over groups of data ranks: hybrid sharding.
+inline bool shards_in_groups(const ParallelConfig& config)
+{
+    return config.zero > 0 && config.shard > 0 && config.shard < config.data;
+}
+
+/// Ranks over which ZeRO shards: data ranks (of a group), with all context ranks of each; without ZeRO all.
 inline i64 shard_ranks(const ParallelConfig& config)
 {
     const std::string zero = zero_axis(config);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         if (axis.name == zero)
             return axis.degree;
-    return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
+    return (shards_in_groups(config) ? config.shard : config.data) * config.context;
 }
 
 } // namespace trivium

@@ -149,6 +149,10 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero),
             "1 is usual");
     at_least(0, "parallel.shard", c.shard);
+    at_least(0, "parallel.context_heads", c.context_heads);
+    require(c.context_heads == 0 || c.context % c.context_heads == 0, "parallel.context_heads",
+            str("is ", c.context_heads, ", which does not divide ", counted(c.context, "context rank")),
+            "set a divisor of parallel.context");
     at_least(0, "parallel.tile", c.tile);
     require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
             str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
@@ -198,7 +202,9 @@ void resolve_axes(ParallelConfig& p, const ModelProgram& program)
     const std::vector<ProgramAxes::Axis> given = std::move(p.axes.list);
     p.axes.list.clear();
     const auto is_of_grid = [](const std::string& name) {
-        return std::ranges::any_of(grid_axes, [&](const GridAxis& axis) { return axis.name == name; });
+        return std::ranges::any_of(grid_axes, [&](const GridAxis& axis) {
+            return axis.name == name && axis.shards != AxisShards::tokens;
+        });
     };
     for (const std::string& name : program.axes)
         if (!is_of_grid(name))
@@ -247,6 +253,7 @@ void validate_program(const RunConfig& config)
     only(t.z_loss == 0, "train.z_loss");
     only(t.label_smoothing == 0, "train.label_smoothing");
     only(!t.fp8, "train.fp8");
+    only(config.parallel.context == 1, "parallel.context");
     only(config.parallel.stage_layers.empty(), "parallel.stage_layers");
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
@@ -304,7 +311,8 @@ std::string describe_degrees(const ParallelConfig& config)
 {
     std::string text;
     for (const GridAxis& axis : grid_axes)
-        text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
+        if (axis.shards != AxisShards::tokens || config.*axis.degree > 1)
+            text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         text += str(" x ", axis.name, " ", axis.degree);
     return text;

@@ -74,6 +74,10 @@ public:
         if (const auto* stream = a_.lists.find(Attr::stream); stream && stream->size() != 2)
             fail("stream", print_numbers(*stream), "2 integers: a seed, and a number of the op",
                  "write, for example, \"0 1\"");
+        if (const auto* order = a_.lists.find(Attr::order);
+            order && (order->size() != 2 || order->at(0) < 1 || order->at(1) < order->at(0)))
+            fail("order", print_numbers(*order), "2 integers: ranks, and at least as many tokens",
+                 "remove it, or write, for example, \"4 128\"");
         if (a_.cap && *a_.cap <= 0)
             fail("cap", print_real(*a_.cap), "a real number above 0", "remove it, or make it positive");
         for (const Attr flag : {Attr::rounded, Attr::interleaved})
@@ -370,6 +374,12 @@ i64 Attributes::offset_of(std::string_view factor) const
         if (offset.factor == factor)
             return offset.size;
     return 0;
+}
+
+SequenceOrder Attributes::order_of_tokens() const
+{
+    const std::vector<i64>* order = lists.find(Attr::order);
+    return order ? SequenceOrder{order->at(0), order->at(1)} : SequenceOrder{};
 }
 
 Attributes merged(Attributes first, const Attributes& second)

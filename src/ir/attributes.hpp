@@ -3,6 +3,7 @@
 // checking and merging.
 #include "base/dtype.hpp"
 #include "base/rope_angles.hpp"
+#include "base/sequence_order.hpp"
 #include "ir/factors.hpp"
 #include "ir/type.hpp"
 
@@ -84,7 +85,8 @@ enum class Attr : std::uint8_t {
     chunk,
     rounded,
     interleaved,
-    stream
+    stream,
+    order
 };
 
 /// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
@@ -126,6 +128,7 @@ inline constexpr ListName list_names[] = {
     {Attr::rounded, "rounded", true},
     {Attr::interleaved, "interleaved", true},
     {Attr::stream, "stream"},
+    {Attr::order, "order"},
 };
 /// The row of a list attribute.
 constexpr const ListName& list_name(Attr attr)
@@ -190,6 +193,8 @@ struct Attributes {
 
     /// The first index of `factor` on this rank; 0 if it is not sharded.
     i64 offset_of(std::string_view factor) const;
+    /// The order in which the op has the tokens of a sequence.
+    SequenceOrder order_of_tokens() const;
     bool operator==(const Attributes&) const = default;
 };
 

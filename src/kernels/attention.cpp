@@ -37,11 +37,17 @@ i64 affordable_workers(i64 requested, Bytes each, const Scratch& scratch, const 
     return workers;
 }
 
+/// Whether queries and keys are one sequence in its own order, all that the libraries' kernels know.
+bool whole(const AttentionShape& shape)
+{
+    return shape.order.ranks <= 1 && shape.first_query == 0 && shape.first_key == 0;
+}
+
 /// Without limits that hide nothing, so that the fastest kernel applies.
 AttentionShape simplest(AttentionShape shape)
 {
     for (i64* const limit : {&shape.window, &shape.chunk})
-        if (*limit >= shape.kv_len)
+        if (whole(shape) && *limit >= shape.kv_len)
             *limit = 0;
     return shape;
 }
@@ -54,15 +60,14 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                const AttentionExtras<T>& extras)
 {
     const AttentionShape shape = simplest(given);
-    TRV_EXPECT(start != nullptr || shape.q_len <= shape.kv_len, shape.q_len, " queries of ", shape.kv_len,
-               " keys");
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if ((!start && !extras.starts_bs && !extras.sinks_gr &&
-             cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
-            tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras))
+        if (whole(shape) &&
+            ((!start && !extras.starts_bs && !extras.sinks_gr &&
+              cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
+             tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras)))
             return;
     const AttentionTiles at(shape, tile_lanes<A>, extras.starts_bs);
     const A* const sinks_gr = extras.sinks_gr;
@@ -77,34 +82,36 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
             const ForwardTiles<A> tile(memory + worker * each, at);
             const i64 group = task / at.query_blocks;
             // Longest rows first, to balance the threads.
-            const i64 i0 = (at.query_blocks - 1 - task % at.query_blocks) * at.rows;
-            const i64 n = at.lanes_of(i0), first = start ? *start : 0;
+            const i64 i0 = at.first_row(at.query_blocks - 1 - task % at.query_blocks);
+            const i64 n = at.lanes_of(i0), first = at.start_of(i0, start ? *start : 0);
             load_queries(row, at, group, i0, q_bsgre, at.stride.q, A(at.scale), tile.q_es);
             row.each(n, [=](i64 i) {
                 tile.row_max_s[i] = lowest;
                 tile.row_sum_s[i] = 0;
             });
-            const i64 seen = at.seen(i0, first), begin = at.first_tile(group, i0, first);
-            for (i64 j0 = begin; j0 < seen; j0 += at.keys) {
-                const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
+            bool any = false;
+            at.each_tile(group, i0, first, [&](i64 j0, i64 position, i64 keys) {
                 load_keys(row, at, group, j0, keys, k_btge, at.stride.k, tile.k_te);
                 load_keys(row, at, group, j0, keys, v_btge, at.stride.v, tile.v_te);
                 tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts,
                              at.rows, false);
                 if (at.cap > 0)
                     cap_scores(row, at, n, keys, tile.p_ts);
-                mask(row, at, i0, j0, keys, first, tile.p_ts);
-                mask_first(row, at, group, i0, j0, keys, first, tile.p_ts);
+                mask(row, at, i0, position, keys, first, tile.p_ts);
+                mask_first(row, at, group, i0, position, keys, first, tile.p_ts);
                 running_softmax(row, at, n, keys, tile);
                 // o = o * exp(old row_max - new row_max) + p · v, transposed: o [e, s], v [t, e].
-                if (j0 > begin)
+                if (any)
                     for (i64 e = 0; e < at.dim; ++e) {
                         A* o = tile.o_es + e * at.rows;
                         row.each(n, [=](i64 i) { o[i] *= tile.rescale_s[i]; });
                     }
                 tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es,
-                             at.rows, j0 > begin);
-            }
+                             at.rows, any);
+                any = true;
+            });
+            if (!any)
+                row.each(at.dim * at.rows, [=](i64 i) { tile.o_es[i] = 0; });
             row.each(n, [=](i64 i) {
                 A part = 1;
                 if (sinks_gr) {
@@ -114,7 +121,7 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                     tile.row_sum_s[i] = tile.row_sum_s[i] * part + fast_exp(sink - most);
                     tile.row_max_s[i] = most;
                 }
-                tile.rescale_s[i] = part / tile.row_sum_s[i];
+                tile.rescale_s[i] = tile.row_sum_s[i] > 0 ? part / tile.row_sum_s[i] : A(0);
             });
             row.sync();
             store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.dense_row);
@@ -131,13 +138,11 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
 {
     using A = Acc<T>;
     const AttentionShape shape = simplest(given);
-    TRV_CHECK(shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len, " exceeds kv_len ",
-              shape.kv_len);
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
-            tensor_attention_grad(exec, shape, args, scratch))
+        if (whole(shape) && ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
+                             tensor_attention_grad(exec, shape, args, scratch)))
             return;
     const AttentionTiles at(shape, tile_lanes<A>, args.starts_bs);
     const Bytes each = BackwardTiles<A>::bytes(at);
@@ -151,16 +156,15 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                 tile.dk_te[i] = 0;
                 tile.dv_te[i] = 0;
             });
-            for (i64 i0 = 0; i0 < at.total_rows; i0 += at.rows) {
-                const i64 n = at.lanes_of(i0);
+            for (i64 block = 0; block < at.query_blocks; ++block) {
+                const i64 i0 = at.first_row(block), n = at.lanes_of(i0), first = at.start_of(i0, 0);
                 load_queries(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_es);
                 load_queries(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_es);
                 load_query_rows(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_se);
                 load_query_rows(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_se);
                 load_statistics(row, at, group, i0, args, tile);
-                const i64 seen = at.seen(i0, 0), begin = at.first_tile(group, i0, 0);
-                for (i64 j0 = begin; j0 < seen; j0 += at.keys) {
-                    const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
+                bool any = false;
+                at.each_tile(group, i0, first, [&](i64 j0, i64 position, i64 keys) {
                     load_keys(row, at, group, j0, keys, args.k_btge, at.stride.k, tile.k_te);
                     load_keys(row, at, group, j0, keys, args.v_btge, at.stride.v, tile.v_te);
                     tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows,
@@ -169,8 +173,8 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                                  tile.ds_ts, at.rows, false);
                     if (at.cap > 0)
                         cap_scores(row, at, n, keys, tile.p_ts);
-                    mask(row, at, i0, j0, keys, i64{0}, tile.p_ts);
-                    mask_first(row, at, group, i0, j0, keys, i64{0}, tile.p_ts);
+                    mask(row, at, i0, position, keys, first, tile.p_ts);
+                    mask_first(row, at, group, i0, position, keys, first, tile.p_ts);
                     for (i64 c = 0; c < keys; ++c) {
                         A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
                         if (at.cap > 0) // by 1 - tanh^2, the slope of the cap; 0 where p is hidden
@@ -190,8 +194,11 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                     tile_product(row, keys, at.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, at.width,
                                  tile.dk_te + j0 * at.width, at.width, true);
                     tile_product(row, at.dim, n, keys, tile.k_te, i64{1}, at.width, tile.ds_ts, at.rows,
-                                 tile.dq_es, at.rows, j0 > begin);
-                }
+                                 tile.dq_es, at.rows, any);
+                    any = true;
+                });
+                if (!any)
+                    row.each(at.dim * at.rows, [=](i64 i) { tile.dq_es[i] = 0; });
                 row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
                 row.sync();
                 store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre, at.stride.dq);

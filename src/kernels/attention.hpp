@@ -8,6 +8,7 @@
 // Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
 // head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query
 // head of a kv head, e element of a head.
+#include "base/sequence_order.hpp"
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
@@ -29,6 +30,10 @@ struct AttentionShape {
     i64 chunk = 0;  ///< and only those in its own chunk of so many keys of its document; 0: no chunks
     /// Scaled scores x become cap tanh(x / cap) (Gemma Team 2024, arXiv:2408.00118); 0: they stay.
     double cap = 0;
+    /// The order of the queries and of the keys, which may be parts of a sequence, and the indices in it of
+    /// the first ones. starts_bs, windows and chunks are about positions.
+    SequenceOrder order{};
+    i64 first_query = 0, first_key = 0;
 
     i64 query_row() const { return kv_heads * q_per_kv * head_dim; } ///< stride of a dense tensor of queries
     i64 key_row() const { return kv_heads * head_dim; }
@@ -60,12 +65,13 @@ struct AttentionExtras {
     const Acc<T>* sinks_gr = nullptr;
 };
 
-/// Query i sees the keys t <= *start + i (start null: 0), so keys beyond the filled range of the cache cost
-/// nothing; of these, those that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of
-/// a query's scaled and capped scores, and of its sink. With less scratch than attention_scratch(), fewer
-/// threads compute. The choice of algorithm depends only on types, shapes, addresses, scratch, and on which
-/// inputs are null. \pre *start + q_len <= kv_len (checked if `start` is null and contracts are on)
-/// \throws InternalError if the scratch is too small for one thread
+/// A query sees the keys whose positions are not after its own, which is *start + i for query i in the
+/// natural order (start null: 0), so keys beyond the filled range of the cache cost nothing; of these, those
+/// that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of a query's scaled and
+/// capped scores, and of its sink; without any, o is 0 and lse -inf. With less scratch than
+/// attention_scratch(), fewer threads compute. The choice of algorithm depends only on types, shapes,
+/// addresses, scratch, and on which inputs are null. \pre *start + q_len <= kv_len (checked if `start` is
+/// null and contracts are on) \throws InternalError if the scratch is too small for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
                const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,

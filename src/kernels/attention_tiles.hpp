@@ -16,31 +16,70 @@ struct AttentionTiles {
         : q_len(shape.q_len), kv_len(shape.kv_len), kv_heads(shape.kv_heads), q_per_kv(shape.q_per_kv),
           dim(shape.head_dim), groups(shape.batch * shape.kv_heads), lanes(lanes_per_vector),
           total_rows(shape.q_len * shape.q_per_kv),
-          rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)),
-          query_blocks(ceil_div(total_rows, rows)), width(round_up(dim, lanes)), stride(shape.strides()),
-          dense_row(shape.query_row()),
+          rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)), width(round_up(dim, lanes)),
+          stride(shape.strides()), dense_row(shape.query_row()),
           scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim))),
-          cap(shape.cap), window(shape.window), chunk(shape.chunk), starts_bs(starts)
+          cap(shape.cap), window(shape.window), chunk(shape.chunk), order(shape.order),
+          first_query(shape.first_query), first_key(shape.first_key), starts_bs(starts)
     {
+        for (i64 s = 0; s < q_len; s = query_run_end(s))
+            query_blocks += blocks_of_run(s);
         TRV_CHECK(dim > 0 && q_per_kv > 0, "attention: head_dim ", dim, ", q_per_kv ", q_per_kv);
     }
 
     static constexpr i64 keys = 64; ///< keys per tile
 
     i64 q_len, kv_len, kv_heads, q_per_kv, dim;
-    i64 groups;       ///< batch * kv_heads
-    i64 lanes;        ///< columns of a tile are padded to a multiple of this
-    i64 total_rows;   ///< queries of a group
-    i64 rows;         ///< queries of a tile, padded
-    i64 query_blocks; ///< tiles of queries
-    i64 width;        ///< dim, padded
+    i64 groups;           ///< batch * kv_heads
+    i64 lanes;            ///< columns of a tile are padded to a multiple of this
+    i64 total_rows;       ///< queries of a group
+    i64 rows;             ///< queries of a tile, padded
+    i64 query_blocks = 0; ///< tiles of queries, which have consecutive positions
+    i64 width;            ///< dim, padded
     AttentionRows stride;
     i64 dense_row; ///< stride of o and dout
     double scale, cap;
     i64 window, chunk;
+    SequenceOrder order;
+    i64 first_query, first_key;
     const std::int32_t* starts_bs;
 
-    /// The first key that row i of a group sees, if query 0 sees key `start` last; it grows with i.
+    /// The first query after query s that does not follow the one before it in the sequence.
+    TRV_HOST_DEVICE i64 query_run_end(i64 s) const
+    {
+        const i64 end = order.run_end(first_query + s) - first_query;
+        return end < q_len ? end : q_len;
+    }
+    /// The same of keys.
+    TRV_HOST_DEVICE i64 key_run_end(i64 t) const
+    {
+        const i64 end = order.run_end(first_key + t) - first_key;
+        return end < kv_len ? end : kv_len;
+    }
+    TRV_HOST_DEVICE i64 blocks_of_run(i64 s) const
+    {
+        return ((query_run_end(s) - s) * q_per_kv + rows - 1) / rows;
+    }
+    /// The first row of a block.
+    TRV_HOST_DEVICE i64 first_row(i64 block) const
+    {
+        i64 s = 0;
+        for (i64 blocks = blocks_of_run(s); block >= blocks; blocks = blocks_of_run(s)) {
+            block -= blocks;
+            s = query_run_end(s);
+        }
+        return s * q_per_kv + block * rows;
+    }
+    /// What the position of a row i of the block at row i0 is more than i / q_per_kv. `start`: of query 0 in
+    /// the natural order.
+    TRV_HOST_DEVICE i64 start_of(i64 i0, i64 start) const
+    {
+        return start + order.position(first_query + i0 / q_per_kv) - i0 / q_per_kv;
+    }
+
+    // Below, a block's `start` is start_of().
+
+    /// The position of the first key that row i of a group sees; it grows with i within a block.
     TRV_HOST_DEVICE i64 first_seen(i64 group, i64 i, i64 start) const
     {
         const i64 s = i / q_per_kv, own = start + s;
@@ -53,20 +92,29 @@ struct AttentionTiles {
             first = own - (own - first) % chunk;
         return window > 0 && own - window >= first ? own - window + 1 : first;
     }
-    /// The first key of the first tile that the block at row i0 needs.
-    TRV_HOST_DEVICE i64 first_tile(i64 group, i64 i0, i64 start) const
-    {
-        return first_seen(group, i0, start) / keys * keys;
-    }
-
     /// Number of rows of the block at row i0, without and with padding.
-    TRV_HOST_DEVICE i64 rows_of(i64 i0) const { return total_rows - i0 < rows ? total_rows - i0 : rows; }
-    TRV_HOST_DEVICE i64 lanes_of(i64 i0) const { return (rows_of(i0) + lanes - 1) / lanes * lanes; }
-    /// Keys that some row of the block sees.
-    TRV_HOST_DEVICE i64 seen(i64 i0, i64 start) const
+    TRV_HOST_DEVICE i64 rows_of(i64 i0) const
     {
-        const i64 end = start + (i0 + rows_of(i0) - 1) / q_per_kv + 1;
-        return end < kv_len ? end : kv_len;
+        const i64 left = query_run_end(i0 / q_per_kv) * q_per_kv - i0;
+        return left < rows ? left : rows;
+    }
+    TRV_HOST_DEVICE i64 lanes_of(i64 i0) const { return (rows_of(i0) + lanes - 1) / lanes * lanes; }
+    /// Calls use(t, position, count) for each tile of keys that some row of the block at row i0 sees: the
+    /// keys t, t + 1, …, which have consecutive positions.
+    template <class Use>
+    TRV_HOST_DEVICE void each_tile(i64 group, i64 i0, i64 start, const Use& use) const
+    {
+        const i64 first = first_seen(group, i0, start), end = start + (i0 + rows_of(i0) - 1) / q_per_kv + 1;
+        const bool natural = order.ranks <= 1 && first_key <= first;
+        for (i64 t = natural ? (first - first_key) / keys * keys : 0; t < kv_len;) {
+            const i64 run = key_run_end(t) - t, position = order.position(first_key + t);
+            const i64 count = run < keys ? run : keys, seen = end - position < count ? end - position : count;
+            if (seen > 0 && position + seen > first)
+                use(t, position, seen);
+            else if (natural)
+                return;
+            t += count;
+        }
     }
     /// Offset of row i of a group in q_bsgre, whose tokens are `apart` elements.
     TRV_HOST_DEVICE i64 query_at(i64 group, i64 i, i64 apart) const
@@ -215,7 +263,8 @@ KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 gr
     }
 }
 
-/// Sets the scores of keys after the last that a query sees to -inf. Padded rows see all keys.
+/// Sets the scores of keys after the last that a query sees to -inf; the first key is at position j0. Padded
+/// rows see all keys.
 template <class A>
 KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start,
                           A* score_ts)

@@ -17,6 +17,7 @@ void dropout(const Exec& exec, const DropoutShape& shape, const T* x_bsd, const 
     const i64 first_token = shape.first_token, first_column = shape.first_column;
     const i64 first_block = first_column / 4, blocks = ceil_div(first_column + columns, 4) - first_block;
     const std::uint64_t key = shape.key;
+    const SequenceOrder order = shape.order;
     const auto below = static_cast<std::uint32_t>(shape.rate * 0x1p32);
     const auto scale = static_cast<A>(1 / (1 - shape.rate));
     for_rows<T>(
@@ -26,7 +27,7 @@ void dropout(const Exec& exec, const DropoutShape& shape, const T* x_bsd, const 
             const std::int32_t* sample = sample_bw + r / tokens * words;
             const auto low = static_cast<std::uint32_t>(words > 0 ? sample[0] : 0),
                        high = static_cast<std::uint32_t>(words > 1 ? sample[1] : 0),
-                       token = static_cast<std::uint32_t>(first_token + r % tokens);
+                       token = static_cast<std::uint32_t>(order.position(first_token + r % tokens));
             row.each(blocks, [=](i64 b) {
                 const i64 block = first_block + b;
                 const PhiloxBlock bits = philox(key, {{static_cast<std::uint32_t>(block), token, low, high}});

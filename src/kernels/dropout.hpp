@@ -1,6 +1,7 @@
 #pragma once
 // Dropout (Srivastava et al. 2014) with numbers that no rank stores: whether an element is kept is a function
 // of the sample, the token, the column and the key, so it is the same on every grid and in the backward pass.
+#include "base/sequence_order.hpp"
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
@@ -12,6 +13,7 @@ struct DropoutShape {
     i64 words = 2;         ///< of a sample's number, the lowest first; those from the third on have no effect
     std::uint64_t key = 0; ///< of the op, from seed and place
     double rate = 0;       ///< probability of 0, in [0, 1)
+    SequenceOrder order{}; ///< of the tokens, by which `token` below is a position
 };
 
 /// y = x / (1 - rate) where a number is kept, otherwise 0. An element is kept if its word of

@@ -6,6 +6,17 @@
 
 namespace trivium::kernels {
 
+void in_order(const Exec& exec, const OrderShape& shape, const std::int32_t* x_bt, std::int32_t* y_bs)
+{
+    const OrderShape s = shape;
+    for_rows<std::int32_t>(
+        exec, "in_order", s.sequences, s.count, KOKKOS_LAMBDA(const Row& row, i64 b) {
+            row.each(s.count, [=](i64 i) {
+                y_bs[b * s.count + i] = x_bt[b * s.tokens + s.order.position(s.first + i)];
+            });
+        });
+}
+
 template <class T>
 void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c,
                T* y_cd)

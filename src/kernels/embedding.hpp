@@ -1,8 +1,19 @@
 #pragma once
-// Embedding lookup. The table may be one shard of the vocabulary.
+// Tokens in the order of their ranks, and embedding lookup, whose table may be one shard of the vocabulary.
+#include "base/sequence_order.hpp"
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
+
+/// A rank's part of the tokens of sequences, from index `first` of `order` on.
+struct OrderShape {
+    i64 sequences = 0, tokens = 0; ///< of a whole sequence
+    i64 first = 0, count = 0;
+    SequenceOrder order{};
+};
+
+/// y_bs[b, s] = x_bt[b, the position of index first + s].
+void in_order(const Exec& exec, const OrderShape& shape, const std::int32_t* x_bt, std::int32_t* y_bs);
 
 /// `count` lookups in a table [rows, dim] of the tokens [row_offset, row_offset + rows).
 struct EmbeddingShape {

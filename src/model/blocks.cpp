@@ -52,10 +52,21 @@ Sharding ModelBuilder::sharding_of(const Dims& dims) const
     sharding.origin = "the model";
     for (const std::string& dim : dims) {
         sharding.dims.push_back({{}, false});
+        std::vector<std::string>& own = sharding.dims.back().axes;
+        const auto add = [&](const std::vector<std::string>& more) {
+            own.insert(own.end(), more.begin(), more.end());
+        };
+        const bool of_heads = std::ranges::find(dims, "e") != dims.end();
         if (dim == "b")
-            sharding.dims.back().axes = axes.batch;
-        else if (!axes.tensor.empty() && (wide(dim) || (dim == "s" && along_sequence)))
-            sharding.dims.back().axes = {axes.tensor};
+            own = axes.batch;
+        if (dim == "s" || dim == "t")
+            own = axes.context;
+        if ((dim == "s" || dim == "t") && !of_heads)
+            add(axes.context_heads);
+        if (!axes.tensor.empty() && (wide(dim) || (dim == "s" && along_sequence)))
+            own.push_back(axes.tensor);
+        if (dim == "g" && of_heads)
+            add(axes.context_heads);
     }
     return sharding;
 }
@@ -115,9 +126,8 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
 {
     batch_ = batch;
     seq_ = seq;
-    // Whole along the sequence: lookups in a sharded vocabulary need every token.
     const auto input = [&](const char* name) {
-        return annotate(b_.value(name, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+        return annotate(b_.value(name, {DType::i32, {batch, seq}}, Role::input), {"b", "n"});
     };
     tokens_ = input(value_name::tokens);
     positions_ = input(value_name::positions);
@@ -127,7 +137,30 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 {
-    return b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input);
+    return in_order(b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input));
+}
+
+ValueId ModelBuilder::in_order(ValueId input)
+{
+    // Not sharded over the tensor axis: lookups in a sharded vocabulary need every token.
+    if (c_.axes.context.empty() && c_.axes.context_heads.empty())
+        return input;
+    Attributes attributes = order_attributes();
+    attributes.sizes = {{"s", seq_}};
+    const auto [at, added] = ordered_.try_emplace({input, b_.where.block});
+    if (added)
+        at->second = annotate(
+            b_.op1(OpKind::in_order, {input}, attributes, str(b_.where.scope, ".", b_.graph()[input].name)),
+            {"b", "t"});
+    return at->second;
+}
+
+Attributes ModelBuilder::order_attributes() const
+{
+    Attributes attributes;
+    if (c_.axes.context_ranks > 1)
+        attributes.lists.set(Attr::order, {c_.axes.context_ranks, seq_});
+    return attributes;
 }
 
 ValueId ModelBuilder::times(ValueId x, double factor)
@@ -140,14 +173,15 @@ ValueId ModelBuilder::embed()
     enter(0, "embed");
     embed_ = weight("weight", init_std);
     annotate(embed_, {"v", "d"});
-    ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
+    ValueId x =
+        annotate(b_.op1(OpKind::embedding, {embed_, in_order(tokens_)}, {}, "embed.out"), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
         b_.graph()[x].sharding.dims[1].priority = 1;
     x = times(x, rounded_to(c_.compute, scale_of_embeddings(m_)));
     if (m_.positions == Positions::learned) {
         enter(0, "positions");
         const ValueId table = weight("weight", init_std);
-        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
+        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, in_order(positions_)}));
     }
     return dropped(x, 0);
 }
@@ -293,7 +327,8 @@ ValueId ModelBuilder::dropped(ValueId x, i64 branch)
     if (!samples_)
         samples_ =
             annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "w"});
-    Attributes attrs{.rate = r.dropout};
+    Attributes attrs = order_attributes();
+    attrs.rate = r.dropout;
     attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
     return b_.op1(OpKind::dropout, {x, samples_}, attrs, b_.where.scope + ".dropped");
 }
@@ -311,10 +346,11 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         if (m_.rotary_layout == RotaryLayout::interleaved)
             layout.lists.set(Attr::interleaved, {1});
         const ValueId table = rope_table(kind);
-        q = b_.op1(OpKind::rope, {q, positions_, table}, layout);
-        k = b_.op1(OpKind::rope, {k, positions_, table}, layout);
+        const ValueId positions = in_order(positions_);
+        q = b_.op1(OpKind::rope, {q, positions, table}, layout);
+        k = b_.op1(OpKind::rope, {k, positions, table}, layout);
     }
-    Attributes attributes;
+    Attributes attributes = order_attributes();
     attributes.scale = scale_of_attention(m_);
     if (m_.attention_cap > 0)
         attributes.cap = m_.attention_cap;
@@ -340,7 +376,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
     if (op == OpKind::attention_cached)
         operands.push_back(start);
     if (starts_)
-        operands.push_back(starts_);
+        operands.push_back(in_order(starts_));
     if (m_.attention_sinks)
         operands.push_back(compute_copy(parameter("sinks", FillInit{0}), accumulator_of(c_.compute)));
     const ValueId o = b_.op(op, operands, attributes)[0];

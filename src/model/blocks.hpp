@@ -49,6 +49,9 @@ private:
     /// Propagation completes the others.
     ValueId annotate(ValueId x, const Dims& dims);
     ValueId times(ValueId x, double factor);
+    /// An input, i32[b,s], in the order in which the ops of this block have tokens.
+    ValueId in_order(ValueId input_bs);
+    Attributes order_attributes() const; ///< of an op that must know it
     Attributes rms_attributes() const;
     ValueId rms_norm(ValueId x); ///< with the weight of this scope
     ValueId norm(const std::string& name, ValueId x);
@@ -72,7 +75,8 @@ private:
     GraphConfig c_;
     std::map<std::string, std::string> dims_; // of the parameters, by listed()
     ValueId tokens_, positions_, starts_, embed_, samples_;
-    std::array<ValueId, 2> rope_tables_; // the second: of sliding layers, if theirs differs
+    std::array<ValueId, 2> rope_tables_;                 // the second: of sliding layers, if theirs differs
+    std::map<std::pair<ValueId, int>, ValueId> ordered_; // inputs, by block
     i64 batch_ = 0, seq_ = 0;
 };
 

@@ -61,6 +61,8 @@ k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
     s.window = a.number_or(Attr::window, 0);
     s.chunk = a.number_or(Attr::chunk, 0);
     s.cap = a.attrs().cap.value_or(0);
+    s.order = a.attrs().order_of_tokens();
+    s.first_query = a.attrs().offset_of("s");
     if (gradient)
         std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
     return s;
@@ -93,8 +95,8 @@ k::DropoutShape dropout_shape(const Args& a)
 {
     const std::vector<i64>& stream = a.list(Attr::stream);
     const RandomStream numbers(static_cast<u64>(stream[0]), str("dropout ", stream[1]));
-    return {a.dim(0, 0), a.dim(0, 1),   a.dim(0, 2),    a.attrs().offset_of("s"), a.attrs().offset_of("d"),
-            a.dim(1, 1), numbers.key(), *a.attrs().rate};
+    return {a.dim(0, 0), a.dim(0, 1),   a.dim(0, 2),     a.attrs().offset_of("s"),   a.attrs().offset_of("d"),
+            a.dim(1, 1), numbers.key(), *a.attrs().rate, a.attrs().order_of_tokens()};
 }
 
 /// The call of an op with storage type T.
@@ -305,6 +307,12 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::matmul_bias_gelu:
     case OpKind::matmul_gelu_grad:
     case OpKind::matmul_add: return bind_product(b);
+    case OpKind::in_order: {
+        const i64 count = a.out_type(0).shape[1];
+        const k::OrderShape s{a.dim(0, 0), a.dim(0, 1), a.attrs().offset_of("s"), count,
+                              a.attrs().order_of_tokens()};
+        return call_of(k::in_order, s, a.ids(0), static_cast<std::int32_t*>(b.results[0]));
+    }
     case OpKind::count_valid: return call_of(k::count_valid, a.n(0), a.ids(0), a.out<double>(0), a.over());
     case OpKind::convolution:
     case OpKind::convolution_grad_x:

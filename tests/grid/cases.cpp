@@ -16,7 +16,8 @@ const std::vector<ParallelConfig>& all_grids()
         std::vector<ParallelConfig> made;
         for (const i64 ranks : {1, 2, 4, 6, 8})
             for (ParallelConfig& grid : grids_of(ranks))
-                made.push_back(std::move(grid));
+                if (grid.context == 1) // share_sequences()
+                    made.push_back(std::move(grid));
         return made;
     }();
     return all;
@@ -128,6 +129,25 @@ Case case_of(const std::vector<int>& levels)
 
 namespace {
 
+/// Lets some of the data ranks share sequences instead, in a way that changes from level to level.
+void share_sequences(Case& c, const std::vector<int>& levels)
+{
+    ParallelConfig& p = c.parallel;
+    const int turn = levels[f_bucket] + levels[f_recompute] + levels[f_zero] + levels[f_grid];
+    const i64 context = p.data % 4 == 0 && turn % 4 == 0 ? 4 : p.data % 3 == 0 ? 3 : 2;
+    if (p.data % context != 0 || turn % 2 != 0)
+        return;
+    p.context = context;
+    p.data /= context;
+    if (p.shard > 0 && p.data % p.shard != 0)
+        p.shard = 0;
+    const i64 heads = c.model.kv_heads < p.tensor ? c.model.kv_heads : c.model.kv_heads / p.tensor;
+    for (i64 n = 2; n <= heads; ++n)
+        if (context % n == 0 && levels[f_overlap] == 0)
+            p.context_heads = n;
+    c.model.seq = std::max<int>(c.model.seq, static_cast<int>(2 * context * (p.sequence ? p.tensor : 1)) + 1);
+}
+
 /// The case in f64, perhaps of documents. With dropout, z-loss and label smoothing in a part that changes
 /// from level to level: in two thirds of the others, and in a third of those of documents, without dropout
 /// there, which depends on the place in a sequence.
@@ -144,6 +164,7 @@ Case f64_case(const std::vector<int>& levels)
         c.model = runs::regularised(c.model);
     if (c.packing)
         c.model.dropout = 0;
+    share_sequences(c, levels);
     return c;
 }
 

@@ -121,7 +121,7 @@ std::string Case::text() const
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
         " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn,
         ", vocab ", model.vocab, ", seq ", model.seq, "; ", describe_degrees(p), ", ", p.schedule, ", zero ",
-        p.zero, shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
+        p.zero, shards_in_groups(p) ? str(" in groups of ", p.shard) : "",
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),

@@ -98,7 +98,15 @@ Flops causal_attention(const Op& op, const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
     const i64 s = size_of(rule, "s"), t = size_of(rule, "t");
-    const Flops pairs = seen_keys(op, t) - seen_keys(op, std::max<i64>(t - s, 0));
+    const SequenceOrder order = op.attrs.order_of_tokens();
+    // The queries of a cache are the last ones.
+    const i64 first = op.attrs.offsets.empty() ? std::max<i64>(t - s, 0) : op.attrs.offset_of("s");
+    Flops pairs = 0;
+    for (i64 i = first; i < first + s;) {
+        const i64 next = std::min(order.run_end(i), first + s), position = order.position(i);
+        pairs += seen_keys(op, position + next - i) - seen_keys(op, position);
+        i = next;
+    }
     return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, size("s"));
 }
 
