@@ -109,6 +109,8 @@ void set_model(RunConfig& c)
     c.model.ffn_dim = 13;
     c.model.vocab = llama ? 17 : 19;
     c.model.seq = small ? 6 : 9;
+    if (const i64 context = c.parallel.context; context > 1)
+        c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
     c.model.tied_embeddings = !llama;
 }
 

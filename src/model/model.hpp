@@ -20,13 +20,13 @@ namespace trivium {
 /// parallelism, arXiv:2205.05198); empty: none.
 struct ModelAxes {
     std::vector<std::string> batch; ///< major first
+    std::string tensor;             ///< heads, feed-forward width and vocabulary
+    bool sequence = false; ///< tensors between the tensor-parallel products are sharded along the sequence
+    bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
     /// The sequence, major first, and in attention heads instead (Ulysses, arXiv:2309.14509): the fastest of
     /// the axes that share a sequence.
     std::vector<std::string> context, context_heads;
     i64 context_ranks = 1; ///< along `context`
-    std::string tensor;    ///< heads, feed-forward width and vocabulary
-    bool sequence = false; ///< tensors between the tensor-parallel products are sharded along the sequence
-    bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
 };
 
 /// What only a training adds to the loss; zeros: nothing.

@@ -91,3 +91,24 @@ TEST_CASE("post-validated updates are refused where their states or messages are
     c.parallel.update = UpdateMode::automatic;
     CHECK(refusal(c) == "");
 }
+
+TEST_CASE("sequences that the context ranks cannot share are refused")
+{
+    Case c = small();
+    c.parallel.context = 3;
+    CHECK(refusal(c).empty());
+    c.parallel.context = 4; // two chunks each
+    CHECK(refusal(c).find("parallel.context: 4 context ranks cannot share 6 tokens") != std::string::npos);
+    CHECK(refusal(c).find("set model.seq to 8 or more") != std::string::npos);
+    c.model.seq = 16;
+    c.parallel.context_heads = 4;
+    CHECK(refusal(c).empty());
+    c.parallel.tensor = 2;
+    c.parallel.sequence = false;
+    CHECK(refusal(c).find("parallel.context_heads: 4 context ranks cannot share 2 key-value heads") !=
+          std::string::npos);
+    c.parallel.context_heads = 2;
+    CHECK(refusal(c).empty());
+    c.parallel.context_heads = 3;
+    CHECK(refusal(c).find("which does not divide 4 context ranks") != std::string::npos);
+}

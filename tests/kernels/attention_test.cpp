@@ -157,6 +157,135 @@ TEMPLATE_TEST_CASE("attention with limits over a cache", "", TRV_STORAGE_TYPES)
     check_forward<TestType>({limited({2, 7, 300, 1, 2, 8}, 0, 50), 1, {true, false}, 96});
 }
 
+namespace {
+
+/// Rows `width` wide of x, [batch, tokens]: those at indices [begin, begin + count) of `order`.
+template <class V>
+V rows_in_order(const V& x, i64 batch, i64 width, const SequenceOrder& order, i64 begin, i64 count)
+{
+    V out;
+    for (i64 b = 0; b < batch; ++b)
+        for (i64 i = begin; i < begin + count; ++i) {
+            const auto from = x.begin() + (b * order.tokens + order.position(i)) * width;
+            out.insert(out.end(), from, from + width);
+        }
+    return out;
+}
+
+/// Adds `part`, the rows that rows_in_order() gives, to their places in `whole`.
+template <class V>
+void add_in_place(const V& part, i64 batch, i64 width, const SequenceOrder& order, i64 begin, i64 count,
+                  Doubles& whole)
+{
+    for (i64 b = 0; b < batch; ++b)
+        for (i64 i = 0; i < count; ++i)
+            for (i64 e = 0; e < width; ++e)
+                whole[static_cast<std::size_t>((b * order.tokens + order.position(begin + i)) * width + e)] +=
+                    static_cast<double>(part[static_cast<std::size_t>((b * count + i) * width + e)]);
+}
+
+} // namespace
+
+// Each rank has its queries, and in turn the keys of each rank or all of them.
+TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of the sequence", "",
+                   TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    using A = Acc<T>;
+    const auto check = [](const AttentionShape& shape, With with, i64 ranks, bool apart) {
+        const AttentionInputs<T> in{shape, 1, with};
+        const SequenceOrder order{ranks, shape.q_len};
+        const i64 q_row = shape.query_row(), k_row = shape.key_row(), heads = shape.kv_heads * shape.q_per_kv,
+                  b = shape.batch;
+        Doubles o(in.q.size()), dq(in.q.size()), dk(in.k.size()), dv(in.k.size());
+        const auto begin_of = [&](i64 rank) {
+            return rank * (shape.q_len / ranks) + std::min(rank, shape.q_len % ranks);
+        };
+        start_runtime();
+        const Exec exec{1};
+        for (i64 rank = 0; rank < ranks; ++rank) {
+            AttentionShape part = shape;
+            part.order = order;
+            part.first_query = begin_of(rank);
+            part.q_len = begin_of(rank + 1) - part.first_query;
+            const auto own = [&](const auto& x, i64 width) {
+                return rows_in_order(x, b, width, order, part.first_query, part.q_len);
+            };
+            const auto q = own(in.q, q_row), dout = own(in.dout, q_row);
+            const Tokens starts = with.documents ? own(in.starts, 1) : Tokens{};
+            const std::int32_t* const begins = with.documents ? starts.data() : nullptr;
+            struct Block {
+                i64 begin, count;
+                std::vector<T> k, v, o;
+                std::vector<A> lse;
+            };
+            std::vector<Block> blocks;
+            for (i64 other = 0; other < (apart ? ranks : 1); ++other) {
+                Block& block = blocks.emplace_back();
+                block.begin = apart ? begin_of(other) : 0;
+                block.count = apart ? begin_of(other + 1) - block.begin : shape.kv_len;
+                block.k = rows_in_order(in.k, b, k_row, order, block.begin, block.count);
+                block.v = rows_in_order(in.v, b, k_row, order, block.begin, block.count);
+                block.o.resize(q.size());
+                block.lse.resize(static_cast<std::size_t>(b * heads * part.q_len));
+                part.first_key = block.begin;
+                part.kv_len = block.count;
+                const TestScratch scratch(attention_scratch<T>(part, 1));
+                attention<T>(exec, part, q.data(), block.k.data(), block.v.data(), nullptr, block.o.data(),
+                             block.lse.data(), scratch,
+                             {begins, other == 0 ? in.extras().sinks_gr : nullptr});
+            }
+            // The blocks together: weighted by the sums of their exponentials.
+            std::vector<A> lse = blocks[0].lse;
+            for (std::size_t i = 0; i < lse.size(); ++i) {
+                Doubles each;
+                for (const Block& block : blocks)
+                    each.push_back(static_cast<double>(block.lse[i]));
+                lse[i] = static_cast<A>(reference::log_sum_exp(each.data(), static_cast<i64>(each.size())));
+            }
+            std::vector<T> joined(q.size());
+            for (std::size_t i = 0; i < joined.size(); ++i) {
+                const i64 row = static_cast<i64>(i) / shape.head_dim, head = row % heads,
+                          s = row / heads % part.q_len, at = row / heads / part.q_len;
+                const auto n = static_cast<std::size_t>((at * heads + head) * part.q_len + s);
+                double sum = 0;
+                for (const Block& block : blocks)
+                    sum += static_cast<double>(block.o[i]) *
+                           std::exp(static_cast<double>(block.lse[n]) - static_cast<double>(lse[n]));
+                joined[i] = static_cast<T>(static_cast<A>(sum));
+            }
+            add_in_place(joined, b, q_row, order, part.first_query, part.q_len, o);
+            for (const Block& block : blocks) {
+                part.first_key = block.begin;
+                part.kv_len = block.count;
+                std::vector<T> dq_part(q.size()), dk_part(block.k.size()), dv_part(block.k.size());
+                const TestScratch scratch(attention_grad_scratch<T>(part, 1));
+                attention_grad<T>(exec, part,
+                                  {dout.data(), q.data(), block.k.data(), block.v.data(), joined.data(),
+                                   lse.data(), dq_part.data(), dk_part.data(), dv_part.data(), begins},
+                                  scratch);
+                add_in_place(dq_part, b, q_row, order, part.first_query, part.q_len, dq);
+                add_in_place(dk_part, b, k_row, order, block.begin, block.count, dk);
+                add_in_place(dv_part, b, k_row, order, block.begin, block.count, dv);
+            }
+        }
+        const auto [want_dq, want_dk, want_dv, want_sinks] = gradients<T>(exec, in);
+        const double room = apart ? 4 : 2; // parts are rounded
+        require_close(o, reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v)),
+                      room * tolerance<T>, "o");
+        require_close(dq, wide(want_dq), room * tolerance<T>, "dq");
+        require_close(dk, wide(want_dk), room * tolerance<T>, "dk");
+        require_close(dv, wide(want_dv), room * tolerance<T>, "dv");
+    };
+    for (const bool apart : {false, true}) {
+        check({1, 150, 150, 1, 2, 16}, {}, 2, apart);
+        check({2, 97, 97, 2, 3, 8}, {true, true}, 3, apart);
+        check(limited({1, 200, 200, 1, 1, 16}, 25), {true, false}, 4, apart);
+        check(limited({1, 90, 90, 2, 1, 8}, 0, 16, 1.5), {false, true}, 4, apart);
+        check({1, 16, 16, 1, 1, 4}, {}, 8, apart);
+    }
+}
+
 TEST_CASE("attention without options has the bits of attention whose options hide nothing")
 {
     const AttentionShape shape{1, 90, 90, 2, 2, 24};
