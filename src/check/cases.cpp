@@ -26,13 +26,14 @@ std::vector<i64> degrees_without_data(const ParallelConfig& grid)
     return degrees;
 }
 
-/// Every grid of `ranks` ranks with degrees of at most largest_degree, in the order of the degrees.
+/// Every grid of `ranks` ranks with degrees of at most largest_degree, in the order of the degrees. Context
+/// ranks are a choice.
 std::vector<ParallelConfig> checked_grids(i64 ranks)
 {
     std::vector<ParallelConfig> all = grids_of(ranks);
     std::erase_if(all, [](const ParallelConfig& grid) {
         const std::vector<i64> degrees = degrees_without_data(grid);
-        return *std::max_element(degrees.begin(), degrees.end()) > largest_degree;
+        return grid.context > 1 || *std::max_element(degrees.begin(), degrees.end()) > largest_degree;
     });
     std::ranges::sort(all, {}, degrees_without_data);
     return all;
@@ -134,6 +135,12 @@ std::vector<Choice> choices()
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
+    add(list_choice<i64>("parallel.context", {1, 2}, [](RunConfig& c, const i64& context) {
+        if (c.parallel.data % context == 0) {
+            c.parallel.context = context;
+            c.parallel.data /= context;
+        }
+    })).matters = [](const ParallelConfig& g) { return g.data % 2 == 0; };
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always = static_cast<int>(zero.levels.size());

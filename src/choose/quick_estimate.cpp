@@ -117,8 +117,7 @@ const QuickEstimator::Elements& QuickEstimator::elements_of(const ModelConfig& m
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
     const ParallelConfig& p = config.parallel;
-    const auto [at, added] =
-        profiles_.try_emplace(
+    const auto [at, added] = profiles_.try_emplace(
         {p.context, p.context_heads, p.tensor, config.train.micro_batch, p.sequence, recompute});
     if (!added) {
         if (!at->second)
@@ -179,8 +178,8 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
 
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
 {
-    const auto [at, added] =
-        transfers_.try_emplace({axis, grid.data * grid.context, grid.pipeline, grid.tensor, shard_ranks(grid)});
+    const auto [at, added] = transfers_.try_emplace(
+        {axis, grid.data * grid.context, grid.pipeline, grid.tensor, shard_ranks(grid)});
     if (added)
         at->second = transfer_cost(axis, mesh_of(grid), clock_);
     return at->second;

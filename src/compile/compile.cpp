@@ -33,11 +33,11 @@ ModelAxes model_axes(const RunConfig& config)
     // Context ranks are the fastest part of the axis `data`, over which gradients are summed and ZeRO shards.
     const i64 data = shards_in_groups(p) ? p.shard : p.data, heads = std::max<i64>(p.context_heads, 1);
     const auto part = [&](i64 major, i64 size) -> std::vector<std::string> {
-        if (size == data * p.context)
+        if (size > 1 && size == data * p.context)
             return {data_axis};
         return size > 1 ? std::vector{str(data_axis, ":(", major, ")", size)} : std::vector<std::string>{};
     };
-    axes.batch = part(1, data);
+    axes.batch = p.context > 1 ? part(1, data) : std::vector<std::string>{data_axis};
     if (shards_in_groups(p))
         axes.batch.insert(axes.batch.begin(), replica_axis);
     if (m.is_program())

@@ -137,7 +137,7 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 {
-    return in_order(b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input));
+    return b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input);
 }
 
 ValueId ModelBuilder::in_order(ValueId input)

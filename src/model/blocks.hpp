@@ -16,7 +16,9 @@ public:
     i64 cache_capacity = 0;
 
     void inputs(i64 batch, i64 seq); ///< declares `tokens` and `positions`, i32[batch, seq]; call it first
-    ValueId target_input(i64 batch, i64 seq);  ///< declares `targets`, i32[batch, seq]
+    ValueId target_input(i64 batch, i64 seq); ///< declares `targets`, i32[batch, seq]
+    /// An input, i32[b,s], in the order in which the ops of this block have tokens.
+    ValueId in_order(ValueId input_bs);
     ValueId embed();                           ///< x_bsd
     ValueId block(i64 layer, ValueId x_bsd);   ///< one layer with its residual sums
     ValueId final_norm(ValueId x);             ///< over the last dimension
@@ -49,8 +51,6 @@ private:
     /// Propagation completes the others.
     ValueId annotate(ValueId x, const Dims& dims);
     ValueId times(ValueId x, double factor);
-    /// An input, i32[b,s], in the order in which the ops of this block have tokens.
-    ValueId in_order(ValueId input_bs);
     Attributes order_attributes() const; ///< of an op that must know it
     Attributes rms_attributes() const;
     ValueId rms_norm(ValueId x); ///< with the weight of this scope

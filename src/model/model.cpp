@@ -17,12 +17,13 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
     ModelBuilder m(graph, model, config);
     Builder& b = m.build();
     m.inputs(config.batch, model.seq);
-    const ValueId targets = m.target_input(config.batch, model.seq);
+    ValueId targets = m.target_input(config.batch, model.seq);
     ValueId x = m.embed();
     for (i64 layer = 0; layer < model.layers; ++layer)
         x = m.block(layer, x);
     const ValueId logits = m.head(m.final_norm(x), "b s d, v d -> b s v");
     b.where.scope = "loss";
+    targets = m.in_order(targets);
     Attributes smoothed, squared;
     if (const double epsilon = config.regularisers.label_smoothing; epsilon > 0) {
         smoothed.alpha = 1 - epsilon;

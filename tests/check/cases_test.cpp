@@ -31,10 +31,10 @@ TEST_CASE("the cases have every grid with every level")
     std::set<std::string> grids, with_zero, with_schedule;
     for (const CheckCase& c : eight) {
         const ParallelConfig& p = c.config.parallel;
-        const std::string grid = str(p.data, " ", p.pipeline, " ", p.tensor);
+        const std::string grid = str(p.data * p.context, " ", p.pipeline, " ", p.tensor);
         CHECK(c.ranks() == 8);
         grids.insert(grid);
-        if (p.data > 1)
+        if (shard_ranks(p) > 1)
             with_zero.insert(str(grid, " ", p.zero));
         if (p.pipeline > 1)
             with_schedule.insert(str(grid, " ", p.schedule));
@@ -44,6 +44,7 @@ TEST_CASE("the cases have every grid with every level")
     CHECK(with_schedule.size() == 6 * 4);
     const std::set<std::string> traits = traits_in(eight);
     for (const char* trait : {"data > 1",
+                              "context > 1",
                               "pipeline > 1",
                               "tensor > 1",
                               "zero 1",
@@ -91,13 +92,13 @@ TEST_CASE("the usual settings are checked on every grid, in f32")
         std::set<std::string> grids, usual;
         for (const CheckCase& c : check_cases(ranks, false)) {
             const ParallelConfig &p = c.config.parallel, without;
-            const std::string grid = str(p.data, " x ", p.pipeline, " x ", p.tensor);
+            const std::string grid = str(p.data * p.context, " x ", p.pipeline, " x ", p.tensor);
             grids.insert(grid);
             if (c.config.train.precision == Precision::f32 && p.zero == without.zero &&
                 p.schedule == without.schedule && p.sequence == without.sequence &&
                 p.overlap == without.overlap && p.bucket == without.bucket && p.reduce == without.reduce &&
                 p.recompute == without.recompute && p.accumulate == without.accumulate &&
-                p.tile == without.tile && p.offload == without.offload &&
+                p.tile == without.tile && p.context == 1 && p.offload == without.offload &&
                 c.config.train.optimizer == OptimizerKind::adamw &&
                 c.config.model.placement == Placement::pre &&
                 (p.pipeline == 1 || microbatch_count(c.config) > 1))
@@ -116,7 +117,7 @@ TEST_CASE("any two compatible traits occur in a case whose numbers show small er
             const std::vector<std::string> traits = traits_of(c.config);
             if (c.config.train.precision != Precision::bf16 &&
                 c.config.parallel.accumulate == GradientType::f32 &&
-                (c.config.parallel.data == 1 || c.config.parallel.reduce == GradientType::f32))
+                (gradient_ranks(c.config.parallel) == 1 || c.config.parallel.reduce == GradientType::f32))
                 for (const std::string& a : traits)
                     for (const std::string& b : traits)
                         all.insert({a, b});

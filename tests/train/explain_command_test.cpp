@@ -61,6 +61,28 @@ TEST_CASE("a layer under tensor parallelism has Megatron's collectives and bytes
     CHECK(grows("step", "bytes_sent") == 4 * bytes * microbatches);
 }
 
+TEST_CASE("a layer with context ranks sends keys and values, or tokens for heads, and their gradients")
+{
+    for (const std::int64_t ranks : {2, 4})
+        for (const bool heads : {false, true}) {
+            INFO(ranks << " ranks, heads " << heads);
+            const std::vector<std::string> grid{str("parallel.context=", ranks), "model.kv_heads=4",
+                                                str("parallel.context_heads=", heads ? ranks : 1),
+                                                "train.micro_batch=4"};
+            const json less = totals_of(2, grid), more = totals_of(3, grid);
+            // Numbers of a rank: b s g / ranks of keys and of values, as many of queries and of results.
+            const std::int64_t numbers = 4 * (32 / ranks) * 64, bytes = 4;
+            const std::int64_t gathered = 2 * numbers * (ranks - 1) * bytes,
+                               exchanged = 4 * numbers * (ranks - 1) / ranks * bytes;
+            const auto grows = [&](const std::string& part) {
+                return total(more, "data", part)["bytes_sent"].get<std::int64_t>() -
+                       total(less, "data", part)["bytes_sent"].get<std::int64_t>();
+            };
+            CHECK(grows("forward") == (heads ? exchanged : gathered));
+            CHECK(grows("backward") == (heads ? exchanged : 2 * gathered));
+        }
+}
+
 TEST_CASE("data parallelism sends each gradient once per step, whatever the number of microbatches")
 {
     trivium::ModelConfig model;
@@ -83,6 +105,9 @@ TEST_CASE("pipeline stages send one activation forward and one gradient back per
     CHECK(total(totals, "pipeline", "forward")["bytes_sent"] == bytes);
     CHECK(total(totals, "pipeline", "backward")["receives"] == 1);
     CHECK(total(totals, "pipeline", "backward")["bytes_sent"] == 0);
+    const json shared = totals_of(2, {"parallel.pipeline=2", "parallel.context=2", "train.micro_batch=2"});
+    CHECK(total(shared, "pipeline", "forward")["sends"] == 1);
+    CHECK(total(shared, "pipeline", "forward")["bytes_sent"] == bytes / 2);
 }
 
 TEST_CASE("a split backward pass sends the same bytes for gradients as a whole one")
