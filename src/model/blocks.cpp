@@ -358,6 +358,12 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         attributes.lists.set(Attr::window, {m_.window});
     if (kind == LayerKind::chunked)
         attributes.lists.set(Attr::chunk, {m_.chunk});
+    const bool by_heads = !c_.axes.context_heads.empty();
+    if (by_heads) { // sharded by tokens outside of attention
+        q = annotate(b_.reshard_to(annotate(q, {"b", "t", "g", "r", "n"}), {}), {"b", "s", "g", "r", "e"});
+        for (ValueId* const x : {&k, &v})
+            *x = annotate(b_.reshard_to(annotate(*x, {"b", "t", "g", "n"}), {}), {"b", "s", "g", "e"});
+    }
     OpKind op = OpKind::attention;
     if (cache_capacity > 0) {
         op = OpKind::attention_cached;
@@ -379,8 +385,9 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         operands.push_back(in_order(starts_));
     if (m_.attention_sinks)
         operands.push_back(compute_copy(parameter("sinks", FillInit{0}), accumulator_of(c_.compute)));
-    const ValueId o = b_.op(op, operands, attributes)[0];
-    annotate(o, {"b", "s", "g", "r", "e"});
+    ValueId o = annotate(b_.op(op, operands, attributes)[0], {"b", "s", "g", "r", "e"});
+    if (by_heads)
+        o = annotate(b_.reshard_to(o, {}), {"b", "t", "g", "r", "n"});
     return into_stream("o", o, "b s g r e, g r e d -> b s d");
 }
 

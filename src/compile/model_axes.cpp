@@ -1,0 +1,61 @@
+#include "compile/model_axes.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+ModelAxes model_axes(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    const ModelConfig& m = config.model;
+    ModelAxes axes;
+    const i64 data = shards_in_groups(p) ? p.shard : p.data, heads = std::max<i64>(p.context_heads, 1);
+    const auto part = [&](i64 major, i64 size) -> std::vector<std::string> {
+        if (size > 1 && size == data * p.context)
+            return {data_axis};
+        return size > 1 ? std::vector{str(data_axis, ":(", major, ")", size)} : std::vector<std::string>{};
+    };
+    axes.batch = p.context > 1 ? part(1, data) : std::vector<std::string>{data_axis};
+    if (shards_in_groups(p))
+        axes.batch.insert(axes.batch.begin(), replica_axis);
+    if (m.is_program())
+        return axes;
+    axes.context = part(data, p.context / heads);
+    axes.context_heads = part(data * p.context / heads, heads);
+    axes.context_ranks = p.context / heads;
+    const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
+        if (!holds)
+            throw UserError({"parallel.tensor",
+                             str(p.tensor, " tensor ranks cannot share ", extent, " ", what),
+                             str(key, " = ", extent), str("set parallel.tensor to ", extent, " or less")});
+    };
+    const i64 queries = m.heads / m.kv_heads;
+    if (const i64 least = p.context * (p.sequence ? p.tensor : 1); p.context > 1 && m.seq < 2 * least)
+        throw UserError({"parallel.context", str(p.context, " context ranks cannot share ", m.seq, " tokens"),
+                         str("each of them", p.sequence && p.tensor > 1 ? ", and tensor rank," : "",
+                             " has at least 2 of model.seq"),
+                         str("set model.seq to ", 2 * least, " or more, or a smaller parallel.context")});
+    if (const i64 shared = m.kv_heads < p.tensor ? m.kv_heads : m.kv_heads / p.tensor; shared < heads)
+        throw UserError({"parallel.context_heads",
+                         str(heads, " context ranks cannot share ", counted(shared, "key-value head")),
+                         str("model.kv_heads = ", m.kv_heads,
+                             p.tensor > 1 ? str(", shared by ", counted(p.tensor, "tensor rank")) : ""),
+                         str("set it to ", shared, " or less")});
+    require(std::max(m.kv_heads, queries) >= p.tensor,
+            queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
+            std::max(m.kv_heads, queries),
+            queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
+    require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
+    require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
+    axes.tensor = tensor_axis;
+    axes.sequence = p.sequence && p.tensor > 1;
+    axes.split_queries = m.kv_heads < p.tensor;
+    if (axes.sequence)
+        require(m.seq >= p.tensor, "model.seq", m.seq, "tokens of a sequence");
+    return axes;
+}
+
+} // namespace trivium
