@@ -124,6 +124,8 @@ def experts(p, s, tokens, counts):
         x = x + attended(p, i, norm(x, "attention", f".{i}"))
         t = norm(x, "expert", f".{i}")
         gates = torch.softmax(t @ p[f"w_gate.{i}"], -1)
+        best = gates.detach().topk(3).values
+        assert ((best[..., :2] - best[..., 1:]) / best[..., :2]).min() > 1e-6, "a near tie: f32 may choose other experts"
         first, second = (F.one_hot(c, number).to(gates) for c in gates.topk(2).indices.unbind(-1))
         uneven = uneven + (first.sum(1) * gates.sum(1)).sum(-1) * number / seq ** 2
         places = first.cumsum(1) - 1, second.cumsum(1) + first.sum(1, keepdim=True) - 1
@@ -219,7 +221,7 @@ models = {
     "experts": (experts, decoder_inputs, matrices,
                 [dict(seq=6, width=8, heads=2, head=4, hidden=8, experts=4, capacity=4, vocab=16, layers=1),
                  dict(seq=7, width=9, heads=3, head=5, hidden=11, experts=5, capacity=3, vocab=13, layers=3),
-                 dict(seq=16, width=32, heads=4, head=8, hidden=64, experts=8, capacity=5, vocab=64, layers=3)]),
+                 dict(seq=12, width=32, heads=4, head=8, hidden=48, experts=8, capacity=5, vocab=64, layers=2)]),
     "conformer": (conformer, conformer_inputs, matrices,
                   [dict(frames=4, bins=2, channels=2, width=6, heads=2, head=3, hidden=8, reach=1, classes=5, layers=1),
                    dict(frames=7, bins=3, channels=3, width=9, heads=3, head=5, hidden=11, reach=2, classes=7, layers=3),
