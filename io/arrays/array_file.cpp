@@ -315,26 +315,22 @@ u64 ArrayFile::hash(std::size_t a) const
 {
     const StoredArray& array = impl_->arrays[a];
     const Impl::Source& source = impl_->sources[a];
-    const auto of = [](const std::vector<u64>& hashes) {
-        return hash_block(hashes.data(), static_cast<Bytes>(hashes.size() * sizeof(u64)));
-    };
     if (array.hashed)
-        return of(source.hashes.values);
+        return hash_of_hashes(source.hashes.values);
     // The numbers up to 64 MiB; beyond, as many pieces as that; a few at least.
     const i64 count = pieces(a);
     const Bytes piece = array.samples * array.sample_bytes() / std::max<i64>(1, count);
     const i64 taken = std::min(count, std::clamp<i64>((Bytes{64} << 20) / std::max<Bytes>(1, piece), 8, 256));
     std::vector<u64> hashes;
     for (i64 i = 0; i < taken; ++i) {
-        const i64 at = taken == 1 ? 0 : i * (count - 1) / (taken - 1);
         scan(
             a,
             [&](i64, i64 numbers, const void* stored) {
                 hashes.push_back(hash_block(stored, numbers * size_of(array.type)));
             },
-            at, count);
+            spread_index(i, taken, count), count);
     }
-    return of(hashes);
+    return hash_of_hashes(hashes);
 }
 
 } // namespace trivium

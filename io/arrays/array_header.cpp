@@ -80,7 +80,7 @@ void ArrayHeader::add(const std::string& name)
     StoredArray array;
     Source source;
     array.name = name;
-    std::optional<h5::Dataset> data = open_numbers(name);
+    std::optional<h5::Dataset> data = hdf5->find_numbers(name);
     if (!data || data->shape().empty())
         return;
     array.type = data->type();
@@ -127,17 +127,6 @@ void ArrayHeader::add(const std::string& name)
     }
     arrays.push_back(std::move(array));
     sources.push_back(std::move(source));
-}
-
-std::optional<h5::Dataset> ArrayHeader::open_numbers(const std::string& name) const
-{
-    try {
-        return hdf5->dataset(name);
-    } catch (const UserError& error) {
-        if (std::string(error.what()).find("unexpected type") == std::string::npos)
-            throw;
-        return {};
-    }
 }
 
 void ArrayHeader::read_hashes(const std::string& of, const StoredArray& array, Source& source) const

@@ -43,7 +43,6 @@ struct ArrayHeader {
 
 private:
     void add(const std::string& name);
-    std::optional<h5::Dataset> open_numbers(const std::string& name) const;
     void read_hashes(const std::string& of, const StoredArray& array, Source& source) const;
 };
 

@@ -48,6 +48,11 @@ u64 hash_file(const std::string& path)
 
 u64 hash_block(const void* data, Bytes bytes) { return XXH3_64bits(data, static_cast<std::size_t>(bytes)); }
 
+u64 hash_of_hashes(const std::vector<u64>& hashes)
+{
+    return hash_block(hashes.data(), static_cast<Bytes>(hashes.size() * sizeof(u64)));
+}
+
 std::string hex(u64 value)
 {
     char digits[17];

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trivium {
 
@@ -27,6 +28,14 @@ u64 hash_bytes(std::string_view bytes);
 u64 hash_file(const std::string& path);
 /// XXH3, 64 bits, seed 0, of a block in memory. Much faster than a disk.
 u64 hash_block(const void* data, Bytes bytes);
+/// hash_block of hashes.
+u64 hash_of_hashes(const std::vector<u64>& hashes);
+/// Which of `count` pieces is number `i` of `taken` that are evenly spread, the first and the last among
+/// them. \pre 0 <= i < taken <= count
+inline i64 spread_index(i64 i, i64 taken, i64 count)
+{
+    return taken == 1 ? 0 : i * (count - 1) / (taken - 1);
+}
 /// 16 hexadecimal digits.
 std::string hex(u64 value);
 

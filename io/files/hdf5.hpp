@@ -117,6 +117,8 @@ public:
     /// is missing, of a type without DType, or a contiguous one larger than the file. \pre open() made this
     /// File
     Dataset dataset(const std::string& name, Bytes cache = 0) const;
+    /// The same; nothing if it is of a type without DType.
+    std::optional<Dataset> find_numbers(const std::string& name, Bytes cache = 0) const;
     /// Names of the datasets outside of groups, in order.
     std::vector<std::string> datasets() const;
     bool has_dataset(const std::string& name) const;

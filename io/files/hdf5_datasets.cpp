@@ -292,6 +292,14 @@ bool File::has_dataset(const std::string& name) const
 
 Dataset File::dataset(const std::string& name, Bytes cache) const
 {
+    std::optional<Dataset> found = find_numbers(name, cache);
+    if (!found)
+        throw_damaged(str(path_, ", dataset ", name), "has an unexpected type");
+    return std::move(*found);
+}
+
+std::optional<Dataset> File::find_numbers(const std::string& name, Bytes cache) const
+{
     const Lock lock;
     Dataset dataset;
     dataset.place_ = str(path_, ", dataset ", name);
@@ -309,7 +317,7 @@ Dataset File::dataset(const std::string& name, Bytes cache) const
     const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), H5Tclose);
     const std::optional<Number> number = number_of(type.get(), dataset.place_);
     if (!number)
-        throw_damaged(dataset.place_, "has an unexpected type");
+        return {};
     dataset.type_ = number->type;
     dataset.little_endian_ = number->little_endian;
     const Handle space(check(H5Dget_space(opened), dataset.place_, "read the shape"), H5Sclose);

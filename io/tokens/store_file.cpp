@@ -201,14 +201,14 @@ void StoreFile::read(i64 begin, i64 count, i32* out) const
 u64 StoreFile::hash(i64 most) const
 {
     if (!foreign)
-        return hash_block(hashes_.data(), static_cast<Bytes>(hashes_.size() * sizeof(u64)));
+        return hash_of_hashes(hashes_);
     std::vector<u64> parts{static_cast<u64>(size), static_cast<u64>(width), index_hash_};
     const i64 taken = std::min(most, blocks());
     for (i64 i = 0; i < taken; ++i) {
-        parts.push_back(hash_of_block(taken == 1 ? 0 : i * (blocks() - 1) / (taken - 1)));
+        parts.push_back(hash_of_block(spread_index(i, taken, blocks())));
         Activity::of_process().advance();
     }
-    return hash_block(parts.data(), static_cast<Bytes>(parts.size() * sizeof(u64)));
+    return hash_of_hashes(parts);
 }
 
 } // namespace trivium

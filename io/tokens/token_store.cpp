@@ -125,9 +125,7 @@ struct TokenStore::Impl {
             for (const StoreFile& file : files)
                 hashes.push_back(
                     file.hash(blocks <= most ? most : std::max<i64>(1, most * file.blocks() / blocks)));
-            found_hash = files.size() == 1
-                             ? hashes[0]
-                             : hash_block(hashes.data(), static_cast<Bytes>(hashes.size() * sizeof(u64)));
+            found_hash = files.size() == 1 ? hashes[0] : hash_of_hashes(hashes);
         }
         return *found_hash;
     }

@@ -296,6 +296,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
         Program& program = ranks[stage].program;
         program.microbatches = more;
         program.tasks = larger.order.ranks[stage];
+        program.order = std::make_shared<const PipelineOrder>(larger.order);
         if (program.head > 0)
             program.head = head_tasks(larger.order)[stage];
         build_steps(program, lay_out_config(smaller.config, machine_));

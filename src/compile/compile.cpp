@@ -336,7 +336,8 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
                                      order.shape.microbatches,
                                      {},
                                      sharded,
-                                     order.ranks[stage]});
+                                     order.ranks[stage],
+                                     std::make_shared<const PipelineOrder>(order)});
     };
     add(train_, order_);
     if (!options_.outline)
@@ -362,6 +363,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         Program smaller = compiled.programs[train_program];
         smaller.microbatches = order.shape.microbatches;
         smaller.tasks = order.ranks[stage];
+        smaller.order = std::make_shared<const PipelineOrder>(order);
         if (config_.parallel.update == UpdateMode::post_validated)
             smaller.head = head_tasks(order)[stage];
         compiled.programs.push_back(std::move(smaller));

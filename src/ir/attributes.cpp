@@ -66,6 +66,8 @@ public:
             check_parts();
         if (a_.tag)
             within("tag", *a_.tag, 0, max_tags - 1);
+        if (a_.reader)
+            within("reader", *a_.reader, 0, g_.stage_of_block.empty() ? 0 : g_.stage_of_block.back());
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
             if (value && *value < 0)
                 fail(name, print_real(*value), "a real number that is not negative", "make it positive");

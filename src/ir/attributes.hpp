@@ -30,6 +30,7 @@ enum class Attr : std::uint8_t {
     from,
     to,
     tag,
+    reader,
     dtype,
     combine,
     clip,
@@ -167,6 +168,7 @@ struct Attributes {
     std::optional<std::string> axis{};     ///< of a message, or, possibly joint, of a collective
     std::optional<i64> from{}, to{};       ///< coordinate of a message's sender or receiver on `axis`
     std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
+    std::optional<i64> reader{};           ///< the stage that reads a message first, if no neighbour
     std::optional<DType> dtype{};          ///< of the result
     std::optional<Space> space{};          ///< of a copy's result; empty: that of the operands
     std::optional<Combine> combine{};      ///< of a reduction
@@ -207,6 +209,7 @@ void each_attribute(Visit&& visit)
     visit(Attr::from, "from", &Attributes::from);
     visit(Attr::to, "to", &Attributes::to);
     visit(Attr::tag, "tag", &Attributes::tag);
+    visit(Attr::reader, "reader", &Attributes::reader);
     visit(Attr::dtype, "dtype", &Attributes::dtype);
     visit(Attr::combine, "combine", &Attributes::combine);
     visit(Attr::clip, "clip", &Attributes::clip);

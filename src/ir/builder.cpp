@@ -227,10 +227,14 @@ ValueId Builder::receive(const std::string& axis, i64 from, i64 tag, TensorType 
     return op1(OpKind::recv, {}, std::move(attrs), name);
 }
 
-void Builder::send(const std::string& axis, i64 to, i64 tag, ValueId x)
+void Builder::send(const std::string& axis, i64 to, i64 tag, ValueId x, std::optional<i64> reader)
 {
     op(OpKind::send, {x},
-       {.axis = axis, .to = to, .tag = tag, .rule = Rule({{tensor_of(graph_[x].type.shape.size())}, {}})});
+       {.axis = axis,
+        .to = to,
+        .tag = tag,
+        .reader = reader,
+        .rule = Rule({{tensor_of(graph_[x].type.shape.size())}, {}})});
 }
 
 ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,

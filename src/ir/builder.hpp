@@ -91,7 +91,8 @@ public:
     // axis.
     /// The value that the rank at coordinate `from` of `axis` sends with this tag.
     ValueId receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name);
-    void send(const std::string& axis, i64 to, i64 tag, ValueId x);
+    /// `reader`: Attributes::reader.
+    void send(const std::string& axis, i64 to, i64 tag, ValueId x, std::optional<i64> reader = {});
     /// Concatenates the shards of dimension `dim`, whose total extent is `extent`.
     ValueId all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
     /// Reduces, and keeps a shard of dimension `dim`, whose extent is then `extent`.

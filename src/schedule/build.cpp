@@ -56,7 +56,7 @@ public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
         : graph_(graph), config_(config),
           tasks_(config.tasks.empty() ? plain_order(graph, config.microbatches) : config.tasks),
-          roots_(find_roots(graph)), slots_(graph, roots_.of, tasks_, config.microbatches)
+          roots_(find_roots(graph)), slots_(graph, roots_.of, tasks_, config.microbatches, config.order)
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)

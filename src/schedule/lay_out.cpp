@@ -8,6 +8,7 @@ void build_steps(Program& program, const LayOutConfig& config)
 {
     ScheduleConfig schedule;
     schedule.tasks = program.tasks;
+    schedule.order = program.order.get();
     schedule.head = program.head;
     schedule.microbatches = program.microbatches;
     schedule.place = config.place;

@@ -15,7 +15,9 @@ struct Program {
     /// The graph of all ranks: whole shapes, and the sharding of each value. Null: made by post_validate().
     std::shared_ptr<const Graph> sharded{};
     RankOrder tasks{}; ///< of the schedule; empty: plain_order()
-    i64 head = 0;      ///< number of tasks before an early decision (schedule/unroll.hpp)
+    std::shared_ptr<const PipelineOrder>
+        order{};  ///< of all ranks, with these tasks; may be null if these are empty
+    i64 head = 0; ///< number of tasks before an early decision (schedule/unroll.hpp)
 };
 
 struct LayOutConfig {

@@ -55,6 +55,36 @@ std::vector<i64> head_tasks(const PipelineOrder& order)
     return heads;
 }
 
+std::vector<i64> ended_before(const PipelineOrder& order, i64 rank, i64 other)
+{
+    std::map<Task, i64> after; // by task, of which the first half of a backward pass counts as the whole
+    std::vector<std::vector<i64>> before(order.ranks.size());
+    const auto key = [](Task task) {
+        task.work = task.work == Work::input_gradient ? Work::backward : task.work;
+        return task;
+    };
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t r = 0; r < order.ranks.size(); ++r)
+            for (std::vector<i64>& counts = before[r]; counts.size() < order.ranks[r].size(); moved = true) {
+                const Task task = key(order.ranks[r][counts.size()]);
+                const i64 from = task.work == Work::forward    ? task.stage - 1
+                                 : task.work == Work::backward ? task.stage + 1
+                                                               : -1;
+                i64 count = counts.empty() ? 0 : after.at(key(order.ranks[r][counts.size() - 1]));
+                if (from >= 0 && from < order.shape.stages()) {
+                    const auto known = after.find({task.work, from, task.microbatch});
+                    if (known == after.end())
+                        break;
+                    count = std::max(count, known->second);
+                }
+                counts.push_back(count);
+                after[task] = static_cast<i64>(r) == other ? static_cast<i64>(counts.size()) : count;
+            }
+    }
+    return before[static_cast<std::size_t>(rank)];
+}
+
 i64 in_flight(const RankOrder& tasks)
 {
     i64 live = 0, most = 0;

@@ -56,6 +56,10 @@ struct PipelineOrder {
 /// of such tasks of other ranks. So no rank waits for one that stops at its decision.
 std::vector<i64> head_tasks(const PipelineOrder& order);
 
+/// For each task of `rank`: the number of tasks of the rank `other` that have ended when it begins, whatever
+/// the tasks take: what the orders and the messages between neighbouring stages imply.
+std::vector<i64> ended_before(const PipelineOrder& order, i64 rank, i64 other);
+
 /// The largest number of forward passes of a rank, over all its stages, whose activations it keeps at a time:
 /// from the begin of the pass to the end of the last task of the same stage and microbatch.
 i64 in_flight(const RankOrder& tasks);

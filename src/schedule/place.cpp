@@ -121,74 +121,95 @@ private:
 } // namespace
 
 BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks,
-                         i64 microbatches)
-    : graph_(graph), root_(std::move(root)), stages_(graph.values.size(), 0)
+                         i64 microbatches, const PipelineOrder* order)
+    : graph_(graph), root_(std::move(root)), users_(graph.values.size(), 0), microbatches_(microbatches)
 {
-    std::vector<std::set<int>> used(graph.values.size());
+    std::vector<Users> used(graph.values.size());
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch)
             for (const auto* values : {&op.operands, &op.results})
-                for (const ValueId v : *values)
-                    used[root_[v.index()].index()].insert(stage_of(graph, op));
-    std::map<std::set<int>, std::size_t> sets;
+                for (const ValueId v : *values) {
+                    Users& users = used[root_[v.index()].index()];
+                    users.stages.insert(stage_of(graph, op));
+                    if (op.attrs.reader && order)
+                        users.readers.insert(*op.attrs.reader);
+                }
+    std::map<Users, std::size_t> sets;
     for (std::size_t v = 0; v < used.size(); ++v)
-        stages_[v] = sets.try_emplace(used[v], sets.size()).first->second;
+        users_[v] = sets.try_emplace(used[v], sets.size()).first->second;
     slot_.assign(sets.size(), std::vector<std::size_t>(static_cast<std::size_t>(microbatches), 0));
     if (!trains(graph))
         return;
     // What one stage keeps of a microbatch has a slot that it shares with no other stage at that time, so
     // that the memory packer can let stages that are full at different times use the same bytes.
-    std::map<int, std::size_t> of_stage;
-    for (const auto& [stages, set] : sets)
-        if (stages.size() == 1)
-            of_stage[*stages.begin()] = set;
-        else if (!stages.empty())
-            give_slots(tasks, {{stages, set}});
-    std::vector<std::pair<std::set<int>, std::size_t>> single;
-    for (const auto& [stage, set] : of_stage)
-        single.push_back({{stage}, set});
-    give_slots(tasks, single);
+    std::vector<SetOfUsers> single;
+    for (const SetOfUsers& set : sets)
+        if (set.first.stages.size() == 1 && set.first.readers.empty())
+            single.push_back(set);
+        else if (!set.first.stages.empty())
+            give_slots(tasks, order, {set});
+    give_slots(tasks, order, single);
 }
 
-void BufferSlots::give_slots(const RankOrder& tasks,
-                             const std::vector<std::pair<std::set<int>, std::size_t>>& sets)
+std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrder& tasks,
+                                              const PipelineOrder* order) const
+{
+    std::vector<std::size_t> ends(static_cast<std::size_t>(microbatches_), 0);
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+        if (users.stages.contains(static_cast<int>(tasks[i].stage)))
+            ends[static_cast<std::size_t>(tasks[i].microbatch)] = i + 1;
+    for (const i64 stage : users.readers) {
+        const i64 there = order->shape.rank_of(stage);
+        const std::vector<i64> ended = ended_before(*order, order->shape.rank_of(tasks.front().stage), there);
+        const RankOrder& theirs = order->ranks[static_cast<std::size_t>(there)];
+        for (std::size_t i = 0; i < theirs.size(); ++i)
+            if (theirs[i].stage == stage &&
+                (theirs[i].work == Work::backward || theirs[i].work == Work::input_gradient)) {
+                std::size_t& end = ends[static_cast<std::size_t>(theirs[i].microbatch)];
+                const auto read = std::ranges::upper_bound(ended, static_cast<i64>(i));
+                end = std::max(end, static_cast<std::size_t>(read - ended.begin()));
+            }
+    }
+    return ends;
+}
+
+void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
+                             const std::vector<SetOfUsers>& sets)
 {
     struct Holder {
-        std::vector<std::size_t> last; ///< by microbatch: its last task
+        std::vector<std::size_t> ends; ///< by microbatch: ends_of
         std::vector<bool> open;        ///< by microbatch: it has a slot
         std::set<std::size_t> used;    ///< slots
     };
     std::vector<Holder> holders(sets.size());
     for (std::size_t h = 0; h < sets.size(); ++h) {
-        holders[h].last.resize(slot_[sets[h].second].size(), 0);
-        holders[h].open.resize(holders[h].last.size(), false);
-        for (std::size_t i = 0; i < tasks.size(); ++i)
-            if (sets[h].first.contains(static_cast<int>(tasks[i].stage)))
-                holders[h].last[static_cast<std::size_t>(tasks[i].microbatch)] = i;
+        holders[h].ends = ends_of(sets[h].first, tasks, order);
+        holders[h].open.resize(holders[h].ends.size(), false);
     }
     std::set<std::size_t> free;
     std::size_t made = 0;
-    for (std::size_t i = 0; i < tasks.size(); ++i)
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        for (std::size_t h = 0; h < sets.size(); ++h)
+            for (std::size_t m = 0; m < holders[h].ends.size(); ++m)
+                if (holders[h].open[m] && holders[h].ends[m] == i)
+                    free.insert(slot_[sets[h].second][m]);
         for (std::size_t h = 0; h < sets.size(); ++h) {
-            if (!sets[h].first.contains(static_cast<int>(tasks[i].stage)))
-                continue;
             Holder& holder = holders[h];
             const auto m = static_cast<std::size_t>(tasks[i].microbatch);
-            std::size_t& slot = slot_[sets[h].second][m];
-            if (!holder.open[m]) {
-                if (free.empty())
-                    free.insert(made++);
-                // One that it had before, so that its values have few buffers.
-                const auto known =
-                    std::ranges::find_if(free, [&](std::size_t s) { return holder.used.contains(s); });
-                slot = known != free.end() ? *known : *free.begin();
-                free.erase(slot);
-                holder.used.insert(slot);
-                holder.open[m] = true;
-            }
-            if (holder.last[m] == i)
-                free.insert(slot);
+            if (!sets[h].first.stages.contains(static_cast<int>(tasks[i].stage)) || holder.open[m])
+                continue;
+            if (free.empty())
+                free.insert(made++);
+            // One that it had before, so that its values have few buffers.
+            const auto known =
+                std::ranges::find_if(free, [&](std::size_t s) { return holder.used.contains(s); });
+            const std::size_t slot = known != free.end() ? *known : *free.begin();
+            slot_[sets[h].second][m] = slot;
+            free.erase(slot);
+            holder.used.insert(slot);
+            holder.open[m] = true;
         }
+    }
     slots_ = std::max(slots_, made);
 }
 

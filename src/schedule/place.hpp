@@ -7,19 +7,22 @@
 namespace trivium {
 
 /// The buffers of an unrolled graph: each root value (roots.hpp) has one buffer per slot. A microbatch has
-/// its slot of a value from the first to the last task of the stages that use the value. What single
-/// stages of a rank keep has different slots at a time.
+/// its slot of a value from the first to the last task of the stages that use the value; what another stage
+/// than a neighbour reads (Attributes::reader), until `order` implies that it has been read, so that no
+/// microbatch waits for it. What single stages of a rank keep has different slots at a time.
 class BufferSlots {
 public:
-    /// `root`: Roots::of. `graph` must outlive the BufferSlots.
-    BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks, i64 microbatches);
+    /// `root`: Roots::of. `order`: of all ranks, or null if no message has a reader. `graph` must outlive the
+    /// BufferSlots.
+    BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks, i64 microbatches,
+                const PipelineOrder* order);
 
     ValueId root(ValueId v) const { return root_[v.index()]; }
     std::size_t count() const { return root_.size() * slots_; }
     std::size_t slot_of(ValueId v, i64 microbatch) const
     {
         return graph_[v].lifetime == Lifetime::microbatch
-                   ? slot_[stages_[root(v).index()]][static_cast<std::size_t>(microbatch)]
+                   ? slot_[users_[root(v).index()]][static_cast<std::size_t>(microbatch)]
                    : 0;
     }
     std::size_t index_of(ValueId v, i64 microbatch) const
@@ -30,13 +33,25 @@ public:
     i64 slots() const { return static_cast<i64>(slots_); }
 
 private:
-    /// Gives the microbatches of each of these sets of stages their slots, of one pool.
-    void give_slots(const RankOrder& tasks, const std::vector<std::pair<std::set<int>, std::size_t>>& sets);
+    /// Who uses a value in a microbatch.
+    struct Users {
+        std::set<int> stages;  ///< of this rank
+        std::set<i64> readers; ///< Attributes::reader
+        auto operator<=>(const Users&) const = default;
+    };
+    using SetOfUsers = std::pair<Users, std::size_t>; ///< with its index in slot_
+
+    /// By microbatch: the first task for which its slot is free again.
+    std::vector<std::size_t> ends_of(const Users& users, const RankOrder& tasks,
+                                     const PipelineOrder* order) const;
+    /// Gives the microbatches of each of these sets their slots, of one pool.
+    void give_slots(const RankOrder& tasks, const PipelineOrder* order, const std::vector<SetOfUsers>& sets);
 
     const Graph& graph_;
     std::vector<ValueId> root_;
-    std::vector<std::size_t> stages_;            ///< by root value: its set of stages
-    std::vector<std::vector<std::size_t>> slot_; ///< by set of stages, then by microbatch
+    std::vector<std::size_t> users_;             ///< by root value: its set of users
+    std::vector<std::vector<std::size_t>> slot_; ///< by set of users, then by microbatch
+    i64 microbatches_ = 1;
     std::size_t slots_ = 1;
 };
 

@@ -111,6 +111,7 @@ struct ScratchBudget {
 struct ScheduleConfig {
     i64 microbatches = 1;
     RankOrder tasks{}; ///< empty: each microbatch forward through the graph's stages, then backward
+    const PipelineOrder* order = nullptr; ///< of all ranks; null: messages have no Attributes::reader
     ScratchBudget scratch{};
     bool place = true; ///< communication is placed to overlap with compute (place.hpp)
     /// With `place`: receives too. Not for devices, where a receive that waits would block its communicator.

@@ -35,9 +35,7 @@ const std::map<K, const char*>& pointwise_names()
 
 void to_pointwise(W& w, const Op& op)
 {
-    std::vector<HloName> operands;
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-        operands.push_back(w.operand(op, i));
+    std::vector<HloName> operands = w.operands(op);
     const bool rounds = op.kind == K::floor || op.kind == K::ceil,
                integers = !is_floating(w.type(op, 0).dtype);
     if (rounds && integers)
@@ -127,10 +125,7 @@ void to_pad(W& w, const Op& op)
 
 void to_concatenate(W& w, const Op& op)
 {
-    std::vector<HloName> operands;
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-        operands.push_back(w.operand(op, i));
-    give_op(w, op, "concatenate", operands, str("dimension = ", w.list(op, Attr::dims)[0], " : i64"));
+    give_op(w, op, "concatenate", w.operands(op), str("dimension = ", w.list(op, Attr::dims)[0], " : i64"));
 }
 
 void to_reverse(W& w, const Op& op)
@@ -140,13 +135,10 @@ void to_reverse(W& w, const Op& op)
 
 void to_dynamic_slice(W& w, const Op& op)
 {
-    std::vector<HloName> operands;
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-        operands.push_back(w.operand(op, i));
     if (op.kind == K::dynamic_slice)
-        give_op(w, op, "dynamic_slice", operands, "slice_sizes = " + W::array(w.list(op, Attr::shape)));
+        give_op(w, op, "dynamic_slice", w.operands(op), "slice_sizes = " + W::array(w.list(op, Attr::shape)));
     else
-        give_op(w, op, "dynamic_update_slice", operands, "");
+        give_op(w, op, "dynamic_update_slice", w.operands(op), "");
 }
 
 std::string dimension_numbers(W& w, const Op& op, const std::vector<const char*>& names,
@@ -202,10 +194,10 @@ void to_scatter(W& w, const Op& op)
 
 void to_sort(W& w, const Op& op)
 {
-    std::vector<HloName> operands, results;
+    const std::vector<HloName> operands = w.operands(op);
+    std::vector<HloName> results;
     std::string arguments, first, second;
-    for (std::size_t i = 0; i < op.operands.size(); ++i) {
-        operands.push_back(w.operand(op, i));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
         results.push_back({"", operands[i].dtype, operands[i].shape});
         const std::string a = w.fresh(), b = w.fresh(), type = W::type_text(operands[i].dtype, {});
         arguments += str(i > 0 ? ", " : "", a, ": ", type, ", ", b, ": ", type);

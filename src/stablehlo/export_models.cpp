@@ -3,11 +3,11 @@
 #include "base/activation.hpp"
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"
+#include "stablehlo/counting.hpp"
 #include "stablehlo/writer.hpp"
 
 #include <algorithm>
 #include <numbers>
-#include <numeric>
 
 namespace trivium {
 
@@ -36,12 +36,7 @@ HloName times(W& w, const HloName& x, double factor) { return w.same("multiply",
 HloName plus(W& w, const HloName& x, double addend) { return w.same("add", {x, w.like(x, addend)}); }
 
 /// Of [* d]: the dimensions *.
-Numbers leading(const Shape& shape)
-{
-    Numbers dims(shape.size() - 1);
-    std::iota(dims.begin(), dims.end(), i64{0});
-    return dims;
-}
+Numbers leading(const Shape& shape) { return counting(shape.size() - 1); }
 
 HloName row_mean(W& w, const HloName& x)
 {
@@ -175,9 +170,7 @@ void to_sum(W& w, const Op& op)
     HloName x = w.cast(w.operand(op, 0), DType::f64);
     if (op.kind == K::sum_squares)
         x = w.same("multiply", {x, x});
-    Numbers dims(x.shape.size());
-    std::iota(dims.begin(), dims.end(), i64{0});
-    w.give(op, w.reduce(x, dims, Combine::sum));
+    w.give(op, w.reduce(x, counting(x.shape.size()), Combine::sum));
 }
 
 void to_rms_norm(W& w, const Op& op)
@@ -240,9 +233,7 @@ HloName where_inside(W& w, const HloName& tokens, i64 extent, const HloName& x)
                                 {w.compare(tokens, w.like(tokens, 0), "ge"),
                                  w.compare(tokens, w.like(tokens, static_cast<double>(extent)), "lt")},
                                 {}, tokens.shape);
-    Numbers dims(tokens.shape.size());
-    std::iota(dims.begin(), dims.end(), i64{0});
-    return w.select(w.broadcast(inside, dims, x.shape), x, w.like(x, 0));
+    return w.select(w.broadcast(inside, counting(tokens.shape.size()), x.shape), x, w.like(x, 0));
 }
 
 void to_embedding(W& w, const Op& op)
@@ -303,10 +294,7 @@ void to_split(W& w, const Op& op)
 
 void to_concat(W& w, const Op& op)
 {
-    std::vector<HloName> operands;
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-        operands.push_back(w.operand(op, i));
-    w.give(op, w.op("concatenate", operands, w.result_type(op).dtype, w.result_type(op).shape,
+    w.give(op, w.op("concatenate", w.operands(op), w.result_type(op).dtype, w.result_type(op).shape,
                     str("dimension = ", divided_dim(w.graph(), op), " : i64")));
 }
 

@@ -1,9 +1,9 @@
 // Convolutions, pooling and cumulative sums as StableHLO.
 #include "base/check.hpp"
+#include "stablehlo/counting.hpp"
 #include "stablehlo/writer.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace trivium {
 
@@ -68,14 +68,11 @@ void to_convolution_grad_x(W& w, const Op& op)
                     c.low[d];
     }
     HloName y = w.operand(op, 1);
-    Numbers turned(c.spatial);
-    std::iota(turned.begin(), turned.end(), i64{2});
-    y = w.op("reverse", {y}, y.dtype, y.shape, "dimensions = " + W::array(turned));
+    y = w.op("reverse", {y}, y.dtype, y.shape, "dimensions = " + W::array(counting(c.spatial, 2)));
     Shape shape = weights; // [G o, i, …] as [G, o, i, …], [G, i, o, …], [G i, o, …]
     shape[0] /= c.groups;
     shape.insert(shape.begin(), c.groups);
-    Numbers order(shape.size());
-    std::iota(order.begin(), order.end(), i64{0});
+    Numbers order = counting(shape.size());
     std::swap(order[1], order[2]);
     y = w.transpose(w.reshape(y, shape), order);
     shape = weights;

@@ -137,13 +137,11 @@ std::optional<HloLiteral> moved(const HloLiteral& x, const HloType& type, const 
     if (elements_of(type) > max_folded)
         return {};
     for (i64 i = 0; i < elements_of(type); ++i) {
-        const std::optional<i64> from = place(at);
-        if (!from || *from < 0 || *from >= elements_of(x.type))
-            return {};
+        const i64 from = place(at);
         if (is_real(type.element))
-            made.reals.push_back(x.reals[index(*from)]);
+            made.reals.push_back(x.reals[index(from)]);
         else
-            made.ints.push_back(x.ints[index(*from)]);
+            made.ints.push_back(x.ints[index(from)]);
         for (std::size_t d = at.size(); d-- > 0;) {
             if (++at[d] < type.shape[d])
                 break;
@@ -172,8 +170,7 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
     if (op == "reshape" && elements_of(x.type) != elements_of(type))
         return {};
     if (op == "reshape")
-        return moved(x, type,
-                     [&](const std::vector<i64>& at) { return std::optional(flat(type.shape, at)); });
+        return moved(x, type, [&](const std::vector<i64>& at) { return flat(type.shape, at); });
     if (op == "slice") {
         const auto slice = slice_of(given, shape.size());
         if (!slice || type.shape.size() != shape.size())
@@ -185,7 +182,7 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
         return moved(x, type, [&](std::vector<i64> at) {
             for (std::size_t d = 0; d < at.size(); ++d)
                 at[d] += slice->start[d];
-            return std::optional(flat(shape, at));
+            return flat(shape, at);
         });
     }
     if (op != "broadcast_in_dim" && op != "transpose")
@@ -208,7 +205,7 @@ std::optional<HloLiteral> moves(std::string_view op, const HloOp& given, const H
                 from[d] = shape[d] == 1 ? 0 : at[index(dims[d])];
             else
                 from[index(dims[d])] = at[d];
-        return std::optional(flat(shape, from));
+        return flat(shape, from);
     });
 }
 
@@ -222,17 +219,13 @@ double real_at(const HloLiteral& literal, i64 i)
 
 i64 int_at(const HloLiteral& literal, i64 i) { return literal.ints[index(literal.splat ? 0 : i)]; }
 
-HloLiteral splat_of(const HloType& type, double real)
+HloLiteral splat_of(const HloType& type, double number)
 {
     HloLiteral made{type, true};
-    put(made, real);
-    return made;
-}
-
-HloLiteral splat_of_int(const HloType& type, i64 number)
-{
-    HloLiteral made{type, true};
-    put(made, number);
+    if (is_real(type.element))
+        put(made, number);
+    else
+        put(made, static_cast<i64>(number));
     return made;
 }
 

@@ -18,8 +18,8 @@ std::optional<HloLiteral> folded(const HloOp& op, const std::vector<const HloLit
 /// Element `i`, row-major.
 double real_at(const HloLiteral& literal, i64 i);
 i64 int_at(const HloLiteral& literal, i64 i);
-HloLiteral splat_of(const HloType& type, double real);
-HloLiteral splat_of_int(const HloType& type, i64 number);
+/// \pre of an integer type: `number` is whole, and in the range of i64
+HloLiteral splat_of(const HloType& type, double number);
 
 /// Start, limit and stride of a slice of a tensor with `rank` dimensions, of either form; nothing if it does
 /// not state as many.

@@ -107,11 +107,7 @@ void HloText::numbers(std::vector<Number>& all)
     }
     if (!take("["))
         return all.push_back(number());
-    while (!take("]")) {
-        numbers(all);
-        if (!sees("]"))
-            want(",");
-    }
+    items("]", [&] { numbers(all); });
 }
 
 HloLiteral HloText::literal_of(const std::vector<Number>& all, const HloType& type) const

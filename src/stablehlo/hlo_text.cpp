@@ -232,11 +232,7 @@ HloAttribute HloText::list(std::string_view open, std::string_view close)
     const Deeper deeper(*this);
     HloAttribute made{HloAttribute::Kind::list};
     want(open);
-    while (!take(close)) {
-        made.items.push_back(value(true));
-        if (!sees(close))
-            want(",");
-    }
+    items(close, [&] { made.items.push_back(value(true)); });
     return made;
 }
 
@@ -245,7 +241,7 @@ HloAttribute HloText::dictionary(std::string_view open, std::string_view close)
     const Deeper deeper(*this);
     HloAttribute made{HloAttribute::Kind::dictionary};
     want(open);
-    while (!take(close)) {
+    items(close, [&] {
         const bool in_quotes = sees("\"");
         std::string name = in_quotes ? quoted() : word();
         if (take("=")) {
@@ -258,9 +254,7 @@ HloAttribute HloText::dictionary(std::string_view open, std::string_view close)
             made.names.push_back(std::move(name));
             made.items.push_back(std::move(item));
         }
-        if (!sees(close))
-            want(",");
-    }
+    });
     return made;
 }
 
@@ -305,12 +299,9 @@ HloAttribute HloText::value(bool typed)
         want("<");
         word();
         if (take(":"))
-            while (!sees(">")) {
-                made.items.push_back(value(false));
-                if (!sees(">"))
-                    want(",");
-            }
-        want(">");
+            items(">", [&] { made.items.push_back(value(false)); });
+        else
+            want(">");
     } else if (take("loc")) {
         balanced('(', ')');
     } else if (c == '-' || std::isdigit(static_cast<unsigned char>(c))) {

@@ -41,6 +41,16 @@ public:
     /// "%name" or "%name#1".
     std::string operand();
     i64 integer();
+    /// Reads items with commas between them, and takes `close`.
+    template <class Item>
+    void items(std::string_view close, const Item& item)
+    {
+        while (!take(close)) {
+            item();
+            if (!sees(close))
+                want(",");
+        }
+    }
     /// The text between `open`, which follows, and the `close` that belongs to it; without both. "->" is not
     /// a bracket.
     std::string balanced(char open, char close);

@@ -1,8 +1,8 @@
 // Products and convolutions.
+#include "stablehlo/counting.hpp"
 #include "stablehlo/importer.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace trivium {
 
@@ -123,10 +123,8 @@ ConvolutionWindows convolution_windows(const I& i, const HloOp& op, std::size_t 
     ConvolutionWindows w;
     const HloAttribute* window = op.attributes.find("window");
     const auto list = [&](const char* pretty, const char* generic, std::size_t length, i64 otherwise) {
-        const HloAttribute* found = window ? window->find(pretty) : op.attributes.find(generic);
-        Numbers all = found ? numbers_of(found) : Numbers(length, otherwise);
-        i.require(all.size() == length, op, str("its ", generic, " has ", all.size(), " numbers"));
-        return all;
+        return i.list_or(op, window ? window->find(pretty) : op.attributes.find(generic), generic, length,
+                         otherwise);
     };
     w.stride = list("stride", "window_strides", spatial, 1);
     const Numbers padding = list("pad", "padding", 2 * spatial, 0);
@@ -154,8 +152,7 @@ ValueId regrouped(I& i, const HloOp& op, ValueId x, i64 groups)
     const i64 batch = shape[0] / groups, channels = shape[1];
     shape[0] = batch;
     shape.insert(shape.begin(), groups);
-    Numbers order(shape.size());
-    std::iota(order.begin(), order.end(), i64{0});
+    Numbers order = counting(shape.size());
     std::swap(order[0], order[1]);
     x = i.transposed(op, i.reshaped(op, x, shape), order);
     shape.erase(shape.begin());

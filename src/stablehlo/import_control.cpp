@@ -10,14 +10,6 @@ using K = OpKind;
 
 constexpr i64 max_rounds = 10'000;
 
-std::vector<HloValue> operands(const I& i, const HloOp& op)
-{
-    std::vector<HloValue> all;
-    for (std::size_t n = 0; n < op.operands.size(); ++n)
-        all.push_back(i.operand(op, n));
-    return all;
-}
-
 void give_all(I& i, const HloOp& op, std::vector<HloValue> values)
 {
     i.require(values.size() >= op.results.size(), op, "it has more results than it computes");
@@ -33,13 +25,13 @@ void call(I& i, const HloOp& op)
 {
     const HloAttribute* callee = op.attributes.find("callee");
     i.require(callee, op, "it names no function");
-    give_all(i, op, i.call(op, callee->text, operands(i, op)));
+    give_all(i, op, i.call(op, callee->text, i.operands(op)));
 }
 
 /// A loop whose condition is known in each round is written out.
 void while_loop(I& i, const HloOp& op)
 {
-    std::vector<HloValue> held = operands(i, op);
+    std::vector<HloValue> held = i.operands(op);
     for (i64 round = 0;; ++round) {
         const std::vector<HloValue> goes = i.run_region(op, i.region(op, 0), held);
         if (goes.size() != 1 || !goes[0].known || is_real(goes[0].type.element))
@@ -120,7 +112,7 @@ void custom_call(I& i, const HloOp& op)
     constrain(i, op, op.attributes);
 }
 
-void same(I& i, const HloOp& op) { give_all(i, op, operands(i, op)); }
+void same(I& i, const HloOp& op) { give_all(i, op, i.operands(op)); }
 
 } // namespace
 

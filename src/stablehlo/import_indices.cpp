@@ -128,9 +128,7 @@ std::optional<bool> comes_first(I& i, const HloOp& op, const Numbers& a, const N
         const HloType scalar{i.type(op, n).element, {}};
         for (i64 number : {a[n], b[n]}) {
             number += scalar.element >= HloElement::u8 ? 2 : 0; // no number below 0
-            arguments.push_back({scalar, is_real(scalar.element)
-                                             ? splat_of(scalar, static_cast<double>(number))
-                                             : splat_of_int(scalar, number)});
+            arguments.push_back({scalar, splat_of(scalar, static_cast<double>(number))});
         }
     }
     const auto found = i.run_region(op, i.region(op, 0), std::move(arguments));
@@ -208,12 +206,12 @@ void sort(I& i, const HloOp& op)
     }
     i.require(!keys.empty(), op,
               "its comparator is not the order of operands, all ascending or all descending");
-    std::vector<ValueId> held;
+    std::vector<ValueId> held = i.values(op);
     const auto turned = [&](std::size_t n, ValueId x) {
         return i.type(op, n).element == HloElement::u32 ? with_flipped_sign(i, op, x) : x;
     };
-    for (std::size_t n = 0; n < op.operands.size(); ++n)
-        held.push_back(turned(n, i.value(op, n)));
+    for (std::size_t n = 0; n < held.size(); ++n)
+        held[n] = turned(n, held[n]);
     for (std::size_t k = keys.size(); k-- > 0;) {
         std::swap(held[0], held[keys[k]]);
         held = i.emit_all(op, K::sort, held, {.lists = lists});
@@ -243,10 +241,7 @@ void composite(I& i, const HloOp& op)
         return top_k_of(i, op, inner->find("k"));
     const HloAttribute* function = op.attributes.find("decomposition");
     i.require(function, op, "it lacks a decomposition");
-    std::vector<HloValue> arguments;
-    for (std::size_t n = 0; n < op.operands.size(); ++n)
-        arguments.push_back(i.operand(op, n));
-    std::vector<HloValue> results = i.call(op, function->text, std::move(arguments));
+    std::vector<HloValue> results = i.call(op, function->text, i.operands(op));
     for (std::size_t n = 0; n < op.results.size(); ++n)
         i.give(op, std::move(results[n]), n);
 }

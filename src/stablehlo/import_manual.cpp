@@ -3,11 +3,11 @@
 // dimension of a tensor of all ranks, on which the collective is an ordinary op.
 #include "ir/general/manual.hpp"
 #include "ir/text/text.hpp"
+#include "stablehlo/counting.hpp"
 #include "stablehlo/hlo_text.hpp"
 #include "stablehlo/importer.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace trivium {
 
@@ -56,9 +56,7 @@ ValueId stacked(I& i, const HloOp& op, ValueId x, const Axes& axes)
     }
     ones.insert(ones.end(), shape.begin(), shape.end());
     whole.insert(whole.end(), shape.begin(), shape.end());
-    Numbers all(whole.size());
-    std::iota(all.begin(), all.end(), i64{0});
-    return i.spread(op, boundary(i, op, K::global, i.reshaped(op, x, ones), dims), all,
+    return i.spread(op, boundary(i, op, K::global, i.reshaped(op, x, ones), dims), counting(whole.size()),
                     whole); // the same on all
 }
 
@@ -197,14 +195,12 @@ ValueId reduced_over(I& i, const HloOp& op, const Axes& axes)
     i.require(known && i.type(op, 0).element != HloElement::i1, op,
               "its region is not a sum, product, maximum or minimum");
     const ValueId all = stacked(i, op, i.value(op, 0), axes);
-    Numbers dims(axes.size());
-    std::iota(dims.begin(), dims.end(), i64{0});
     return i.emit(op, K::reduce, {all},
                   {.combine = how == "add"       ? Combine::sum
                               : how == "maximum" ? Combine::max
                               : how == "minimum" ? Combine::min
                                                  : Combine::product,
-                   .lists = {{Attr::dims, dims}}});
+                   .lists = {{Attr::dims, counting(axes.size())}}});
 }
 
 void all_reduce(I& i, const HloOp& op)
@@ -225,8 +221,7 @@ void reduce_scatter(I& i, const HloOp& op)
 ValueId ranks_into(I& i, const HloOp& op, ValueId x, i64 dim)
 {
     Shape shape = i.shape_of(x);
-    Numbers order(shape.size() - 1);
-    std::iota(order.begin(), order.end(), i64{1});
+    Numbers order = counting(shape.size() - 1, 1);
     order.insert(order.begin() + dim, 0);
     const ValueId moved = i.transposed(op, x, order);
     const i64 ranks = shape[0];
@@ -261,15 +256,13 @@ void all_to_all(I& i, const HloOp& op)
     i.require(shape[at] % ranks == 0, op, "the number of ranks does not divide its dimension");
     shape[at] /= ranks;
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), ranks); // [from, …, to, …]
-    Numbers order(shape.size());
-    std::iota(order.begin(), order.end(), i64{0});
+    Numbers order = counting(shape.size());
     order.erase(order.begin() + static_cast<std::ptrdiff_t>(at));
     order.insert(order.begin(), static_cast<i64>(at)); // [to, from, …]
     ValueId sent = i.transposed(op, i.reshaped(op, all, shape), order);
     Shape rest = i.shape_of(sent);
     rest.erase(rest.begin(), rest.begin() + 2);
-    order.resize(rest.size()); // [to, …, from, join, …]
-    std::iota(order.begin(), order.end(), i64{2});
+    order = counting(rest.size(), 2); // [to, …, from, join, …]
     order.insert(order.begin() + join, 1);
     order.insert(order.begin(), 0);
     sent = i.transposed(op, sent, order);

@@ -73,10 +73,7 @@ void slice(I& i, const HloOp& op)
 void concatenate(I& i, const HloOp& op)
 {
     const Numbers dims = i.list(op, "dim", "dimension");
-    std::vector<ValueId> parts;
-    for (std::size_t p = 0; p < op.operands.size(); ++p)
-        parts.push_back(i.value(op, p));
-    i.give(op, i.emit(op, K::concatenate, parts, {.lists = {{Attr::dims, dims}}}));
+    i.give(op, i.emit(op, K::concatenate, i.values(op), {.lists = {{Attr::dims, dims}}}));
 }
 
 void pad(I& i, const HloOp& op)
@@ -153,15 +150,12 @@ int keeps_extremum(I& i, const HloOp& op)
         for (const double a : {1.0, 2.0, 3.0})
             for (const i64 index : {1, 2, 3}) {
                 const HloType value{i.type(op, 0).element, {}}, place{i.type(op, 1).element, {}};
-                const auto number = [&](double x) {
-                    return HloValue{value, is_real(value.element) ? splat_of(value, x)
-                                                                  : splat_of_int(value, static_cast<i64>(x))};
+                const auto number = [](const HloType& type, double x) {
+                    return HloValue{type, splat_of(type, x)};
                 };
                 const auto found = i.run_region(op, body,
-                                                {number(a),
-                                                 {place, splat_of_int(place, index)},
-                                                 number(2),
-                                                 {place, splat_of_int(place, 2)}});
+                                                {number(value, a), number(place, static_cast<double>(index)),
+                                                 number(value, 2), number(place, 2)});
                 if (found.size() != 2 || !found[0].known || !found[1].known)
                     return 0;
                 const bool first = sign * a > sign * 2.0 || (a == 2 && index < 2);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <regex>
 
 namespace trivium {
 
@@ -55,6 +54,16 @@ const HloHandlers& handlers()
     return all;
 }
 
+std::regex parameters_of(const HloImport& how)
+{
+    try {
+        return std::regex(how.parameters);
+    } catch (const std::regex_error& error) {
+        throw UserError({"--parameters", str("'", how.parameters, "' is not a regular expression"),
+                         error.what(), "write, for example, 'params.*'"});
+    }
+}
+
 bool is_wide(const HloType& type)
 {
     return type.refused.empty() && !is_real(type.element) && type.element != HloElement::i32 &&
@@ -64,7 +73,8 @@ bool is_wide(const HloType& type)
 } // namespace
 
 HloImporter::HloImporter(const HloModule& module, const std::string& file, const HloImport& how)
-    : module_(module), file_(file), how_(how), builder_(graph_), mesh_(module, file)
+    : module_(module), file_(file), how_(how), parameters_(parameters_of(how)), builder_(graph_),
+      mesh_(module, file)
 {
     for (const HloFunction& function : module.functions)
         if (!functions_.emplace(function.name, &function).second)
@@ -127,6 +137,14 @@ const HloValue& HloImporter::operand(const HloOp& op, std::size_t i) const
     return *found;
 }
 
+std::vector<HloValue> HloImporter::operands(const HloOp& op) const
+{
+    std::vector<HloValue> all;
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+        all.push_back(operand(op, i));
+    return all;
+}
+
 const HloType& HloImporter::result_type(const HloOp& op, std::size_t i) const
 {
     require(i < op.result_types.size(), op, "it lacks the type of its result");
@@ -149,6 +167,14 @@ DType HloImporter::dtype(const HloType& type, const HloOp& op) const
 ValueId HloImporter::value_of(const HloValue& value, const HloOp& op)
 {
     return value.id ? value.id : literal_value(*value.known, op);
+}
+
+std::vector<ValueId> HloImporter::values(const HloOp& op)
+{
+    std::vector<ValueId> all;
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+        all.push_back(value(op, i));
+    return all;
 }
 
 void HloImporter::give(const HloOp& op, HloValue value, std::size_t result)
@@ -182,10 +208,10 @@ HloImporter::Numbers HloImporter::list(const HloOp& op, const char* name, const 
     return numbers_of(found || !other ? found : op.attributes.find(other));
 }
 
-HloImporter::Numbers HloImporter::list_or(const HloOp& op, const char* name, std::size_t length,
-                                          i64 otherwise) const
+HloImporter::Numbers HloImporter::list_or(const HloOp& op, const HloAttribute* found, const char* name,
+                                          std::size_t length, i64 otherwise) const
 {
-    Numbers all = list(op, name);
+    Numbers all = numbers_of(found);
     if (all.empty())
         all.assign(length, otherwise);
     require(all.size() == length, op, str("its attribute ", name, " has ", all.size(), " numbers"));
@@ -278,10 +304,7 @@ std::vector<HloValue> HloImporter::run_ops(const HloOp* caller, const std::vecto
             visit(op);
             continue;
         }
-        std::vector<HloValue> results;
-        for (std::size_t i = 0; i < op.operands.size(); ++i)
-            results.push_back(operand(op, i));
-        return results;
+        return operands(op);
     }
     if (caller)
         refuse(*caller, "its region does not return");
@@ -328,8 +351,8 @@ void HloImporter::add_argument(const HloFunction& main, std::size_t i)
         name = legal_name(argument.name.substr(1));
     while (name.empty() || !names_.insert(name).second)
         name += "_";
-    const bool trained = !how_.parameters.empty() && is_real(argument.type.element) &&
-                         std::regex_search(name, std::regex(how_.parameters));
+    const bool trained =
+        !how_.parameters.empty() && is_real(argument.type.element) && std::regex_search(name, parameters_);
     const ValueId id =
         builder_.value(name, {dtype(argument.type, here), argument.type.shape},
                        trained ? Role::parameter : Role::input, trained ? Init(NormalInit{0.02}) : Init());
@@ -420,12 +443,6 @@ std::vector<std::string> imported_hlo_ops()
 
 HloGraph import_hlo(std::string_view text, const std::string& file, const HloImport& how)
 {
-    try {
-        const std::regex parameters(how.parameters);
-    } catch (const std::regex_error& error) {
-        throw UserError({"--parameters", str("'", how.parameters, "' is not a regular expression"),
-                         error.what(), "write, for example, 'params.*'"});
-    }
     const HloModule module = parse_hlo(text, file);
     return HloImporter(module, file, how).run();
 }

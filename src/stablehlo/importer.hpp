@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <regex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -44,12 +45,14 @@ public:
             refuse(op, reason);
     }
     const HloValue& operand(const HloOp& op, std::size_t i) const;
+    std::vector<HloValue> operands(const HloOp& op) const;
     const HloType& type(const HloOp& op, std::size_t i) const { return operand(op, i).type; }
     const Shape& shape(const HloOp& op, std::size_t i) const { return operand(op, i).type.shape; }
     const HloType& result_type(const HloOp& op, std::size_t i = 0) const;
     /// The operand as a value of the graph.
     ValueId value(const HloOp& op, std::size_t i) { return value_of(operand(op, i), op); }
     ValueId value_of(const HloValue& value, const HloOp& op);
+    std::vector<ValueId> values(const HloOp& op); ///< of all operands
     void give(const HloOp& op, ValueId id, std::size_t result = 0, i64 iota_dim = -1);
     void give(const HloOp& op, HloValue value, std::size_t result = 0);
     /// The value that result 0 was given.
@@ -72,7 +75,12 @@ public:
 
     /// A list attribute, under its pretty or its generic name; empty if it is missing.
     Numbers list(const HloOp& op, const char* name, const char* other = nullptr) const;
-    Numbers list_or(const HloOp& op, const char* name, std::size_t length, i64 otherwise) const;
+    Numbers list_or(const HloOp& op, const char* name, std::size_t length, i64 otherwise) const
+    {
+        return list_or(op, op.attributes.find(name), name, length, otherwise);
+    }
+    Numbers list_or(const HloOp& op, const HloAttribute* found, const char* name, std::size_t length,
+                    i64 otherwise) const;
 
     const HloRegion& region(const HloOp& op, std::size_t i) const;
     /// The results of a region with these arguments; its ops are added to the graph. Values outside are
@@ -112,6 +120,7 @@ private:
     const HloModule& module_;
     const std::string& file_;
     const HloImport& how_;
+    std::regex parameters_; ///< of HloImport
     HloGraph made_;
     Graph& graph_ = made_.graph;
     Builder builder_;

@@ -1,10 +1,10 @@
 #include "stablehlo/mesh_of_shardings.hpp"
 
 #include "ir/limits.hpp"
+#include "stablehlo/counting.hpp"
 #include "stablehlo/hlo_text.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 namespace trivium {
@@ -37,13 +37,11 @@ std::vector<i64> listed(HloText& t, const std::string& place, const std::string&
 {
     std::vector<i64> all;
     t.want("[");
-    while (!t.take("]")) {
+    t.items("]", [&] {
         all.push_back(t.integer());
         if (all.back() < 1 || all.back() > max_listed_devices)
             refuse(place, text, str("it has the number ", all.back()));
-        if (!t.sees("]"))
-            t.want(",");
-    }
+    });
     return all;
 }
 
@@ -73,8 +71,7 @@ std::optional<DeviceTiles> tiles_of(const std::string& text, const std::string& 
     const i64 count = product_of(made.tiles, place, text);
     if (t.take("<=")) { // an iota of devices, reshaped and transposed
         const std::vector<i64> shape = listed(t, place, text);
-        std::vector<i64> order(shape.size());
-        std::iota(order.begin(), order.end(), i64{0});
+        std::vector<i64> order = counting(shape.size());
         if (t.take("T")) {
             const std::string list = t.balanced('(', ')');
             HloText inner(list, place);
@@ -147,12 +144,11 @@ HloMesh::HloMesh(const HloModule& module, const std::string& place)
         Mesh mesh;
         HloText t(attribute.text, place);
         t.want("[");
-        while (!t.take("]")) {
+        t.items("]", [&] {
             const std::string axis = axis_name(t.quoted());
             t.want("=");
             mesh.axes.push_back({axis, t.integer()});
-            t.take(",");
-        }
+        });
         if (mesh.axes.empty())
             continue;
         if (!mesh_.axes.empty() && mesh_ != mesh)
@@ -191,7 +187,7 @@ Sharding HloMesh::of_sdy(const std::string& text, const std::string& place) cons
     HloText t(text, place);
     const auto axes = [&](const auto& each) {
         t.want("{");
-        while (!t.take("}")) {
+        t.items("}", [&] {
             if (t.take("?")) {
                 each(std::string());
             } else {
@@ -202,8 +198,7 @@ Sharding HloMesh::of_sdy(const std::string& text, const std::string& place) cons
                 }
                 each(name);
             }
-            t.take(",");
-        }
+        });
     };
     if (t.peek() == '@')
         t.value(false);
@@ -211,7 +206,7 @@ Sharding HloMesh::of_sdy(const std::string& text, const std::string& place) cons
         t.balanced('<', '>');
     t.want(",");
     t.want("[");
-    while (!t.take("]")) {
+    t.items("]", [&] {
         DimSharding dim;
         dim.open = false;
         axes([&](const std::string& name) {
@@ -226,9 +221,7 @@ Sharding HloMesh::of_sdy(const std::string& text, const std::string& place) cons
             dim.priority = static_cast<int>(std::clamp<i64>(number.integer(), 0, max_priority));
         }
         made.dims.push_back(std::move(dim));
-        if (!t.sees("]"))
-            t.want(",");
-    }
+    });
     while (t.take(",")) {
         const std::string which = t.word();
         t.want("=");

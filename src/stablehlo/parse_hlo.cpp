@@ -98,11 +98,7 @@ private:
     {
         std::vector<HloArgument> all;
         t_.want("(");
-        while (!t_.take(")")) {
-            all.push_back(argument());
-            if (!t_.sees(")"))
-                t_.want(",");
-        }
+        t_.items(")", [&] { all.push_back(argument()); });
         return all;
     }
 
@@ -129,11 +125,7 @@ private:
             if (!in_parentheses_)
                 result();
             else
-                while (!t_.take(")")) {
-                    result();
-                    if (!t_.sees(")"))
-                        t_.want(",");
-                }
+                t_.items(")", result);
         }
         if (t_.take("attributes"))
             dictionary();
@@ -233,19 +225,11 @@ private:
     void generic(HloOp& op)
     {
         t_.want("(");
-        while (!t_.take(")")) {
-            op.operands.push_back(t_.operand());
-            if (!t_.sees(")"))
-                t_.want(",");
-        }
+        t_.items(")", [&] { op.operands.push_back(t_.operand()); });
         if (t_.sees("<{"))
             merge(op, dictionary("<{", "}>"));
         if (t_.take("("))
-            while (!t_.take(")")) {
-                op.regions.push_back(region());
-                if (!t_.sees(")"))
-                    t_.want(",");
-            }
+            t_.items(")", [&] { op.regions.push_back(region()); });
         if (t_.peek() == '{')
             merge(op, dictionary());
         t_.want(":");
@@ -256,11 +240,7 @@ private:
     {
         std::vector<HloType> types;
         t_.want("(");
-        while (!t_.take(")")) {
-            types.push_back(t_.type());
-            if (!t_.sees(")"))
-                t_.want(",");
-        }
+        t_.items(")", [&] { types.push_back(t_.type()); });
         return types;
     }
 
@@ -338,14 +318,12 @@ private:
     {
         t_.want("(");
         HloAttribute words;
-        while (!t_.take(")")) {
+        t_.items(")", [&] {
             if (t_.peek() == '%')
                 op.operands.push_back(t_.operand());
             else
                 named(op, words);
-            if (!t_.sees(")"))
-                t_.want(",");
-        }
+        });
     }
 
     /// "name = value", or a word.
@@ -438,15 +416,13 @@ private:
     {
         std::vector<HloArgument> held;
         t_.want("(");
-        while (!t_.take(")")) {
+        t_.items(")", [&] {
             HloArgument argument;
             argument.name = t_.value_name();
             t_.want("=");
             op.operands.push_back(t_.operand());
             held.push_back(std::move(argument));
-            if (!t_.sees(")"))
-                t_.want(",");
-        }
+        });
         if (t_.take(":"))
             signature(op);
         if (t_.take("attributes"))

@@ -93,6 +93,14 @@ void HloWriter::refuse(const Op& op, const std::string& reason) const
                      "docs/jax.md lists what StableHLO text can express"});
 }
 
+std::vector<HloName> HloWriter::operands(const Op& op) const
+{
+    std::vector<HloName> all;
+    for (const ValueId v : op.operands)
+        all.push_back(names_.at(v));
+    return all;
+}
+
 void HloWriter::give(const Op& op, HloName value, std::size_t result)
 {
     const TensorType& type = result_type(op, result);

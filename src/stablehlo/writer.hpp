@@ -28,6 +28,7 @@ public:
     const Graph& graph() const { return graph_; }
     [[noreturn]] void refuse(const Op& op, const std::string& reason) const;
     HloName operand(const Op& op, std::size_t i) const { return names_.at(op.operands[i]); }
+    std::vector<HloName> operands(const Op& op) const;
     const TensorType& type(const Op& op, std::size_t i) const { return graph_[op.operands[i]].type; }
     const TensorType& result_type(const Op& op, std::size_t i = 0) const
     {

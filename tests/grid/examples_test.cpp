@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
@@ -54,23 +53,6 @@ const NamedNumbers small_vit{
     {{"side", 6}, {"patch", 2}, {"width", 12}, {"heads", 3}, {"layers", 2}, {"classes", 5}}};
 const NamedNumbers odd_unet{
     {{"levels", 2}, {"x0", 9}, {"x1", 5}, {"x2", 3}, {"y0", 13}, {"y1", 7}, {"y2", 4}, {"z0", 4}, {"c0", 2}}};
-
-/// PyTorch's losses from the same initial values, with the same data. Its clipping adds 1e-6 to the norm.
-void require_losses_of_torch(ProgramCase c, i64 classes, const std::string& file)
-{
-    std::ifstream kept(std::string(TRIVIUM_TEST_DATA) + "/grid/torch/" + file);
-    std::vector<double> want;
-    for (double loss = 0; kept >> loss;)
-        want.push_back(loss);
-    c.steps = 20;
-    REQUIRE(static_cast<int>(want.size()) == c.steps);
-    const std::vector<double> got = train_program(c, classes).losses;
-    REQUIRE(got.size() == want.size());
-    for (std::size_t i = 0; i < want.size(); ++i) {
-        INFO("step " << i + 1 << ": " << got[i] << ", PyTorch " << want[i]);
-        CHECK(std::abs(got[i] / want[i] - 1) < 1e-5);
-    }
-}
 
 const std::vector<ProgramMesh> vit_meshes{
     {{}, 2, 1, 0},
@@ -178,10 +160,4 @@ TEST_CASE("both gradients of a convolution read the same halo")
     // Forward 5 convolutions of 3 x 3 x 3; backward one for each with stride 1 that is not the first, for the
     // strided one its input as well, for the first its input only.
     CHECK(halos == 5 + 3 + 2 + 1);
-}
-
-TEST_CASE("the losses of PyTorch")
-{
-    require_losses_of_torch(vit(small_vit), 5, "vit.losses");
-    require_losses_of_torch(unet(odd_unet), 2, "unet3d.losses");
 }

@@ -3,6 +3,7 @@
 #include "grid/programs.hpp"
 
 #include "base/check.hpp"
+#include "config/schedules.hpp"
 
 using namespace trivium;
 using namespace trivium::grids;
@@ -158,6 +159,44 @@ output %loss
         c.micro_batch = 2;
         const ProgramDifferences d = differences(train_program(c, 7), want);
         INFO(schedule << ": " << d.text());
+        CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("values that skip stages, with every schedule")
+{
+    // The last block reads all others, which therefore get gradients from it.
+    ProgramCase c{.text = R"(graph skips
+size b=8 width=3 layers=8
+mesh x=1
+input %x.0 : f32[b,width]
+%squares = multiply(%x.0, %x.0) : f32[b,width]
+%sum.0 = reduce(%squares) {combine="sum", dims="0 1"} : f32[]
+repeat i layers {
+  @ forward block ${i+1}
+  parameter %w.$i : f32[width,width] init normal(std=0.5)
+  %m.$i = matmul(%x.$i, %w.$i) {rule="b w, w c -> b c"} : f32[b,width]
+  %x.${i+1} = tanh(%m.$i) : f32[b,width]
+}
+@ forward block layers+1
+repeat i layers {
+  %q.$i = multiply(%x.${i+1}, %x.${i+1}) : f32[b,width]
+  %l.$i = reduce(%q.$i) {combine="sum", dims="0 1"} : f32[]
+  %sum.${i+1} = add(%sum.$i, %l.$i) : f32[]
+}
+%loss = affine(%sum.${layers}) {alpha=1.0} : f32[]
+output %loss
+)",
+                  .samples = 10,
+                  .micro_batch = 1,
+                  .steps = 2};
+    const ProgramOutcome want = train_program(c, 1);
+    c.parallel.pipeline = 4;
+    for (const std::string_view schedule : names_of_enum<ScheduleKind>) {
+        c.parallel.schedule = schedule;
+        INFO(schedule);
+        const ProgramDifferences d = differences(train_program(c, 1), want);
+        INFO(d.text());
         CHECK(d.most() < 1e-9);
     }
 }

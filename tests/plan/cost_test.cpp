@@ -112,7 +112,7 @@ TEST_CASE("the duration of a Step is the larger of its work and its traffic, plu
     m.layers = 1;
     m.seq = 64;
     const Graph graph = training_graph(m, 1);
-    const Schedule schedule = build_schedule(graph, {2, {}, {}});
+    const Schedule schedule = build_schedule(graph, {2});
     Machine machine;
     const Timeline timeline = simulate(graph, schedule, machine, 2);
     const std::vector<Seconds> seconds = durations(timeline);
@@ -143,7 +143,7 @@ TEST_CASE("a transfer takes its bytes over the host's link, an update on the hos
     m.layers = 1;
     m.seq = 64;
     const Graph graph = offload_optimizer(training_graph(m, 1));
-    const Schedule schedule = build_schedule(graph, {1, {}, {}});
+    const Schedule schedule = build_schedule(graph, {1});
     Machine machine;
     machine.host_link_bytes_per_second = 3e9;
     machine.host_bytes_per_second = 7e9;

@@ -40,7 +40,7 @@ RankResult run_rank(Comm& world, const Graph& made, const Tensors& inputs, u64 s
     const Graph& graph = result.graph;
     TRV_CHECK(to_text(graph) == text, "another text");
     verify(graph, Level::local);
-    result.schedule = build_schedule(graph, {2, {}, small_machine().machine.scratch});
+    result.schedule = build_schedule(graph, {.microbatches = 2, .scratch = small_machine().machine.scratch});
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     const MemoryPlan plan = plan_memory({&result.schedule}, memory);

@@ -15,7 +15,8 @@ SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(
     start_runtime();
     verify(graph, graph.at.empty() ? Level::global : Level::local);
     program.graph = std::move(graph);
-    program.schedule = build_schedule(program.graph, {microbatches, {}, small_machine().machine.scratch});
+    program.schedule = build_schedule(
+        program.graph, {.microbatches = microbatches, .scratch = small_machine().machine.scratch});
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     plan = plan_memory({&program.schedule}, memory);

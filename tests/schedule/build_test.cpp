@@ -114,7 +114,7 @@ TEST_CASE("each op runs once per microbatch or step, values are written before t
 TEST_CASE("before the decision no run-lifetime value changes, after it nothing is fetched")
 {
     const Graph graph = training_graph(Family::gpt2, DType::f32);
-    const Schedule s = build_schedule(graph, {2, {}, {}});
+    const Schedule s = build_schedule(graph, {2});
     REQUIRE(s.decision > 0);
     REQUIRE(s.decision < s.steps.size());
     std::set<std::string> updated;

@@ -4,6 +4,7 @@
 #include "schedule/named_order.hpp"
 #include "schedule/order.hpp"
 
+#include <algorithm>
 #include <set>
 
 using namespace trivium;
@@ -125,4 +126,55 @@ TEST_CASE("ranks can run the head of a step without what follows on other ranks"
                 CHECK(stuck(named, head_tasks(named)) == 0);
                 CHECK(head_tasks(named)[0] > 0);
             }
+}
+
+namespace {
+
+/// The tasks of `other` that end before a task begins, in any case: those from which a path of tasks leads to
+/// it.
+i64 reaching(const PipelineOrder& order, const Task& task, i64 other)
+{
+    std::set<Task> seen;
+    std::vector<Task> open{task};
+    while (!open.empty()) {
+        const Task now = open.back();
+        open.pop_back();
+        const RankOrder& own = order.ranks[static_cast<std::size_t>(order.shape.rank_of(now.stage))];
+        for (const RankOrder& tasks : order.ranks)
+            for (std::size_t i = 0; i < tasks.size(); ++i) {
+                const Task& t = tasks[i];
+                const bool forward = t.work == Work::forward,
+                           back = !forward && t.work != Work::weight_gradient;
+                const bool neighbour = t.microbatch == now.microbatch &&
+                                       ((forward && now.work == Work::forward && t.stage == now.stage - 1) ||
+                                        (back && now.work != Work::forward &&
+                                         now.work != Work::weight_gradient && t.stage == now.stage + 1));
+                if ((neighbour || (&tasks == &own && i + 1 < tasks.size() && tasks[i + 1] == now)) &&
+                    seen.insert(t).second)
+                    open.push_back(t);
+            }
+    }
+    return static_cast<i64>(
+        std::ranges::count_if(seen, [&](const Task& t) { return order.shape.rank_of(t.stage) == other; }));
+}
+
+} // namespace
+
+TEST_CASE("what has ended on another rank before a task begins")
+{
+    // The first rank begins its third forward pass after the second one's first backward pass.
+    const PipelineOrder two = named_order(ScheduleKind::one_f_one_b, 2, 1, 4);
+    CHECK(ended_before(two, 0, 1) == std::vector<i64>{0, 0, 2, 2, 4, 4, 6, 8});
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_v,
+                                    ScheduleKind::dualpipe_v}) {
+        const PipelineOrder order = named_order(kind, 3, chunks_of(kind).usual, 6);
+        for (const i64 other : {0, 1}) {
+            const std::vector<i64> ended = ended_before(order, 2, other);
+            REQUIRE(ended.size() == order.ranks[2].size());
+            for (std::size_t i = 0; i < ended.size(); ++i) {
+                INFO(name_of(kind) << ": " << to_text(order.ranks[2][i]) << " on rank 2, rank " << other);
+                CHECK(ended[i] == reaching(order, order.ranks[2][i], other));
+            }
+        }
+    }
 }

@@ -11,7 +11,7 @@ inline ScheduleConfig stage_order(const Graph& graph, ScheduleKind kind, i64 sta
     RankOrder tasks = named_order(kind, stages, 1, microbatches).ranks[static_cast<std::size_t>(stage)];
     for (Task& task : tasks)
         task.stage = graph.stage_of_block.empty() ? 0 : stage;
-    return {microbatches, tasks, scratch};
+    return {.microbatches = microbatches, .tasks = tasks, .scratch = scratch};
 }
 
 } // namespace trivium

@@ -5,6 +5,7 @@
 #include "io/arrays/array_file.hpp"
 #include "io/arrays/convert.hpp"
 #include "io/files/files.hpp"
+#include "io/files/hash.hpp"
 #include "io/tokens/store_list.hpp"
 #include "ir/type.hpp"
 
@@ -48,7 +49,7 @@ Facts facts_of(const ArrayFile& file, std::size_t a)
         }
     };
     for (i64 i = 0; i < taken; ++i)
-        file.scan(a, add, taken == 1 ? 0 : i * (pieces - 1) / (taken - 1), pieces);
+        file.scan(a, add, spread_index(i, taken, pieces), pieces);
     return facts;
 }
 

@@ -112,7 +112,8 @@ struct Convolution::Impl {
         constexpr i64 usual_tasks = 16, least_channels = 16, least_positions = 128;
         constexpr Bytes most_sums = Bytes{16} << 20; // bytes of the sums of all chains
         const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
-        const Bytes bytes = 4 * shape.o * (shape.c / shape.groups) * taps();
+        // As the library lays them out, and plans expect (ir: convolution_weights).
+        const Bytes bytes = 4 * round_up(shape.o, 16) * round_up(shape.c / shape.groups, 16) * taps();
         i64 positions = shape.b;
         for (int d = 0; d < shape.spatial; ++d)
             positions *= shape.out[d];

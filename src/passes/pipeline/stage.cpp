@@ -32,6 +32,7 @@ public:
             if (info(g_.ops[i]).contributes && !runs_[i].empty())
                 for (const ValueId v : g_.ops[i].operands)
                     pull(v, contributor(v));
+        find_readers();
     }
 
     Graph rank_graph()
@@ -73,7 +74,7 @@ public:
                         for (const Message& message : due_before(v))
                             if (ValueId& here = local[message.value.index()]; !here)
                                 here = receive(b, message.value, earlier_of(message.reader, op));
-                        local[v.index()] = receive(b, v, op);
+                        local[v.index()] = receive(b, v, earlier_of(reader_of({v, me}), op));
                     }
                 Op copy = op;
                 copy.operands.clear();
@@ -269,8 +270,27 @@ private:
     /// A message to this rank within a microbatch.
     struct Message {
         ValueId value;
-        const Op* reader = nullptr; ///< the first one
+        const Op* reader = nullptr; ///< reader_of
     };
+
+    /// The first reader of a crossing, by turn; null if the microbatch has none.
+    const Op* reader_of(const Crossing& crossing) const
+    {
+        const auto at = readers_.find(crossing);
+        return at == readers_.end() ? nullptr : at->second;
+    }
+
+    void find_readers()
+    {
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (g_.ops[i].region == Region::microbatch)
+                for (const int rank : runs_[i])
+                    for (const ValueId v : g_.ops[i].operands)
+                        if (crosses(v, rank)) {
+                            const Op*& first = readers_[{v, rank}];
+                            first = &earlier_of(first, g_.ops[i]);
+                        }
+    }
 
     /// The messages to this rank that it must receive before that of `v`, in the order in which they are
     /// computed: those that the same task of the sender sends before, and those of other senders that the
@@ -303,21 +323,15 @@ private:
             const int stage = task_of(op).first;
             return op.phase == Phase::forward ? std::pair(0, stage) : std::pair(1, -stage);
         };
-        return own && turn(*own) < turn(other) ? *own : other;
+        return own && turn(*own) <= turn(other) ? *own : other;
     }
 
     void fill_inbox()
     {
         for (const Crossing& crossing : crossings_)
             if (crossing.to == c_.rank && !in_epilogue(crossing))
-                inbox_.push_back({crossing.value});
+                inbox_.push_back({crossing.value, reader_of(crossing)});
         std::ranges::sort(inbox_, {}, [&](const Message& m) { return g_[m.value].producer.index(); });
-        for (std::size_t i = g_.ops.size(); i-- > 0;) // the first reader remains
-            if (runs_[i].count(c_.rank))
-                for (const ValueId operand : g_.ops[i].operands)
-                    for (Message& message : inbox_)
-                        if (message.value == operand)
-                            message.reader = &g_.ops[i];
     }
 
     bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
@@ -356,8 +370,15 @@ private:
 
     void send(Builder& b, const Crossing& crossing, ValueId here, Region region)
     {
-        enter(b, g_[g_[crossing.value].producer], region);
-        b.send(c_.axis, crossing.to, tag_of(crossing), here);
+        const Op& producer = g_[g_[crossing.value].producer];
+        enter(b, producer, region);
+        // The receiver keeps a result of a forward pass until its own backward pass, before that of the
+        // sender.
+        const Op* reader =
+            region == Region::microbatch && producer.phase != Phase::forward ? reader_of(crossing) : nullptr;
+        const bool skips = reader && task_of(*reader).first != task_of(producer).first - 1;
+        b.send(c_.axis, crossing.to, tag_of(crossing), here,
+               skips ? std::optional<i64>(task_of(*reader).first) : std::nullopt);
     }
 
     void send_accumulated(Builder& b, const std::vector<ValueId>& local)
@@ -382,6 +403,7 @@ private:
     std::vector<std::set<int>> runs_;       ///< by op: the ranks that run it
     std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the ranks that hold them
     std::set<Crossing> crossings_;
+    std::map<Crossing, const Op*> readers_;
     std::vector<Message> inbox_; ///< in the order of the ops that compute them
     std::map<ValueId, int> contributor_;
     std::vector<bool> home_; ///< by op: has_home

@@ -66,8 +66,7 @@ ArraySamples::ArraySamples(const std::string& name, const std::map<std::string, 
                          " ", array.offset));
             hashes.push_back(file.file.hash(file.places[i]));
         }
-    content_ = str(samples(), " samples, ",
-                   hex(hash_block(hashes.data(), static_cast<Bytes>(hashes.size() * sizeof(u64)))));
+    content_ = str(samples(), " samples, ", hex(hash_of_hashes(hashes)));
 }
 
 void ArraySamples::add(ArrayFile file, const std::map<std::string, TensorType>& inputs)
