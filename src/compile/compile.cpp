@@ -178,6 +178,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
+    evaluated.shown = config.log.samples;
     Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
@@ -207,6 +208,7 @@ RunConfig for_one_rank(RunConfig config)
         axis.degree = 1;
     config.parallel.shard = 0;
     config.parallel.offload = Offload::none;
+    config.log.samples = 0;
     return config;
 }
 
@@ -402,6 +404,10 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         for (const SavedValue& saved :
              saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
             compiled.memory.snapshot += saved.written();
+    if (config_.model.is_program())
+        for (const Graph& train = compiled.programs[train_program].graph;
+             const ValueId input : train.with_role(Role::input))
+            compiled.memory.read_ahead += train[input].type.bytes();
     compiled.passes = runner_.records();
     return compiled;
 }

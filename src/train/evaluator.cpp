@@ -23,9 +23,9 @@ void add(std::vector<LossSum>& sums, const std::vector<LossSum>& more)
 
 } // namespace
 
-Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std::function<bool()>& give_up,
-                    std::size_t program)
+Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const EvaluationCalls& calls)
 {
+    const std::size_t program = calls.program;
     i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
     const i64 rows = engine.evaluation_rows(program);
     if (const Graph& graph = *engine.program(program).sharded;
@@ -40,11 +40,13 @@ Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std:
     }
     LossSum all;
     std::vector<LossSum> metrics;
-    for (i64 first = 0; first < count && !(give_up && give_up()); first += rows) {
+    for (i64 first = 0; first < count && !(calls.give_up && calls.give_up()); first += rows) {
         const LossSum batch = engine.evaluate(data.at(first, count), program);
         all.sum += batch.sum;
         all.tokens += batch.tokens;
         add(metrics, engine.metrics(program));
+        if (calls.after)
+            calls.after(first);
     }
     return {all.tokens > 0 ? all.mean() : 0, static_cast<i64>(all.tokens), std::move(metrics)};
 }
