@@ -33,9 +33,13 @@ struct EvaluationCalls {
     std::size_t program = eval_program;     ///< of the engine
 };
 
-/// Runs the program `eval` over the first `samples` samples of `data` (0: all, each once). Collective over
-/// the engine's grid. If it is given up, the result is meaningless. Of a program without the input `valid`,
-/// it leaves out the last samples that are no whole batch; UserError if there is none.
+/// How many of the first `samples` samples of `data` (0: all) an evaluation takes. Of a program without the
+/// input `valid`, it leaves out the last ones that are no whole batch; UserError if there is none.
+i64 evaluated_samples(const Engine& engine, const Batches& data, i64 samples,
+                      std::size_t program = eval_program);
+
+/// Runs the program `eval` over these samples, each once. Collective over the engine's grid. If it is given
+/// up, the result is meaningless. Errors as above.
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const EvaluationCalls& calls = {});
 
 } // namespace trivium

@@ -64,6 +64,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     require_shared_folder(world_, config_.checkpoint.dir);
     Compiled compiled = compile_for_this_rank(links.clock);
     engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
+    succeed_together(world_, [&] {
+        for (const ValidationSet& valid : data_->valid)
+            evaluated_samples(*engine_, valid.data, config_.train.eval_batches * config_.train.global_batch);
+    });
     report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);

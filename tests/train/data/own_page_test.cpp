@@ -45,11 +45,11 @@ Outcome run_line(const std::string& line, const Folder& folder)
 TEST_CASE("the commands of docs/train-your-own.md train a model, resume it on other ranks, and show samples")
 {
     const Folder folder;
-    const i64 samples = 80;
+    const i64 samples = 400;
     const auto field = [](i64 i) { return std::sin(0.7 * static_cast<double>(i)); };
-    write_numpy(folder / "inputs.npy", "80, 1, 9, 5", samples * 45, field);
+    write_numpy(folder / "inputs.npy", "400, 1, 9, 5", samples * 45, field);
     // The target is a convolution of the field: what its neighbours above and below are, half of each.
-    write_numpy(folder / "outputs.npy", "80, 1, 9, 5", samples * 45, [&](i64 i) {
+    write_numpy(folder / "outputs.npy", "400, 1, 9, 5", samples * 45, [&](i64 i) {
         const i64 row = i / 5 % 9;
         return (row > 0 ? 0.5 * field(i - 5) : 0) + (row < 8 ? 0.5 * field(i + 5) : 0);
     });
@@ -124,7 +124,8 @@ output %three
     write_text(
         folder / "run.toml",
         "[model]\nfamily = \"graph\"\nfile = \"twice.graph\"\n[data]\ntrain = \"v.h5\"\nvalid = \"v.h5\"\n"
-        "[train]\nsteps = 3\nglobal_batch = 2\neval_every = 1\nmicro_batch = 1\n[checkpoint]\nevery = 2\n"
+        "[train]\nsteps = 3\nglobal_batch = 2\neval_every = 1\nmicro_batch = 1\n[checkpoint]\nevery = "
+        "2\nkeep = 9\n"
         "[log]\nsamples = 3\n");
     const auto check = [&](const std::string& line, const std::vector<i64>& steps) {
         const Outcome outcome = run_line(line, folder);
