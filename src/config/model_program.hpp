@@ -25,7 +25,7 @@ struct ShownOutput {
 /// model/program.hpp makes it of a file's text.
 struct ModelProgram {
     std::string text;
-    std::string computes; ///< what it computes, as text: without mesh, shardings, blocks and comments
+    std::string computes; ///< what it computes, as text: without mesh, shardings, blocks, shown outputs
     i64 blocks = 0;
     i64 parameters = 0; ///< elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.

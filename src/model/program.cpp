@@ -145,10 +145,11 @@ TextSettings settings_of(const ModelConfig& model)
     return settings;
 }
 
-/// Without what changes where it runs, and not what it computes.
+/// Without what changes where it runs or what a report shows, and not what it computes.
 std::string what_it_computes(Graph graph)
 {
     graph.mesh = {};
+    std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); });
     for (Value& v : graph.values)
         v.sharding = {};
     for (Op& op : graph.ops) {
