@@ -172,6 +172,7 @@ RunFiles read_run_files(const std::string& path)
     const std::filesystem::path folder = std::filesystem::path(run.metrics_path).parent_path();
     if (const std::filesystem::path side = folder / "metrics.superseded.jsonl"; std::filesystem::exists(side))
         run.superseded = read_metrics_table(side.string());
+    run.samples = read_shown_samples((folder / "metrics.samples.jsonl").string());
     run.launches = read_launches((folder / "launches.jsonl").string());
     run.launches_known = !run.launches.empty();
     if (!run.launches_known)

@@ -2,6 +2,7 @@
 // Summary of a run from the files of log.dir.
 #include "io/metrics/launches.hpp"
 #include "io/metrics/metrics_table.hpp"
+#include "io/metrics/shown_samples.hpp"
 
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct RunFiles {
                                   ///< launch resumed
     std::vector<Launch> launches; ///< launches.jsonl; otherwise the restarts in the metrics
     bool launches_known = false;  ///< launches.jsonl has a launch
+    std::vector<ShownSample> samples; ///< metrics.samples.jsonl
 };
 
 /// `path`: a folder, or the metrics.jsonl in it; the other files may be missing. Errors as in visit_metrics.

@@ -330,7 +330,7 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
 
 Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
 {
-    return plan.arena + plan.process + (machine.is_device ? 0 : plan.snapshot + plan.host_arena);
+    return plan.arena + plan.process + (machine.is_device ? 0 : plan.outside());
 }
 
 } // namespace trivium

@@ -95,8 +95,8 @@ int run_eval(const EvalArguments& a)
     restore_parameters(checkpoint, engine.program(only_program), engine.arenas());
     std::vector<NamedEvaluation> losses;
     for (std::size_t i = 0; i < sets.size(); ++i)
-        losses.push_back({sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch, {},
-                                                 only_program)});
+        losses.push_back({sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch,
+                                                 {.program = only_program})});
     const Evaluation all = joined(losses);
     if (a.config.json) {
         nlohmann::ordered_json report{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step}};

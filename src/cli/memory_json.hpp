@@ -15,7 +15,8 @@ inline nlohmann::ordered_json memory_json(const MemoryPlan& m)
     return {{"arena_bytes", m.arena},           {"kept_bytes", m.kept},
             {"transient_bytes", m.transient},   {"lower_bound_bytes", m.lower_bound},
             {"process_bytes", m.process},       {"snapshot_bytes", m.snapshot},
-            {"host_arena_bytes", m.host_arena}, {"live_at_peak", by_kind}};
+            {"read_ahead_bytes", m.read_ahead}, {"host_arena_bytes", m.host_arena},
+            {"live_at_peak", by_kind}};
 }
 
 } // namespace trivium

@@ -145,6 +145,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
+    evaluated.shown = config.log.samples;
     Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
@@ -174,6 +175,7 @@ RunConfig for_one_rank(RunConfig config)
         axis.degree = 1;
     config.parallel.shard = config.parallel.context_heads = 0;
     config.parallel.offload = Offload::none;
+    config.log.samples = 0;
     return config;
 }
 
@@ -373,6 +375,10 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         for (const SavedValue& saved :
              saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
             compiled.memory.snapshot += saved.written();
+    if (config_.model.is_program())
+        for (const Graph& train = compiled.programs[train_program].graph;
+             const ValueId input : train.with_role(Role::input))
+            compiled.memory.read_ahead += train[input].type.bytes();
     compiled.passes = runner_.records();
     return compiled;
 }

@@ -397,6 +397,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);
+    at_least(0, "log.samples", config.log.samples, 16);
     at_least(0, "job.restarts", config.job.restarts);
     const double watchdog = config.job.watchdog;
     require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog",

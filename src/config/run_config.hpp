@@ -186,6 +186,7 @@ struct CheckpointConfig {
 struct LogConfig {
     std::string dir = "logs";
     i64 every = 1;
+    i64 samples = 2;
     std::string trace;
     std::string machine;
 
@@ -195,6 +196,10 @@ struct LogConfig {
         visit("dir", self.dir, KeyKind::free, "folder for metrics.jsonl");
         visit("every", self.every, KeyKind::free,
               "steps between lines of the log (metrics.jsonl has every step)");
+        visit("samples", self.samples, KeyKind::free,
+              "samples of the validation data in metrics.samples.jsonl, for the report: of a program with "
+              "outputs "
+              "per sample a slice of each input and, after evaluations, of these outputs; 0 = none");
         visit("trace", self.trace, KeyKind::free, "file for a trace of one step's Steps; empty = none");
         visit("machine", self.machine, KeyKind::free,
               "machine file of `trivium check -o`, or a name that `trivium plan --machine` knows: the run "

@@ -47,6 +47,7 @@ struct GraphConfig {
     bool documents = false; ///< attention stays within documents
     Regularisers regularisers{};
     bool metrics = false; ///< with what an evaluation of a program averages (model/program.hpp)
+    i64 shown = 0;        ///< of how many samples it outputs the slices of ModelProgram::shown
 };
 
 /// Of a program build_program_graph(). Of a transformer: microbatch inputs `tokens`, `targets`, `positions`

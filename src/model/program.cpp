@@ -6,6 +6,7 @@
 #include "ir/ops/op_table.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
+#include "model/sample_slice.hpp"
 
 #include <algorithm>
 #include <set>
@@ -67,6 +68,30 @@ void require_forward_pass(const Graph& graph)
                    "write ops without regions, or in `microbatch`, in phase forward");
 }
 
+/// The number of samples of the inputs.
+i64 samples_of(const Graph& graph)
+{
+    i64 samples = 0;
+    for (const ValueId id : graph.with_role(Role::input)) {
+        const i64 own = graph[id].type.shape[0];
+        if (samples > 0 && own != samples)
+            refuse(graph, graph[id].line,
+                   str("has the input %", graph[id].name, " of ", own, " samples, another one of ", samples),
+                   "the first dimension of each input is that of the samples",
+                   "use the same extent, such as the size b");
+        samples = own;
+    }
+    if (samples == 0)
+        refuse(graph, 0, "has no input", "data come from inputs", "add `input %x : f32[b,8]`");
+    return samples;
+}
+
+/// Whether it has several numbers per sample.
+bool is_per_sample(const Value& value, i64 samples)
+{
+    return value.type.shape.size() > 1 && value.type.shape[0] == samples;
+}
+
 void require_outputs(const Graph& graph)
 {
     const ValueId loss = output_called(graph, value_name::loss);
@@ -75,12 +100,18 @@ void require_outputs(const Graph& graph)
                "add `output %loss`, a scalar: the sum over the samples of a batch");
     if (!graph[loss].producer)
         refuse(graph, graph[loss].line, "has a loss that no op computes", "", "compute %loss");
+    const i64 samples = samples_of(graph);
     for (const ValueId id : graph.outputs) {
         const Value& v = graph[id];
+        const bool has_suffix = v.name == count_name || v.name.ends_with(count_suffix);
+        if (!is_scalar(v) && !has_suffix && id != loss && is_per_sample(v, samples))
+            continue;
         if (!is_scalar(v) || (id == loss && !is_floating(v.type.dtype)))
-            refuse(graph, v.line, str("has the output %", v.name, " of type ", v.type),
-                   "an output is a scalar: a sum over the samples of a batch",
-                   str("write `reduce(%", v.name, ") {combine=\"sum\", …}`, or remove the output"));
+            refuse(
+                graph, v.line, str("has the output %", v.name, " of type ", v.type),
+                "an output is a scalar, the sum over the samples of a batch, or has numbers per sample, to "
+                "be shown: b is its first dimension and not the only one",
+                str("write `reduce(%", v.name, ") {combine=\"sum\", …}`, or remove the output"));
         if (v.name.ends_with(count_suffix) &&
             !output_called(graph, std::string_view(v.name).substr(
                                       0, v.name.size() - std::string_view(count_suffix).size())))
@@ -114,28 +145,11 @@ TextSettings settings_of(const ModelConfig& model)
     return settings;
 }
 
-/// The number of samples of the inputs.
-i64 samples_of(const Graph& graph)
-{
-    i64 samples = 0;
-    for (const ValueId id : graph.with_role(Role::input)) {
-        const i64 own = graph[id].type.shape[0];
-        if (samples > 0 && own != samples)
-            refuse(graph, graph[id].line,
-                   str("has the input %", graph[id].name, " of ", own, " samples, another one of ", samples),
-                   "the first dimension of each input is that of the samples",
-                   "use the same extent, such as the size b");
-        samples = own;
-    }
-    if (samples == 0)
-        refuse(graph, 0, "has no input", "data come from inputs", "add `input %x : f32[b,8]`");
-    return samples;
-}
-
-/// Without what changes where it runs, and not what it computes.
+/// Without what changes where it runs or what a report shows, and not what it computes.
 std::string what_it_computes(Graph graph)
 {
     graph.mesh = {};
+    std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); });
     for (Value& v : graph.values)
         v.sharding = {};
     for (Op& op : graph.ops) {
@@ -145,15 +159,20 @@ std::string what_it_computes(Graph graph)
     return to_text(graph);
 }
 
-/// The outputs that an evaluation averages.
-std::vector<std::string> metrics_of(const Graph& graph)
+/// The outputs that an evaluation averages, and those that are shown.
+void sort_outputs(const Graph& graph, ModelProgram& program)
 {
-    std::vector<std::string> names;
-    for (const ValueId id : graph.outputs)
-        if (const std::string& name = graph[id].name;
-            name != value_name::loss && name != count_name && !name.ends_with(count_suffix))
-            names.push_back(name);
-    return names;
+    for (const ValueId id : graph.outputs) {
+        const std::string& name = graph[id].name;
+        if (!is_scalar(graph[id])) {
+            program.shown.push_back({name, ""});
+            for (const ValueId input : graph.with_role(Role::input))
+                if (graph[input].type.shape == graph[id].type.shape)
+                    program.shown.back().scale = graph[input].name;
+        } else if (name != value_name::loss && name != count_name && !name.ends_with(count_suffix)) {
+            program.metrics.push_back(name);
+        }
+    }
 }
 
 /// Lets ops read each parameter through a cast and a reshard of the prologue, as those of transformers.
@@ -280,6 +299,38 @@ ValueId add_sum(Builder& b, ValueId of, const std::string& name)
     return b.output_sum(OpKind::sum, of, name);
 }
 
+/// Outputs the shown slice (sample_slice.hpp) of the first `samples` samples of `of`, f32, whole on each
+/// rank.
+void show(Builder& b, ValueId of, i64 samples)
+{
+    Graph& graph = b.graph();
+    const Value& value = graph[of];
+    const std::string name = value.name;
+    const Shape& whole = value.type.shape;
+    SampleSlice slice = slice_of_sample({whole.begin() + 1, whole.end()});
+    slice.start.insert(slice.start.begin(), 0);
+    slice.stride.insert(slice.stride.begin(), 1);
+    slice.shape.insert(slice.shape.begin(), samples);
+    std::vector<i64> limit = slice.start;
+    for (std::size_t d = 0; d < limit.size(); ++d)
+        limit[d] += (slice.shape[d] - 1) * slice.stride[d] + 1;
+    b.where = {Region::microbatch, Phase::forward, value.producer ? graph[value.producer].block : 0,
+               "samples"};
+    const ValueId part =
+        b.op1(OpKind::slice, {of},
+              {.lists = {{Attr::start, slice.start}, {Attr::limit, limit}, {Attr::stride, slice.stride}}},
+              name + ".slice");
+    Sharding everywhere;
+    everywhere.dims.assign(limit.size(), {{}, false});
+    const ValueId whole_part = b.reshard_to(b.cast_to(part, DType::f32), everywhere);
+    // An accumulator, which stages send each other after the microbatch.
+    const ValueId before = b.value(name + ".before", graph[whole_part].type, Role::carry),
+                  out = b.add_into(before, whole_part);
+    graph[before].sharding = graph[out].sharding = everywhere;
+    graph.carries.push_back({before, out});
+    graph.outputs.push_back(out);
+}
+
 } // namespace
 
 ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
@@ -325,7 +376,7 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         made.blocks = std::max<i64>(made.blocks, op.block + 1);
     for (const ValueId id : graph.with_role(Role::parameter))
         made.parameters += graph[id].type.elements();
-    made.metrics = metrics_of(graph);
+    sort_outputs(graph, made);
     made.computes = what_it_computes(std::move(graph));
     return made;
 }
@@ -382,6 +433,9 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
             else
                 graph.outputs.push_back(counted);
         }
+    if (config.shown > 0)
+        for (const ShownOutput& shown : model.program.shown)
+            show(b, called(graph, outputs, shown.name), std::min(config.shown, config.batch));
     sort_regions(graph);
     return graph;
 }

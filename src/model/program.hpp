@@ -10,8 +10,9 @@ namespace trivium {
 /// Parses the text of a file and checks that it can be trained: inputs, parameters, constants and ops of a
 /// forward pass; a scalar output `loss`, the sum over the samples of a batch, and perhaps `count`, what it is
 /// divided by (otherwise the number of samples); each other output is a scalar that an evaluation divides
-/// by the output of its name with `.count`, if there is one, otherwise by `count`. The size `b` is the number
-/// of samples. `name`: of the file, for messages. `sizes` replace those that the text declares. Throws
+/// by the output of its name with `.count`, if there is one, otherwise by `count`, or has the samples as
+/// first of several dimensions: a report shows slices of it (sample_slice.hpp). The size `b` is the number of
+/// samples. `name`: of the file, for messages. `sizes` replace those that the text declares. Throws
 /// UserError.
 ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes = {});
 
@@ -21,7 +22,8 @@ std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DT
 /// The loss graph of a program, as build_loss_graph(): `config.batch` samples; parameters in
 /// `config.master` are cast to the type with which the program reads them. `config.axes.batch` shard the
 /// samples of each input, before the axes that the file names. With `metrics` the outputs after loss_sum and
-/// token_count are the program's other outputs, each followed by what it is divided by.
+/// token_count are the program's other outputs, each followed by what it is divided by. Then, with `shown`,
+/// each of ModelProgram::shown as f32[samples, …]: slice_of_sample() of the first samples of the microbatch.
 Graph build_program_graph(const ModelConfig& model, const GraphConfig& config);
 
 } // namespace trivium

@@ -107,7 +107,12 @@ Graph stack_outputs(Graph graph)
 {
     Builder b(graph);
     b.where = {Region::epilogue, Phase::update, 0, ""};
-    graph.outputs = {b.stack_of(graph.outputs, value_name::totals)};
+    const auto first = std::ranges::stable_partition(
+        graph.outputs, [&](ValueId v) { return graph[v].type.shape.empty(); }); // the others
+    const std::vector<ValueId> scalars(graph.outputs.begin(), first.begin()),
+        others(first.begin(), first.end());
+    graph.outputs = {b.stack_of(scalars, value_name::totals)};
+    graph.outputs.insert(graph.outputs.end(), others.begin(), others.end());
     return graph;
 }
 

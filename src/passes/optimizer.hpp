@@ -41,7 +41,8 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// the other axes shard the iterations as they shard the parameter.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
-/// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order.
+/// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order, before the
+/// others.
 Graph stack_outputs(Graph graph);
 
 } // namespace trivium

@@ -190,6 +190,8 @@ std::string memory_table(const MemoryPlan& plan)
         row("host arena", plan.host_arena, "(in host memory: parallel.offload)");
     if (plan.snapshot > 0)
         row("snapshot", plan.snapshot, "(in host memory, for checkpoints)");
+    if (plan.read_ahead > 0)
+        row("read ahead", plan.read_ahead, "(in host memory: inputs of the next microbatch)");
     row("process", plan.process, "(program, libraries, buffers outside the arena: `process` of the machine)");
     return out.str();
 }

@@ -23,7 +23,10 @@ struct MemoryPlan {
     Bytes by_kind[memory_kind_count] = {}; ///< bytes alive at that peak, by kind
     Bytes process = 0;                     ///< outside the arena: Machine::process
     Bytes snapshot = 0;                    ///< outside the arena, in host memory: the snapshot of a save
+    Bytes read_ahead = 0;                  ///< the same: inputs of the next microbatch, in a thread's memory
     Bytes host_arena = 0;                  ///< in the plan of a device arena: bytes of the host arena
+
+    Bytes outside() const { return snapshot + read_ahead + host_arena; }
 };
 
 /// Sets the offset of every buffer of `config.space`. Buffers whose intervals may overlap (by happens-before,

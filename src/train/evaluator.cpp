@@ -23,28 +23,36 @@ void add(std::vector<LossSum>& sums, const std::vector<LossSum>& more)
 
 } // namespace
 
-Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const std::function<bool()>& give_up,
-                    std::size_t program)
+i64 evaluated_samples(const Engine& engine, const Batches& data, i64 samples, std::size_t program)
 {
-    i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples();
-    const i64 rows = engine.evaluation_rows(program);
-    if (const Graph& graph = *engine.program(program).sharded;
-        !graph.find(value_name::valid) && !graph.find(value_name::targets)) { // it would count padding
-        if (count < rows)
-            throw UserError({data.source().path(),
-                             str("has ", counted(count, "sample"), ", an evaluation takes ", rows),
-                             "the program does not know which samples of a batch are padding",
-                             "give it the input `valid : f32[b]` (1, or 0 for padding), or lower "
-                             "train.micro_batch"});
-        count -= count % rows;
-    }
+    const i64 count = samples > 0 ? std::min(samples, data.samples()) : data.samples(),
+              rows = engine.evaluation_rows(program);
+    const Graph& graph = *engine.program(program).sharded;
+    if (graph.find(value_name::valid) || graph.find(value_name::targets))
+        return count;
+    if (count < rows) // it would count padding
+        throw UserError({data.source().path(),
+                         str("has ", counted(count, "sample"), ", an evaluation takes ", rows),
+                         "the program does not know which samples of a batch are padding",
+                         "give it the input `valid : f32[b]` (1, or 0 for padding), or lower "
+                         "train.micro_batch"});
+    return count - count % rows;
+}
+
+Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const EvaluationCalls& calls)
+{
+    const std::size_t program = calls.program;
+    const i64 count = evaluated_samples(engine, data, samples, program),
+              rows = engine.evaluation_rows(program);
     LossSum all;
     std::vector<LossSum> metrics;
-    for (i64 first = 0; first < count && !(give_up && give_up()); first += rows) {
+    for (i64 first = 0; first < count && !(calls.give_up && calls.give_up()); first += rows) {
         const LossSum batch = engine.evaluate(data.at(first, count), program);
         all.sum += batch.sum;
         all.tokens += batch.tokens;
         add(metrics, engine.metrics(program));
+        if (calls.after)
+            calls.after(first);
     }
     return {all.tokens > 0 ? all.mean() : 0, static_cast<i64>(all.tokens), std::move(metrics)};
 }

@@ -25,11 +25,21 @@ std::string describe_result(const ModelConfig& model, const Evaluation& result);
 /// The loss over the tokens of all sets.
 Evaluation joined(const std::vector<NamedEvaluation>& sets);
 
-/// Runs the program `eval` (index `program` of the engine) over the first `samples` samples of `data` (0:
-/// all, each once). Collective over the engine's grid. Stops before a batch if `give_up` returns true, which
-/// must be the same on all ranks; the result is then meaningless. Of a program without the input `valid`, it
-/// leaves out the last samples that are no whole batch; UserError if there is none.
-Evaluation evaluate(Engine& engine, const Batches& data, i64 samples,
-                    const std::function<bool()>& give_up = {}, std::size_t program = eval_program);
+/// Callbacks of an evaluation, and its program; all may be left out.
+struct EvaluationCalls {
+    /// Called before each batch: true stops the evaluation. The same on all ranks.
+    std::function<bool()> give_up{};
+    std::function<void(i64 first)> after{}; ///< called after the batch from sample `first` on
+    std::size_t program = eval_program;     ///< of the engine
+};
+
+/// How many of the first `samples` samples of `data` (0: all) an evaluation takes. Of a program without the
+/// input `valid`, it leaves out the last ones that are no whole batch; UserError if there is none.
+i64 evaluated_samples(const Engine& engine, const Batches& data, i64 samples,
+                      std::size_t program = eval_program);
+
+/// Runs the program `eval` over these samples, each once. Collective over the engine's grid. If it is given
+/// up, the result is meaningless. Errors as above.
+Evaluation evaluate(Engine& engine, const Batches& data, i64 samples, const EvaluationCalls& calls = {});
 
 } // namespace trivium

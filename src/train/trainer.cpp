@@ -64,6 +64,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     require_shared_folder(world_, config_.checkpoint.dir);
     Compiled compiled = compile_for_this_rank(links.clock);
     engine_.emplace(std::move(compiled), executor_config(config_, threads_), &grid_);
+    succeed_together(world_, [&] {
+        for (const ValidationSet& valid : data_->valid)
+            evaluated_samples(*engine_, valid.data, config_.train.eval_batches * config_.train.global_batch);
+    });
     report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
@@ -80,6 +84,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         links.guard->release();
     agree(world_, 0); // barrier: no rank may end the run any more when rank 0 moves checkpoints
     describe_run(build);
+    if (config_.model.is_program())
+        data_->train.read_ahead(micro_batch(config_) * batch_ranks(config_.parallel));
     succeed_together(world_, [&] {
         if (!first_rank_)
             return;
@@ -87,6 +93,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         note_restored(*links.launches, config_, job_, state_.step);
         claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
         metrics_.emplace(config_.log.dir, state_.step);
+        if (shows_samples(config_))
+            shown_.emplace(config_, data_->valid.front().data, state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
     report_->announce(describe_data(state_, config_, data_->train), state_, prediction_);
@@ -120,8 +128,7 @@ Compiled Trainer::compile_for_this_rank(const Machine* clock)
             prediction_ = predict_step(choices, *known, threads_);
     });
     require_free_memory(grid_, computing_.address(),
-                        compiled.memory.arena +
-                            (machine_.is_device ? 0 : compiled.memory.snapshot + compiled.memory.host_arena));
+                        compiled.memory.arena + (machine_.is_device ? 0 : compiled.memory.outside()));
     grid_.open(joint_axes(compiled));
     Activity::of_process().enter("the allocation");
     return compiled;
@@ -229,22 +236,29 @@ u64 Trainer::evaluate(MetricsRecord& record)
 {
     Activity::of_process().enter(str("the evaluation after step ", state_.step));
     u64 stop = 0;
-    const auto give_up = [&] {
+    EvaluationCalls calls;
+    calls.give_up = [&] {
         stop = agree(world_, stop_requests());
         return stop != 0;
     };
     std::vector<NamedEvaluation> losses;
     for (const ValidationSet& set : data_->valid)
-        if (stop == 0)
-            losses.push_back(
-                {set.name,
-                 trivium::evaluate(*engine_, set.data,
-                                   config_.train.eval_batches * config_.train.global_batch, give_up)});
+        if (stop == 0) {
+            calls.after = [&](i64 first) {
+                if (shown_ && losses.empty())
+                    shown_->take(*engine_, first);
+            };
+            losses.push_back({set.name, trivium::evaluate(
+                                            *engine_, set.data,
+                                            config_.train.eval_batches * config_.train.global_batch, calls)});
+        }
     if (stop != 0)
         log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
                      "; the next launch repeats it"));
     else
         report_->evaluation(state_.step, losses, record);
+    if (stop == 0 && shown_)
+        shown_->write(state_.step);
     return stop;
 }
 

@@ -5,6 +5,7 @@
 #include "train/launch.hpp"
 #include "train/prediction.hpp"
 #include "train/report/run_report.hpp"
+#include "train/report/sample_report.hpp"
 #include "train/save/restore.hpp"
 #include "train/save/saver.hpp"
 
@@ -74,6 +75,7 @@ private:
     std::optional<RunReport> report_;
     std::vector<SavedTensor> saved_;       ///< this rank's shards in a checkpoint
     std::optional<MetricsWriter> metrics_; ///< declared before the saver, whose thread syncs it
+    std::optional<SampleReport> shown_;    ///< on rank 0, if shows_samples()
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_;   ///< on rank 0
     std::optional<Agreement> agreement_; ///< about flags(), if the last step began it

@@ -115,6 +115,7 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
         mine.moments = collect(world, train, engine.arenas(), Role::state);
         LossSum all;
         std::vector<LossSum> metrics;
+        std::map<std::pair<std::size_t, i64>, std::vector<float>> shown; // by output and sample
         for (i64 first = 0; first < c.samples; first += engine.evaluation_rows()) {
             const LossSum sum = engine.evaluate(batch_at(inputs, first, classes));
             all.sum += sum.sum;
@@ -125,7 +126,18 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
                 metrics[i].sum += own_metrics[i].sum;
                 metrics[i].tokens += own_metrics[i].tokens;
             }
+            const Graph& graph = engine.program(eval_program).graph;
+            for (std::size_t i = 1; i < graph.outputs.size(); ++i) {
+                const Value& value = graph[graph.outputs[i]];
+                const auto* numbers =
+                    reinterpret_cast<const float*>(engine.executor(eval_program).fetched_data(value.name));
+                const i64 rows = value.type.shape[0], each = value.type.elements() / rows;
+                for (i64 row = 0; row < rows && first + row < config.log.samples; ++row)
+                    shown[{i, first + row}].assign(numbers + row * each, numbers + (row + 1) * each);
+            }
         }
+        for (const auto& [place, numbers] : shown)
+            mine.shown.insert(mine.shown.end(), numbers.begin(), numbers.end());
         mine.evaluation.push_back(all.mean());
         for (const LossSum& metric : metrics)
             mine.evaluation.push_back(metric.mean());
@@ -160,6 +172,9 @@ ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& 
     all.evaluation = got.evaluation.size() == want.evaluation.size() ? 0 : INFINITY;
     for (std::size_t i = 0; i < std::min(got.evaluation.size(), want.evaluation.size()); ++i)
         all.evaluation = std::max(all.evaluation, std::abs(got.evaluation[i] - want.evaluation[i]));
+    all.shown = got.shown.size() == want.shown.size() ? 0 : INFINITY;
+    for (std::size_t i = 0; i < std::min(got.shown.size(), want.shown.size()); ++i)
+        all.shown = std::max(all.shown, std::abs(got.shown[i] - want.shown[i]));
     return all;
 }
 
@@ -167,8 +182,8 @@ double ProgramDifferences::most() const { return std::max({losses, norms, evalua
 
 std::string ProgramDifferences::text() const
 {
-    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", parameters ", parameters,
-               ", moments ", moments);
+    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", shown ", shown,
+               ", parameters ", parameters, ", moments ", moments);
 }
 
 std::string example_text(const std::string& name)
@@ -205,6 +220,7 @@ void check_same_on(const ProgramCase& one, i64 classes, const std::vector<Progra
             CHECK(d.most() < 1e-9);
         else
             CHECK(std::max({d.losses, d.norms, d.evaluation}) < 1e-4);
+        CHECK(d.shown < (one.precision == Precision::f64 ? 1e-5 : 1e-2));
     }
 }
 

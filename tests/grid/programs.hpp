@@ -25,6 +25,7 @@ struct ProgramCase {
 struct ProgramOutcome {
     std::vector<double> losses, norms; ///< by step
     std::vector<double> evaluation;    ///< loss, then each metric, of the last batch after the last step
+    std::vector<double> shown;         ///< by output that is shown: the slices of two samples
     reference::Tensors parameters, moments;
 };
 
@@ -43,10 +44,11 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes);
 /// The training program of rank 0.
 Graph first_rank_of(const ProgramCase& c);
 
-/// Largest relative difference of anything; `evaluation`: absolute.
+/// Largest relative difference of anything; `evaluation` and `shown`: absolute.
 struct ProgramDifferences {
     double losses = 0, norms = 0, evaluation = 0, parameters = 0, moments = 0;
-    double most() const;
+    double shown = 0;    ///< of numbers in f32
+    double most() const; ///< of the others
     std::string text() const;
 };
 ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& want);

@@ -73,10 +73,13 @@ parameter %last : f32[1,channels,1,1] init normal(std=0.4) decay
 %d = subtract(%out, %target) : f32[b,1,rows,columns]
 %dd = multiply(%d, %d) : f32[b,1,rows,columns]
 %loss = reduce(%dd) {combine="sum", dims="0 1 2 3"} : f32[]
+%later = transpose(%x.1) {dims="0 1 3 2"} : f32[b,channels,columns,rows]
 %one = constant() {dtype="f32", shape="b 1 rows columns", value=1.0} : f32[b,1,rows,columns]
 %count = reduce(%one) {combine="sum", dims="0 1 2 3"} : f32[]
 output %loss
 output %count
+output %out
+output %later
 )";
 
 } // namespace
@@ -85,6 +88,7 @@ TEST_CASE("a convolutional net")
 {
     // One microbatch, because its norm is over the samples of one.
     const auto on = [](i64 x, i64 y) { return ProgramAxes{{{"x", x}, {"y", y}}}; };
+    CHECK(train_program({.text = fields, .samples = 4}, 1).shown.size() == 2 * 2 * 9 * 5);
     check_same_on({.text = fields, .samples = 4}, 1,
                   {{on(2, 1)},
                    {on(3, 1)},

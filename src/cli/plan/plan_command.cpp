@@ -45,6 +45,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                           {"kept_bytes", rank.memory.kept},
                                           {"transient_bytes", rank.memory.transient},
                                           {"snapshot_bytes", rank.memory.snapshot},
+                                          {"read_ahead_bytes", rank.memory.read_ahead},
                                           {"host_arena_bytes", rank.memory.host_arena}});
     }
     for (const std::string& blocks : r.stages)

@@ -9,10 +9,16 @@ namespace trivium {
 
 Batches::Batches(std::unique_ptr<const SampleSource> source) { sources_.push_back(std::move(source)); }
 
-Batches::Batches(SampleSources sources, u64 seed, i64 ahead) : sources_(std::move(sources)), ahead_(ahead)
+Batches::Batches(SampleSources sources, u64 seed) : sources_(std::move(sources))
 {
     for (const auto& source : sources_)
         orders_.emplace_back(source->samples(), seed);
+}
+
+void Batches::read_ahead(i64 samples)
+{
+    ahead_ = samples;
+    reader_ = std::make_unique<ReadAhead>();
 }
 
 void Batches::mix(MixtureHistory history, const std::vector<std::size_t>& place, i64 first)
@@ -67,17 +73,16 @@ Batch Batches::at(i64 first, i64 end) const
     Batch batch{{}, first};
     const std::vector<SampleSource::Array>& arrays = source().arrays();
     for (std::size_t array = 0; array < arrays.size(); ++array)
-        batch.arrays[arrays[array].name] = {arrays[array].type,
-                                            [this, array, end](i64 sample, const Box& box, void* to) {
-                                                if (sample >= end)
-                                                    return source().pad(array, box, to);
-                                                const auto [source, own] = find(sample);
-                                                source->read(array, own, box, to);
-                                                if (ahead_ > 0) {
-                                                    const auto [next, later] = find(sample + ahead_);
-                                                    next->will_read(array, later, box);
-                                                }
-                                            }};
+        batch.arrays[arrays[array].name] = {
+            arrays[array].type, [this, array, end](i64 sample, const Box& box, void* to) {
+                if (sample >= end)
+                    return source().pad(array, box, to);
+                const auto [source, own] = find(sample);
+                if (!reader_)
+                    return source->read(array, own, box, to);
+                const auto [next, later] = find(sample + ahead_);
+                reader_->read({source, array, own, box}, to, {next, array, later, box});
+            }};
     batch.arrays.try_emplace(value_name::samples, sample_numbers());
     batch.arrays.try_emplace(
         value_name::valid, SampleArray{{valid_, {}}, [end, type = valid_](i64 sample, const Box&, void* to) {

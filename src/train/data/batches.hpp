@@ -2,6 +2,7 @@
 // Batches of samples from one or several sources.
 #include "io/tokens/sample_order.hpp"
 #include "train/data/mixture.hpp"
+#include "train/data/read_ahead.hpp"
 #include "train/data/sample_source.hpp"
 #include "train/engine.hpp"
 
@@ -19,9 +20,12 @@ public:
     /// One source, in its own order.
     explicit Batches(std::unique_ptr<const SampleSource> source);
     /// Each source in the order of SampleOrder, epoch after epoch. The first one alone, until mix() is
-    /// called. Reading sample i asks the system for sample i + `ahead`, unless that is 0. \pre the same
-    /// arrays in each
-    Batches(SampleSources sources, u64 seed, i64 ahead = 0);
+    /// called. \pre the same arrays in each
+    Batches(SampleSources sources, u64 seed);
+
+    /// From now on, reading a box of sample i lets a thread read that box of sample i + `samples`, which is
+    /// expected next.
+    void read_ahead(i64 samples);
 
     /// From sample `first` on, samples are dealt to the sources as `history` says. `place`: for each source
     /// its place among the sources of the history. \pre sources that are none of these have weight 0
@@ -53,6 +57,7 @@ private:
     SampleSources sources_;
     std::vector<SampleOrder> orders_; ///< of each source; empty: the sources' own order
     i64 ahead_ = 0;
+    std::unique_ptr<ReadAhead> reader_; ///< with read_ahead()
     DType valid_ = DType::f32;
     MixtureHistory history_;
     std::optional<MixtureOrder> mixture_;

@@ -161,9 +161,7 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid, const
                                  str("a store is known by its ", parts_of(source)),
                                  "name it once, with the sum of the weights"});
     }
-    // The samples of the next step are read ahead.
-    const i64 ahead = inputs.empty() ? 0 : config.train.global_batch;
-    TrainingData data{{std::move(sources), static_cast<u64>(config.train.seed), ahead}, {}};
+    TrainingData data{{std::move(sources), static_cast<u64>(config.train.seed)}, {}};
     data.train.set_valid(valid_type(inputs));
     for (const ValidationStore& named : config.data.valid.list) {
         data.valid.push_back({named.name, Batches(open_source("data.valid", named.path, run))});

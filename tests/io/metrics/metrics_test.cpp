@@ -1,6 +1,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/metrics.hpp"
+#include "io/metrics/shown_samples.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <cmath>
@@ -118,4 +119,30 @@ TEST_CASE("the error names an invalid line of a metrics file; an incomplete last
     put(folder / "file", "");
     CHECK(says(message_of<UserError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs",
                "cannot make"));
+}
+
+TEST_CASE("shown samples are read as they were written, and few steps of a long run remain")
+{
+    const TemporaryFolder folder;
+    CHECK(read_shown_samples(folder / "").empty());
+    std::vector<ShownSample> all{{"x \"1\"", 3, -1, {}, {2, 2}, {0.1F, -1e-30F, NAN, 16777216}}};
+    for (i64 step = 1; step <= 1000; ++step) {
+        all.push_back({"made", 3, step, "x \"1\"", {2}, {static_cast<float>(step), INFINITY}});
+        thin_steps(all, 4);
+    }
+    write_shown_samples(folder / "", all);
+    const std::vector<ShownSample> read = read_shown_samples(folder / "");
+    REQUIRE(read.size() == all.size());
+    REQUIRE(read.size() == 1 + 4);
+    CHECK(read[0].name == all[0].name);
+    CHECK(read[0].step == -1);
+    CHECK(read[0].shape == std::vector<i64>{2, 2});
+    CHECK((read[0].values[0] == 0.1F && read[0].values[1] == -1e-30F && std::isnan(read[0].values[2])));
+    CHECK(read[1].step == 1);
+    CHECK(read[4].step == 1000);
+    for (std::size_t i = 1; i < 5; ++i) {
+        CHECK(read[i].scale == "x \"1\"");
+        CHECK(read[i].values[0] == static_cast<float>(read[i].step));
+        CHECK((i == 1 || static_cast<double>(read[i].step) / static_cast<double>(read[i - 1].step) > 2));
+    }
 }

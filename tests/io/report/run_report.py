@@ -2,6 +2,7 @@
 
   run_report.py TRIVIUM
 """
+import base64
 import html.parser
 import json
 import math
@@ -10,10 +11,12 @@ import pathlib
 import random
 import re
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
+import zlib
 
 TRIVIUM = os.path.abspath(sys.argv[1])
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -61,7 +64,7 @@ def report(folder, *arguments):
     assert out.returncode == 0, out.stdout
     text = (folder / "out/report.html").read_text(encoding="utf-8")
     for word in ("<script", "javascript:", "http://", "https://", "url(", "@import", "src=", "href="):
-        left = text.replace("http://www.w3.org/1999/xhtml", "").replace("http://www.w3.org/2000/svg", "")
+        left = text.replace("http://www.w3.org/1999/xhtml", "").replace("http://www.w3.org/2000/svg", "").replace('src="data:', "")
         assert word not in left, word
     for word in ("nan", "inf"):
         assert not re.search(rf'[=",>\s]-?{word}[",<\s]', text), word
@@ -209,9 +212,71 @@ def long_run(folder, rng):
     assert abs((top[0] - points[0][0]) / (points[-1][0] - points[0][0]) - 2 / 3) < 0.01
 
 
+def pixels_of(image):
+    """The rows of palette indices of a PNG, and its palette, with every checksum compared."""
+    data = base64.b64decode(image.get("src").removeprefix("data:image/png;base64,"), validate=True)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        content = data[at + 8:at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + content)
+        chunks[kind], at = content, at + 12 + length
+    assert list(chunks) == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
+    width, height, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert rest == [8, 3, 0, 0, 0] and len(chunks[b"PLTE"]) == 768
+    raw = zlib.decompress(chunks[b"IDAT"])
+    assert len(raw) == height * (width + 1)
+    rows = [raw[i * (width + 1):(i + 1) * (width + 1)] for i in range(height)]
+    assert all(row[0] == 0 for row in rows)
+    return [list(row[1:]) for row in rows]
+
+
+def shown_samples(folder, rng):
+    """Pictures have the values of the file, curves too; without a file there are none."""
+    lines(folder / "metrics.jsonl", [{"step": s, "loss": 1, "valid_loss": 2 / s} for s in (1, 2, 3)])
+    assert "Samples of the validation data" not in report(folder)[0]
+    target = [rng.uniform(-3, 5) for _ in range(300 * 301)]
+    guess = [None, 1e9, -1e9, *target[3:]]
+    curve = [math.sin(i / 9) for i in range(100)]
+    lines(folder / "metrics.samples.jsonl", [
+        {"name": NASTY, "sample": 0, "shape": [1, 1], "values": [None]},
+        {"name": "target", "sample": 0, "shape": [300, 301], "values": target},
+        {"name": "target", "sample": 1, "shape": [1, 2], "values": [0, 1]},
+        {"name": "wave", "sample": 1, "shape": [100], "values": curve[:50] + [None] + curve[51:]},
+        {"name": "guess", "sample": 0, "step": 3, "scale": "target", "shape": [300, 301], "values": guess},
+        {"name": "guess", "sample": 0, "step": 2, "shape": [1, 2], "values": [4, 4]},
+    ])
+    text, page = report(folder)
+    first, second = (page.by_id(f"sample-{i}") for i in (0, 1))
+    captions = ["".join(e.itertext()) for e in first.iter(HTML + "figcaption")]
+    low, high = min(target), max(target)
+    assert captions[1:] == [f"target{low:.3g} to {high:.3g}", "guess, step 24 to 4", "guess, step 3-1e+09 to 1e+09"], captions
+    assert captions[0].endswith("no finite value"), captions
+    images = [pixels_of(image) for image in first.iter(HTML + "img")]
+    assert images[0] == [[0]] and images[2] == [[128, 128]]
+    for row, pixels in enumerate(images[1]):
+        for column, pixel in enumerate(pixels):
+            assert abs(pixel - 1 - 254 * (target[301 * row + column] - low) / (high - low)) < 0.51
+    assert images[3][0][:3] == [0, 255, 1]
+    images[3][0][:3] = images[1][0][:3]
+    assert images[3] == images[1]
+    assert [pixels_of(image) for image in second.iter(HTML + "img")] == [[[1, 255]]]
+    path = next(second.iter(SVG + "path")).get("d")
+    parts = [[tuple(map(float, p.split(","))) for p in part.split("L")] for part in path[1:].split("M")]
+    assert [len(part) for part in parts] == [50, 49]
+    for x, y in parts[0]:
+        assert abs(y - (50 - 48 * curve[round(x / 200 * 99)])) < 1, (x, y)
+    assert "1.0000 at step 2, 0.6667 at step 3" in text
+    for bad in ("{}", '{"name":"a","sample":0,"shape":[2],"values":[1]}', '{"name":"a","sample":0,"shape":[-1,-1],"values":[1]}', "[" * 100000):
+        (folder / "metrics.samples.jsonl").write_text(bad + "\n")
+        out = subprocess.run([TRIVIUM, "metrics", "report", str(folder), "--output", str(folder / "r.html")], stderr=subprocess.PIPE, text=True)
+        assert out.returncode == 2 and "metrics.samples.jsonl:1" in out.stderr, out
+
+
 def main():
     rng = random.Random(11)
-    for check in (whole_run, bare_runs, long_run):
+    for check in (whole_run, bare_runs, long_run, shown_samples):
         with tempfile.TemporaryDirectory() as name:
             check(pathlib.Path(name), rng)
     print("the report matches the files")

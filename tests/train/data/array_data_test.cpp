@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 
 using namespace trivium;
 
@@ -281,4 +283,84 @@ TEST_CASE("numbers that cannot be used end the run at its start, or at the step 
         found +=
             message_of<UserError>([&] { read<float>(data.train.at(sample), "x", sample); }).empty() ? 0 : 1;
     CHECK(found == 1);
+}
+
+TEST_CASE("the samples that come next are read ahead, with the same numbers and errors")
+{
+    const TemporaryFolder folder;
+    for (const i64 chunk : {0, 4}) {
+        const RunConfig config = config_of(marked_file(folder / "a.h5", 20, 0, chunk));
+        const TrainingData plain = open_data(config);
+        TrainingData data = open_data(config);
+        data.train.read_ahead(3);
+        // Steps of two microbatches of three samples; then samples in an order that was not announced.
+        for (i64 first = 0; first < 60; first += 6)
+            for (i64 sample = first; sample < first + 6; ++sample)
+                for (const char* name : {"x", "x", "y"}) // "x" is read twice: announced once, taken once
+                    if (*name == 'x')
+                        CHECK(read<float>(data.train.at(first), name, sample) ==
+                              read<float>(plain.train.at(first), name, sample));
+                    else
+                        CHECK(read<i32>(data.train.at(first), name, sample) ==
+                              read<i32>(plain.train.at(first), name, sample));
+        for (const i64 sample : {5, 50, 2})
+            CHECK(marks(data.train, sample, sample + 4) == marks(plain.train, sample, sample + 4));
+    }
+}
+
+namespace {
+
+/// Numbers its samples, notes which thread reads them, and fails at one of them.
+class Watched : public SampleSource {
+public:
+    const std::string& path() const override { return path_; }
+    i64 samples() const override { return 100; }
+    const std::vector<Array>& arrays() const override { return arrays_; }
+    void read(std::size_t, i64 sample, const Box&, void* to) const override
+    {
+        if (sample == bad)
+            throw UserError({"sample 7", "is damaged", "", "replace it"});
+        *static_cast<i32*>(to) = static_cast<i32>(sample);
+        const std::lock_guard lock(mutex_);
+        readers[sample].push_back(std::this_thread::get_id());
+    }
+    void pad(std::size_t, const Box&, void*) const override {}
+    std::string content() const override { return {}; }
+    bool has_read(i64 sample) const
+    {
+        const std::lock_guard lock(mutex_);
+        return readers.contains(sample);
+    }
+
+    i64 bad = 7;
+    mutable std::map<i64, std::vector<std::thread::id>> readers;
+
+private:
+    std::string path_ = "watched";
+    std::vector<Array> arrays_{{"y", {DType::i32, {}}}};
+    mutable std::mutex mutex_;
+};
+
+} // namespace
+
+TEST_CASE("a thread reads what was announced, once, and its error is that of the reader")
+{
+    Watched source;
+    ReadAhead reader;
+    const auto place = [&](i64 sample) { return ReadAhead::Place{&source, 0, sample, {}}; };
+    i32 number = -1;
+    for (i64 sample = 0; sample < 7; ++sample) {
+        reader.read(place(sample), &number, place(sample + 1));
+        CHECK(number == sample);
+        while (sample + 1 < 7 && !source.has_read(sample + 1))
+            std::this_thread::yield();
+    }
+    for (i64 sample = 0; sample < 7; ++sample) {
+        REQUIRE(source.readers[sample].size() == 1);
+        CHECK((source.readers[sample][0] == std::this_thread::get_id()) == (sample == 0));
+    }
+    CHECK(says(message_of<UserError>([&] { reader.read(place(7), &number, place(8)); }), "sample 7",
+               "is damaged"));
+    reader.read(place(8), &number, place(9)); // it can be used further
+    CHECK(number == 8);
 }

@@ -170,7 +170,7 @@ TEST_CASE("the loss of packed documents is that of each document alone")
         const auto loss_of = [&](const std::string& path, LossSum& sum) {
             const Batches data(
                 std::make_unique<StoreSamples>(TokenStore::open(path), config.model.seq, config.data));
-            const Evaluation e = evaluate(engine, data, 0, {}, only_program);
+            const Evaluation e = evaluate(engine, data, 0, {.program = only_program});
             sum.sum += e.loss * static_cast<double>(e.tokens);
             sum.tokens += static_cast<double>(e.tokens);
         };
@@ -190,7 +190,7 @@ TEST_CASE("the loss of packed documents is that of each document alone")
         draw_parameters(causal.program(only_program), causal.arenas(), 1, "test", 0.3);
         const Batches data(std::make_unique<StoreSamples>(TokenStore::open(folder / "all.h5"),
                                                           config.model.seq, config.data));
-        CHECK(std::abs(evaluate(causal, data, 0, {}, only_program).loss / alone.mean() - 1) > 1e-6);
+        CHECK(std::abs(evaluate(causal, data, 0, {.program = only_program}).loss / alone.mean() - 1) > 1e-6);
     }
 }
 
