@@ -22,7 +22,7 @@ std::string describe_grid(const ParallelConfig& p)
     return str(describe_degrees(p),
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
-               p.data > 1 ? str(", zero ", p.zero) : "",
+               zero_ranks(p) > 1 ? str(", zero ", p.zero) : "",
                shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }

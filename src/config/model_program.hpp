@@ -17,11 +17,16 @@ struct NamedNumbers {
 /// model/program.hpp makes it of a file's text.
 struct ModelProgram {
     std::string text;
-    std::string computes; ///< what it computes, as text: without mesh, shardings, blocks and comments
+    /// What it computes, as text: without mesh, shardings, blocks and comments, with the number of samples
+    /// that its size `b` has in the file.
+    std::string computes;
+    i64 samples = 0; ///< that number; 0: it declares no `b`
     i64 blocks = 0;
     i64 parameters = 0; ///< elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.
     std::vector<std::string> axes, batch_axes;
+    /// Whether the output `count` may differ between batches of data: it depends on more than `valid`.
+    bool counts_vary = false;
     std::vector<std::string> metrics; ///< outputs that an evaluation averages, besides the loss
 
     bool operator==(const ModelProgram&) const = default;

@@ -251,12 +251,6 @@ void validate_program(const RunConfig& config)
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
     only(config.data.attention == SampleAttention::causal, "data.attention");
-    require(config.parallel.strategy.empty(), "parallel.strategy",
-            "\"auto\" searches strategies of transformers, the model is a program",
-            "remove the key, and set the degrees of the axes");
-    require(config.parallel.update != UpdateMode::post_validated, "parallel.update",
-            "\"post-validated\" is not implemented for programs, whose count may differ between batches",
-            "set it to \"synchronous\"");
 }
 
 /// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
@@ -303,10 +297,8 @@ std::vector<ParallelConfig> grids_of(i64 ranks)
 std::string describe_degrees(const ParallelConfig& config)
 {
     std::string text;
-    for (const GridAxis& axis : grid_axes)
-        text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
-    for (const ProgramAxes::Axis& axis : config.axes.list)
-        text += str(" x ", axis.name, " ", axis.degree);
+    for (const auto& [axis, degree] : named_degrees(config))
+        text += str(text.empty() ? "" : " x ", axis, " ", degree);
     return text;
 }
 

@@ -145,6 +145,22 @@ std::string what_it_computes(Graph graph)
     return to_text(graph);
 }
 
+/// Whether `count` depends on more data than the input `valid`, which is 1 in a training.
+bool counts_vary(const Graph& graph)
+{
+    std::vector<bool> varies(graph.values.size(), false);
+    for (const ValueId id : graph.with_role(Role::input))
+        varies[id.index()] = graph[id].name != value_name::valid;
+    for (const ValueId id : graph.with_role(Role::parameter))
+        varies[id.index()] = true;
+    for (const Op& op : graph.ops)
+        for (const ValueId r : op.results)
+            varies[r.index()] =
+                std::ranges::any_of(op.operands, [&](ValueId v) { return varies[v.index()]; });
+    const ValueId count = output_called(graph, count_name);
+    return count && varies[count.index()];
+}
+
 /// The outputs that an evaluation averages.
 std::vector<std::string> metrics_of(const Graph& graph)
 {
@@ -282,7 +298,8 @@ ValueId add_sum(Builder& b, ValueId of, const std::string& name)
 
 } // namespace
 
-ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
+ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes,
+                          i64 samples)
 {
     ModelProgram made;
     made.text = text;
@@ -297,6 +314,8 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
                              "", size == batch_size ? "remove it" : "set a positive integer"});
         settings.sizes[size] = number;
     }
+    if (samples > 0)
+        settings.sizes[batch_size] = samples;
     Graph graph = parse_graph(text, name, settings);
     for (const auto& [size, number] : sizes.list)
         if (!declared.contains(size)) {
@@ -310,7 +329,8 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         }
     require_forward_pass(graph);
     require_outputs(graph);
-    samples_of(graph);
+    const i64 own = samples_of(graph);
+    made.samples = declared.contains(batch_size) ? own : 0;
     verify(graph, Level::global);
     require_gradients(graph);
     for (const MeshAxis& axis : graph.mesh.axes)
@@ -325,6 +345,7 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         made.blocks = std::max<i64>(made.blocks, op.block + 1);
     for (const ValueId id : graph.with_role(Role::parameter))
         made.parameters += graph[id].type.elements();
+    made.counts_vary = counts_vary(graph);
     made.metrics = metrics_of(graph);
     made.computes = what_it_computes(std::move(graph));
     return made;

@@ -19,7 +19,8 @@ void require_same_program(const CheckpointReader& checkpoint, const NamedNumbers
     const std::string& text = checkpoint.state().program;
     const bool same =
         model.is_program() && !text.empty() &&
-        read_program(text, checkpoint.path() + " (its program)", sizes).computes == model.program.computes;
+        read_program(text, checkpoint.path() + " (its program)", sizes, model.program.samples).computes ==
+            model.program.computes;
     if (!same)
         throw UserError(
             {checkpoint.path(),
