@@ -2,6 +2,7 @@
 // A model that is a program of tensor ops from a file: what rooms without graphs need to know of it.
 #include "base/units.hpp"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,13 +15,22 @@ struct NamedNumbers {
     bool operator==(const NamedNumbers&) const = default;
 };
 
+/// A text of which copies of a config share one copy.
+class SharedText {
+public:
+    SharedText() = default;
+    SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
+    const std::string& get() const { return *text_; }
+    bool operator==(const SharedText& other) const { return get() == other.get(); }
+
+private:
+    std::shared_ptr<const std::string> text_ = std::make_shared<const std::string>();
+};
+
 /// model/program.hpp makes it of a file's text.
 struct ModelProgram {
-    std::string text;
-    /// What it computes, as text: without mesh, shardings, blocks and comments, with the number of samples
-    /// that its size `b` has in the file.
-    std::string computes;
-    i64 samples = 0; ///< that number; 0: it declares no `b`
+    SharedText text;
+    i64 samples = 0; ///< the size `b` in the file; 0: it declares none
     i64 blocks = 0;
     i64 parameters = 0; ///< elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.

@@ -213,9 +213,9 @@ void resolve_axes(ParallelConfig& p, const ModelProgram& program)
         require(is_of_grid(axis.name), "parallel.axes." + axis.name,
                 str("is ", axis.degree, ", but the model has no mesh axis '", axis.name, "'"),
                 program.axes.empty() ? "remove it" : did_you_mean(axis.name, program.axes, "remove it"),
-                program.text.empty()   ? "axes are those of a program (model.family = \"graph\")"
-                : program.axes.empty() ? "the program has no line `mesh`"
-                                       : str("its axes are ", joined_words(program.axes, ", ")));
+                program.text.get().empty() ? "axes are those of a program (model.family = \"graph\")"
+                : program.axes.empty()     ? "the program has no line `mesh`"
+                                           : str("its axes are ", joined_words(program.axes, ", ")));
         for (const GridAxis& grid : grid_axes)
             if (grid.name == axis.name)
                 p.*grid.degree = axis.degree;

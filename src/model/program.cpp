@@ -132,19 +132,6 @@ i64 samples_of(const Graph& graph)
     return samples;
 }
 
-/// Without what changes where it runs, and not what it computes.
-std::string what_it_computes(Graph graph)
-{
-    graph.mesh = {};
-    for (Value& v : graph.values)
-        v.sharding = {};
-    for (Op& op : graph.ops) {
-        op.block = 0;
-        op.scope.clear();
-    }
-    return to_text(graph);
-}
-
 /// Whether `count` depends on more data than the input `valid`, which is 1 in a training.
 bool counts_vary(const Graph& graph)
 {
@@ -296,14 +283,10 @@ ValueId add_sum(Builder& b, ValueId of, const std::string& name)
     return b.output_sum(OpKind::sum, of, name);
 }
 
-} // namespace
-
-ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes,
-                          i64 samples)
+/// `samples`: 0: as many as the text has.
+Graph parsed(const std::string& text, const std::string& name, const NamedNumbers& sizes, i64 samples,
+             NamedSizes& declared)
 {
-    ModelProgram made;
-    made.text = text;
-    NamedSizes declared;
     TextSettings settings;
     settings.declared = &declared;
     for (const auto& [size, number] : sizes.list) {
@@ -327,6 +310,17 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
                  names.empty() ? "it has no line `size`" : "its sizes are " + joined_words(names, ", "),
                  did_you_mean(size, names, "remove it")});
         }
+    return graph;
+}
+
+} // namespace
+
+ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
+{
+    ModelProgram made;
+    made.text = text;
+    NamedSizes declared;
+    const Graph graph = parsed(text, name, sizes, 0, declared);
     require_forward_pass(graph);
     require_outputs(graph);
     const i64 own = samples_of(graph);
@@ -347,15 +341,29 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         made.parameters += graph[id].type.elements();
     made.counts_vary = counts_vary(graph);
     made.metrics = metrics_of(graph);
-    made.computes = what_it_computes(std::move(graph));
     return made;
+}
+
+std::string what_it_computes(const std::string& text, const std::string& name, const NamedNumbers& sizes,
+                             i64 samples)
+{
+    NamedSizes declared;
+    Graph graph = parsed(text, name, sizes, samples, declared);
+    graph.mesh = {};
+    for (Value& v : graph.values)
+        v.sharding = {};
+    for (Op& op : graph.ops) {
+        op.block = 0;
+        op.scope.clear();
+    }
+    return to_text(graph);
 }
 
 std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute)
 {
     TextSettings settings = settings_of(model);
     settings.compute = compute;
-    const Graph graph = parse_graph(model.program.text, model.file, settings);
+    const Graph graph = parse_graph(model.program.text.get(), model.file, settings);
     std::map<std::string, TensorType> inputs;
     for (const ValueId id : graph.with_role(Role::input)) {
         const TensorType& type = graph[id].type;
@@ -370,7 +378,7 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
     settings.sizes[batch_size] = config.batch;
     settings.compute = config.compute;
     settings.batch_axes = config.axes.batch;
-    Graph graph = parse_graph(model.program.text, model.file, settings);
+    Graph graph = parse_graph(model.program.text.get(), model.file, settings);
     if (const i64 samples = samples_of(graph); samples != config.batch)
         refuse(graph, 0,
                str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),

@@ -11,10 +11,14 @@ namespace trivium {
 /// forward pass; a scalar output `loss`, the sum over the samples of a batch, and perhaps `count`, what it is
 /// divided by (otherwise the number of samples); each other output is a scalar that an evaluation divides
 /// by the output of its name with `.count`, if there is one, otherwise by `count`. The size `b` is the number
-/// of samples. `name`: of the file, for messages. `sizes` replace those that the text declares, `samples` its
-/// `b` (0: not). Throws UserError.
-ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes = {},
-                          i64 samples = 0);
+/// of samples. `name`: of the file, for messages. `sizes` replace those that the text declares. Throws
+/// UserError.
+ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes = {});
+
+/// What a program computes, as text: without mesh, shardings, blocks and comments, for `samples` samples if
+/// it declares the size `b`. Throws UserError.
+std::string what_it_computes(const std::string& text, const std::string& name, const NamedNumbers& sizes,
+                             i64 samples);
 
 /// Inputs of the program that data give: their type per sample, by name.
 std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute);
