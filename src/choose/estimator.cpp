@@ -192,9 +192,11 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
             graphs_.erase(graphs_.begin());
         graphs_.emplace_back(key, compiler.plain());
     }
-    // An outline has the mode that is seldom far from the best, without the search for it.
-    const std::string asked =
-        outline && candidate.config.parallel.bucket == "auto" ? "greedy" : candidate.config.parallel.bucket;
+    // An outline has the mode that is seldom far from the best, without the search for it. Of programs, which
+    // often have one microbatch, it may be.
+    const RunConfig& config = candidate.config;
+    const bool guesses = outline && config.parallel.bucket == "auto" && !config.model.is_program();
+    const std::string asked = guesses ? "greedy" : config.parallel.bucket;
     BucketChooser chooser(compiler.bucket_plans());
     StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
                          compiler.sharded()};
