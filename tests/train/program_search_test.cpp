@@ -149,7 +149,7 @@ TEST_CASE("strategies of a program fit the memory; without one, the smallest is 
     CHECK(none.smallest);
 }
 
-TEST_CASE("plan --ranks writes the strategy of a program, and says by how much none fits")
+TEST_CASE("plan --ranks writes the strategy of a program; more stages than blocks are refused")
 {
     const Folder folder;
     write_text(folder / "tower.graph", tower);
@@ -175,12 +175,6 @@ TEST_CASE("plan --ranks writes the strategy of a program, and says by how much n
           made["estimated_step_seconds"]);
     write_text(folder / "run.toml", read_text(folder / "found.toml"));
     CHECK(plan({})["estimated_step_seconds"] == made["estimated_step_seconds"]);
-    write_text(folder / "run.toml", config);
-    write_text(folder / "node.toml", "is_device = true\nname = \"node\"\nprocess = 1\nmemory = 1e4\n");
-    const auto small = plan({"--ranks", "4"});
-    CHECK(small["fits"] == false);
-    CHECK(small["memory_bytes_needed"] > small["memory_bytes_available"]);
-    CHECK_FALSE(small["remedy"].get<std::string>().empty());
     const Outcome stages =
         run_program({"plan", "run.toml", "parallel.pipeline=6", "train.micro_batch=1"}, folder.path());
     CHECK(stages.status == 2);
