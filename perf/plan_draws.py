@@ -4,6 +4,7 @@
 For each model and number of ranks, runs the search, then draws strategies (degrees, ZeRO, its group, schedule, chunks, microbatch,
 recomputation, sequence parallelism, buckets, gathers, reductions, updates), half of them (--near) as the choice with one to three
 settings changed, and plans each. Counts those that are legal and fit. Prints those that are faster than the choice, and a table.
+MODEL is a size of Llama 3, or one of the programs of docs/examples at a size of its paper.
 """
 import argparse
 import json
@@ -16,7 +17,7 @@ import time
 
 here = os.path.dirname(os.path.abspath(__file__))
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("combinations", nargs="*", metavar="MODEL:RANKS", help="default: 8b, 70b and 405b on 8 to 16,384 ranks")
+parser.add_argument("combinations", nargs="*", metavar="MODEL:RANKS", help="default: 8b, 70b and 405b on 8 to 16,384 ranks, programs on 8 and 64")
 parser.add_argument("--trivium", default=os.path.join(here, "..", "build", "trivium"))
 parser.add_argument("--machine", default="h100")
 parser.add_argument("--count", type=int, default=200, help="strategies that are legal and fit")
@@ -32,6 +33,14 @@ trivium = os.path.abspath(arguments.trivium)
 models = {"8b": dict(layers=32, dim=4096, bytes=16.1e9, batch=8, most=2048),
           "70b": dict(layers=80, dim=8192, bytes=141e9, batch=2, most=2048),
           "405b": dict(layers=126, dim=16384, bytes=812e9, batch=1, most=2048)}
+# Programs: blocks, and samples per step.
+programs = {"vit": dict(axes=["model"], layers=14, batch=1024,
+                        sizes=dict(side=224, patch=16, width=768, heads=12, layers=12, classes=1000)),
+            "unet3d": dict(axes=["x", "y"], layers=10, batch=16,
+                           sizes=dict(x0=256, y0=256, z0=256, c0=32, levels=4)),
+            "decoder": dict(axes=["x", "y"], layers=18, batch=256,
+                            sizes=dict(width=4096, heads=64, head=64, hidden=32768, seq=1024, layers=16, vocab=32000))}
+models.update(programs)
 memory = 79.1 * 2**30
 schedules = {"1f1b": (), "zb-h1": (), "zb-h2": (), "zb-v": (), "v-half": (), "v-min": (), "dualpipe-v": (), "gpipe": (),
              "interleaved": (2, 3, 4, 5, 6, 7, 8), "breadth-first": (2, 3, 4, 6, 8)}
@@ -56,14 +65,28 @@ def run(command, limit=0):
 
 def base_keys(model, ranks):
     share = models[model]
-    batch = arguments.batch or min(share["most"], max(64, share["batch"] * ranks))
-    return batch, [f"model.preset=llama3-{model}", "train.precision=bf16", f"train.global_batch={batch}"]
+    batch = arguments.batch or share["batch"]
+    if model in programs:
+        file = os.path.join(here, "..", "docs", "examples", model + ".graph")
+        names = ["model.family=graph", f"model.file={file}"] + [
+            f"model.sizes.{name}={size}" for name, size in share["sizes"].items()]
+    else:
+        batch = arguments.batch or min(share["most"], max(64, share["batch"] * ranks))
+        names = [f"model.preset=llama3-{model}"]
+    return batch, names + ["train.precision=bf16", f"train.global_batch={batch}"]
 
 
 def redraw(key, s, draw, model, ranks, batch):
     """Draws one setting of the strategy `s`."""
     layers = models[model]["layers"]
-    if key == "grid":
+    if key == "grid" and model in programs:
+        left = ranks
+        for axis in models[model]["axes"]:
+            s["axes." + axis] = draw.choice([d for d in (1, 1, 2, 4, 8, 16) if left % d == 0])
+            left //= s["axes." + axis]
+        s["pipeline"] = draw.choice([p for p in (1, 1, 2, 4, 8, 16) if left % p == 0 and p <= layers])
+        s["data"] = left // s["pipeline"]
+    elif key == "grid":
         s["tensor"] = draw.choice([t for t in (1, 2, 4, 8) if ranks % t == 0])
         most = ranks // s["tensor"]
         stages = [p for p in range(1, min(most, layers + 2) + 1) if most % p == 0 and batch % (most // p) == 0]
@@ -72,9 +95,9 @@ def redraw(key, s, draw, model, ranks, batch):
             s["data"] = most // s["pipeline"]
     elif key == "micro":
         share = max(1, batch // s["data"])
-        s["micro"] = draw.choice([m for m in (1, 1, 2, 2, 4, 8, 16) if share % m == 0])
+        s["micro"] = draw.choice([m for m in (1, 1, 2, 2, 4, 8, 16, 32, 64) if share % m == 0])
     elif key == "zero":
-        s["zero"] = draw.choice([0, 1, 2, 3]) if s["data"] > 1 else 0
+        s["zero"] = draw.choice([0, 1, 2, 3]) if s["data"] > 1 or model in programs else 0
         s["gather_every"] = draw.choice(["pass", "pass", "microbatch", "step"])
         s["reduce_every"] = draw.choice(["microbatch", "microbatch", "step"])
     elif key == "shard":
@@ -85,7 +108,7 @@ def redraw(key, s, draw, model, ranks, batch):
     elif key == "recompute":
         s["recompute"] = draw.choice(["none", "selective", "full"])
         s["recompute_layers"] = draw.choice([0, draw.randrange(1, layers)]) if s["recompute"] != "none" else 0
-    elif key == "sequence":
+    elif key == "sequence" and model not in programs:
         s["sequence"] = draw.random() < 0.75 or s["tensor"] == 1
     elif key == "bucket":
         s["bucket"] = draw.choice(["auto", "auto", "greedy", "global", "block", "none"])
@@ -109,7 +132,7 @@ def drawn(draw, model, ranks, batch, choice):
         if s["pipeline"] == 1:
             s.update(schedule="1f1b", chunks=0, update="synchronous")
         return s
-    s = dict(tensor=1, pipeline=1, data=ranks)
+    s = dict(pipeline=1, data=ranks) if model in programs else dict(tensor=1, pipeline=1, data=ranks)
     for key in settings:
         redraw(key, s, draw, model, ranks, batch)
     return s
@@ -118,6 +141,8 @@ def drawn(draw, model, ranks, batch, choice):
 def is_too_large(model, s):
     """By a bound of what a rank keeps: parameters, moments, copies and gradients, and activations of the first stage."""
     layers, stages = models[model]["layers"], s["pipeline"]
+    if model in programs:
+        return stages * max(1, s["chunks"]) > layers
     if stages * max(1, s["chunks"]) > layers + 2:
         return True
     tokens = s["micro"] * 8192 * models[model]["dim"] / s["tensor"]
@@ -140,16 +165,19 @@ def keys_of(s):
         f"parallel.{key}={str(value).lower()}" for key, value in s.items() if key != "micro"]
 
 
-def choice_of(plan):
+def choice_of(model, plan):
     p = plan["config"]["parallel"]
     s = {key: p[key] for key in ("tensor", "pipeline", "data", "zero", "gather_every", "reduce_every", "shard", "schedule", "chunks",
-                                 "recompute", "recompute_layers", "sequence", "bucket", "update")}
+                                 "recompute", "recompute_layers", "sequence", "bucket", "update")
+         if model not in programs or key not in ("tensor", "sequence")}
+    s.update({f"axes.{axis}": degree for axis, degree in p["axes"].items()})
     s["micro"] = plan["config"]["train"]["micro_batch"]
     return s
 
 
-combinations = arguments.combinations or [f"{model}:{ranks}" for model in models for ranks in (8, 64, 512, 2048, 16384)]
-rows = ["| model | ranks | sequences | choice | drawn | fit | fastest drawn / choice | search | memory |", "|---|---|---|---|---|---|---|---|---|"]
+combinations = arguments.combinations or [f"{model}:{ranks}" for model in models
+                                          for ranks in ((8, 64) if model in programs else (8, 64, 512, 2048, 16384))]
+rows = ["| model | ranks | sequences or samples | choice | drawn | fit | fastest drawn / choice | search | memory |", "|---|---|---|---|---|---|---|---|---|"]
 for combination in combinations:
     model, ranks = combination.split(":")[0], int(combination.split(":")[1])
     draw = random.Random(f"{arguments.seed} {combination}")
@@ -157,7 +185,7 @@ for combination in combinations:
     plan, seconds, peak = run([*keys, "--ranks", str(ranks)])
     fits = plan is not None and plan["fits"]
     choice = plan["estimated_step_seconds"] if fits else float("inf")
-    start = choice_of(plan) if fits else None
+    start = choice_of(model, plan) if fits else None
     print(f"{combination}: {choice:.4f} s, {seconds:.1f} CPU seconds, {peak:.0f} MiB: "
           f"{' '.join(keys_of(start)) if fits else 'nothing fits'}", flush=True)
     begin, count, fit, best, spent = time.time(), 0, 0, float("inf"), 0

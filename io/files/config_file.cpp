@@ -254,13 +254,19 @@ RunConfig read_config(const std::string& path, const std::vector<std::string>& o
 
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables)
 {
+    // The others are refused where a config of a program sets them.
+    const auto is_of_program = [](const std::string& key) {
+        return key == "family" || key == "file" || key == "sizes";
+    };
     std::string text;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
         if (!tables.empty() && std::find(tables.begin(), tables.end(), table) == tables.end())
             return;
         text += str(text.empty() ? "[" : "\n[", table, "]\n");
+        const bool some = config.model.is_program() && std::string_view(table) == "model";
         keys.keys(keys, [&](const char* key, const auto& value, KeyKind, const char*) {
-            text += str(key, " = ", print_value(value), "\n");
+            if (!some || is_of_program(key))
+                text += str(key, " = ", print_value(value), "\n");
         });
     });
     return text;

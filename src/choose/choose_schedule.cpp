@@ -17,7 +17,7 @@ std::vector<UpdateMode> updates_of(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     if (p.update != UpdateMode::automatic)
         return {p.update};
-    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || config.data.masks_losses())
+    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || counts_vary(config))
         return {UpdateMode::synchronous};
     return {UpdateMode::synchronous, UpdateMode::post_validated};
 }

@@ -6,6 +6,7 @@
 #include "plan/cost.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace trivium {
 
@@ -17,6 +18,60 @@ bool is_within(const StageLimits& limits, Bytes arena, Bytes bytes)
 }
 
 i64 threads_of(const RunConfig& config) { return std::max<i64>(1, config.parallel.threads); }
+
+/// The blocks whose forward pass reads each value, by itself or through ops of the prologue.
+std::vector<std::set<int>> readers_of(const Graph& graph)
+{
+    std::vector<std::set<int>> readers(graph.values.size());
+    for (std::size_t i = graph.ops.size(); i-- > 0;) {
+        const Op& op = graph.ops[i];
+        std::set<int> blocks;
+        if (op.region == Region::microbatch && op.phase == Phase::forward)
+            blocks.insert(op.block);
+        else if (op.region == Region::prologue)
+            for (const ValueId v : op.results)
+                blocks.insert(readers[v.index()].begin(), readers[v.index()].end());
+        for (const ValueId v : op.operands)
+            readers[v.index()].insert(blocks.begin(), blocks.end());
+    }
+    return readers;
+}
+
+/// Adds the parameters that the blocks of a rank's graph read.
+void add_parameters(const Graph& graph, BlockCosts& costs)
+{
+    const std::vector<std::set<int>> readers = readers_of(graph);
+    const int last = static_cast<int>(costs.elements.size()) - 1;
+    for (const ValueId id : graph.with_role(Role::parameter)) {
+        const auto elements = static_cast<double>(graph[id].type.elements());
+        const std::set<int>& blocks = readers[id.index()];
+        for (const int block : blocks)
+            costs.elements[static_cast<std::size_t>(block)] += elements;
+        if (last > 0 && blocks.contains(0) && blocks.contains(last))
+            costs.shared += elements;
+    }
+}
+
+/// Bytes that a rank would send from a block to later ones, where it is most. `graph`: of all ranks.
+double most_sent(const Graph& graph, std::size_t blocks)
+{
+    const std::vector<std::set<int>> readers = readers_of(graph);
+    std::vector<double> sent(blocks, 0); // behind each block
+    for (const Op& op : graph.ops) {
+        if (op.region != Region::microbatch || op.phase != Phase::forward)
+            continue;
+        for (const ValueId v : op.results) {
+            auto bytes = static_cast<double>(graph[v].type.bytes());
+            for (const DimSharding& dim : graph[v].sharding.dims)
+                for (const std::string& axis : dim.axes)
+                    bytes /= static_cast<double>(graph.mesh.size(axis));
+            const int last = readers[v.index()].empty() ? 0 : *readers[v.index()].rbegin();
+            for (int block = op.block; block < last; ++block)
+                sent[static_cast<std::size_t>(block)] += bytes;
+        }
+    }
+    return std::ranges::max(sent);
+}
 
 /// Adds the costs of a rank's graph to its blocks.
 void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
@@ -41,7 +96,9 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
                     cost.activations += static_cast<double>(graph[v].type.bytes());
         if (op.attrs.tag)
             costs.message = std::max(costs.message, seconds[i]);
-        const bool in_line = !info(op).communicates || (!op.attrs.tag && *op.attrs.axis == tensor_axis);
+        // Compute hides those of parameters and gradients along the data axis.
+        const bool in_line = !info(op).communicates || (!op.attrs.tag && !joins(*op.attrs.axis, data_axis) &&
+                                                        !joins(*op.attrs.axis, replica_axis));
         if (in_line)
             (op.phase == Phase::forward    ? cost.forward
              : op.phase == Phase::backward ? cost.input_gradient
@@ -135,9 +192,11 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
             graphs_.erase(graphs_.begin());
         graphs_.emplace_back(key, compiler.plain());
     }
-    // An outline has the mode that is seldom far from the best, without the search for it.
-    const std::string asked =
-        outline && candidate.config.parallel.bucket == "auto" ? "greedy" : candidate.config.parallel.bucket;
+    // An outline has the mode that is seldom far from the best, without the search for it. Of programs, which
+    // often have one microbatch, it may be.
+    const RunConfig& config = candidate.config;
+    const bool guesses = outline && config.parallel.bucket == "auto" && !config.model.is_program();
+    const std::string asked = guesses ? "greedy" : config.parallel.bucket;
     BucketChooser chooser(compiler.bucket_plans());
     StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
                          compiler.sharded()};
@@ -212,7 +271,7 @@ namespace {
 
 void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
 {
-    score.step = simulate(ranks, clock, static_cast<int>(threads_of(config)), config.parallel.overlap);
+    score.step = simulate(ranks, clock, static_cast<int>(threads_of(config)), config);
     score.parts = busiest_parts(ranks, score.step);
 }
 
@@ -316,12 +375,15 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
 {
     BlockCosts costs;
     costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.blocks()), {0, 0, 0, 0, 0});
+    costs.elements.assign(costs.blocks.size(), 0);
     compile(
         candidate,
         [&](i64, const Compiled& compiled) {
             add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
+            add_parameters(compiled.programs[train_program].graph, costs);
             if (compiled.memory.arena > costs.memory.arena)
                 costs.memory = compiled.memory;
+            costs.sent = most_sent(*compiled.programs[train_program].sharded, costs.blocks.size());
             return true;
         },
         {}, true);

@@ -186,7 +186,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     };
     compile_ranks(
         choices, options, [&](const Mesh&, i64 rank) { return is_planned(chosen, mesh, rank); }, keep);
-    score.step = simulate(report.simulated, report.machine, report.threads, chosen.parallel.overlap);
+    score.step = simulate(report.simulated, report.machine, report.threads, chosen);
     score.parts = busiest_parts(report.simulated, score.step);
     score.arena = report.largest().memory.arena;
     if (report.strategies.empty())

@@ -87,6 +87,25 @@ double in_flight(ScheduleKind kind, double ranks, double chunks, double microbat
     return std::min(most, microbatches);
 }
 
+/// The kind of a block (QuickEstimator::Profile).
+std::size_t kind_of(const ModelConfig& model, std::size_t block)
+{
+    if (model.is_program() || block == 0)
+        return block;
+    return block + 1 < static_cast<std::size_t>(model.blocks()) ? 1 : 2;
+}
+
+/// The model's blocks by kind.
+std::vector<double> counts_of(const ModelConfig& model)
+{
+    if (model.is_program())
+        return std::vector<double>(static_cast<std::size_t>(model.blocks()), 1);
+    return {1, as_double(model.layers), 1};
+}
+
+/// Whether blocks of this kind have collectives of their own.
+bool is_repeated(const ModelConfig& model, std::size_t kind) { return model.is_program() || kind == 1; }
+
 /// Layers of the stage that takes longest, if each rank has one stage and the ends have fewer layers.
 double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first, Seconds last)
 {
@@ -101,37 +120,72 @@ double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first
 
 } // namespace
 
-const QuickEstimator::Elements& QuickEstimator::elements_of(const ModelConfig& m)
-{
-    if (elements_)
-        return *elements_;
-    ModelConfig none = m;
-    none.layers = 0;
-    const double outer = as_double(parameter_count(none)), table = as_double(m.vocab) * as_double(m.dim);
-    // A tied table is on both ends of a pipeline.
-    elements_ = {as_double(parameter_count(m) - parameter_count(none)) / as_double(m.layers),
-                 m.tied_embeddings ? outer : outer - table, table};
-    return *elements_;
-}
-
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
     const ParallelConfig& p = config.parallel;
-    const auto [at, added] = profiles_.try_emplace(
-        {p.context, p.context_heads, p.tensor, config.train.micro_batch, p.sequence, recompute});
-    if (!added) {
+    std::vector<i64> degrees{p.context_heads};
+    for (const auto& [axis, degree] : named_degrees(p))
+        if (axis != data_axis && axis != pipeline_axis)
+            degrees.push_back(degree);
+    const auto [at, added] =
+        profiles_.try_emplace({std::move(degrees), config.train.micro_batch, p.sequence, recompute});
+    if (added) {
+        at->second = between(config, recompute);
         if (!at->second)
-            throw UserError({"the model", "does not fit the grid", "", ""});
-        return *at->second;
+            at->second = compiled_profile(config, recompute);
     }
+    if (!at->second)
+        throw UserError({"the model", "does not fit the grid", "", ""});
+    return *at->second;
+}
+
+/// Of a program, whose blocks are all compiled: costs are affine in the microbatch, nearly.
+std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& config, Recompute recompute)
+{
+    constexpr i64 few = 1, many = 8;
+    const i64 micro = config.train.micro_batch;
+    if (!config.model.is_program() || micro == few || micro == many)
+        return std::nullopt;
+    RunConfig other = config;
+    const auto at = [&](i64 samples) -> const Profile& {
+        other.train.micro_batch = samples;
+        return profile(other, recompute);
+    };
+    Profile made;
+    try {
+        made = at(few);
+        const Profile& more = at(many);
+        const double part = as_double(micro - few) / as_double(many - few);
+        const auto extend = [&](double& from, double to) { from = std::max(0.0, from + part * (to - from)); };
+        for (std::size_t kind = 0; kind < made.costs.size(); ++kind) {
+            StageCost& cost = made.costs[kind];
+            const StageCost& to = more.costs[kind];
+            extend(cost.forward, to.forward);
+            extend(cost.input_gradient, to.input_gradient);
+            extend(cost.weight_gradient, to.weight_gradient);
+            extend(cost.activations, to.activations);
+        }
+        extend(made.sent, more.sent);
+        extend(made.beyond, more.beyond);
+    } catch (const UserError&) { // its file may have a fixed number of samples
+        return std::nullopt;
+    }
+    return made;
+}
+
+QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config, Recompute recompute)
+{
+    const ParallelConfig& p = config.parallel;
     RunConfig small = config;
     ModelConfig& m = small.model;
-    m.layers = std::min<i64>(m.layers, std::max<i64>({2, static_cast<i64>(m.layer_pattern.size()),
-                                                      static_cast<i64>(m.rotary_pattern.size())}));
+    if (!m.is_program())
+        m.layers = std::min<i64>(m.layers, std::max<i64>({2, static_cast<i64>(m.layer_pattern.size()),
+                                                          static_cast<i64>(m.rotary_pattern.size())}));
     small.parallel = {};
     small.parallel.context = p.context;
     small.parallel.context_heads = p.context_heads;
     small.parallel.tensor = p.tensor;
+    small.parallel.axes = p.axes;
     small.parallel.sequence = p.sequence;
     small.parallel.threads = threads_(p);
     small.parallel.accumulate = p.accumulate;
@@ -141,25 +195,27 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
     small.parallel.schedule = name_of(ScheduleKind::zb_h1);
     small.parallel.gather_every = GatherEvery::pass;
     small.parallel.reduce_every = ReduceEvery::microbatch;
-    small.train.global_batch = 2 * config.train.micro_batch;
+    small.train.global_batch = 2 * config.train.micro_batch * batch_ranks(small.parallel);
     small.train.batch_ramp = {};
     const BlockCosts costs = estimator_.block_costs({small, training_order(small)}, clock_);
     Profile made;
-    made.first = costs.blocks.front();
-    made.last = costs.blocks.back();
-    double activations = made.first.activations + made.last.activations;
-    made.layer = {0, 0, 0, 0, 0};
-    for (std::size_t b = 1; b + 1 < costs.blocks.size(); ++b) {
-        made.layer = made.layer + costs.blocks[b];
+    const std::vector<double> counts = counts_of(m);
+    made.costs.assign(counts.size(), {0, 0, 0, 0, 0});
+    made.elements.assign(counts.size(), 0);
+    double activations = 0, elements = -costs.shared;
+    for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+        const std::size_t kind = kind_of(m, b);
+        made.costs[kind] = made.costs[kind] + costs.blocks[b] * (1 / counts[kind]);
+        made.elements[kind] += costs.elements[b] / counts[kind];
         activations += costs.blocks[b].activations;
+        elements += costs.elements[b];
     }
-    made.layer = made.layer * (1 / as_double(m.layers));
-    const double elements = as_double(parameter_count(m)) / as_double(p.tensor);
+    made.shared = costs.shared;
+    made.sent = costs.sent;
     made.beyond =
         std::max(0.0, as_double(costs.memory.arena) - activations - kept_per_element(small) * elements);
     made.per_element = costs.update / elements;
-    at->second = made;
-    return *at->second;
+    return made;
 }
 
 QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
@@ -170,16 +226,16 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
         return made;
     const Profile& less =
         profile(config, p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
-    const double part = as_double(p.recompute_layers) / as_double(config.model.layers);
-    made.layer = made.layer * part + less.layer * (1 - part);
+    const double part = as_double(p.recompute_layers) / as_double(config.model.repeated());
+    for (std::size_t kind = 0; kind < made.costs.size(); ++kind)
+        made.costs[kind] = made.costs[kind] * part + less.costs[kind] * (1 - part);
     made.beyond = std::max(made.beyond, less.beyond);
     return made;
 }
 
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
 {
-    const auto [at, added] = transfers_.try_emplace(
-        {axis, grid.data * grid.context, grid.pipeline, grid.tensor, shard_ranks(grid)});
+    const auto [at, added] = transfers_.try_emplace({axis, degrees_of(grid), shard_ranks(grid)});
     if (added)
         at->second = transfer_cost(axis, mesh_of(grid), clock_);
     return at->second;
@@ -193,39 +249,31 @@ Seconds QuickEstimator::seconds_along(const std::string& axis, const ParallelCon
     return runs * (cost.start + cost.messages) + bytes / cost.bytes_per_second;
 }
 
-Seconds QuickEstimator::message(const RunConfig& config) const
+Seconds QuickEstimator::message(const RunConfig& config, double bytes) const
 {
     const ParallelConfig& p = config.parallel;
-    const double bytes = as_double(config.train.micro_batch * config.model.seq * config.model.dim *
-                                   size_of(compute_type(config.train.precision))) /
-                         (as_double(p.context) * (p.sequence ? as_double(p.tensor) : 1));
-    const bool between = clock_.node_of(p.tensor * p.pipeline - 1) > 0;
+    const bool between = clock_.node_of(tensor_ranks(p) * p.pipeline - 1) > 0;
     return p.pipeline == 1 ? 0 : clock_.launch + clock_.latency(between) + bytes / clock_.link_rate(between);
 }
 
-QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Profile& profile, double layers,
-                                               bool first, bool last)
+QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Profile& profile,
+                                               const Counts& counts)
 {
     const ParallelConfig& p = config.parallel;
-    const Elements& counts = elements_of(config.model);
     Share share;
-    share.cost = profile.layer * layers;
-    double elements = counts.layer * layers;
-    if (first) {
-        share.cost = share.cost + profile.first;
-        elements += counts.first;
+    share.cost = {0, 0, 0, 0, 0};
+    double elements = 0, repeated = 0;
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+        share.cost = share.cost + profile.costs[kind] * counts[kind];
+        elements += profile.elements[kind] * counts[kind];
+        repeated += is_repeated(config.model, kind) ? counts[kind] : 0;
     }
-    if (last) {
-        share.cost = share.cost + profile.last;
-        elements += counts.last;
-    }
-    if (first && last && config.model.tied_embeddings)
-        elements -= counts.last;
-    share.cost.message = message(config);
-    elements /= as_double(p.tensor);
+    if (counts.front() > 0 && counts.back() > 0)
+        elements -= profile.shared;
+    share.cost.message = message(config, profile.sent);
     share.kept = kept_per_element(config) * elements;
 
-    const double runs = std::max(1.0, layers), shards = as_double(shard_ranks(p)),
+    const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
     const bool zero = p.zero > 0 && shards > 1;
     share.outside = profile.per_element * elements / (zero ? shards : 1);
@@ -275,27 +323,32 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
 QuickEstimate QuickEstimator::estimate(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
+    if (p.pipeline > 1 && config.model.is_program()) // its blocks differ too much for formulas
+        return played(config, training_order(config));
     const Profile profile = mixed(config);
-    const double layers = as_double(config.model.layers), ranks = as_double(p.pipeline),
-                 microbatches = as_double(microbatch_count(config));
-    const ScheduleKind kind = schedule_called(p.schedule).value_or(ScheduleKind::one_f_one_b); // or a file
-    const double chunks = as_double(stages_per_rank(kind, p.chunks));
-    const Share whole = share_of(config, profile, layers, true, true);
+    const Counts counts = counts_of(config.model);
+    const Share whole = share_of(config, profile, counts);
+    const double microbatches = as_double(microbatch_count(config));
     if (p.pipeline == 1)
         return {microbatches * seconds_of(whole.cost) + whole.outside,
                 whole.kept + whole.cost.activations + profile.beyond};
+    const double layers = as_double(config.model.layers), ranks = as_double(p.pipeline);
+    const ScheduleKind kind = schedule_called(p.schedule).value_or(ScheduleKind::one_f_one_b); // or a file
+    const double chunks = as_double(stages_per_rank(kind, p.chunks));
+    const StageCost &first_block = profile.costs[0], &layer = profile.costs[1],
+                    &last_block = profile.costs[2];
     const double most = chunks > 1 ? layers / ranks
-                                   : layers_of_longest(layers, p.pipeline, seconds_of(profile.layer),
-                                                       seconds_of(profile.first), seconds_of(profile.last));
-    const Share middle = share_of(config, profile, most, false, false);
-    const StageCost all = profile.layer * layers + profile.first + profile.last;
+                                   : layers_of_longest(layers, p.pipeline, seconds_of(layer),
+                                                       seconds_of(first_block), seconds_of(last_block));
+    const Share middle = share_of(config, profile, {0, most, 0});
+    const StageCost all = layer * layers + first_block + last_block;
     const Seconds longest =
-        std::max({seconds_of(middle.cost), seconds_of(profile.last), seconds_of(all) / ranks});
+        std::max({seconds_of(middle.cost), seconds_of(last_block), seconds_of(all) / ranks});
     const StageCost mean = all * (1 / ranks);
     const Seconds bubble = bubble_of(kind, chunks, ranks - 1, mean);
     const Seconds messages = 2 * (ranks - 1) * middle.cost.message;
     const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches);
-    const Share first = share_of(config, profile, std::min(most, layers / ranks), true, false);
+    const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
     return {microbatches * longest + bubble + messages + middle.outside,
             std::max(first.kept + kept_in_flight * middle.cost.activations,
                      middle.kept + middle.cost.activations + profile.beyond)};
@@ -311,30 +364,27 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
     if (added)
         at->second = stages_of_model(config, shape);
     const StageConfig& stages = at->second;
-    const int blocks = static_cast<int>(stages.stage_of_block.size());
-    OrderCosts costs;
-    std::vector<double> layers(static_cast<std::size_t>(shape.ranks), 0);
-    std::vector<bool> first(layers.size(), false), last(layers.size(), false);
-    for (int stage = 0; stage < static_cast<int>(shape.stages()); ++stage) {
-        const auto rank = static_cast<std::size_t>(stages.rank_of_stage[static_cast<std::size_t>(stage)]);
-        const auto count = std::ranges::count(stages.stage_of_block, stage);
-        const bool begin = stages.stage_of_block.front() == stage,
-                   end = stages.stage_of_block[static_cast<std::size_t>(blocks - 1)] == stage;
-        const double own = as_double(count) - (begin ? 1 : 0) - (end ? 1 : 0);
-        costs.push_back(share_of(config, profile, own, begin, end).cost);
-        layers[rank] += own;
-        first[rank] = first[rank] || begin;
-        last[rank] = last[rank] || end;
+    const Counts none(profile.costs.size(), 0);
+    std::vector<Counts> of_stage(stages.rank_of_stage.size(), none),
+        of_rank(static_cast<std::size_t>(shape.ranks), none);
+    for (std::size_t b = 0; b < stages.stage_of_block.size(); ++b) {
+        const std::size_t kind = kind_of(config.model, b);
+        ++of_stage[static_cast<std::size_t>(stages.stage_of_block[b])][kind];
+        ++of_rank[static_cast<std::size_t>(stages.rank_of_block(static_cast<int>(b)))][kind];
     }
+    OrderCosts costs;
+    for (const Counts& counts : of_stage)
+        costs.push_back(share_of(config, profile, counts).cost);
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");
     QuickEstimate made;
-    for (std::size_t rank = 0; rank < layers.size(); ++rank) {
-        const Share share = share_of(config, profile, layers[rank], first[rank], last[rank]);
+    for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
+        const Share share = share_of(config, profile, of_rank[rank]);
         const Seconds end = played->spans[rank].empty() ? 0 : played->spans[rank].back().end;
         made.step = std::max(made.step, end + share.outside);
-        made.bytes = std::max(made.bytes, share.kept + played->peak[rank] +
-                                              (last[rank] ? profile.beyond : profile.beyond / 4));
+        made.bytes =
+            std::max(made.bytes, share.kept + played->peak[rank] +
+                                     (of_rank[rank].back() > 0 ? profile.beyond : profile.beyond / 4));
     }
     return made;
 }

@@ -14,9 +14,10 @@ struct QuickEstimate {
 };
 
 /// Estimates candidates that differ in settings of [parallel] and in the microbatch, with the costs of blocks
-/// of a model of few layers that the Estimator compiles for each (tensor degree, microbatch, recomputation);
-/// transfers over the data axis, updates and bubbles are formulas. Functions throw UserError if the model
-/// does not fit the grid.
+/// that the Estimator compiles for each (degrees of the axes that shard tensors, microbatch, recomputation):
+/// of a transformer a model of few layers, of a program all of it, with some microbatches, between which
+/// costs are interpolated. Transfers over the data axis, updates and, of transformers, bubbles are formulas.
+/// Functions throw UserError if the model does not fit the grid.
 class QuickEstimator {
 public:
     /// \pre `estimator` and `clock` outlive it. `threads`: of a rank, for grids of a number of ranks
@@ -32,40 +33,41 @@ public:
     QuickEstimate played(const RunConfig& config, const PipelineOrder& order);
 
 private:
-    /// Elements of one layer, on average; of the blocks before the layers, and behind them.
-    struct Elements {
-        double layer = 0, first = 0, last = 0;
-    };
     /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.
     struct Share {
         StageCost cost;
         double kept = 0;     ///< bytes
         Seconds outside = 0; ///< of the step: transfers that nothing hides, and the update
     };
-    /// Costs of one layer, on average, and of the blocks before and after the layers.
+    /// Costs by kind of block: of a transformer the block before the layers, a layer on average, and the
+    /// block behind them; of a program each block.
     struct Profile {
-        StageCost first, layer, last;
-        double beyond = 0;       ///< bytes of the arena besides what is kept and activations
-        Seconds per_element = 0; ///< update of a parameter's element
+        std::vector<StageCost> costs;
+        std::vector<double> elements; ///< of parameters
+        double shared = 0;            ///< elements that the first and the last kind have in common
+        double sent = 0;              ///< bytes of the messages between two stages
+        double beyond = 0;            ///< bytes of the arena besides what is kept and activations
+        Seconds per_element = 0;      ///< update of a parameter's element
     };
-    /// Context ranks and those of heads, tensor, microbatch, sequence.
-    using ProfileKey = std::tuple<i64, i64, i64, i64, bool, Recompute>;
+    using Counts = std::vector<double>; ///< of blocks, by kind
+    /// Degrees of the axes that shard tensors, microbatch, parallel.sequence
+    using ProfileKey = std::tuple<std::vector<i64>, i64, bool, Recompute>;
 
-    const Elements& elements_of(const ModelConfig& model);
     const Profile& profile(const RunConfig& config, Recompute recompute);
+    Profile compiled_profile(const RunConfig& config, Recompute recompute);
+    std::optional<Profile> between(const RunConfig& config, Recompute recompute);
     /// Of the config's layers, of which some may recompute more than others.
     Profile mixed(const RunConfig& config);
-    Seconds message(const RunConfig& config) const;
+    Seconds message(const RunConfig& config, double bytes) const;
     const TransferCost& transfer(const std::string& axis, const ParallelConfig& grid);
-    Share share_of(const RunConfig& config, const Profile& profile, double layers, bool first, bool last);
+    Share share_of(const RunConfig& config, const Profile& profile, const Counts& counts);
     Seconds seconds_along(const std::string& axis, const ParallelConfig& grid, double bytes, double runs);
 
     Estimator& estimator_;
     const Machine& clock_;
     std::function<i64(const ParallelConfig&)> threads_;
-    std::optional<Elements> elements_; ///< of the model, which all candidates share
     std::map<ProfileKey, std::optional<Profile>> profiles_;
-    std::map<std::tuple<std::string, i64, i64, i64, i64>, TransferCost> transfers_;
+    std::map<std::tuple<std::string, std::vector<i64>, i64>, TransferCost> transfers_;
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
 };
 

@@ -17,11 +17,6 @@ namespace trivium {
 
 namespace {
 
-std::tuple<i64, i64, i64> grid_of(const RunConfig& c)
-{
-    return {c.parallel.data, c.parallel.pipeline, c.parallel.tensor};
-}
-
 struct Estimated {
     RunConfig config;
     QuickEstimate quick;
@@ -83,8 +78,14 @@ private:
         std::optional<Estimated> best;
         try {
             const double most = room(given);
+            Recompute level = Recompute::automatic; // of recomputation
+            bool all_fit = false;                   // of this level: then those above it are slower
             for (RunConfig& c : memory_settings(given, open_)) {
+                if (c.parallel.recompute != level && all_fit)
+                    break;
                 const QuickEstimate quick = quick_.estimate(c);
+                all_fit = (all_fit || c.parallel.recompute != level) && quick.bytes <= most;
+                level = c.parallel.recompute;
                 if (!smallest_ || quick.bytes < smallest_->quick.bytes)
                     smallest_ = {c, quick};
                 if (quick.bytes <= most && (!best || quick.step < best->quick.step))
@@ -103,10 +104,10 @@ private:
     {
         if (e.config.parallel.recompute == Recompute::none || !open_.recompute || !open_.recompute_layers)
             return;
-        i64 first = 1, last = config_.model.layers;
+        i64 first = 1, last = config_.model.repeated();
         const auto with = [&](i64 layers) {
             RunConfig c = e.config;
-            c.parallel.recompute_layers = layers == config_.model.layers ? 0 : layers;
+            c.parallel.recompute_layers = layers == config_.model.repeated() ? 0 : layers;
             return Estimated{c, quick_.estimate(c)};
         };
         while (first < last) {
@@ -225,8 +226,8 @@ private:
     static std::string memory_key(const RunConfig& c)
     {
         const ParallelConfig& p = c.parallel;
-        return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ",
-                   c.train.micro_batch, " ", name_of(p.gather_every), " ", p.schedule, " ", p.chunks);
+        return str(describe_degrees(p), " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ",
+                   name_of(p.gather_every), " ", p.schedule, " ", p.chunks);
     }
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const
@@ -250,13 +251,13 @@ private:
         constexpr int most_of_grid = 4;
         std::size_t done = 0;
         for (int round = 0; round < most_of_grid; ++round) {
-            std::map<std::tuple<i64, i64, i64>, int> counts;
+            std::map<std::vector<i64>, int> counts;
             for (const Estimated& e : estimated_) {
                 if (done == effort || attempts_ >= 3 * effort)
                     return;
                 if (is_hopeless(e.quick.step))
                     break;
-                if (counts[grid_of(e.config)]++ == round && !is_too_large(e))
+                if (counts[degrees_of(e.config.parallel)]++ == round && !is_too_large(e))
                     done += simulate(e.config);
             }
         }
@@ -284,8 +285,8 @@ private:
         const Strategy first = *best();
         std::optional<Strategy> second;
         for (const Strategy& s : result_.strategies)
-            if (grid_of(s.config) != grid_of(first.config) && s.score.step < nearly * first.score.step &&
-                (!second || s.score.step < second->score.step))
+            if (degrees_of(s.config.parallel) != degrees_of(first.config.parallel) &&
+                s.score.step < nearly * first.score.step && (!second || s.score.step < second->score.step))
                 second = s;
         climb(first);
         if (second)
@@ -330,9 +331,9 @@ private:
     {
         constexpr double nearly = 1.01;
         const std::vector<Strategy>& all = result_.strategies;
-        std::set<std::tuple<i64, i64, i64>> seen;
+        std::set<std::vector<i64>> seen;
         for (std::size_t i = 0; i < all.size(); ++i) {
-            const bool is_first = seen.insert(grid_of(all[i].config)).second;
+            const bool is_first = seen.insert(degrees_of(all[i].config.parallel)).second;
             const bool is_near = is_first && all[i].score.step < nearly * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
@@ -378,7 +379,7 @@ private:
                 all.push_back(std::move(made));
         };
         const ParallelConfig& p = c.parallel;
-        const i64 layers = c.model.layers;
+        const i64 layers = c.model.repeated();
         if (open_.recompute && open_.recompute_layers) {
             const i64 now = p.recompute == Recompute::none ? 0
                             : p.recompute_layers == 0      ? layers
@@ -393,10 +394,9 @@ private:
                         q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
                 });
         }
-        if (open_.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs &&
-            !c.data.masks_losses())
+        if (open_.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !counts_vary(c))
             add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
-        if (open_.sequence && p.tensor > 1)
+        if (open_.sequence && p.tensor > 1 && !c.model.is_program())
             add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
         // Everything that the space has on this grid, one setting apart.
         for_each_strategy(config_, open_, p, search_.clock, [&](RunConfig other) {
@@ -462,9 +462,9 @@ std::string rule_of(const RunConfig& config, const Machine& machine)
 {
     const ParallelConfig& p = config.parallel;
     const bool node = machine.ranks_per_node == 0 || p.tensor <= machine.ranks_per_node;
-    if (p.pipeline == 1 && p.tensor == 1)
+    if (p.pipeline == 1 && tensor_ranks(p) == 1)
         return p.zero < 3 ? "data parallel" : shards_in_groups(p) ? "hybrid FSDP" : "FSDP";
-    if (p.tensor > 1 && node && p.zero <= 1)
+    if (p.tensor > 1 && node && p.zero <= 1 && !config.model.is_program())
         return p.pipeline == 1 ? "tensor in a node" : "Megatron";
     return "";
 }
@@ -472,9 +472,6 @@ std::string rule_of(const RunConfig& config, const Machine& machine)
 SearchResult search_strategies(const RunConfig& config, i64 ranks, const SearchConfig& search,
                                Estimator& estimator)
 {
-    if (config.model.is_program())
-        throw UserError({"--ranks", "searches strategies of transformers, the model is a program",
-                         "its axes have no general meaning", "set [parallel], and plan that"});
     return Search(config, ranks, search, estimator).run();
 }
 

@@ -15,9 +15,8 @@ const Strategy* with_other_microbatch(const PlanReport& r, bool larger)
     const Strategy& own = r.own();
     const Strategy* best = nullptr;
     for (const Strategy& s : r.strategies) {
-        const ParallelConfig &p = s.config.parallel, &q = own.config.parallel;
         const i64 micro = micro_batch(s.config), now = micro_batch(own.config);
-        const bool same_grid = p.data == q.data && p.pipeline == q.pipeline && p.tensor == q.tensor;
+        const bool same_grid = degrees_of(s.config.parallel) == degrees_of(own.config.parallel);
         if (same_grid && (larger ? micro > now : micro < now) &&
             (best == nullptr || s.score.step < best->score.step))
             best = &s;

@@ -26,7 +26,7 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
         together += (together.empty() ? "" : " ") + overrides;
     };
     RunConfig changed = config;
-    while (shard_ranks(config.parallel) > 1 && changed.parallel.zero < 3) {
+    while (zero_ranks(config.parallel) > 1 && changed.parallel.zero < 3) {
         ++changed.parallel.zero;
         add(str("parallel.zero=", changed.parallel.zero), changed);
     }

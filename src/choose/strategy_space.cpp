@@ -6,6 +6,7 @@
 #include "config/schedules.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 namespace trivium {
@@ -38,6 +39,48 @@ std::vector<i64> tensor_degrees(const ModelConfig& m, i64 ranks)
         if (even)
             all.push_back(t);
     }
+    return all;
+}
+
+/// The axes of the program, as those of `p` that shard tensors, with the degrees that are worth a look: those
+/// that divide `ranks`, and powers of two.
+std::vector<ParallelConfig> program_degrees(const RunConfig& config, i64 ranks)
+{
+    std::vector<ParallelConfig> all{config.parallel};
+    const auto extend = [&](auto&& degree_of) {
+        std::vector<ParallelConfig> longer;
+        for (ParallelConfig p : all)
+            for (i64 degree = 1; degree <= ranks; ++degree)
+                if (ranks % degree == 0 || std::has_single_bit(static_cast<u64>(degree))) {
+                    degree_of(p) = degree;
+                    if (tensor_ranks(p) <= ranks)
+                        longer.push_back(p);
+                }
+        all = std::move(longer);
+    };
+    for (ParallelConfig& p : all) {
+        p.tensor = 1;
+        for (ProgramAxes::Axis& axis : p.axes.list)
+            axis.degree = 1;
+    }
+    if (std::ranges::count(config.model.program.axes, "tensor") > 0)
+        extend([](ParallelConfig& p) -> i64& { return p.tensor; });
+    for (std::size_t a = 0; a < config.parallel.axes.list.size(); ++a)
+        extend([a](ParallelConfig& p) -> i64& { return p.axes.list[a].degree; });
+    return all;
+}
+
+/// Degrees of the axes that shard tensors; those of the config with `keep`, where it sets them.
+std::vector<ParallelConfig> tensor_grids(const RunConfig& config, i64 ranks, bool keep)
+{
+    const bool program = config.model.is_program();
+    if (keep && (is_given(config, "parallel.tensor") || (program && is_given(config, "parallel.axes"))))
+        return {config.parallel};
+    if (program)
+        return program_degrees(config, ranks);
+    std::vector<ParallelConfig> all;
+    for (const i64 tensor : tensor_degrees(config.model, ranks))
+        all.emplace_back(config.parallel).tensor = tensor;
     return all;
 }
 
@@ -117,36 +160,33 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
     for (const GridAxis& axis : grid_axes)
         if (axis.shards != AxisShards::batch && is_given(config, str("parallel.", axis.name)))
             fixed *= p.*axis.degree;
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        fixed *= is_given(config, "parallel.axes") ? axis.degree : 1;
     const bool keep = ranks % fixed == 0;
     const auto allowed = [&](const char* key, i64 degree, i64 given) {
         return !keep || !is_given(config, key) || degree == given;
     };
     const i64 batch = common_batch(config.train);
     std::vector<ParallelConfig> grids;
-    const auto add_with = [&](i64 tensor, i64 data, i64 pipeline) {
-        ParallelConfig grid = p;
-        grid.data = data;
-        grid.pipeline = pipeline;
-        grid.tensor = tensor;
-        if (grid.shard > 0 && data % grid.shard != 0)
-            grid.shard = 0;
-        grids.push_back(grid);
-    };
-    std::vector<i64> tensors = tensor_degrees(m, ranks);
-    if (keep && is_given(config, "parallel.tensor"))
-        tensors = {p.tensor};
-    for (const i64 tensor : tensors)
+    for (ParallelConfig grid : tensor_grids(config, ranks, keep))
         for (const i64 data : divisors_of(batch)) {
-            if (data * tensor > ranks)
+            grid.data = data;
+            grid.pipeline = 1;
+            const i64 others = rank_count(grid), replicas = batch_ranks(grid);
+            if (others > ranks)
                 break;
-            if (config.train.micro_batch > 0 && batch / data % config.train.micro_batch != 0)
+            if (batch % replicas != 0 ||
+                (config.train.micro_batch > 0 && batch / replicas % config.train.micro_batch != 0))
                 continue;
-            const i64 most = std::min(ranks / (data * tensor), m.layers + 2);
-            for (i64 pipeline = most; pipeline >= 1 && 2 * pipeline * data * tensor > ranks; --pipeline)
+            grid.shard = p.shard > 0 && data % p.shard != 0 ? 0 : p.shard;
+            const i64 most = std::min(ranks / others, m.blocks());
+            for (i64 pipeline = most; pipeline >= 1 && 2 * pipeline * others > ranks; --pipeline)
                 if (allowed("parallel.pipeline", pipeline, p.pipeline) &&
-                    (pipeline == most || pipeline * data * tensor == ranks || m.layers % pipeline == 0 ||
-                     (m.layers + 2) % pipeline == 0))
-                    add_with(tensor, data, pipeline);
+                    (pipeline == most || pipeline * others == ranks || m.repeated() % pipeline == 0 ||
+                     m.blocks() % pipeline == 0)) {
+                    grid.pipeline = pipeline;
+                    grids.push_back(grid);
+                }
         }
     return grids;
 }
@@ -161,12 +201,12 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
         return;
     // Groups of ZeRO: all data ranks, or those of a node.
     std::set<i64> shards{p.shard};
-    const i64 near = machine.ranks_per_node > 0 ? machine.ranks_per_node / p.tensor : 0;
+    const i64 near = machine.ranks_per_node > 0 ? machine.ranks_per_node / tensor_ranks(p) : 0;
     if (open.shard && near > 1 && near < p.data && p.data % near == 0)
         shards.insert(near);
     std::vector<i64> stages{p.zero};
     if (open.zero)
-        stages = p.data > 1 ? std::vector<i64>{0, 1, 2, 3} : std::vector<i64>{0};
+        stages = zero_ranks(p) > 1 ? std::vector<i64>{0, 1, 2, 3} : std::vector<i64>{0};
     if (p.update == UpdateMode::automatic)
         p.update = UpdateMode::synchronous;
     for (const i64 micro : microbatches_of(c, open.micro_batch)) {
@@ -216,16 +256,16 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
 std::string key_of(const RunConfig& c)
 {
     const ParallelConfig& p = c.parallel;
-    return str(p.data, " ", p.pipeline, " ", p.tensor, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
-               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
-               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
-               name_of(p.update), " ", name_of(p.offload));
+    return str(describe_degrees(p), " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", p.schedule, " ",
+               p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ", p.recompute_layers, " ",
+               name_of(p.gather_every), " ", name_of(p.reduce_every), " ", name_of(p.update), " ",
+               name_of(p.offload));
 }
 
 bool more_recomputation(RunConfig& c)
 {
     ParallelConfig& p = c.parallel;
-    const i64 layers = c.model.layers, more = std::max<i64>(1, layers / 8);
+    const i64 layers = c.model.repeated(), more = std::max<i64>(1, layers / 8);
     if (p.recompute == Recompute::none || p.recompute_layers == 0) {
         if (p.recompute == Recompute::full)
             return false;

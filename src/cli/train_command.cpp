@@ -38,7 +38,8 @@ bool is_searched(const RunConfig& config, i64 ranks)
         return config.given.contains(str("parallel.", axis.name));
     };
     return config.parallel.strategy == "auto" && ranks > 1 &&
-           (rank_count(config.parallel) != ranks || std::ranges::none_of(grid_axes, sets_degree));
+           (rank_count(config.parallel) != ranks ||
+            (std::ranges::none_of(grid_axes, sets_degree) && !config.given.contains("parallel.axes")));
 }
 
 /// The strategy that rank 0 finds, on all ranks.
@@ -64,6 +65,8 @@ RunConfig searched(const RunConfig& config, Comm& world, Bytes memory)
     if (is_schedule_file(all.parallel.schedule))
         all.parallel.schedule_rows = rows;
     all.train.micro_batch = chosen.train.micro_batch;
+    for (std::size_t a = 0; a < all.parallel.axes.list.size(); ++a) // not in the text
+        all.parallel.axes.list[a].shards_batch = config.parallel.axes.list[a].shards_batch;
     return all;
 }
 

@@ -387,10 +387,8 @@ std::string plain_key(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
     std::string key;
-    for (const GridAxis& axis : grid_axes)
-        key += str(p.*axis.degree, " ");
-    for (const ProgramAxes::Axis& axis : p.axes.list)
-        key += str(axis.degree, " ");
+    for (const i64 degree : degrees_of(p))
+        key += str(degree, " ");
     const bool gathers = gathers_in_microbatches(p);
     return str(key, config.model.layers, " ", config.model.seq, " ", micro_batch(config), " ", p.zero, " ",
                p.shard, " ", p.sequence, " ", gathers, " ", gathers ? p.tile : 0, " ",

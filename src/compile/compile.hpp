@@ -121,7 +121,8 @@ std::string plain_key(const RunConfig& config);
 /// The programs of rank `options.rank` (TrainingCompiler::rank()). Of a program of the user's own, rank 0
 /// also checks that the stages of its pipeline can run together; UserError if not.
 Compiled compile_training(const Choices& choices, const CompileConfig& options);
-/// Compiles each rank that is `included`, in ascending order, until `visit` returns false.
+/// Compiles each rank that is `included`, in ascending order, until `visit` returns false. If the first ranks
+/// of all stages are among them, checks that the stages of a program can run together, as compile_training().
 void compile_ranks(const Choices& choices, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64 rank)>& included,
                    const std::function<bool(i64 rank, Compiled&)>& visit);

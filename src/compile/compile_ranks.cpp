@@ -1,6 +1,5 @@
-#include "base/check.hpp"
 #include "compile/compile.hpp"
-#include "plan/check_steps.hpp"
+#include "compile/simulated_step.hpp"
 
 #include <vector>
 
@@ -15,28 +14,31 @@ TrainingCompiler compiler_of(const Choices& choices, const CompileConfig& option
     return {choices.config, choices.order, options, plain ? choices.sharded : ShardedTraining{}};
 }
 
-/// The values of a program may go from any block to any other. Throws UserError if the stages of the pipeline
-/// would wait for each other. `first`: rank 0.
-void require_runnable(TrainingCompiler& compiler, const Compiled& first, const std::string& mode,
-                      const ParallelConfig& parallel)
-{
-    std::vector<Compiled> others;
-    for (const i64 rank : compiler.mesh().group(first.at, {pipeline_axis}))
-        if (rank > 0)
-            others.push_back(compiler.rank(rank, mode));
-    for (std::size_t program = 0; program < first.programs.size(); ++program) {
-        std::vector<StageProgram> stages{{&first.programs[program].graph, &first.programs[program].schedule}};
-        for (const Compiled& other : others)
-            stages.push_back({&other.programs[program].graph, &other.programs[program].schedule});
-        if (const auto fault = find_fault(stages, parallel.overlap))
-            throw UserError({"parallel.pipeline",
-                             str("the stages of the program cannot run together with schedule \"",
-                                 parallel.schedule, "\""),
-                             fault->problem,
-                             "use another parallel.schedule, such as \"1f1b\" or \"gpipe\", fewer stages, or "
-                             "other blocks"});
+/// Checks that the pipeline of a program's rank 0 can run each of its programs.
+class RunnableCheck {
+public:
+    explicit RunnableCheck(const RunConfig& config) : config_(config) {}
+
+    bool is_needed() const { return config_.model.is_program() && config_.parallel.pipeline > 1; }
+    /// The first rank of the next stage.
+    void add(const Compiled& compiled) { stages_.push_back(compiled.programs); }
+    /// Throws UserError. Does nothing if a stage is missing.
+    void run() const
+    {
+        if (static_cast<i64>(stages_.size()) != config_.parallel.pipeline)
+            return;
+        for (std::size_t program = 0; program < stages_.front().size(); ++program) {
+            std::vector<StageProgram> stages;
+            for (const std::vector<Program>& stage : stages_)
+                stages.push_back({&stage[program].graph, &stage[program].schedule});
+            require_runnable(stages, config_);
+        }
     }
-}
+
+private:
+    const RunConfig& config_;
+    std::vector<std::vector<Program>> stages_;
+};
 
 } // namespace
 
@@ -46,8 +48,12 @@ Compiled compile_training(const Choices& choices, const CompileConfig& options)
     const std::string& mode =
         choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), options.rank))];
     Compiled compiled = compiler.rank(options.rank, mode);
-    if (choices.config.model.is_program() && choices.config.parallel.pipeline > 1 && options.rank == 0)
-        require_runnable(compiler, compiled, mode, choices.config.parallel);
+    RunnableCheck check(choices.config);
+    if (check.is_needed() && options.rank == 0) {
+        for (const i64 rank : compiler.mesh().group(compiled.at, {pipeline_axis}))
+            check.add(rank == 0 ? compiled : compiler.rank(rank, mode));
+        check.run();
+    }
     return compiled;
 }
 
@@ -56,13 +62,17 @@ void compile_ranks(const Choices& choices, const CompileConfig& options,
                    const std::function<bool(i64, Compiled&)>& visit)
 {
     TrainingCompiler compiler = compiler_of(choices, options);
+    RunnableCheck check(choices.config);
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank)
         if (included(compiler.mesh(), rank)) {
             Compiled compiled = compiler.rank(
                 rank, choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), rank))]);
+            if (check.is_needed() && is_first_of_stage(compiler.mesh(), rank))
+                check.add(compiled);
             if (!visit(rank, compiled))
                 return;
         }
+    check.run();
 }
 
 } // namespace trivium

@@ -22,7 +22,7 @@ std::string describe_grid(const ParallelConfig& p)
     return str(describe_degrees(p),
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
-               p.data * p.context > 1 ? str(", zero ", p.zero) : "",
+               zero_ranks(p) > 1 ? str(", zero ", p.zero) : "",
                shards_in_groups(p) ? str(" in groups of ", p.shard) : "",
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }

@@ -15,13 +15,25 @@ namespace trivium {
 
 namespace {
 
-/// Several stages per rank may be more than the model has blocks.
+std::string blocks_of(const ModelConfig& model)
+{
+    return model.is_program()
+               ? str("the program has ", counted(model.blocks(), "block"), " (`@ forward block N`)")
+               : str("the model has ", model.blocks(), " blocks: ", counted(model.layers, "layer"),
+                     ", one block before and one after them");
+}
+
+/// There may be more stages than the model has blocks.
 void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
 {
     const ParallelConfig& p = config.parallel;
     const i64 blocks = config.model.blocks();
-    if (chunks == 1 || p.pipeline * chunks <= blocks)
+    if (p.pipeline * chunks <= blocks)
         return;
+    if (chunks == 1)
+        throw UserError({"parallel.pipeline",
+                         str(counted(p.pipeline, "stage"), " for a model of ", counted(blocks, "block")),
+                         blocks_of(config.model), str("set parallel.pipeline to ", blocks, " or less")});
     const i64 fit = blocks / p.pipeline;
     const ScheduleKind simple = kind == ScheduleKind::interleaved     ? ScheduleKind::one_f_one_b
                                 : kind == ScheduleKind::breadth_first ? ScheduleKind::gpipe
@@ -30,8 +42,7 @@ void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
         {p.chunks > 0 ? "parallel.chunks" : "parallel.schedule",
          str("\"", p.schedule, "\" needs ", p.pipeline * chunks, " stages, ", chunks, " on each of ",
              counted(p.pipeline, "pipeline rank")),
-         str("the model has ", blocks, " blocks: ", counted(config.model.layers, "layer"),
-             ", one block before and one after them"),
+         blocks_of(config.model),
          fit >= std::max<i64>(2, chunks_of(kind).least)
              ? str("set parallel.chunks to ", fit)
              : str("set parallel.schedule to \"", name_of(simple), "\"",

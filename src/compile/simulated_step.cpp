@@ -55,11 +55,31 @@ std::pair<std::vector<Timeline>, Seconds> step_of(const std::vector<StageProgram
 
 } // namespace
 
+void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& config)
+{
+    const std::optional<StepFault> fault = find_fault(stages, config.parallel.overlap);
+    TRV_CHECK(!fault || config.model.is_program(), fault->problem);
+    if (fault)
+        throw UserError({"parallel.pipeline",
+                         str("the stages of the program cannot run together with schedule \"",
+                             config.parallel.schedule, "\""),
+                         fault->problem,
+                         "use another parallel.schedule, such as \"1f1b\" or \"gpipe\", fewer stages, or "
+                         "other blocks"});
+}
+
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
 {
+    RunConfig config;
+    config.parallel.overlap = overlap;
+    return simulate(ranks, machine, threads, config);
+}
+
+Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
+                 const RunConfig& config)
+{
     const std::vector<StageProgram> programs = programs_of(ranks);
-    if (const std::optional<StepFault> fault = find_fault(programs, overlap))
-        TRV_CHECK(false, fault->problem);
+    require_runnable(programs, config);
     auto [timelines, seconds] = step_of(programs, machine, threads);
     for (std::size_t s = 0; s < ranks.size(); ++s)
         ranks[s].timeline = std::move(timelines[s]);
@@ -96,7 +116,7 @@ SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options
     });
     made.seconds =
         simulate(made.ranks, with_delay(options.machine, parallel.delay_latency, parallel.delay_bandwidth),
-                 made.threads, parallel.overlap);
+                 made.threads, choices.config);
     return made;
 }
 

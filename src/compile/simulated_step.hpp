@@ -1,6 +1,7 @@
 #pragma once
 // A run of a program on the simulator's clock, with one rank for each stage of the pipeline.
 #include "compile/compile.hpp"
+#include "plan/cost.hpp"
 #include "plan/step_parts.hpp"
 
 namespace trivium {
@@ -31,6 +32,15 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 /// (check_steps.hpp).
 /// \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
+
+/// With `config.parallel.overlap`. The values of a program may go from any block to any other: throws
+/// UserError if the stages of a program cannot run together.
+Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
+                 const RunConfig& config);
+
+/// Throws UserError if the stages of a program, otherwise InternalError if those of a transformer cannot run
+/// together. `stages`: all of a pipeline, in order.
+void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& config);
 
 /// The result of simulate() on another machine, without its timelines. \pre as simulate(), which accepted
 /// `ranks`

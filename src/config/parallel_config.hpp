@@ -208,6 +208,27 @@ inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, Ax
                                       GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
                                       GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
 
+/// The grid's axes and the program's with their degrees, in the order of the mesh.
+inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConfig& config)
+{
+    std::vector<std::pair<std::string, i64>> degrees;
+    for (const GridAxis& axis : grid_axes)
+        degrees.emplace_back(axis.name, config.*axis.degree);
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        degrees.emplace_back(axis.name, axis.degree);
+    return degrees;
+}
+
+inline std::vector<i64> degrees_of(const ParallelConfig& config)
+{
+    std::vector<i64> degrees;
+    for (const GridAxis& axis : grid_axes)
+        degrees.push_back(config.*axis.degree);
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        degrees.push_back(axis.degree);
+    return degrees;
+}
+
 /// Number of ranks in the grid of `config`.
 inline i64 rank_count(const ParallelConfig& config)
 {
@@ -217,6 +238,13 @@ inline i64 rank_count(const ParallelConfig& config)
     for (const ProgramAxes::Axis& axis : config.axes.list)
         ranks *= axis.degree;
     return ranks;
+}
+
+/// Number of ranks that share the tensors of a stage: the product of the degrees of the axes inside data and
+/// pipeline.
+inline i64 tensor_ranks(const ParallelConfig& config)
+{
+    return rank_count(config) / (config.data * config.pipeline);
 }
 
 /// Number of groups of ranks that share the sequences of a batch: the product of the degrees of these axes.
@@ -256,14 +284,20 @@ inline bool shards_in_groups(const ParallelConfig& config)
     return config.zero > 0 && config.shard > 0 && config.shard < config.data;
 }
 
-/// Ranks over which ZeRO shards: data ranks (of a group), with all context ranks of each; without ZeRO all.
-inline i64 shard_ranks(const ParallelConfig& config)
+/// Ranks along zero_axis(), of which context ranks are a part.
+inline i64 zero_ranks(const ParallelConfig& config)
 {
     const std::string zero = zero_axis(config);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         if (axis.name == zero)
             return axis.degree;
-    return (shards_in_groups(config) ? config.shard : config.data) * config.context;
+    return config.data * config.context;
+}
+
+/// Ranks over which ZeRO shards: those of zero_axis(), or a group of its data ranks; without ZeRO all.
+inline i64 shard_ranks(const ParallelConfig& config)
+{
+    return shards_in_groups(config) ? config.shard * config.context : zero_ranks(config);
 }
 
 } // namespace trivium

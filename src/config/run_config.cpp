@@ -219,9 +219,9 @@ void resolve_axes(ParallelConfig& p, const ModelProgram& program)
         require(is_of_grid(axis.name), "parallel.axes." + axis.name,
                 str("is ", axis.degree, ", but the model has no mesh axis '", axis.name, "'"),
                 program.axes.empty() ? "remove it" : did_you_mean(axis.name, program.axes, "remove it"),
-                program.text.empty()   ? "axes are those of a program (model.family = \"graph\")"
-                : program.axes.empty() ? "the program has no line `mesh`"
-                                       : str("its axes are ", joined_words(program.axes, ", ")));
+                program.text.get().empty() ? "axes are those of a program (model.family = \"graph\")"
+                : program.axes.empty()     ? "the program has no line `mesh`"
+                                           : str("its axes are ", joined_words(program.axes, ", ")));
         for (const GridAxis& grid : grid_axes)
             if (grid.name == axis.name)
                 p.*grid.degree = axis.degree;
@@ -258,12 +258,6 @@ void validate_program(const RunConfig& config)
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
     only(config.data.attention == SampleAttention::causal, "data.attention");
-    require(config.parallel.strategy.empty(), "parallel.strategy",
-            "\"auto\" searches strategies of transformers, the model is a program",
-            "remove the key, and set the degrees of the axes");
-    require(config.parallel.update != UpdateMode::post_validated, "parallel.update",
-            "\"post-validated\" is not implemented for programs, whose count may differ between batches",
-            "set it to \"synchronous\"");
 }
 
 /// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
@@ -310,11 +304,9 @@ std::vector<ParallelConfig> grids_of(i64 ranks)
 std::string describe_degrees(const ParallelConfig& config)
 {
     std::string text;
-    for (const GridAxis& axis : grid_axes)
-        if (axis.shards != AxisShards::tokens || config.*axis.degree > 1)
-            text += str(text.empty() ? "" : " x ", axis.name, " ", config.*axis.degree);
-    for (const ProgramAxes::Axis& axis : config.axes.list)
-        text += str(" x ", axis.name, " ", axis.degree);
+    for (const auto& [axis, degree] : named_degrees(config))
+        if (axis != "context" || degree > 1)
+            text += str(text.empty() ? "" : " x ", axis, " ", degree);
     return text;
 }
 

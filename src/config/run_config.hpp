@@ -258,6 +258,11 @@ i64 samples_in(const TrainConfig& config, i64 steps);
 /// The greatest number that divides the batches of all steps.
 i64 common_batch(const TrainConfig& config);
 
+/// Whether the losses of batches of a step may count different numbers of tokens or samples.
+inline bool counts_vary(const RunConfig& config)
+{
+    return config.model.is_program() ? config.model.program.counts_vary : config.data.masks_losses();
+}
 /// Sequences of one microbatch. \pre batch_ranks() divides common_batch()
 i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step of `batch` sequences and data rank; without `batch`, of

@@ -72,9 +72,11 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(p.shard > 0 && p.zero == 0, "parallel.shard",
          "is ignored because parallel.zero is 0: without ZeRO nothing is sharded over data ranks",
          "set parallel.zero to 1, 2 or 3, or remove the key");
-    warn(p.update == UpdateMode::post_validated && config.data.masks_losses(), "parallel.update",
-         "\"post-validated\" makes each update twice, because the losses of some tokens do not count "
-         "(data.packing, data.boundary_loss)",
+    warn(p.update == UpdateMode::post_validated && counts_vary(config), "parallel.update",
+         config.model.is_program()
+             ? "\"post-validated\" makes an update twice where %count is another one than in the step before"
+             : "\"post-validated\" makes each update twice, because the losses of some tokens do not count "
+               "(data.packing, data.boundary_loss)",
          "set parallel.update to \"synchronous\"");
     warn(p.delay_latency > 0 || p.delay_bandwidth > 0, "parallel.delay_latency",
          "and parallel.delay_bandwidth slow the ranks' transfers down on purpose",

@@ -145,18 +145,38 @@ TextSettings settings_of(const ModelConfig& model)
     return settings;
 }
 
-/// Without what changes where it runs or what a report shows, and not what it computes.
-std::string what_it_computes(Graph graph)
+/// The number of samples of the inputs.
+i64 samples_of(const Graph& graph)
 {
-    graph.mesh = {};
-    std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); });
-    for (Value& v : graph.values)
-        v.sharding = {};
-    for (Op& op : graph.ops) {
-        op.block = 0;
-        op.scope.clear();
+    i64 samples = 0;
+    for (const ValueId id : graph.with_role(Role::input)) {
+        const i64 own = graph[id].type.shape[0];
+        if (samples > 0 && own != samples)
+            refuse(graph, graph[id].line,
+                   str("has the input %", graph[id].name, " of ", own, " samples, another one of ", samples),
+                   "the first dimension of each input is that of the samples",
+                   "use the same extent, such as the size b");
+        samples = own;
     }
-    return to_text(graph);
+    if (samples == 0)
+        refuse(graph, 0, "has no input", "data come from inputs", "add `input %x : f32[b,8]`");
+    return samples;
+}
+
+/// Whether `count` depends on more data than the input `valid`, which is 1 in a training.
+bool counts_vary(const Graph& graph)
+{
+    std::vector<bool> varies(graph.values.size(), false);
+    for (const ValueId id : graph.with_role(Role::input))
+        varies[id.index()] = graph[id].name != value_name::valid;
+    for (const ValueId id : graph.with_role(Role::parameter))
+        varies[id.index()] = true;
+    for (const Op& op : graph.ops)
+        for (const ValueId r : op.results)
+            varies[r.index()] =
+                std::ranges::any_of(op.operands, [&](ValueId v) { return varies[v.index()]; });
+    const ValueId count = output_called(graph, count_name);
+    return count && varies[count.index()];
 }
 
 /// The outputs that an evaluation averages, and those that are shown.
@@ -331,13 +351,10 @@ void show(Builder& b, ValueId of, i64 samples)
     graph.outputs.push_back(out);
 }
 
-} // namespace
-
-ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
+/// `samples`: 0: as many as the text has.
+Graph parsed(const std::string& text, const std::string& name, const NamedNumbers& sizes, i64 samples,
+             NamedSizes& declared)
 {
-    ModelProgram made;
-    made.text = text;
-    NamedSizes declared;
     TextSettings settings;
     settings.declared = &declared;
     for (const auto& [size, number] : sizes.list) {
@@ -348,6 +365,8 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
                              "", size == batch_size ? "remove it" : "set a positive integer"});
         settings.sizes[size] = number;
     }
+    if (samples > 0)
+        settings.sizes[batch_size] = samples;
     Graph graph = parse_graph(text, name, settings);
     for (const auto& [size, number] : sizes.list)
         if (!declared.contains(size)) {
@@ -359,9 +378,21 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
                  names.empty() ? "it has no line `size`" : "its sizes are " + joined_words(names, ", "),
                  did_you_mean(size, names, "remove it")});
         }
+    return graph;
+}
+
+} // namespace
+
+ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes)
+{
+    ModelProgram made;
+    made.text = text;
+    NamedSizes declared;
+    const Graph graph = parsed(text, name, sizes, 0, declared);
     require_forward_pass(graph);
     require_outputs(graph);
-    samples_of(graph);
+    const i64 own = samples_of(graph);
+    made.samples = declared.contains(batch_size) ? own : 0;
     verify(graph, Level::global);
     require_gradients(graph);
     for (const MeshAxis& axis : graph.mesh.axes)
@@ -377,15 +408,31 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     for (const ValueId id : graph.with_role(Role::parameter))
         made.parameters += graph[id].type.elements();
     sort_outputs(graph, made);
-    made.computes = what_it_computes(std::move(graph));
+    made.counts_vary = counts_vary(graph);
     return made;
+}
+
+std::string what_it_computes(const std::string& text, const std::string& name, const NamedNumbers& sizes,
+                             i64 samples)
+{
+    NamedSizes declared;
+    Graph graph = parsed(text, name, sizes, samples, declared);
+    graph.mesh = {};
+    std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); }); // shown
+    for (Value& v : graph.values)
+        v.sharding = {};
+    for (Op& op : graph.ops) {
+        op.block = 0;
+        op.scope.clear();
+    }
+    return to_text(graph);
 }
 
 std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute)
 {
     TextSettings settings = settings_of(model);
     settings.compute = compute;
-    const Graph graph = parse_graph(model.program.text, model.file, settings);
+    const Graph graph = parse_graph(model.program.text.get(), model.file, settings);
     std::map<std::string, TensorType> inputs;
     for (const ValueId id : graph.with_role(Role::input)) {
         const TensorType& type = graph[id].type;
@@ -400,7 +447,7 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
     settings.sizes[batch_size] = config.batch;
     settings.compute = config.compute;
     settings.batch_axes = config.axes.batch;
-    Graph graph = parse_graph(model.program.text, model.file, settings);
+    Graph graph = parse_graph(model.program.text.get(), model.file, settings);
     if (const i64 samples = samples_of(graph); samples != config.batch)
         refuse(graph, 0,
                str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),

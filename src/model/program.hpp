@@ -16,6 +16,11 @@ namespace trivium {
 /// UserError.
 ModelProgram read_program(const std::string& text, const std::string& name, const NamedNumbers& sizes = {});
 
+/// What a program computes, as text: without mesh, shardings, blocks, shown outputs and comments, for
+/// `samples` samples if it declares the size `b`. Throws UserError.
+std::string what_it_computes(const std::string& text, const std::string& name, const NamedNumbers& sizes,
+                             i64 samples);
+
 /// Inputs of the program that data give: their type per sample, by name.
 std::map<std::string, TensorType> inputs_per_sample(const ModelConfig& model, DType compute);
 

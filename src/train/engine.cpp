@@ -14,10 +14,12 @@ namespace trivium {
 
 namespace {
 
-/// What a transformer's loss counts in a microbatch, over all ranks: samples x targets of a sample.
-const TensorType& targets_of(const Program& program)
+/// What the loss of a microbatch counts over all ranks if all does: targets, without any samples.
+i64 most_counted(const Graph& sharded)
 {
-    return (*program.sharded)[program.sharded->find(value_name::targets)].type;
+    const ValueId targets = sharded.find(value_name::targets);
+    return targets ? sharded[targets].type.elements()
+                   : sharded[sharded.with_role(Role::input).front()].type.shape[0];
 }
 
 /// A value of the executor. The sign of a NaN has no meaning, and is not to be printed.
@@ -126,14 +128,22 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls&
     return result;
 }
 
+double& Engine::assumed()
+{
+    assumed_.resize(compiled_.programs.size(), 0);
+    double& factor = assumed_[last_];
+    const Program& program = compiled_.programs[last_];
+    if (factor == 0) // as the op global_norm computes it
+        factor = 1.0 / static_cast<double>(program.microbatches * most_counted(*program.sharded));
+    return factor;
+}
+
 StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls)
 {
     TRV_CHECK(!begun_ || last_ == calls.program, "a step of another program has begun");
     last_ = calls.program;
     Executor& train = executors_[last_];
-    const Program& program = compiled_.programs[last_];
-    // As the op global_norm computes it if all tokens count and nothing is clipped.
-    const double assumed = 1.0 / static_cast<double>(program.microbatches * targets_of(program).elements());
+    const double assumed = this->assumed();
     const Feed own = feed(last_, batch, &hyper, assumed);
     if (!begun_)
         train.run_until_decision(own);
@@ -168,6 +178,8 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
             executors_[redo_program].run_until_decision(again);
             executors_[redo_program].run_after_decision(again);
         }
+        if (result.loss.tokens > 0)
+            this->assumed() = 1.0 / result.loss.tokens;
     }
     return result;
 }

@@ -108,6 +108,9 @@ private:
     Feed feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor = 0) const;
     bool is_post_validated() const { return compiled_.parallel.update == UpdateMode::post_validated; }
     StepResult step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls);
+    /// The factor of gradients that the next update of last_ assumes: nothing is clipped, and as much counts
+    /// as in the step before.
+    double& assumed();
 
     Compiled compiled_;
     int threads_;
@@ -116,6 +119,7 @@ private:
     std::size_t last_ = train_program;
     std::optional<Hyper> begun_;     ///< of a step of the last step's program that has begun ahead
     bool was_repaired_ = false;      ///< the last step's update was undone or done again
+    std::vector<double> assumed_;    ///< by program; 0: no step was decided yet
     std::optional<Seconds> exposed_; ///< of the last step, with post-validated updates
 };
 

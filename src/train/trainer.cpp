@@ -138,7 +138,7 @@ void Trainer::describe_run(const std::string& build)
 {
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
-    state_.program = config_.model.program.text;
+    state_.program = config_.model.program.text.get();
     state_.build = build;
     state_.job = job_.id;
     state_.tokenizer = data_->train.source().tokenizer();

@@ -141,10 +141,11 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
         mine.evaluation.push_back(all.mean());
         for (const LossSum& metric : metrics)
             mine.evaluation.push_back(metric.mean());
-        const Bytes used =
-            std::max(engine.executor(trivium::train_program).used(), engine.executor(eval_program).used());
-        TRV_CHECK(used == engine.planned(), "rank ", world.rank(), " used ", used, " bytes, planned are ",
-                  engine.planned());
+        // A step that is done again may need most, and need not happen.
+        const bool is_exact = config.parallel.update == UpdateMode::synchronous;
+        const Bytes used = engine.used();
+        TRV_CHECK(is_exact ? used == engine.planned() : used <= engine.planned(), "rank ", world.rank(),
+                  " used ", used, " bytes, planned are ", engine.planned());
         if (world.rank() == 0)
             outcome = std::move(mine);
     });

@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "config/schedules.hpp"
+#include "model/program.hpp"
 
 using namespace trivium;
 using namespace trivium::grids;
@@ -222,6 +223,44 @@ output %loss
 )";
     CHECK(train_program({.text = text, .sizes = {{{"layers", 3}}}}, 7).parameters.size() == 3);
     CHECK(train_program({.text = text}, 7).parameters.size() == 2);
+}
+
+// That of vit.graph counts valid samples, which differ between steps.
+TEST_CASE("whether updates of a program wait for the norm changes no bit")
+{
+    for (const auto& [axes, data, pipeline, zero, schedule] :
+         {std::tuple(ProgramAxes{{{"x", 2}}}, 1, 2, 0, "1f1b"),
+          {ProgramAxes{}, 2, 2, 1, "zb-h1"},
+          {ProgramAxes{{{"y", 2}}}, 2, 1, 2, "1f1b"}})
+        for (const bool varies : {false, true}) {
+            ProgramCase c{.text = varies ? example_text("vit.graph") : fields, .micro_batch = 2, .steps = 5};
+            if (varies) // has other axes
+                c.sizes.list = {{"layers", 2}};
+            else
+                c.parallel.axes = axes;
+            c.parallel.data = data;
+            c.parallel.pipeline = pipeline;
+            c.parallel.zero = data > 1 ? zero : 0;
+            c.parallel.schedule = schedule;
+            const ProgramOutcome want = train_program(c, 7);
+            c.parallel.update = UpdateMode::post_validated;
+            INFO(c.name << " " << describe_degrees(config_of(c).parallel) << ", " << schedule);
+            CHECK(differences(train_program(c, 7), want).most() == 0);
+        }
+}
+
+TEST_CASE("what a program computes does not depend on its mesh, blocks and default number of samples")
+{
+    const auto computes = [](const std::string& text) { return what_it_computes(text, "f", {}, 8); };
+    const auto with = [](std::string text, const std::string& from, const std::string& to) {
+        REQUIRE(text.find(from) != std::string::npos);
+        return text.replace(text.find(from), from.size(), to);
+    };
+    for (const char* size : {"b=1", "b=32"})
+        CHECK(computes(with(fields, "b=8", size)) == computes(fields));
+    CHECK(computes(with(fields, "mesh x=2 y=2", "mesh x=1 y=4")) == computes(fields));
+    CHECK(computes(with(fields, "block 3 head", "block 4 end")) == computes(fields));
+    CHECK(computes(with(fields, "channels=3", "channels=4")) != computes(fields));
 }
 
 TEST_CASE("a parameter without gradient is refused")

@@ -1,11 +1,10 @@
 // The search over strategies: what it may change, and that nothing legal is faster than what it finds.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "choose/decide.hpp"
-#include "choose/search.hpp"
 #include "choose/strategy_space.hpp"
 #include "draw.hpp"
 #include "io/files/config_file.hpp"
+#include "searches.hpp"
 
 #include <algorithm>
 #include <set>
@@ -22,46 +21,10 @@ RunConfig toy_config(std::vector<std::string> overrides)
     return c;
 }
 
-/// Nodes of four ranks, with links that make transfers matter for small models.
-Machine small_nodes(Bytes memory = 0)
-{
-    Machine machine = machine_called("cpu");
-    machine.name = "small";
-    machine.is_device = true;
-    machine.process = 0;
-    machine.scratch = {1 << 16, 1 << 16, 1 << 16, 1 << 16};
-    machine.ranks_per_node = 4;
-    machine.link_bytes_per_second = 2e10;
-    machine.node_link_bytes_per_second = 2e9;
-    machine.node_link_latency = 1e-5;
-    machine.memory = memory;
-    return machine;
-}
-
-SearchResult search(const RunConfig& c, i64 ranks, const Machine& machine)
-{
-    Compiling estimator(machine);
-    return search_strategies(c, ranks, search_on(machine, c.parallel, 1), estimator);
-}
-
 double as_double(Bytes bytes) { return static_cast<double>(bytes); }
 
 /// Bytes that a rank needs with the best strategy.
 Bytes largest_of(const SearchResult& found) { return std::ranges::max(found.strategies.at(0).score.bytes); }
-
-/// The simulated step of a config in which some settings were drawn; 0 if it is not legal or too large.
-Seconds step_of(RunConfig c, const Machine& machine)
-{
-    try {
-        resolve_and_validate(c);
-        Compiling estimator(machine);
-        const Choices choices = decide(c, estimator);
-        const Score score = estimator.score({choices.config, choices.order}, machine, {0, machine.memory});
-        return score.fits ? score.step : 0;
-    } catch (const UserError&) {
-        return 0;
-    }
-}
 
 RunConfig drawn(const RunConfig& base, i64 ranks, Draw& draw)
 {

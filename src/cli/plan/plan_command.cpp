@@ -33,12 +33,13 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                {"parameters", parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
+    const std::vector<std::pair<std::string, i64>> degrees = named_degrees(r.config.parallel);
     for (const RankPlan& rank : r.ranks) {
         nlohmann::ordered_json& row = ranks.emplace_back(nlohmann::ordered_json{{"rank", rank.rank}});
         i64 block = rank_count(r.config.parallel); // ranks that are the same on the axes so far
-        for (const GridAxis& axis : grid_axes) {
-            const i64 whole = std::exchange(block, block / (r.config.parallel.*axis.degree));
-            row[axis.name] = rank.rank % whole / block;
+        for (const auto& [axis, degree] : degrees) {
+            const i64 whole = std::exchange(block, block / degree);
+            row[axis] = rank.rank % whole / block;
         }
         row.update(nlohmann::ordered_json{{"parameters", rank.parameters},
                                           {"arena_bytes", rank.memory.arena},
@@ -65,8 +66,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                       {"estimated_device_hours", r.device_hours(r.own())},
                                       {"checkpoint_bytes", r.checkpoint}});
     const MemoryVerdict& m = r.memory;
-    for (const GridAxis& axis : grid_axes)
-        out["grid"][axis.name] = r.config.parallel.*axis.degree;
+    for (const auto& [axis, degree] : degrees)
+        out["grid"][axis] = degree;
     out["fits"] = m.known ? nlohmann::ordered_json(m.fits) : nlohmann::ordered_json();
     out["memory_bytes_available"] = m.known ? nlohmann::ordered_json(m.available) : nlohmann::ordered_json();
     out["memory_bytes_needed"] = m.needed;

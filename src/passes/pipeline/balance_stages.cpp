@@ -121,8 +121,7 @@ std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank
             {graph.file.empty() ? "parallel.pipeline"
                                 : source_place(graph, graph.mesh_line) + "mesh axis pipeline",
              str(counted(stages, "stage"), " for a model of ", counted(blocks, "block")),
-             str(counted(std::max<i64>(blocks - 2, 0), "layer"),
-                 ", plus one block before and one after them"),
+             "a stage has at least one block",
              str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
     // best[n]: the smallest possible cost of the most expensive of k stages over the first n blocks;
     // from[k][n]: the first block of its last stage.

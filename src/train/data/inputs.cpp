@@ -17,9 +17,12 @@ void require_same_program(const CheckpointReader& checkpoint, const NamedNumbers
                           const ModelConfig& model)
 {
     const std::string& text = checkpoint.state().program;
-    const bool same =
-        model.is_program() && !text.empty() &&
-        read_program(text, checkpoint.path() + " (its program)", sizes).computes == model.program.computes;
+    const auto is_same = [&] {
+        const i64 samples = model.program.samples; // not what it computes
+        return what_it_computes(text, checkpoint.path() + " (its program)", sizes, samples) ==
+               what_it_computes(model.program.text.get(), model.file, model.sizes, samples);
+    };
+    const bool same = model.is_program() && !text.empty() && is_same();
     if (!same)
         throw UserError(
             {checkpoint.path(),

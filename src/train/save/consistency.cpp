@@ -32,9 +32,9 @@ void require_same_text(Comm& world, const std::string& own, const char* problem,
 
 void require_same_config(Comm& world, const RunConfig& config)
 {
-    require_same_text(world, to_toml(config) + config.parallel.schedule_rows + config.model.program.text,
-                      "has a different config from rank 0",
-                      "start every rank with the same file and overrides");
+    require_same_text(
+        world, to_toml(config) + config.parallel.schedule_rows + config.model.program.text.get(),
+        "has a different config from rank 0", "start every rank with the same file and overrides");
 }
 
 void require_same_choices(Comm& world, const Choices& choices)
