@@ -44,7 +44,5 @@ TEST_CASE(
     CHECK(second.status == 0);
     CHECK(has(second.err, "step 3"));
     write_program("16", "exp");
-    const Outcome other = train_on(1, "train.stop_after=1");
-    CHECK(other.status == 2);
-    CHECK(has(other.err, "computes something else than net.graph"));
+    CHECK(train_on(1, "train.stop_after=1").status == 2); // another model
 }
