@@ -79,6 +79,8 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
         if (bytes_of_largest(change.candidate, estimator, memory_of_rank(machine, r.rank_total())))
             return change.overrides + " fits";
     }
+    if (given.model.is_program()) // a search knows no axes of its own
+        return str("shard it over more ranks", tried.empty() ? "" : str(" (", tried, " is not enough)"));
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
         SearchConfig search = search_on(machine, config.parallel, r.threads);
         search.effort = {20, 1, 0, 1};
