@@ -74,7 +74,7 @@ std::optional<Division> division_of(const Graph& g, std::size_t i, std::size_t o
             return {};
         const Factor& factor = made.rule[read.window->of];
         const IndexRange interior = interior_of(*read.window, factor.size, own, need.shape[d]);
-        if ((factor.kind != FactorKind::parallel && factor.kind != FactorKind::reduced) || interior.size == 0)
+        if (factor.kind != FactorKind::parallel || interior.size == 0)
             return {};
         const i64 after = interior.begin + interior.size;
         for (const IndexRange& part :
@@ -207,13 +207,8 @@ private:
         }
         set_place(d);
         const FactorList& result = d.rule.results[0];
-        const auto dim = std::ranges::find(result, factor);
-        if (dim != result.end() && parts.size() > 1)
-            return b_.joined(parts, static_cast<std::size_t>(dim - result.begin()));
-        ValueId sum = parts[0];
-        for (std::size_t p = 1; p < parts.size(); ++p)
-            sum = b_.sum_of(sum, parts[p]);
-        return sum;
+        const auto dim = static_cast<std::size_t>(std::ranges::find(result, factor) - result.begin());
+        return parts.size() > 1 ? b_.joined(parts, dim) : parts[0];
     }
 
     void set_place(const Division& d)
