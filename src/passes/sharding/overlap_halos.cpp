@@ -25,19 +25,20 @@ struct Division {
     std::vector<Cut> cuts;
 };
 
-/// The indices of `window`'s factor, which has `size`, that read nothing outside `own` of `extent`.
+/// The most indices of `window`'s factor, which has `size`, that together read nothing outside `own` of
+/// `extent`.
 IndexRange interior_of(const Window& window, i64 size, const IndexRange& own, i64 extent)
 {
-    const auto inside = [&](i64 i) {
-        const IndexRange read = window_of(window, {i, 1}, extent);
-        return read.size == 0 || (read.begin >= own.begin && read.begin + read.size <= own.begin + own.size);
-    };
-    i64 begin = 0, end = size;
-    while (begin < end && !inside(begin))
-        ++begin;
-    while (end > begin && !inside(end - 1))
-        --end;
-    return {begin, end - begin};
+    IndexRange made{0, size};
+    while (made.size > 0) {
+        const IndexRange read = window_of(window, made, extent);
+        const bool before = read.begin < own.begin;
+        if (read.size == 0 || (!before && read.begin + read.size <= own.begin + own.size))
+            break;
+        made.begin += before ? 1 : 0;
+        --made.size;
+    }
+    return made;
 }
 
 bool is_halo_of(const Graph& g, const Op& reader, ValueId v)
@@ -259,9 +260,9 @@ private:
         if (!factor.window)
             return factor.parts.empty() ? ranges[static_cast<std::size_t>(dim)] : IndexRange{0, extent};
         const int of = factor.window->of;
-        const IndexRange& range = ranges[static_cast<std::size_t>(of)];
-        return range.size == d.rule[of].size ? IndexRange{0, extent}
-                                             : window_of(*factor.window, range, extent);
+        return std::ranges::any_of(d.cuts, [&](const Division::Cut& cut) { return cut.factor == of; })
+                   ? window_of(*factor.window, ranges[static_cast<std::size_t>(of)], extent)
+                   : IndexRange{0, extent};
     }
 
     const Graph& from_;
