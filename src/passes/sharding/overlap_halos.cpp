@@ -44,7 +44,7 @@ IndexRange interior_of(const Window& window, i64 size, const IndexRange& own, i6
 bool is_halo_of(const Graph& g, const Op& reader, ValueId v)
 {
     const OpId producer = g[v].producer;
-    return producer && g[producer].kind == OpKind::halo && g[producer].region == reader.region &&
+    return producer && info(g[producer]).exchanges && g[producer].region == reader.region &&
            g[producer].phase == reader.phase && stage_of(g, g[producer]) == stage_of(g, reader);
 }
 
