@@ -4,13 +4,16 @@
 //   perf_step [key=value …]         config keys as for `trivium train`, e.g. train.precision=bf16
 //   perf_step --threads 1,2 --steps 4
 //   mpirun -n 4 perf_step parallel.tensor=4
+//   mpirun -n 2 perf_step model.family=graph model.file=FILE.graph parallel.axes.x=2
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/rng.hpp"
 #include "choose/decide.hpp"
 #include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
+#include "io/files/files.hpp"
 #include "ir/names.hpp"
+#include "model/program.hpp"
 #include "mpi/records.hpp"
 #include "mpi/session.hpp"
 #include "peak.hpp"
@@ -64,6 +67,26 @@ Batch random_tokens(const RunConfig& config)
              {value_name::samples, sample_numbers()}}};
 }
 
+/// Numbers between -1 and 1 for the inputs of a program; integers are 0.
+Batch random_samples(const RunConfig& config)
+{
+    Batch batch;
+    for (const auto& [name, type] : inputs_per_sample(config.model, compute_type(config.train.precision)))
+        batch.arrays[name] = {
+            type, [type = type](i64 sample, const Box& box, void* to) {
+                const RandomStream random(static_cast<u64>(sample), "samples");
+                with_tensor_type(type.dtype, [&](auto t) {
+                    using T = decltype(t);
+                    for_each_run(type.shape, box, [&](i64 global, i64 local, i64 count) {
+                        for (i64 i = 0; i < count; ++i)
+                            static_cast<T*>(to)[local + i] = static_cast<T>(
+                                static_cast<float>(2 * random.uniform_at(static_cast<u64>(global + i)) - 1));
+                    });
+                });
+            }};
+    return batch;
+}
+
 struct Measured {
     std::vector<Seconds> seconds; ///< sorted
     Parts parts;
@@ -79,7 +102,7 @@ struct Measured {
 Measured run_steps(const Setup& s, const Compiled& compiled, const Options& options)
 {
     Measured measured;
-    const Batch batch = random_tokens(s.config);
+    const Batch batch = s.config.model.is_program() ? random_samples(s.config) : random_tokens(s.config);
     const Hyper hyper = hyper_of(s.config.train, 1e-4, 2);
     ExecutorConfig config = executor_config(s.config, s.threads);
     config.trace = true;
@@ -288,9 +311,15 @@ int run(int argc, char* argv[], Session& session)
     app.add_flag("--json", options.json, "print only one JSON object per measurement");
     app.add_option("overrides", options.overrides, "config keys, key=value");
     CLI11_PARSE(app, argc, argv);
-    std::vector<std::string> keys{"model.preset=gpt2-124m", "model.seq=256", "train.global_batch=4"};
+    std::vector<std::string> keys;
+    if (std::ranges::none_of(options.overrides,
+                             [](const auto& key) { return key.starts_with("model.file="); }))
+        keys = {"model.preset=gpt2-124m", "model.seq=256", "train.global_batch=4"};
     keys.insert(keys.end(), options.overrides.begin(), options.overrides.end());
     RunConfig config = read_config("", keys);
+    if (config.model.is_program())
+        config.model.program = read_program(read_file(config.model.file, "graph of a model"),
+                                            config.model.file, config.model.sizes);
     resolve_and_validate(config);
     const ParallelConfig& p = config.parallel;
     Grid grid(session.world(), mesh_of(p), node_name(), {p.delay_latency, p.delay_bandwidth});
@@ -300,7 +329,7 @@ int run(int argc, char* argv[], Session& session)
         for (const i64 layers :
              gather_records(session.world(), layers_that_fit(config, machine, computing.memory().free)))
             config.model.layers = std::min(config.model.layers, layers);
-    if (session.rank() == 0 && !options.json)
+    if (session.rank() == 0 && !options.json && !config.model.is_program())
         describe(config);
     for (const int threads : machine.is_device
                                  ? std::vector{static_cast<int>(std::thread::hardware_concurrency())}

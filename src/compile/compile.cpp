@@ -329,11 +329,14 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     compiled.parallel.bucket = mode;
     compiled.flops = flops_;
     const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
+    OverlapSeconds overlap;
+    if (config_.parallel.overlap)
+        overlap = [&](const Graph& g) { return overlap_seconds(g, buckets_.machine(), buckets_.threads()); };
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
         const std::string suffix = suffix_of(*sharded);
         Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
         const FinishConfig finish{false, buckets_of(*sharded, compiled.at, own, mode), config_.parallel.group,
-                                  config_.parallel.offload == Offload::optimizer};
+                                  config_.parallel.offload == Offload::optimizer, overlap};
         compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
                                      order.shape.microbatches,
                                      {},

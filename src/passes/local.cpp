@@ -35,6 +35,8 @@ Graph finish_local(Graph graph, const FinishConfig& config, const std::string& s
     if (config.join)
         pass("join-reductions", join_reductions);
     pass("bucket", [&](Graph g) { return bucket(std::move(g), config.buckets); });
+    if (config.overlap)
+        pass("overlap-halos", [&](Graph g) { return overlap_halos(std::move(g), config.overlap); });
     if (config.group)
         pass("group", group_products);
     pass("fuse", fuse);

@@ -3,6 +3,7 @@
 #include "passes/collectives/bucket.hpp"
 #include "passes/pipeline/stage.hpp"
 #include "passes/runner.hpp"
+#include "passes/sharding/overlap_halos.hpp"
 #include "passes/sharding/partition.hpp"
 
 namespace trivium {
@@ -16,8 +17,9 @@ Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageCon
 struct FinishConfig {
     bool join = false; ///< join_reductions()
     BucketConfig buckets{};
-    bool group = false;   ///< group_products()
-    bool offload = false; ///< offload_optimizer()
+    bool group = false;       ///< group_products()
+    bool offload = false;     ///< offload_optimizer()
+    OverlapSeconds overlap{}; ///< overlap_halos(); empty: not
 };
 
 /// From part_of_rank() to the graph that a rank runs: the passes of `config`, and fuse.

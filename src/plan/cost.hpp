@@ -33,6 +33,9 @@ WorkPrices work_prices(const Machine& machine, i64 ranks);
 /// the mesh's ranks.
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
+/// op_seconds(), but of a transfer how long the rank may compute meanwhile: on CPUs, less what it copies.
+std::vector<Seconds> overlap_seconds(const Graph& graph, const Machine& machine, i64 threads);
+
 /// The program of one rank. `graph` and `schedule` must outlive it.
 struct StageProgram {
     const Graph* graph = nullptr;

@@ -361,6 +361,14 @@ std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 
     return seconds;
 }
 
+std::vector<Seconds> overlap_seconds(const Graph& graph, const Machine& machine, i64 threads)
+{
+    std::vector<Seconds> seconds;
+    for (const OpCost& cost : op_costs(graph, machine, threads))
+        seconds.push_back(std::max(0., cost.alone - cost.copying));
+    return seconds;
+}
+
 TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine, Bytes bytes)
 {
     GroupPlacement placement(mesh, machine);

@@ -1,6 +1,7 @@
 #include "programs/compare.hpp"
 
 #include "mpi/records.hpp"
+#include "passes/sharding/overlap_halos.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -94,6 +95,8 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
     RankProgram program{sharded, {}};
     succeed_together(comm, [&] {
         program.local = program_of_rank(sharded, comm.rank(), config.decided, config.work).local;
+        if (config.divide)
+            program.local = overlap_halos(std::move(program.local));
     });
     Comparison result;
     RankRunConfig run = config.run;

@@ -32,7 +32,8 @@ struct CompareConfig {
     bool gather = false; ///< gather the whole outputs on rank 0
     /// decided_graph() of the graph, which several ranks of a process may share; null: each rank makes it.
     const Graph* decided = nullptr;
-    WorkPrices work{}; ///< those of `decided`
+    WorkPrices work{};   ///< those of `decided`
+    bool divide = false; ///< overlap_halos() of each rank's program, whatever it gains
 };
 
 /// Runs a graph from sharded_graph() on all ranks of its mesh. Collective over `comm`. Only rank 0 runs the

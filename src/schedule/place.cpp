@@ -26,6 +26,7 @@ public:
     std::vector<std::size_t> run()
     {
         find_gathers();
+        find_exchanges();
         find_additions();
         return std::move(before_);
     }
@@ -75,6 +76,39 @@ private:
             for (const auto* values : {&op.operands, &op.results})
                 for (const ValueId v : *values)
                     access[buffers_.index_of(v, item.microbatch)] = i;
+        }
+    }
+
+    /// Exchanges of boxes. Not over another collective of their axis, nor if that gathers parameters, which
+    /// move, too: their order must be that of all ranks, while what ranks compute in between may differ.
+    void find_exchanges()
+    {
+        std::vector<std::size_t> after(buffers_.count(), 0),
+            written(after);                        // the accesses so far, and writes
+        std::map<std::string, std::size_t> behind; // the last collective of an axis
+        for (std::size_t i = 0; i < items_.size(); ++i) {
+            const Item& item = items_[i];
+            const auto index = [&](ValueId v) { return buffers_.index_of(v, item.microbatch); };
+            if (item.kind != StepKind::op) { // a feed writes, a fetch does not, but nothing moves over it
+                after[index(item.value)] = written[index(item.value)] = i + 1;
+                continue;
+            }
+            const Op& op = graph_[item.op];
+            if (info(op).exchanges) {
+                std::size_t to = std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
+                for (const ValueId v : op.operands)
+                    to = std::max(to, written[index(v)]);
+                for (const ValueId v : op.results)
+                    to = std::max(to, after[index(v)]);
+                if (to < i)
+                    before_[i] = to;
+            }
+            if (info(op).communicates && !op.attrs.tag)
+                behind[*op.attrs.axis] = std::max(behind[*op.attrs.axis], i + 1);
+            for (const ValueId v : op.operands)
+                after[index(v)] = i + 1;
+            for (const ValueId v : op.results)
+                after[index(v)] = written[index(v)] = i + 1;
         }
     }
 

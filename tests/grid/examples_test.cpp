@@ -126,6 +126,19 @@ TEST_CASE("a 3-D U-Net with batch norm")
          {{{{"x", 2}}}, 1, 2, 0, Recompute::selective}});
 }
 
+TEST_CASE("a 3-D U-Net whose halos travel while it computes")
+{
+    ProgramCase c = unet({{{"levels", 1}, {"x0", 16}, {"y0", 8}, {"z0", 8}, {"c0", 8}}});
+    c.samples = 2;
+    c.steps = 1;
+    c.parallel.delay_bandwidth = 1e6; // what is divided is decided for it; these ranks are not slower
+    ProgramCase sharded = c;
+    sharded.parallel.axes = {{{"x", 2}, {"y", 2}}};
+    const Graph graph = first_rank_of(sharded);
+    CHECK(std::ranges::any_of(graph.values, [](const Value& v) { return v.name.ends_with(".interior"); }));
+    check_same_on(c, 2, {{{{{"x", 2}, {"y", 2}}}}, {{{{"x", 2}}}, 2, 1, 3, Recompute::full, 1}});
+}
+
 TEST_CASE("examples in f32")
 {
     ProgramCase c = vit(small_vit);

@@ -2,6 +2,8 @@
 #include "catch.hpp"
 #include "grid/programs.hpp"
 
+#include <algorithm>
+
 using namespace trivium;
 using namespace trivium::grids;
 
@@ -57,6 +59,15 @@ TEST_CASE("experts")
                     {"capacity", 3},
                     {"vocab", 11}}},
                   11, meshes_over("x", "y", 2));
+}
+
+TEST_CASE("what went to the experts is there in the backward pass, too")
+{
+    ProgramCase c{.text = example_text("experts.graph"), .name = "experts.graph"};
+    c.parallel.axes = {{{"x", 2}, {"y", 2}}};
+    const Graph graph = first_rank_of(c);
+    // In each of 2 layers to the experts and back, and the same for gradients.
+    CHECK(std::ranges::count_if(graph.ops, [](const Op& op) { return op.kind == OpKind::all_to_all; }) == 8);
 }
 
 TEST_CASE("conformer")

@@ -18,13 +18,13 @@ RankRunConfig small_scratch()
     return config;
 }
 
-Comparison compared(const Graph& sharded, const TensorSource& source, bool gather)
+Comparison compared(const Graph& sharded, const TensorSource& source, bool gather, bool divide = false)
 {
     const Graph decided = decided_graph(sharded);
     Comparison found;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
         Comparison comparison =
-            compare_with_one_rank(sharded, comm, source, {small_scratch(), gather, &decided});
+            compare_with_one_rank(sharded, comm, source, {small_scratch(), gather, &decided, {}, divide});
         if (comm.rank() == 0)
             found = std::move(comparison);
     });
@@ -37,7 +37,7 @@ void start_runtime() { static const Computing computing(1); }
 
 Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather)
 {
-    return compared(sharded, drawn_source(sharded, seed), gather);
+    return compared(sharded, drawn_source(sharded, seed), gather, seed % 2 == 0);
 }
 
 Comparison comparison_on_threads(const Graph& sharded, const TensorSource& source)

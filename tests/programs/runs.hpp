@@ -11,6 +11,7 @@ namespace trivium::runs {
 /// Kokkos and OpenMP, once per program.
 void start_runtime();
 /// On rank 0: what all ranks compute, with the whole outputs if `gather`, and how it differs from one rank.
+/// With an even seed, programs are divided around halos (overlap_halos).
 Comparison comparison_on_threads(const Graph& sharded, std::uint64_t seed, bool gather = false);
 /// The same with these tensors, and the whole outputs.
 Comparison comparison_on_threads(const Graph& sharded, const TensorSource& source);

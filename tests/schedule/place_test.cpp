@@ -3,6 +3,7 @@
 #include "episodes.hpp"
 #include "ir/collectives.hpp"
 #include "ir/names.hpp"
+#include "ir/text/text.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/collectives/bucket.hpp"
@@ -189,4 +190,27 @@ TEST_CASE("gathers ahead and additions behind: no race, no shared bytes")
         plan_memory({&s}, {});
         check_disjoint(s, episodes_of(s), 0);
     }
+}
+
+TEST_CASE("a halo travels as soon as what it sends is there, in the order of its axis")
+{
+    const Graph g = parse_graph(
+        "graph g\nmesh x=2\nat x=0\ninput %a : f64[4]<x> of f64[8]\nmicrobatch {\n"
+        "%b = tanh(%a) : f64[4]<x>\n%c = tanh(%b) : f64[4]<x>\n%d = tanh(%c) : f64[4]<x>\n"
+        "%h = halo(%b) {axis=\"x\", shape=\"5\", owned=\"0 4 4 4\", needed=\"0 5 3 5\"} : f64[5]\n"
+        "%k = halo(%a) {axis=\"x\", shape=\"5\", owned=\"0 4 4 4\", needed=\"0 5 3 5\"} : f64[5]\n"
+        "%y = add(%h, %k) : f64[5]\n%z = slice(%y) {start=\"0\", limit=\"4\"} : f64[4]\n"
+        "%e = add(%z, %d) : f64[4]<x>\n}\noutput %e\n",
+        "g");
+    const auto order = [&](bool place) {
+        std::string names;
+        for (const Step& step : build_schedule(g, {.place = place}).steps)
+            names += (step.kind == StepKind::feed    ? "feed"
+                      : step.kind == StepKind::fetch ? "fetch"
+                                                     : g[g[step.op].results[0]].name) +
+                     " ";
+        return names;
+    };
+    CHECK(order(false) == "feed b c d h k y z e fetch ");
+    CHECK(order(true) == "feed b h c d k y z e fetch ");
 }

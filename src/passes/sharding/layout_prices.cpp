@@ -38,10 +38,8 @@ double LayoutPrices::bytes(int from, int to, ValueId v, bool sums_wait)
 double LayoutPrices::size(int number, ValueId v)
 {
     const auto [at, added] = sizes_.try_emplace(key(v, number, 0), 0.0);
-    if (added) {
-        const Coordinates first(g_.mesh.axes.size(), 0);
-        at->second = static_cast<double>(local_type(g_[v].type, layout(number).axes, g_.mesh, first).bytes());
-    }
+    if (added)
+        at->second = static_cast<double>(largest_shard(g_[v].type, layout(number).axes, g_.mesh));
     return at->second;
 }
 

@@ -387,6 +387,16 @@ std::vector<bool> sums_that_wait(const Graph& graph)
     return sums;
 }
 
+std::vector<int> later_readers(const Graph& graph)
+{
+    std::vector<int> readers(graph.values.size(), 0);
+    for (const Op& op : graph.ops)
+        if (op.phase != Phase::forward)
+            for (const ValueId v : op.operands)
+                readers[v.index()] += graph[v].lifetime == Lifetime::microbatch ? 1 : 0;
+    return readers;
+}
+
 Graph look_ahead(const Graph& graph, const PartitionConfig& config)
 {
     const bool alone = std::ranges::all_of(graph.mesh.axes, [&](const MeshAxis& axis) {

@@ -34,5 +34,7 @@ Graph look_ahead(const Graph& graph, const PartitionConfig& config);
 /// By value: whether its only reader adds it into a carried accumulator that no other op adds into. Such a
 /// value may stay partial over ranks, because the accumulator can be reduced instead, once per step.
 std::vector<bool> sums_that_wait(const Graph& graph);
+/// By value of lifetime microbatch: how often ops after the forward phase read it.
+std::vector<int> later_readers(const Graph& graph);
 
 } // namespace trivium

@@ -120,6 +120,11 @@ bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh)
     return true;
 }
 
+Bytes largest_shard(const TensorType& type, const DimAxes& axes, const Mesh& mesh)
+{
+    return local_type(type, axes, mesh, Coordinates(mesh.axes.size(), 0)).bytes();
+}
+
 bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
 {
     return std::all_of(some.begin(), some.end(),

@@ -17,6 +17,8 @@ struct Layout {
 bool within(const std::vector<Partial>& some, const std::vector<Partial>& all);
 /// Whether every rank has a shard of the same size.
 bool divides_evenly(const Shape& whole, const DimAxes& axes, const Mesh& mesh);
+/// Bytes of the largest shard of a tensor of this type.
+Bytes largest_shard(const TensorType& type, const DimAxes& axes, const Mesh& mesh);
 /// Whether the rank at `at` contributes its part of a value to a sum over all ranks: of ranks with the same
 /// part, the first one. Ranks of `stage_axis` have different values.
 bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,

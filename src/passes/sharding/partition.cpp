@@ -22,7 +22,7 @@ public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
         : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
           pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph)), slices_(slices_of(graph)),
-          late_(graph.values.size(), nullptr)
+          late_(graph.values.size(), nullptr), later_(later_readers(graph))
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -51,10 +51,9 @@ public:
                 choose(op);
         }
         for (const ValueId v : g_.outputs) {
-            b_.where = {Region::epilogue, Phase::update, 0, ""};
-            if (g_[v].lifetime == Lifetime::microbatch) // the epilogue cannot read it
-                b_.where = {Region::microbatch, g_[v].producer ? g_[g_[v].producer].phase : Phase::forward, 0,
-                            ""};
+            const bool stays = g_[v].lifetime != Lifetime::microbatch; // the epilogue cannot read others
+            const Phase made = g_[v].producer ? g_[g_[v].producer].phase : Phase::forward;
+            b_.where = {stays ? Region::epilogue : Region::microbatch, stays ? Phase::update : made, 0, ""};
             const ValueId settled = g_[v].producer ? whole(v) : sharded_as(v, wanted(v));
             if (settled != of(v).native) { // the host finds outputs by name
                 out_[of(v).native].name += ".part";
@@ -95,6 +94,7 @@ private:
 
     Placed& of(ValueId v) { return values_[v.index()]; }
     const DimAxes& wanted(ValueId v) const { return wanted_[v.index()]; }
+    Bytes shard(ValueId v, const DimAxes& axes) const { return largest_shard(g_[v].type, axes, g_.mesh); }
 
     void give(ValueId v)
     {
@@ -107,7 +107,7 @@ private:
         p.layout = {wanted(v), g_[v].sharding.partial};
     }
 
-    /// The sums that are open where it is computed, and that its sharding leaves open.
+    /// The open sums that its sharding leaves open.
     std::vector<Partial> kept_partial(ValueId v)
     {
         std::vector<Partial> kept = of(v).layout.partial;
@@ -142,24 +142,28 @@ private:
         return p.settled;
     }
 
-    /// The value sharded over `axes`. Copies are used only within their phase and stage, which may run
-    /// without the others: the next one makes its own.
+    /// The value sharded over `axes`. Copies are used only within their phase and stage, but one of the
+    /// forward phase is kept in the value's place for the only later reader, if it is not larger.
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
         if (axes == wanted(v) && kept_partial(v).empty())
             return settled;
         const Layout from = kept(v);
-        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
+        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage()}];
+        if (!copy && later_[v.index()] == 1 && shard(v, axes) <= shard(v, from.axes))
+            copy = of(v).copies[{axes, b_.where.region, Phase::forward, stage()}];
         if (!copy)
             copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from,
                               g_[v].type, c_.at);
         return copy;
     }
 
-    int stage_of_block(int block) const
+    /// Of the next op.
+    int stage() const
     {
-        return out_.stage_of_block.empty() ? 0 : out_.stage_of_block[static_cast<std::size_t>(block)];
+        const std::vector<int>& stages = out_.stage_of_block;
+        return stages.empty() ? 0 : stages[static_cast<std::size_t>(b_.where.block)];
     }
 
     void place(const Op& op)
@@ -170,8 +174,7 @@ private:
         p.layout = {wanted(to), source.layout.partial};
         p.layout.partial = kept_partial(to);
         Layout rest = source.layout; // but what stays partial
-        std::erase_if(rest.partial,
-                      [&](const Partial& partial) { return within({partial}, p.layout.partial); });
+        std::erase_if(rest.partial, [&](const Partial& sum) { return within({sum}, p.layout.partial); });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
             p.layout.partial = put_off_sums(moves, wanted(to), g_.mesh);
@@ -183,8 +186,7 @@ private:
             out_[p.native].name = g_[to].name;
     }
 
-    /// Exactly one of the ranks that hold an operand contributes it, the others contribute 0, so the sum over
-    /// all ranks is correct.
+    /// One of the ranks that hold an operand contributes it, the others 0, so the sum over all is correct.
     void contribute(const Op& op)
     {
         Op local = op;
@@ -282,8 +284,7 @@ private:
         const bool counts = std::ranges::all_of(all, [&](const Partial& p) {
             return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
         });
-        if (layout.partial.size() <
-            all.size()) // the same ops on all ranks, so that their collectives keep their order
+        if (layout.partial.size() < all.size()) // the same ops on all ranks: collectives keep their order
             local.operands[0] = b_.scaled_by(local.operands[0], counts ? 1 : 0);
         layout.partial = all;
     }
@@ -379,8 +380,7 @@ private:
         // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
         std::vector<i64> key = numbers_of(g_.mesh, names_in(axes), needed);
         key.push_back(way.exchanges);
-        ValueId& part =
-            of(v).parts[{axes, key, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
+        ValueId& part = of(v).parts[{axes, key, b_.where.region, b_.where.phase, stage()}];
         if (!part)
             part = boxes_of(v, way.axes, way.exchanges, needed);
         return part;
@@ -487,6 +487,7 @@ private:
     std::vector<bool> sums_;                     ///< by value (sums_that_wait)
     std::vector<std::optional<SliceOf>> slices_; ///< by value (slices_of)
     std::vector<const Op*> late_;                ///< by value: its op, if that waits for its reader
+    std::vector<int> later_;                     ///< by value (later_readers)
 };
 
 } // namespace

@@ -28,7 +28,8 @@ struct PartitionConfig {
 /// (GSPMD, arXiv:2105.04663, section 4). If an axis shards a reduced factor, the result is partial over it.
 /// It is reduced when an op needs the complete value, if possible directly into the shards of its sharding (a
 /// reduce-scatter). Sums of partial values stay partial. Values that were gathered in the forward phase are
-/// not kept for the backward phase but gathered again.
+/// not kept for the backward phase but gathered again; what was moved to shards of equal size is kept if one
+/// op reads it.
 /// \throws UserError if a value is annotated as partial but not computed so, an op cannot be sharded like the
 /// buffer that it updates in place, or too many ranks would exchange boxes
 Graph partition(const Graph& graph, const PartitionConfig& config);
