@@ -57,9 +57,14 @@ std::pair<std::vector<Timeline>, Seconds> step_of(const std::vector<StageProgram
 
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
 {
-    const std::vector<StageProgram> programs = programs_of(ranks);
-    if (const std::optional<StepFault> fault = find_fault(programs, overlap))
+    if (const std::optional<StepFault> fault = find_fault(programs_of(ranks), overlap))
         TRV_CHECK(false, fault->problem);
+    return simulate_unchecked(ranks, machine, threads);
+}
+
+Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads)
+{
+    const std::vector<StageProgram> programs = programs_of(ranks);
     auto [timelines, seconds] = step_of(programs, machine, threads);
     for (std::size_t s = 0; s < ranks.size(); ++s)
         ranks[s].timeline = std::move(timelines[s]);

@@ -32,6 +32,10 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 /// \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
+/// simulate() for one of many candidates, of which the chosen one is checked later. Throws InternalError if
+/// the ranks wait for each other forever.
+Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
+
 /// The result of simulate() on another machine, without its timelines. \pre as simulate(), which accepted
 /// `ranks`
 Seconds step_seconds(const std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
