@@ -269,9 +269,13 @@ std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate
 
 namespace {
 
-void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
+void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, bool checked,
+          Score& score)
 {
-    score.step = simulate(ranks, clock, static_cast<int>(threads_of(config)), config);
+    const auto threads = static_cast<int>(threads_of(config));
+    // Values of a program may go from any block to any other, so its stages may wait for each other.
+    score.step = checked || config.model.is_program() ? simulate(ranks, clock, threads, config)
+                                                      : simulate_unchecked(ranks, clock, threads);
     score.parts = busiest_parts(ranks, score.step);
 }
 
@@ -282,7 +286,7 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
     Score score;
     std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, false, score);
     if (score.fits)
-        play(ranks, candidate.config, clock, score);
+        play(ranks, candidate.config, clock, true, score);
     return score;
 }
 
@@ -342,14 +346,14 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
     if (!suffices) {
         std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, true, score);
         if (score.fits)
-            play(ranks, candidate.config, clock, score);
+            play(ranks, candidate.config, clock, false, score);
         return score;
     }
     const Candidate smaller = with_microbatches(candidate, few), larger = with_microbatches(candidate, more);
     std::vector<SimulatedRank> ranks = simulated_ranks(smaller, limits, true, score);
     if (!score.fits)
         return score;
-    play(ranks, smaller.config, clock, score);
+    play(ranks, smaller.config, clock, false, score);
     Score longer = score;
     for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
         Program& program = ranks[stage].program;
@@ -360,7 +364,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
             program.head = head_tasks(larger.order)[stage];
         build_steps(program, lay_out_config(smaller.config, machine_));
     }
-    play(ranks, larger.config, clock, longer);
+    play(ranks, larger.config, clock, false, longer);
     const double times = static_cast<double>(all - few) / static_cast<double>(more - few);
     const auto extend = [&](Seconds& from, Seconds to) { from = std::max(0.0, from + times * (to - from)); };
     extend(score.step, longer.step);

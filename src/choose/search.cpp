@@ -2,10 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "base/host_memory.hpp"
 #include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
-#include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 
 #include <algorithm>
@@ -180,8 +178,14 @@ private:
                 return false;
             }
             const double most = room(c), quick = quick_.estimate(c).bytes;
-            const double arena = static_cast<double>(score.arena) * growth_of(c, score, most);
+            const std::optional<double> growth = growth_of(c, score, most, always);
+            if (!growth) {
+                ++done_;
+                return false;
+            }
+            const double arena = static_cast<double>(score.arena) * *growth;
             if (score.fits && arena <= most) {
+                ++done_;
                 fastest_ = std::min(fastest_, quick_.played(c, training_order(c)).step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
@@ -208,14 +212,17 @@ private:
         return str(c.parallel.schedule, " ", c.parallel.chunks, " ", c.parallel.pipeline);
     }
     /// How much larger a planned arena is than the lower bound of a rough score. Where ranks have several
-    /// stages, the slots of values are fullest at different times, so that it may be a quarter.
-    double growth_of(const RunConfig& c, const Score& score, double most)
+    /// stages, the slots of values are fullest at different times, so that it may be a quarter. Nothing if
+    /// that is not known of a strategy that is slower than the best, unless it is needed `always`.
+    std::optional<double> growth_of(const RunConfig& c, const Score& score, double most, bool always)
     {
-        constexpr double at_most = 1.35;
+        constexpr double at_most = 1.35, nearly = 1.02;
         const double bound = static_cast<double>(score.arena);
         const Candidate candidate = candidate_of(c);
         if (!score.fits || candidate.order.shape.chunks == 1 || at_most * bound <= most)
             return 1;
+        if (!always && best() && score.step > nearly * best()->score.step && !growth_.contains(growth_key(c)))
+            return {};
         const auto [at, added] = growth_.try_emplace(growth_key(c), 1);
         if (added)
             at->second = estimator_.growth(candidate);
@@ -249,16 +256,15 @@ private:
     {
         const std::size_t effort = scaled(search_.effort.simulated);
         constexpr int most_of_grid = 4;
-        std::size_t done = 0;
         for (int round = 0; round < most_of_grid; ++round) {
             std::map<std::vector<i64>, int> counts;
             for (const Estimated& e : estimated_) {
-                if (done == effort || attempts_ >= 3 * effort)
+                if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
                 if (is_hopeless(e.quick.step))
                     break;
                 if (counts[degrees_of(e.config.parallel)]++ == round && !is_too_large(e))
-                    done += simulate(e.config);
+                    simulate(e.config);
             }
         }
     }
@@ -313,7 +319,7 @@ private:
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
             for (const Estimated& e : near) {
                 // Closed forms of neighbours are wrong by the same, nearly.
-                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.05 * played)
+                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * played)
                     return;
                 better =
                     simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-3);
@@ -432,6 +438,7 @@ private:
     std::optional<Estimated> smallest_;
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
+    std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best
     Seconds fastest_ = INFINITY;           ///< of the played steps of those that were simulated and fit
     std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
     std::map<std::string, double>
@@ -440,23 +447,6 @@ private:
 };
 
 } // namespace
-
-Bytes memory_of_rank(const Machine& machine, i64 ranks)
-{
-    if (machine.is_device)
-        return machine.memory;
-    return (machine.memory > 0 ? machine.memory : std::max<Bytes>(0, available_host_memory())) /
-           machine.ranks_of_a_node(ranks);
-}
-
-SearchConfig search_on(const Machine& machine, const ParallelConfig& links, int thread_limit)
-{
-    return {[=](i64 ranks) { return memory_of_rank(machine, ranks); },
-            with_delay(machine, links.delay_latency, links.delay_bandwidth),
-            [=](const ParallelConfig& grid) {
-                return static_cast<i64>(planned_threads(grid, machine, thread_limit));
-            }};
-}
 
 std::string rule_of(const RunConfig& config, const Machine& machine)
 {

@@ -42,6 +42,10 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
 /// together. `stages`: all of a pipeline, in order.
 void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& config);
 
+/// simulate() for one of many candidates, of which the chosen one is checked later. Throws InternalError if
+/// the ranks wait for each other forever.
+Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
+
 /// The result of simulate() on another machine, without its timelines. \pre as simulate(), which accepted
 /// `ranks`
 Seconds step_seconds(const std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);

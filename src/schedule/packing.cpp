@@ -41,6 +41,12 @@ public:
     }
 
 private:
+    struct Placed {
+        Bytes begin = 0, end = 0;
+        std::size_t range = 0;
+    };
+    Placed placed_at(Bytes begin, std::size_t i) const { return {begin, begin + bytes_[i], i}; }
+
     /// Descending; equal ones in the order of their numbers.
     template <class Key>
     std::vector<std::size_t> by(const std::vector<Key>& keys) const
@@ -67,17 +73,18 @@ private:
     {
         std::vector<Bytes>& at = attempt.packing.offsets;
         at.resize(bytes_.size(), 0);
-        const auto lower = [&](std::size_t a, std::size_t b) { return at[a] < at[b]; };
-        placed_.assign(attempt.order.begin(), attempt.order.begin() + static_cast<std::ptrdiff_t>(from));
-        std::ranges::stable_sort(placed_, lower);
+        placed_.clear();
+        for (std::size_t k = 0; k < from; ++k)
+            placed_.push_back(placed_at(at[attempt.order[k]], attempt.order[k]));
+        std::ranges::stable_sort(placed_, {}, &Placed::begin);
         work_ += static_cast<double>(attempt.order.size() - from) * static_cast<double>(attempt.order.size());
         for (std::size_t k = from; k < attempt.order.size(); ++k) {
             const std::size_t i = attempt.order[k];
-            at[i] = free_place(i, at, attempt.fit);
+            at[i] = free_place(i, attempt.fit);
             attempt.packing.end = at[i] + bytes_[i];
             if (attempt.packing.end > most)
                 return;
-            placed_.insert(std::ranges::upper_bound(placed_, i, lower), i);
+            placed_.insert(std::ranges::upper_bound(placed_, at[i], {}, &Placed::begin), placed_at(at[i], i));
         }
         attempt.packing.end = 0;
         for (std::size_t i = 0; i < at.size(); ++i)
@@ -85,20 +92,20 @@ private:
     }
 
     /// The smallest gap that suffices, or the lowest, between what is in conflict; otherwise their end.
-    Bytes free_place(std::size_t i, const std::vector<Bytes>& at, Fit fit) const
+    Bytes free_place(std::size_t i, Fit fit) const
     {
         Bytes best = -1, best_gap = 0, end = 0;
-        for (const std::size_t other : placed_) {
-            if (!conflicts_.of(i, other))
+        for (const Placed& other : placed_) {
+            if (!conflicts_.of(i, other.range))
                 continue;
-            const Bytes gap = at[other] - end;
+            const Bytes gap = other.begin - end;
             if (gap >= bytes_[i] && (best < 0 || gap < best_gap)) {
                 best = end;
                 best_gap = gap;
-                if (fit == Fit::first)
+                if (fit == Fit::first || gap == bytes_[i])
                     return best;
             }
-            end = std::max(end, at[other] + bytes_[other]);
+            end = std::max(end, other.end);
         }
         return best < 0 ? end : best;
     }
@@ -138,7 +145,7 @@ private:
 
     const std::vector<Bytes>& bytes_;
     const Conflicts& conflicts_;
-    std::vector<std::size_t> placed_; ///< by offset
+    std::vector<Placed> placed_; ///< by begin
     double work_ = 0;
 };
 
