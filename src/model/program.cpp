@@ -145,24 +145,6 @@ TextSettings settings_of(const ModelConfig& model)
     return settings;
 }
 
-/// The number of samples of the inputs.
-i64 samples_of(const Graph& graph)
-{
-    i64 samples = 0;
-    for (const ValueId id : graph.with_role(Role::input)) {
-        const i64 own = graph[id].type.shape[0];
-        if (samples > 0 && own != samples)
-            refuse(graph, graph[id].line,
-                   str("has the input %", graph[id].name, " of ", own, " samples, another one of ", samples),
-                   "the first dimension of each input is that of the samples",
-                   "use the same extent, such as the size b");
-        samples = own;
-    }
-    if (samples == 0)
-        refuse(graph, 0, "has no input", "data come from inputs", "add `input %x : f32[b,8]`");
-    return samples;
-}
-
 /// Whether `count` depends on more data than the input `valid`, which is 1 in a training.
 bool counts_vary(const Graph& graph)
 {
