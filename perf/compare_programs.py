@@ -6,7 +6,8 @@
 Two ranks with one thread each: data = 2, and DDP over gloo. The same initial values (those of a run that learns nothing), data,
 clipping and AdamW, in f32; so the losses of the first steps must agree, or the script ends. Prints for each model the median step
 and the CPU time of a step (of all ranks, which wait by polling in MPI and asleep in gloo), and how many times as long PyTorch takes.
-CPU time is what to compare where other programs use the cores. The Python needs torch, numpy and h5py.
+CPU time is what to compare where other programs use the cores. `--keep-memory` spares PyTorch most page faults, which a user would have
+to know. The Python needs torch, numpy and h5py.
 """
 import argparse
 import json
@@ -227,8 +228,10 @@ def theirs(c, model, steps, folder):
     for rank in range(c.ranks):
         (folder / f"torch-{rank}.jsonl").unlink(missing_ok=True)
     given = json.dumps([model, sizes, samples, str(folder), steps])
-    commands = [([c.torch, __file__, "--worker", given], {"RANK": str(rank), "WORLD_SIZE": str(c.ranks), "MASTER_ADDR": "127.0.0.1",
-                                                          "MASTER_PORT": str(c.port), "OMP_NUM_THREADS": "1"}) for rank in range(c.ranks)]
+    settings = {"WORLD_SIZE": str(c.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(c.port), "OMP_NUM_THREADS": "1"}
+    if c.keep_memory:
+        settings |= {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33)}
+    commands = [([c.torch, __file__, "--worker", given], {**settings, "RANK": str(rank)}) for rank in range(c.ranks)]
     lines, cpu = watched(commands, folder / "torch-0.jsonl", folder, c.skip)
     of_ranks = [[line["loss"] for line in lines_of(folder / f"torch-{rank}.jsonl")] for rank in range(c.ranks)]
     return [{**line, "loss": statistics.mean(losses)} for line, losses in zip(lines, zip(*of_ranks))], cpu
@@ -265,6 +268,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=8, help="of a run; its first two do not count")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--keep-memory", action="store_true", help="PyTorch's large tensors stay in the C library, not the kernel, when they are freed")
     parser.add_argument("--port", type=int, default=29517)
     parser.add_argument("--options", nargs="*", default=[], metavar="KEY=VALUE", help="further keys of Trivium's config")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
