@@ -1,5 +1,6 @@
 #include "passes/simplify.hpp"
 
+#include "ir/ops/fusions.hpp"
 #include "ir/ops/op_table.hpp"
 
 namespace trivium {
@@ -26,6 +27,33 @@ Graph simplify(Graph graph)
     for (std::size_t i = 0; i < graph.values.size(); ++i)
         values[i] = values[i] || graph.values[i].role != Role::computed;
     keep_only(graph, ops, values);
+    return graph;
+}
+
+Graph without_idle_ops(Graph graph)
+{
+    std::vector<bool> named(graph.values.size(), false); // by outputs or carries
+    for (const ValueId id : graph.outputs)
+        named[id.index()] = true;
+    for (const Carry& carry : graph.carries)
+        named[carry.out.index()] = true;
+    std::vector<ValueId> instead(graph.values.size());
+    std::vector<bool> kept(graph.ops.size(), true);
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        Op& op = graph.ops[i];
+        for (ValueId& v : op.operands)
+            if (instead[v.index()])
+                v = instead[v.index()];
+        if (!is_idle(graph, op) || named[op.results[0].index()])
+            continue;
+        const Value &from = graph[op.operands[0]], &to = graph[op.results[0]];
+        if (from.role == Role::computed && from.lifetime == to.lifetime && from.space == to.space) {
+            instead[op.results[0].index()] = op.operands[0];
+            kept[i] = false;
+        }
+    }
+    keep_only(graph, kept, std::vector<bool>(graph.values.size(), true));
+    drop_unproduced(graph);
     return graph;
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/rope.hpp"
 #include "runtime/dispatch_general.hpp"
 #include "runtime/dispatch_optimizer.hpp"
+#include "runtime/elements.hpp"
 #include "runtime/op_args.hpp"
 
 #include <algorithm>
@@ -36,12 +37,6 @@ k::NormShape norm_shape(const Args& a, int x) { return norm_shape(a, a.rows(x), 
 k::NormShape rows_shape(const Args& a, int x, i64 rows)
 {
     return norm_shape(a, rows, a.n(x) / std::max<i64>(rows, 1));
-}
-
-/// The op's activation, or that of its name.
-Activation activation_of(const Args& a, Activation usual)
-{
-    return a.attrs().activation ? *value_named<Activation>(*a.attrs().activation) : usual;
 }
 
 /// q, k and v are the operands from `q` on; `gradient`: their gradients are the results.
@@ -198,18 +193,9 @@ Call bind_typed(const Binding& b)
                    ? call_of(k::swiglu<T>, rows, n, in(0), in(1), out(0), f)
                    : call_of(k::swiglu_grad<T>, rows, n, in(0), in(1), in(2), out(0), out(1), f);
     }
-    case OpKind::gelu:
-        return call_of(k::gelu<T>, a.n(0), a.in<T>(0), a.out<T>(0), activation_of(a, Activation::gelu_tanh));
-    case OpKind::gelu_grad:
-        return call_of(k::gelu_grad<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0),
-                       activation_of(a, Activation::gelu_tanh));
-    case OpKind::affine:
-        return call_of(k::affine<T>, a.n(0), *a.attrs().alpha, a.attrs().beta.value_or(0), a.in<T>(0),
-                       a.out<T>(0));
     case OpKind::softcap: return call_of(k::softcap<T>, a.n(0), *a.attrs().cap, a.in<T>(0), a.out<T>(0));
     case OpKind::softcap_grad:
         return call_of(k::softcap_grad<T>, a.n(0), *a.attrs().cap, a.in<T>(0), a.in<T>(1), a.out<T>(0));
-    case OpKind::add: return call_of(k::add<T>, a.n(0), a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::bias_add:
         return call_of(k::bias_add<T>, a.n(0) / a.n(1), a.n(1), a.in<T>(0), a.in<T>(1), a.out<T>(0));
     case OpKind::reduce_sum: {
@@ -226,11 +212,6 @@ Call bind_typed(const Binding& b)
                 return into(double{});
         return a.out_type(0).dtype == DType::bf16 ? into(bf16{}) : into(A{});
     }
-    case OpKind::cast:
-        return with_type(a.out_type(0).dtype, [&](auto to) {
-            using To = decltype(to);
-            return call_of(k::cast<T, To>, a.n(0), a.in<T>(0), a.out<To>(0));
-        });
     case OpKind::transfer: // both arenas are memory of what computes
     case OpKind::reshard:  // only in a graph that was never partitioned
         return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
@@ -238,7 +219,6 @@ Call bind_typed(const Binding& b)
                 k::cast(e, n, x, y);
         };
     case OpKind::copy_into: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
-    case OpKind::fill: return call_of(k::fill<T>, a.n(0), *a.attrs().value, a.out<T>(0));
     case OpKind::dropout: return call_of(k::dropout<T>, dropout_shape(a), a.in<T>(0), a.ids(1), a.out<T>(0));
     case OpKind::xent_stats:
         return call_of(k::xent_stats<T>, loss_shape(a), a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));
@@ -322,6 +302,8 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::pack_columns: return bind_pack(b);
     default: break;
     }
+    if (const ElementCall elements = bind_elements(b))
+        return over_all(elements, b);
     for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
         if (Call call = bind_kind(b))
             return call;

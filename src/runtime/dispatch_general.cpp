@@ -14,65 +14,6 @@ namespace k = kernels;
 
 namespace {
 
-std::optional<k::Unary> unary_of(OpKind kind)
-{
-    switch (kind) {
-#define TRV_CASE(op)                                                                                         \
-    case OpKind::op: return k::Unary::op;
-        TRV_CASE(negate)
-        TRV_CASE(abs)
-        TRV_CASE(sign)
-        TRV_CASE(exp)
-        TRV_CASE(expm1)
-        TRV_CASE(log)
-        TRV_CASE(log1p)
-        TRV_CASE(sqrt)
-        TRV_CASE(rsqrt)
-        TRV_CASE(tanh)
-        TRV_CASE(sigmoid)
-        TRV_CASE(sin)
-        TRV_CASE(cos)
-        TRV_CASE(erf)
-        TRV_CASE(floor)
-        TRV_CASE(ceil)
-        TRV_CASE(logical_not)
-#undef TRV_CASE
-    default: return {};
-    }
-}
-
-std::optional<k::Binary> binary_of(OpKind kind)
-{
-    switch (kind) {
-#define TRV_CASE(op)                                                                                         \
-    case OpKind::op: return k::Binary::op;
-        TRV_CASE(subtract)
-        TRV_CASE(multiply)
-        TRV_CASE(divide)
-        TRV_CASE(maximum)
-        TRV_CASE(minimum)
-        TRV_CASE(power)
-        TRV_CASE(remainder)
-        TRV_CASE(logical_and)
-        TRV_CASE(logical_or)
-        TRV_CASE(logical_xor)
-#undef TRV_CASE
-    default: return {};
-    }
-}
-
-k::Direction direction_of(const Args& a)
-{
-    constexpr std::pair<const char*, k::Direction> names[] = {
-        {"eq", k::Direction::eq}, {"ne", k::Direction::ne}, {"lt", k::Direction::lt},
-        {"le", k::Direction::le}, {"gt", k::Direction::gt}, {"ge", k::Direction::ge}};
-    const std::string& name = *a.attrs().direction;
-    for (const auto& [text, direction] : names)
-        if (name == text)
-            return direction;
-    throw InternalError(__FILE__, __LINE__, str("no comparison '", name, "'"));
-}
-
 /// The shape as [outer, n, inner], where n is dimension `dim`.
 k::Lines lines_along(const Shape& shape, i64 dim)
 {
@@ -98,20 +39,6 @@ Call bind_copy(const Args& a, int i)
         if (x != y)
             k::copy_rows(e, 1, n, x, n, y, n);
     };
-}
-
-template <class T>
-Call bind_pointwise(const Args& a)
-{
-    const OpKind kind = a.b.op->kind;
-    const i64 n = a.b.op->operands.empty() ? 0 : a.n(0);
-    if (const auto op = unary_of(kind))
-        return call_of(k::unary<T>, *op, n, a.in<T>(0), a.out<T>(0));
-    if (const auto op = binary_of(kind))
-        return call_of(k::binary<T>, *op, n, a.in<T>(0), a.in<T>(1), a.out<T>(0));
-    if (kind == OpKind::compare)
-        return call_of(k::compare<T>, direction_of(a), n, a.in<T>(0), a.in<T>(1), a.out<std::int32_t>(0));
-    return {};
 }
 
 template <class T>
@@ -214,9 +141,6 @@ template <class T>
 Call bind_general_op(const Args& a)
 {
     switch (a.b.op->kind) {
-    case OpKind::select: return call_of(k::select<T>, a.n(0), a.ids(0), a.in<T>(1), a.in<T>(2), a.out<T>(0));
-    case OpKind::constant:
-        return call_of(k::splat<T>, a.out_type(0).elements(), *a.attrs().value, a.out<T>(0));
     case OpKind::iota: {
         const i64 dim = a.list(Attr::dims)[0];
         const k::Lines s = lines_along(a.out_shape(0), dim);
@@ -245,7 +169,7 @@ Call bind_general_op(const Args& a)
     case OpKind::cumsum:
         return call_of(k::cumsum<T>, lines_along(a.in_shape(0), a.list(Attr::dims)[0]),
                        a.number_or(Attr::backwards, 0) != 0, a.in<T>(0), a.out<T>(0));
-    default: return bind_pointwise<T>(a);
+    default: return {};
     }
 }
 
@@ -256,12 +180,9 @@ Call bind_general(const Binding& binding)
     const Args a{binding};
     if (Call call = bind_windows(binding))
         return call;
-    // The type of the tensors: select's first operand is i32, iota has none.
-    const bool of_result =
-        binding.op->operands.empty() || (binding.op->kind == OpKind::select && !binding.op->results.empty());
     if (binding.op->results.empty())
         return {};
-    const DType type = of_result ? a.out_type(0).dtype : a.in_type(0).dtype;
+    const DType type = (binding.op->operands.empty() ? a.out_type(0) : a.in_type(0)).dtype; // iota has none
     return with_tensor_type(type, [&](auto t) { return bind_general_op<decltype(t)>(a); });
 }
 
@@ -274,22 +195,12 @@ Call bind_integers(const Binding& binding)
     if (in != DType::i32 && out != DType::i32)
         return {};
     const auto copy = [&](int i) { return bind_copy<std::int32_t>(a, i); };
-    const auto sum = [&](const std::int32_t* z) {
-        return call_of(k::binary<std::int32_t>, k::Binary::add, a.n(0), a.ids(0), z, a.out<std::int32_t>(0));
-    };
     switch (binding.op->kind) {
-    case OpKind::cast:
-        return with_tensor_type(in, [&](auto from) {
-            return with_tensor_type(out, [&](auto to) {
-                using From = decltype(from);
-                using To = decltype(to);
-                return call_of(k::convert<From, To>, a.n(0), a.in<From>(0), a.out<To>(0));
-            });
-        });
-    case OpKind::add: return sum(a.ids(1));
-    case OpKind::accumulate: return a.over() ? copy(0) : sum(a.out<std::int32_t>(0));
-    case OpKind::fill:
-        return call_of(k::splat<std::int32_t>, a.n(0), *a.attrs().value, a.out<std::int32_t>(0));
+    case OpKind::accumulate:
+        if (a.over())
+            return copy(0);
+        return call_of(k::binary<std::int32_t>, k::Binary::add, a.n(0), a.ids(0), a.out<std::int32_t>(0),
+                       a.out<std::int32_t>(0));
     case OpKind::transfer:
     case OpKind::reshard: return copy(0);
     case OpKind::copy_into: return copy(1);

@@ -4,14 +4,13 @@
 
 namespace trivium {
 
-/// An empty Call if the op is not a general op, or dispatch_products.cpp binds it.
+/// An empty Call if the op is not a general op, or elements.hpp or dispatch_products.cpp bind it.
 Call bind_general(const Binding& binding);
 
 /// pool, pool_grad, dynamic_slice, dynamic_update_slice, gather and scatter; an empty Call for other ops.
 Call bind_windows(const Binding& binding);
 
-/// cast, add, accumulate, fill and copies of i32, which kernels/elementwise.hpp lacks; an empty Call for
-/// other ops and types.
+/// accumulate and copies of i32, which kernels/elementwise.hpp lacks; an empty Call for other ops and types.
 Call bind_integers(const Binding& binding);
 
 /// split and concat: copies of consecutive ranges of one dimension.

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "mpi/patient_wait.hpp"
+#include "runtime/element_runs.hpp"
 #include "runtime/runner.hpp"
 #include "schedule/memory.hpp"
 
@@ -40,7 +41,10 @@ public:
         exec_.threads = config_.threads;
         started_.resize(schedule_.steps.size(), false);
         if constexpr (contracts_on)
-            guard_ = std::make_unique<Guard>(schedule_, config_.red_zone);
+            guard_ = std::make_unique<Guard>(schedule_, config_.red_zone); // looks at single Steps
+        runs_.resize(schedule_.steps.size());
+        if (!guard_)
+            runs_ = find_element_runs(bound);
         // A transfer's scratch dies with the transfer, which may begin long after its Step: other transfers
         // of the queue may use the bytes until then.
         for (std::size_t i = 0; guard_ && i < schedule_.steps.size(); ++i)
@@ -78,6 +82,11 @@ private:
             if (!under_way_.empty())
                 communicate([&] { drive_moves(); });
             Activity::of_process().at(static_cast<i64>(i));
+            if (runs_[i]) {
+                run_elements(i, *runs_[i]);
+                i += runs_[i]->steps() - 1;
+                continue;
+            }
             run_step(i, feed);
             if (config_.trace && !bound_.moves[i])
                 span(i).end = now();
@@ -137,6 +146,23 @@ private:
             if (config_.red_zone > 0)
                 check_zones(i);
             bury(guard_->dying[i]);
+        }
+    }
+
+    /// The timeline divides the time equally.
+    void run_elements(std::size_t first, const ElementRun& run)
+    {
+        const auto count = run.steps();
+        for (std::size_t k = 0; k < count; ++k)
+            bound_.use(schedule_.steps[first + k]);
+        const Seconds begin = config_.trace ? now() : 0;
+        run(exec_);
+        if (!config_.trace)
+            return;
+        const Seconds each = (now() - begin) / static_cast<Seconds>(count);
+        for (std::size_t k = 0; k < count; ++k) {
+            span(first + k).begin = begin + each * static_cast<Seconds>(k);
+            span(first + k).end = begin + each * static_cast<Seconds>(k + 1);
         }
     }
 
@@ -302,6 +328,7 @@ private:
     std::vector<std::size_t> under_way_; ///< Steps with transfers that are not over, oldest first
     std::vector<bool> started_; ///< by Step: of these, the transfers that do not wait for their queue
     std::unique_ptr<Guard> guard_;
+    std::vector<std::unique_ptr<ElementRun>> runs_; ///< by first Step; null: a Step alone
 };
 
 } // namespace

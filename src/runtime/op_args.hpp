@@ -1,5 +1,6 @@
 #pragma once
 // For dispatch: addresses, shapes and attributes of one op, with short names.
+#include "base/activation.hpp"
 #include "ir/ops/op_table.hpp"
 #include "runtime/dispatch.hpp"
 
@@ -68,6 +69,12 @@ struct Args {
     const std::vector<i64>& list(Attr attr) const { return *find(attr); }
     i64 number_or(Attr attr, i64 otherwise) const { return find(attr) ? find(attr)->at(0) : otherwise; }
 };
+
+/// The op's activation, or that of its name.
+inline Activation activation_of(const Args& a, Activation usual)
+{
+    return a.attrs().activation ? *value_named<Activation>(*a.attrs().activation) : usual;
+}
 
 /// The call of a kernel. It contains copies of the arguments, so running it allocates nothing.
 template <class Kernel, class... Arguments>

@@ -61,6 +61,23 @@ TEST_CASE("offload, as text: the update and a cast on the host, copies at the bo
     check("offload", offload_optimizer);
 }
 
+TEST_CASE("a rank has no casts to the type of their operand, except for outputs")
+{
+    const Graph graph = without_idle_ops(parse_graph("graph casts\n"
+                                                     "input %x : f32[4]\n"
+                                                     "%a = negate(%x) : f32[4]\n"
+                                                     "%same = cast(%a) {dtype=\"f32\"} : f32[4]\n"
+                                                     "%again = cast(%same) {dtype=\"f32\"} : f32[4]\n"
+                                                     "%other = cast(%again) {dtype=\"f64\"} : f64[4]\n"
+                                                     "%last = cast(%other) {dtype=\"f64\"} : f64[4]\n"
+                                                     "output %last\n",
+                                                     ""));
+    verify(graph, Level::global);
+    REQUIRE(graph.ops.size() == 3);
+    CHECK(graph[graph.ops[1].operands[0]].name == "a");
+    CHECK(graph[graph.ops[2].results[0]].name == "last");
+}
+
 TEST_CASE("simplify, as text, and once is enough")
 {
     check("simplify", simplify);

@@ -122,12 +122,12 @@ void divide(Tape& t)
 
 void extremum(Tape& t)
 {
-    const Term dy = gradient(t);
+    const Term dy = gradient(t), half = dy.times(0.5), none = dy.of(0);
     const ValueId equal = compared(t, t.operand(0), t.operand(1), "eq");
     for (const int i : {0, 1})
         if (t.requires_grad(i)) {
             const ValueId mine = compared(t, t.result(0), t.operand(i), "eq");
-            give(t, i, chosen(t, equal, dy.times(0.5), chosen(t, mine, dy, dy.of(0))));
+            give(t, i, chosen(t, equal, half, chosen(t, mine, dy, none)));
         }
 }
 

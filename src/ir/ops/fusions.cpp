@@ -105,4 +105,10 @@ Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion&
     return op;
 }
 
+bool is_idle(const Graph& graph, const Op& op)
+{
+    return op.kind == OpKind::cast && !op.accumulate &&
+           graph[op.operands[0]].type == graph[op.results[0]].type;
+}
+
 } // namespace trivium

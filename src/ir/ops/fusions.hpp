@@ -26,4 +26,7 @@ bool keeps_middle(const Fusion& fusion);
 /// The op that replaces `first` and `second`. \pre `fusion` is find_fusion() of them
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion);
 
+/// Whether the op's result is its operand, bit for bit: a cast to the same type.
+bool is_idle(const Graph& graph, const Op& op);
+
 } // namespace trivium

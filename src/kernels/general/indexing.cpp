@@ -3,6 +3,8 @@
 #include "kernels/general/blocks.hpp"
 #include "kernels/instantiate.hpp"
 
+#include <algorithm>
+
 namespace trivium::kernels {
 
 namespace {
@@ -56,6 +58,8 @@ TRV_HOST_DEVICE i64 source_of(const MapDim& dim, i64 i)
         return at >= 0 && at < dim.in ? at : -1;
     return at >= 0 && at % dim.base == 0 && at / dim.base < dim.in ? at / dim.base : -1;
 }
+
+constexpr i64 least_run = 16; // shorter runs cost more than single elements
 
 /// Offsets of the element that has the row-major index r in the first `rank` dimensions.
 struct MapPlace {
@@ -148,7 +152,6 @@ void index_copy(const Exec& exec, const IndexMap& map, double value, const T* x,
     const Simplified simple = simplified(map);
     const MapDim& last = simple.map.dims[simple.map.rank - 1];
     const T filling = static_cast<T>(static_cast<Acc<T>>(value));
-    constexpr i64 least_run = 16; // shorter runs cost more than single elements
     bool inside = true;
     for (int d = 0; d < simple.map.rank; ++d)
         inside = inside && is_affine(simple.map.dims[d]);
@@ -159,6 +162,28 @@ void index_copy(const Exec& exec, const IndexMap& map, double value, const T* x,
         copy_strided(exec, simple.map, count / last.out, x + simple.offset, y);
     else
         copy_elements(exec, simple.map, count, filling, x + simple.offset, y);
+}
+
+IndexMap merged(const IndexMap& broadcast) { return simplified(broadcast).map; }
+
+bool has_long_runs(const IndexMap& map) { return map.dims[map.rank - 1].out >= least_run; }
+
+template <class T>
+void spread(const IndexMap& map, i64 begin, i64 n, const T* x, T* y)
+{
+    const MapDim& last = map.dims[map.rank - 1];
+    i64 row = begin / last.out, column = begin % last.out;
+    for (i64 done = 0; done < n; ++row, column = 0) {
+        const i64 width = std::min(last.out - column, n - done);
+        const T* const from = x + place_of(map, map.rank - 1, row).from + column * last.in_stride;
+        T* const to = y + done;
+        if (last.in_stride == 0)
+            std::fill_n(to, width, *from);
+        else
+            for (i64 i = 0; i < width; ++i)
+                to[i] = from[i * last.in_stride];
+        done += width;
+    }
 }
 
 IndexMap transpose_map(std::span<const i64> in, std::span<const i64> dims)
@@ -247,5 +272,6 @@ IndexMap concatenate_map(std::span<const i64> in, int dim, i64 whole)
 }
 
 TRV_FOR_TENSOR(index_copy)
+TRV_FOR_TENSOR(spread)
 
 } // namespace trivium::kernels

@@ -30,6 +30,16 @@ struct IndexMap {
 template <class T>
 void index_copy(const Exec& exec, const IndexMap& map, double value, const T* x, T* y);
 
+/// Elements [begin, begin + n) of a broadcast, in row-major order, to y: on the calling thread of the host.
+/// \pre has_long_runs(map)
+template <class T>
+void spread(const IndexMap& map, i64 begin, i64 n, const T* x, T* y);
+/// Whether `map` has no strides in its result and long runs of elements that are equal or neighbours.
+/// \pre merged()
+bool has_long_runs(const IndexMap& map);
+/// The same broadcast by as few dimensions as possible.
+IndexMap merged(const IndexMap& broadcast);
+
 // Maps for whole, contiguous tensors. The operand has the extents `in`.
 
 /// The result's dimension i is the operand's dims[i].

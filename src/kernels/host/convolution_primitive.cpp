@@ -50,8 +50,42 @@ std::array<int, 3> arguments_of(ConvKind kind)
 
 } // namespace
 
+namespace {
+
+/// `plain` as the library's layout `blocked` has it, if that one has blocks of 16 channels, and rows of
+/// `plain` are dense.
+std::optional<ChannelBlocks> blocks_of(const Desc& plain, const Desc& blocked)
+{
+    using Tag = dnnl::memory::format_tag;
+    const Dims dims = plain.dims();
+    const auto rank = dims.size();
+    const dnnl_memory_desc_t& d = plain.data;
+    if (rank < 3 || rank > 5 || plain.data_type() != dnnl::memory::data_type::f32 ||
+        d.format_kind != dnnl_blocked || d.format_desc.blocking.inner_nblks != 0 ||
+        d.format_desc.blocking.strides[rank - 1] != 1 ||
+        blocked != Desc(dims, plain.data_type(),
+                        rank == 3   ? Tag::aBc16b
+                        : rank == 4 ? Tag::aBcd16b
+                                    : Tag::aBcde16b))
+        return {};
+    const auto& strides = d.format_desc.blocking.strides;
+    ChannelBlocks b{dims[0], dims[1], {1, 1, dims[rank - 1]}, strides[0], strides[1], {0, 0}};
+    for (std::size_t i = 2; i + 1 < rank; ++i) {
+        b.extents[i + 3 - rank] = dims[i];
+        b.apart[i + 3 - rank] = strides[i];
+    }
+    return b;
+}
+
+} // namespace
+
 LayoutCopy::LayoutCopy(const Desc& from, const Desc& to) : from_(from), to_(to)
 {
+    into_blocks_ = (blocks_ = blocks_of(from, to)).has_value();
+    if (!blocks_)
+        blocks_ = blocks_of(to, from);
+    if (blocks_)
+        return;
     const dnnl::reorder::primitive_desc desc(dnnl_engine(), from, dnnl_engine(), to, own_scratchpad());
     reorder_ = dnnl::reorder(desc);
     pad_ = desc.scratchpad_desc();
@@ -59,6 +93,10 @@ LayoutCopy::LayoutCopy(const Desc& from, const Desc& to) : from_(from), to_(to)
 
 void LayoutCopy::run(void* from, void* to, void* pad) const
 {
+    if (blocks_ && into_blocks_)
+        return copy_into_blocks(*blocks_, static_cast<const float*>(from), static_cast<float*>(to));
+    if (blocks_)
+        return copy_from_blocks(*blocks_, static_cast<const float*>(from), static_cast<float*>(to));
     dnnl::stream stream(dnnl_engine());
     reorder_.execute(stream, {{DNNL_ARG_FROM, lent(from_, from)},
                               {DNNL_ARG_TO, lent(to_, to)},

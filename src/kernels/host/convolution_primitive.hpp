@@ -1,5 +1,6 @@
 #pragma once
 // Internal: oneDNN's primitive of a convolution, with the copies between its layouts and the caller's.
+#include "channel_blocks.hpp"
 #include "kernels/general/convolution.hpp"
 
 #include <array>
@@ -21,6 +22,8 @@ public:
 private:
     dnnl::memory::desc from_, to_, pad_;
     dnnl::reorder reorder_;
+    std::optional<ChannelBlocks> blocks_; ///< instead of reorder_
+    bool into_blocks_ = false;
 };
 
 /// Positions of the tensors in arrays of three.

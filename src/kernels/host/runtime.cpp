@@ -1,7 +1,8 @@
 #include "kernels/runtime.hpp"
 
 #include "base/check.hpp"
-#include "threads.hpp"
+#include "kernels/ranges.hpp"
+#include "row_parallel.hpp"
 
 #include <omp.h>
 
@@ -25,5 +26,12 @@ Runtime::~Runtime()
     if (owner_)
         Kokkos::finalize();
 }
+
+void for_ranges(const Exec& exec, i64 n, const std::function<void(i64, i64)>& f)
+{
+    for_parts(exec, "ranges", n, 1, f);
+}
+
+bool observed_by_tools() { return Kokkos::Profiling::profileLibraryLoaded(); }
 
 } // namespace trivium::kernels
