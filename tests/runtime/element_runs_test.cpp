@@ -154,7 +154,7 @@ Outputs outputs_of(const Drawn& drawn, int threads, std::byte filling)
     Outputs made;
     const Graph graph = parse_graph(drawn.text, "drawn.graph");
     verify(graph, Level::global);
-    made.schedule = build_schedule(graph, {1, {}, small_machine().machine.scratch});
+    made.schedule = build_schedule(graph, {.scratch = small_machine().machine.scratch});
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     const MemoryPlan plan = plan_memory({&made.schedule}, memory);
