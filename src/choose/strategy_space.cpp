@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <set>
 
 namespace trivium {
@@ -168,7 +169,11 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
     };
     const i64 batch = common_batch(config.train);
     std::vector<ParallelConfig> grids;
-    for (ParallelConfig grid : tensor_grids(config, ranks, keep))
+    for (ParallelConfig grid : tensor_grids(config, ranks, keep)) {
+        if (!keep) { // as many context ranks as may be; they are not searched
+            grid.context = std::gcd(p.context, ranks);
+            grid.context_heads = p.context_heads > 0 ? std::gcd(p.context_heads, grid.context) : 0;
+        }
         for (const i64 data : divisors_of(batch)) {
             grid.data = data;
             grid.pipeline = 1;
@@ -188,6 +193,7 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
                     grids.push_back(grid);
                 }
         }
+    }
     return grids;
 }
 

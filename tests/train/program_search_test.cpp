@@ -118,9 +118,12 @@ TEST_CASE("the grids of a program have its axes, and stages if it has blocks")
         CHECK(p.pipeline <= 5);
         seen.insert(degrees_of(p));
     }
-    for (const std::vector<i64>& each : std::vector<std::vector<i64>>{
-             {8, 1, 1, 1, 1}, {1, 1, 1, 8, 1}, {1, 1, 1, 1, 8}, {1, 2, 1, 2, 2}, {2, 2, 1, 1, 2}})
-        CHECK(seen.contains(each)); // data, pipeline, tensor, x, y
+    for (const std::vector<i64>& each : std::vector<std::vector<i64>>{{8, 1, 1, 1, 1, 1},
+                                                                      {1, 1, 1, 1, 8, 1},
+                                                                      {1, 1, 1, 1, 1, 8},
+                                                                      {1, 1, 2, 1, 2, 2},
+                                                                      {2, 1, 2, 1, 1, 2}})
+        CHECK(seen.contains(each)); // data, context, pipeline, tensor, x, y
     for (const ParallelConfig& p : grids({}, 8, without_blocks()))
         CHECK(p.pipeline == 1);
     const std::vector<ParallelConfig> kept = grids({"parallel.axes.y=4"}, 8, tower);

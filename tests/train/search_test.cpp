@@ -87,6 +87,12 @@ TEST_CASE("what a config sets stays; degrees but that of data if they divide the
     for (const ParallelConfig& p : grids({"parallel.data=2", "parallel.pipeline=2"}, 8))
         CHECK(p.pipeline == 2);
     CHECK(grids({"parallel.data=2", "parallel.pipeline=2"}, 3).size() > 1); // 2 stages do not divide 3 ranks
+    for (const auto& [ranks, context] : {std::pair<i64, i64>{8, 4}, {6, 2}, {3, 1}}) {
+        const std::vector<ParallelConfig> found = grids({"parallel.context=4", "model.seq=64"}, ranks);
+        CHECK_FALSE(found.empty());
+        for (const ParallelConfig& p : found)
+            CHECK(p.context == context);
+    }
     for (const ParallelConfig& p : grids({}, 8)) {
         CHECK(24 % p.data == 0);
         CHECK(rank_count(p) <= 8);
