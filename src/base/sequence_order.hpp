@@ -7,8 +7,6 @@
 #include "base/bf16.hpp"
 #include "base/units.hpp"
 
-#include <limits>
-
 namespace trivium {
 
 /// By default the natural order. Ranks hold as many tokens as part_of() (ir/mesh.hpp) says; of an odd number
@@ -29,7 +27,7 @@ struct SequenceOrder {
     TRV_HOST_DEVICE i64 run_end(i64 index) const
     {
         if (ranks <= 1)
-            return std::numeric_limits<i64>::max();
+            return 0x7fffffffffffffff;
         const Chunks rank = chunks_at(index);
         const bool adjoin = rank.position + rank.second - rank.begin == rank.second_position;
         return index < rank.second && !adjoin ? rank.second : rank.end;

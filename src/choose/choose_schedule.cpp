@@ -6,6 +6,7 @@
 #include "schedule/search_order.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace trivium {
 
@@ -36,7 +37,13 @@ public:
         for (const UpdateMode update : updates_of(candidate.config)) {
             Candidate tried = candidate;
             tried.config.parallel.update = update;
-            const Score now = estimator_.score({with_usual_policy(tried.config), tried.order}, clock_);
+            Score now;
+            try {
+                now = estimator_.score({with_usual_policy(tried.config), tried.order}, clock_);
+            } catch (const UserError&) { // stages of a program may wait for each other
+                refused_ = std::current_exception();
+                continue;
+            }
             if (best_.order.ranks.empty() ||
                 std::pair(!fits(now), cost(tried, now)) < std::pair(!fits(score_), cost(best_, score_))) {
                 best_ = std::move(tried);
@@ -44,7 +51,13 @@ public:
             }
         }
     }
-    std::pair<Candidate, Score> take() { return {std::move(best_), score_}; }
+    /// Throws the error of the last candidate if none can run.
+    std::pair<Candidate, Score> take()
+    {
+        if (best_.order.ranks.empty() && refused_)
+            std::rethrow_exception(refused_);
+        return {std::move(best_), score_};
+    }
 
 private:
     bool fits(const Score& s) const { return limit_ <= 0 || s.arena <= limit_; }
@@ -58,6 +71,7 @@ private:
     const Machine& clock_;
     Candidate best_; ///< without an order before the first
     Score score_;
+    std::exception_ptr refused_;
 };
 
 /// Bytes that the arena of a rank may have; 0: unknown.

@@ -71,17 +71,45 @@ std::vector<ParallelConfig> program_degrees(const RunConfig& config, i64 ranks)
     return all;
 }
 
+/// Context ranks, and those among which attention exchanges heads, that are worth a look with these tensor
+/// ranks: those of the config if it sets them, as many as `ranks` allow; otherwise more than one where each
+/// has enough tokens to pay for keys and values of others.
+std::vector<std::pair<i64, i64>> contexts_of(const RunConfig& config, i64 tensor, i64 ranks, bool keep)
+{
+    const ParallelConfig& p = config.parallel;
+    const ModelConfig& m = config.model;
+    if (is_given(config, "parallel.context")) {
+        const i64 context = keep ? p.context : std::gcd(p.context, ranks);
+        return {{context, p.context_heads > 0 ? std::gcd(p.context_heads, context) : 0}};
+    }
+    constexpr i64 least_tokens = 8192;
+    const i64 heads = m.kv_heads < tensor ? m.kv_heads : m.kv_heads / tensor;
+    std::vector<std::pair<i64, i64>> all{{1, 0}};
+    for (i64 context = 2; context * tensor <= ranks && m.seq / context >= least_tokens; context *= 2) {
+        all.emplace_back(context, 0);
+        if (const i64 shared = std::gcd(context, static_cast<i64>(std::bit_floor(static_cast<u64>(heads))));
+            shared > 1)
+            all.emplace_back(context, shared);
+    }
+    return all;
+}
+
 /// Degrees of the axes that shard tensors; those of the config with `keep`, where it sets them.
 std::vector<ParallelConfig> tensor_grids(const RunConfig& config, i64 ranks, bool keep)
 {
     const bool program = config.model.is_program();
-    if (keep && (is_given(config, "parallel.tensor") || (program && is_given(config, "parallel.axes"))))
-        return {config.parallel};
+    const bool given = keep && is_given(config, "parallel.tensor");
     if (program)
-        return program_degrees(config, ranks);
+        return given || (keep && is_given(config, "parallel.axes")) ? std::vector{config.parallel}
+                                                                    : program_degrees(config, ranks);
     std::vector<ParallelConfig> all;
-    for (const i64 tensor : tensor_degrees(config.model, ranks))
-        all.emplace_back(config.parallel).tensor = tensor;
+    for (const i64 tensor : given ? std::vector{config.parallel.tensor} : tensor_degrees(config.model, ranks))
+        for (const auto& [context, heads] : contexts_of(config, tensor, ranks, keep)) {
+            ParallelConfig& grid = all.emplace_back(config.parallel);
+            grid.tensor = tensor;
+            grid.context = context;
+            grid.context_heads = heads;
+        }
     return all;
 }
 
@@ -169,11 +197,7 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
     };
     const i64 batch = common_batch(config.train);
     std::vector<ParallelConfig> grids;
-    for (ParallelConfig grid : tensor_grids(config, ranks, keep)) {
-        if (!keep) { // as many context ranks as may be; they are not searched
-            grid.context = std::gcd(p.context, ranks);
-            grid.context_heads = p.context_heads > 0 ? std::gcd(p.context_heads, grid.context) : 0;
-        }
+    for (ParallelConfig grid : tensor_grids(config, ranks, keep))
         for (const i64 data : divisors_of(batch)) {
             grid.data = data;
             grid.pipeline = 1;
@@ -193,7 +217,6 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
                     grids.push_back(grid);
                 }
         }
-    }
     return grids;
 }
 
@@ -262,10 +285,10 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
 std::string key_of(const RunConfig& c)
 {
     const ParallelConfig& p = c.parallel;
-    return str(describe_degrees(p), " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", p.schedule, " ",
-               p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ", p.recompute_layers, " ",
-               name_of(p.gather_every), " ", name_of(p.reduce_every), " ", name_of(p.update), " ",
-               name_of(p.offload));
+    return str(describe_degrees(p), " ", p.context_heads, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
+               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
+               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
+               name_of(p.update), " ", name_of(p.offload));
 }
 
 bool more_recomputation(RunConfig& c)

@@ -65,8 +65,11 @@ RunConfig searched(const RunConfig& config, Comm& world, Bytes memory)
     if (is_schedule_file(all.parallel.schedule))
         all.parallel.schedule_rows = rows;
     all.train.micro_batch = chosen.train.micro_batch;
-    for (std::size_t a = 0; a < all.parallel.axes.list.size(); ++a) // not in the text
-        all.parallel.axes.list[a].shards_batch = config.parallel.axes.list[a].shards_batch;
+    all.parallel.axes = config.parallel.axes; // the text lacks their order and what they shard
+    for (ProgramAxes::Axis& axis : all.parallel.axes.list)
+        for (const ProgramAxes::Axis& found_axis : chosen.parallel.axes.list)
+            if (found_axis.name == axis.name)
+                axis.degree = found_axis.degree;
     return all;
 }
 

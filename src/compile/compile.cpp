@@ -145,7 +145,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
-    evaluated.shown = config.log.samples;
+    evaluated.shown = config.data.valid.list.empty() ? 0 : config.log.samples;
     Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
@@ -393,10 +393,10 @@ std::string plain_key(const RunConfig& config)
     for (const i64 degree : degrees_of(p))
         key += str(degree, " ");
     const bool gathers = gathers_in_microbatches(p);
-    return str(key, config.model.layers, " ", config.model.seq, " ", micro_batch(config), " ", p.zero, " ",
-               p.shard, " ", p.sequence, " ", gathers, " ", gathers ? p.tile : 0, " ",
-               p.zero >= 2 ? name_of(p.reduce_every) : "", " ", name_of(p.reduce), " ",
-               name_of(p.accumulate));
+    return str(key, p.context_heads, " ", config.model.layers, " ", config.model.seq, " ",
+               micro_batch(config), " ", p.zero, " ", p.shard, " ", p.sequence, " ", gathers, " ",
+               gathers ? p.tile : 0, " ", p.zero >= 2 ? name_of(p.reduce_every) : "", " ", name_of(p.reduce),
+               " ", name_of(p.accumulate));
 }
 
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)

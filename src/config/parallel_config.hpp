@@ -208,12 +208,14 @@ inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, Ax
                                       GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
                                       GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
 
-/// The grid's axes and the program's with their degrees, in the order of the mesh.
+/// The grid's axes and the program's with their degrees, in the order of the mesh; those that share sequences
+/// only if they do.
 inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConfig& config)
 {
     std::vector<std::pair<std::string, i64>> degrees;
     for (const GridAxis& axis : grid_axes)
-        degrees.emplace_back(axis.name, config.*axis.degree);
+        if (axis.shards != AxisShards::tokens || config.*axis.degree > 1)
+            degrees.emplace_back(axis.name, config.*axis.degree);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         degrees.emplace_back(axis.name, axis.degree);
     return degrees;

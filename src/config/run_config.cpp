@@ -305,8 +305,7 @@ std::string describe_degrees(const ParallelConfig& config)
 {
     std::string text;
     for (const auto& [axis, degree] : named_degrees(config))
-        if (axis != "context" || degree > 1)
-            text += str(text.empty() ? "" : " x ", axis, " ", degree);
+        text += str(text.empty() ? "" : " x ", axis, " ", degree);
     return text;
 }
 

@@ -60,6 +60,8 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                const AttentionExtras<T>& extras)
 {
     const AttentionShape shape = simplest(given);
+    TRV_EXPECT(!whole(shape) || start != nullptr || shape.q_len <= shape.kv_len, shape.q_len, " queries of ",
+               shape.kv_len, " keys");
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
@@ -138,6 +140,8 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
 {
     using A = Acc<T>;
     const AttentionShape shape = simplest(given);
+    TRV_CHECK(!whole(shape) || shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len,
+              " exceeds kv_len ", shape.kv_len);
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)

@@ -348,7 +348,7 @@ KOKKOS_FUNCTION void load_statistics(const Row& row, const AttentionTiles& at, i
         const A lse = i < count ? args.lse_bgrs[at.lse_at(group, i0 + i)] : A(0);
         row.single([=] {
             tile.delta_s[i] = delta;
-            tile.lse_s[i] = lse;
+            tile.lse_s[i] = lse == -A(INFINITY) ? A(INFINITY) : lse; // it sees no key: p = 0
         });
     }
     row.sync();

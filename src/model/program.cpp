@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/words.hpp"
 #include "ir/names.hpp"
+#include "ir/needed.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
@@ -401,6 +402,7 @@ std::string what_it_computes(const std::string& text, const std::string& name, c
     Graph graph = parsed(text, name, sizes, samples, declared);
     graph.mesh = {};
     std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); }); // shown
+    graph = only_needed(std::move(graph));
     for (Value& v : graph.values)
         v.sharding = {};
     for (Op& op : graph.ops) {
@@ -463,8 +465,16 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
                 graph.outputs.push_back(counted);
         }
     if (config.shown > 0)
-        for (const ShownOutput& shown : model.program.shown)
-            show(b, called(graph, outputs, shown.name), std::min(config.shown, config.batch));
+        for (const ShownOutput& shown : model.program.shown) {
+            const ValueId of = called(graph, outputs, shown.name);
+            if (graph[of].type.shape[0] != config.batch)
+                refuse(graph, graph[of].line,
+                       str("has the output %", shown.name, " of type ", graph[of].type, ", the run has ",
+                           config.batch, " samples"),
+                       "an output of several numbers has those of each sample, to be shown",
+                       "write its first extent as b, or remove the output");
+            show(b, of, std::min(config.shown, config.batch));
+        }
     sort_regions(graph);
     return graph;
 }

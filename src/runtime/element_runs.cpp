@@ -12,6 +12,7 @@ namespace {
 /// divisions of a range, on which bits depend.
 constexpr i64 tile = 4096;
 constexpr std::size_t most_operands = 3;
+constexpr std::size_t most_steps = 8; // between them transfers advance
 
 } // namespace
 
@@ -25,8 +26,8 @@ bool ElementRun::Place::conflicts(const Place& other) const
 bool ElementRun::add(const BoundSchedule& bound, std::size_t index)
 {
     const Step& step = bound.schedule.steps[index];
-    if (step.kind != StepKind::op || bound.moves[index] || step.results.size() != 1 ||
-        step.operands.size() > most_operands)
+    if (members_.size() == most_steps || step.kind != StepKind::op || bound.moves[index] ||
+        step.results.size() != 1 || step.operands.size() > most_operands)
         return false;
     const Binding& binding = bound.bindings[index];
     const auto dense = [](const std::vector<i64>& rows) {

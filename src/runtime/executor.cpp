@@ -66,7 +66,8 @@ void BoundSchedule::use(const Step& step)
     const auto note = [&](BufferId id) {
         const Buffer& b = schedule[id];
         Bytes& end = used[static_cast<std::size_t>(b.space)];
-        end = std::max(end, b.offset + b.bytes);
+        if (b.bytes > 0)
+            end = std::max(end, b.offset + b.bytes);
     };
     std::for_each(step.operands.begin(), step.operands.end(), note);
     std::for_each(step.results.begin(), step.results.end(), note);

@@ -271,7 +271,7 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
     for (std::size_t i = 0; config.place && i < planned.size(); ++i) {
         planners[i].place(end, plan.lower_bound + plan.lower_bound / 100);
         for (const Buffer& buffer : planned[i]->buffers)
-            if (buffer.space == config.space)
+            if (buffer.space == config.space && buffer.bytes > 0) // others have a place, but no byte
                 plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
     }
     plan.transient = plan.arena - plan.kept;

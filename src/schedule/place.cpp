@@ -94,7 +94,7 @@ private:
                 continue;
             }
             const Op& op = graph_[item.op];
-            if (info(op).exchanges) {
+            if (info(op).exchanges && !gathers_parameters(graph_, op)) {
                 std::size_t to = std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
                 for (const ValueId v : op.operands)
                     to = std::max(to, written[index(v)]);
@@ -186,7 +186,7 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
 }
 
 std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrder& tasks,
-                                              const PipelineOrder* order) const
+                                              const PipelineOrder* order)
 {
     std::vector<std::size_t> ends(static_cast<std::size_t>(microbatches_), 0);
     for (std::size_t i = 0; i < tasks.size(); ++i)
@@ -194,7 +194,10 @@ std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrde
             ends[static_cast<std::size_t>(tasks[i].microbatch)] = i + 1;
     for (const i64 stage : users.readers) {
         const i64 there = order->shape.rank_of(stage);
-        const std::vector<i64> ended = ended_before(*order, order->shape.rank_of(tasks.front().stage), there);
+        const auto [known, added] = ended_.try_emplace(there);
+        if (added)
+            known->second = ended_before(*order, order->shape.rank_of(tasks.front().stage), there);
+        const std::vector<i64>& ended = known->second;
         const RankOrder& theirs = order->ranks[static_cast<std::size_t>(there)];
         for (std::size_t i = 0; i < theirs.size(); ++i)
             if (theirs[i].stage == stage &&
@@ -220,13 +223,17 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
         holders[h].ends = ends_of(sets[h].first, tasks, order);
         holders[h].open.resize(holders[h].ends.size(), false);
     }
+    std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ending(tasks.size() +
+                                                                         1); // holder, microbatch
+    for (std::size_t h = 0; h < sets.size(); ++h)
+        for (std::size_t m = 0; m < holders[h].ends.size(); ++m)
+            ending[std::min(holders[h].ends[m], tasks.size())].emplace_back(h, m);
     std::set<std::size_t> free;
     std::size_t made = 0;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-        for (std::size_t h = 0; h < sets.size(); ++h)
-            for (std::size_t m = 0; m < holders[h].ends.size(); ++m)
-                if (holders[h].open[m] && holders[h].ends[m] == i)
-                    free.insert(slot_[sets[h].second][m]);
+        for (const auto& [h, m] : ending[i])
+            if (holders[h].open[m])
+                free.insert(slot_[sets[h].second][m]);
         for (std::size_t h = 0; h < sets.size(); ++h) {
             Holder& holder = holders[h];
             const auto m = static_cast<std::size_t>(tasks[i].microbatch);

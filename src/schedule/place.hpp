@@ -2,6 +2,7 @@
 // The places of communication among the Steps: gathers before their use, readers of reductions after them.
 #include "schedule/unroll.hpp"
 
+#include <map>
 #include <set>
 
 namespace trivium {
@@ -42,8 +43,7 @@ private:
     using SetOfUsers = std::pair<Users, std::size_t>; ///< with its index in slot_
 
     /// By microbatch: the first task for which its slot is free again.
-    std::vector<std::size_t> ends_of(const Users& users, const RankOrder& tasks,
-                                     const PipelineOrder* order) const;
+    std::vector<std::size_t> ends_of(const Users& users, const RankOrder& tasks, const PipelineOrder* order);
     /// Gives the microbatches of each of these sets their slots, of one pool.
     void give_slots(const RankOrder& tasks, const PipelineOrder* order, const std::vector<SetOfUsers>& sets);
 
@@ -51,6 +51,7 @@ private:
     std::vector<ValueId> root_;
     std::vector<std::size_t> users_;             ///< by root value: its set of users
     std::vector<std::vector<std::size_t>> slot_; ///< by set of users, then by microbatch
+    std::map<i64, std::vector<i64>> ended_;      ///< by other rank: ended_before()
     i64 microbatches_ = 1;
     std::size_t slots_ = 1;
 };

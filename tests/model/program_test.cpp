@@ -32,6 +32,8 @@ TEST_CASE("outputs with numbers per sample are shown, with the colours of the la
     CHECK(program.shown[0] == ShownOutput{"made", "y"});
     CHECK(program.shown[1] == ShownOutput{"short", ""});
     CHECK(program.metrics.empty());
+    CHECK(what_it_computes(program_with("%more = negate(%made) : f32[b,3,6]\noutput %more\n").text.get(),
+                           "p.graph", {}, 4) == what_it_computes(program.text.get(), "p.graph", {}, 4));
     CHECK(what_it_computes(program.text.get(), "p.graph", {}, 4) ==
           what_it_computes(program_with("").text.get(), "p.graph", {},
                            4)); // a run may show more when it resumes

@@ -126,6 +126,10 @@ struct Convolution::Impl {
                  ++n)
                 if (divided % n == 0 && channels / n % unit == 0)
                     pieces = n;
+        const ConvShape piece = piece_of(shape); // whose channels are rounded apart
+        const Bytes sums = 4 * pieces * round_up(piece.o, 16) * round_up(piece.c / piece.groups, 16) * taps();
+        while (chains > 1 && chains * sums > most_sums)
+            chains /= 2;
     }
 
     /// Boxes that are worth their copies: they must have some work, all the more if threads are many.

@@ -51,9 +51,13 @@ void ReadAhead::read(const Place& place, void* to, const Place& next)
     asked.push_back({next});
     {
         const std::lock_guard lock(mutex_);
+        // A step that was abandoned has asked for it before.
+        for (const Requests* list : {&waiting_, &current_, &ready_})
+            if (std::ranges::find(*list, next, &Request::place) != list->end())
+                asked.clear();
         if (!taken.empty() && is_read)
             spare_.push_back(std::move(taken.front().bytes));
-        if (!spare_.empty()) {
+        if (!spare_.empty() && !asked.empty()) {
             asked.front().bytes = std::move(spare_.back());
             spare_.pop_back();
         }

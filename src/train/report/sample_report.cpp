@@ -53,6 +53,8 @@ SampleReport::SampleReport(const RunConfig& config, const Batches& data, i64 ste
                 inputs_.push_back(read_slice(array.name, batch.arrays.at(array.name), sample));
     if (step > 0)
         earlier_ = read_shown_samples(dir_);
+    else
+        write_shown_samples(dir_, {}); // perhaps of another run
     std::erase_if(earlier_, [&](const ShownSample& shown) { return shown.step < 0 || shown.step > step; });
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+// What the results of a graph depend on.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+/// Without the ops and the computed values on which no output, carry or collective depends.
+Graph only_needed(Graph graph);
+
+} // namespace trivium
