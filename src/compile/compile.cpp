@@ -145,7 +145,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
-    evaluated.shown = config.data.valid.list.empty() ? 0 : config.log.samples;
+    evaluated.shown = config.log.samples;
     Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
     for (const ValueId id : g.with_role(Role::parameter))
