@@ -18,8 +18,8 @@ TEST_CASE(
     const auto write_program = [&](const std::string& size, const std::string& op) {
         write_text(folder / "net.graph",
                    "graph net\nsize b=" + size +
-                       " in=6 width=8\nmesh y=2\ninput %x : compute[b,in]\n"
-                       "parameter %w : f32[in,width] <-,y> init normal(std=0.5) decay\n"
+                       " in=6 width=8\nmesh samples=2 model=1\ninput %x : compute[b,in] <samples,->\n"
+                       "parameter %w : f32[in,width] <-,model> init normal(std=0.5) decay\n"
                        "@ forward block 0\n"
                        "%h = matmul(%x, %w) {rule=\"b i, i o -> b o\"} : compute[b,width]\n"
                        "@ forward block 1\n%t = " +
