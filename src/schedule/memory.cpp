@@ -271,9 +271,13 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
     for (std::size_t i = 0; config.place && i < planned.size(); ++i) {
         planners[i].place(end, plan.lower_bound + plan.lower_bound / 100);
         for (const Buffer& buffer : planned[i]->buffers)
-            if (buffer.space == config.space && buffer.bytes > 0) // others have a place, but no byte
+            if (buffer.space == config.space && buffer.bytes > 0)
                 plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
     }
+    for (Schedule* schedule : planned) // an empty buffer needs no byte, but a place in the arena
+        for (Buffer& buffer : schedule->buffers)
+            if (buffer.space == config.space && buffer.bytes == 0)
+                buffer.offset = std::min(buffer.offset, plan.arena);
     plan.transient = plan.arena - plan.kept;
     require_within(plan, config.limit, "a rank");
     return plan;
