@@ -94,7 +94,7 @@ private:
                 continue;
             }
             const Op& op = graph_[item.op];
-            if (info(op).exchanges && !gathers_parameters(graph_, op)) {
+            if (info(op).exchanges) {
                 std::size_t to = std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
                 for (const ValueId v : op.operands)
                     to = std::max(to, written[index(v)]);
