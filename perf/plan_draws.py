@@ -65,8 +65,8 @@ def run(command, limit=0):
 
 def base_keys(model, ranks):
     share = models[model]
-    batch = arguments.batch or share["batch"]
     if model in programs:
+        batch = arguments.batch or share["batch"]
         file = os.path.join(here, "..", "docs", "examples", model + ".graph")
         names = ["model.family=graph", f"model.file={file}"] + [
             f"model.sizes.{name}={size}" for name, size in share["sizes"].items()]

@@ -95,8 +95,7 @@ def unet(extent, channels, levels, X, Y):
     """Elements of the halos: forward of each convolution's input; backward of its result's gradient and again of its input."""
     def halo(n, channels, rows):
         return ((n + rows * (X - 1)) * (n + rows * (Y - 1)) - n * n) * n * channels / (X * Y)
-    total, n, c = 2 * halo(extent, 1, 2) + halo(extent, channels, 2), extent, channels
-    total -= halo(extent, channels, 2)  # the field needs no gradient
+    total, n, c = 2 * halo(extent, 1, 2), extent, channels  # the field needs no gradient
     for _ in range(levels):
         total += 3 * halo(n, c, 2)  # extent, then to half of it, where windows reach to one side only
         total += 2 * halo(n, c, 1) + halo(n // 2, 2 * c, 1)

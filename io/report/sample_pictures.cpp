@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <set>
 
 namespace trivium {
 
@@ -119,18 +120,14 @@ std::string figure(const RunFiles& run, const ShownSample& shown)
 
 std::string sample_pictures(const RunFiles& run)
 {
-    std::vector<i64> samples, steps;
+    std::set<i64> samples, steps;
     for (const ShownSample& shown : run.samples) {
-        samples.push_back(shown.sample);
+        samples.insert(shown.sample);
         if (shown.step >= 0)
-            steps.push_back(shown.step);
+            steps.insert(shown.step);
     }
     if (samples.empty())
         return "";
-    for (std::vector<i64>* list : {&samples, &steps}) {
-        std::ranges::sort(*list);
-        list->erase(std::unique(list->begin(), list->end()), list->end());
-    }
     const MetricsValues losses = run.metrics.values("valid_loss");
     std::string losses_text;
     for (const i64 step : steps)

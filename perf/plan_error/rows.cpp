@@ -87,7 +87,7 @@ CompiledRow compile_row(const Row& row, const Machine& machine)
         options.machine = machine;
         options.runner.verify = false;
         return CompiledRow{row, machine, simulate_step(decide(config, machine), options, train_program, 1),
-                           config.parallel.overlap};
+                           config};
     });
 }
 
@@ -117,7 +117,7 @@ std::string parts_of(const CompiledRow& row)
 
 Seconds simulate_row(CompiledRow& row, const Machine& machine)
 {
-    return simulate(row.step.ranks, machine, row.step.threads, row.overlap);
+    return simulate(row.step.ranks, machine, row.step.threads, row.config);
 }
 
 } // namespace trivium

@@ -28,7 +28,7 @@ struct CompiledRow {
     Row row;
     Machine machine;
     SimulatedStep step;
-    bool overlap = true;
+    RunConfig config;
 };
 
 /// Throws UserError if the settings do not fit, or are not for as many ranks as the row says.

@@ -18,7 +18,7 @@ std::vector<UpdateMode> updates_of(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     if (p.update != UpdateMode::automatic)
         return {p.update};
-    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs || counts_vary(config))
+    if (!may_post_validate(config))
         return {UpdateMode::synchronous};
     return {UpdateMode::synchronous, UpdateMode::post_validated};
 }

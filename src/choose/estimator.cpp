@@ -355,11 +355,12 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
         return score;
     play(ranks, smaller.config, clock, false, score);
     Score longer = score;
+    const auto order = std::make_shared<const PipelineOrder>(larger.order);
     for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
         Program& program = ranks[stage].program;
         program.microbatches = more;
         program.tasks = larger.order.ranks[stage];
-        program.order = std::make_shared<const PipelineOrder>(larger.order);
+        program.order = order;
         if (program.head > 0)
             program.head = head_tasks(larger.order)[stage];
         build_steps(program, lay_out_config(smaller.config, machine_));

@@ -400,7 +400,7 @@ private:
                         q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
                 });
         }
-        if (open_.update && p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !counts_vary(c))
+        if (open_.update && may_post_validate(c))
             add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
         if (open_.sequence && p.tensor > 1 && !c.model.is_program())
             add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });

@@ -83,7 +83,7 @@ std::vector<std::pair<i64, i64>> contexts_of(const RunConfig& config, i64 tensor
         return {{context, p.context_heads > 0 ? std::gcd(p.context_heads, context) : 0}};
     }
     constexpr i64 least_tokens = 8192;
-    const i64 heads = m.kv_heads < tensor ? m.kv_heads : m.kv_heads / tensor;
+    const i64 heads = kv_heads_of_rank(m, tensor);
     std::vector<std::pair<i64, i64>> all{{1, 0}};
     for (i64 context = 2; context * tensor <= ranks && m.seq / context >= least_tokens; context *= 2) {
         all.emplace_back(context, 0);
@@ -244,7 +244,7 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
             p.schedule = schedule;
             p.chunks = chunks;
             const std::optional<ScheduleKind> kind = schedule_called(schedule);
-            const i64 count = p.pipeline * (chunks > 0 ? chunks : kind ? chunks_of(*kind).usual : 1);
+            const i64 count = p.pipeline * (kind ? stages_per_rank(*kind, chunks) : std::max<i64>(chunks, 1));
             p.stage_layers =
                 static_cast<i64>(grid.stage_layers.size()) == count ? grid.stage_layers : std::vector<i64>();
             for (const i64 zero : stages)

@@ -226,7 +226,7 @@ std::size_t training_program(const Compiled& compiled, i64 microbatches)
 
 Mesh mesh_of(const ParallelConfig& p)
 {
-    const i64 data = shards_in_groups(p) ? p.shard : p.data;
+    const i64 data = group_ranks(p);
     Mesh mesh;
     if (data < p.data)
         mesh.axes.push_back({replica_axis, p.data / data});
@@ -263,7 +263,7 @@ bool is_first_of_stage(const Mesh& mesh, i64 rank)
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
                                    const CompileConfig& options, const ShardedTraining& made,
                                    const ShardedTraining& plain)
-    : config_(config), order_(order), ramps_(ramp_orders(config)), options_(options),
+    : config_(config), order_(std::make_shared<PipelineOrder>(order)), options_(options),
       runner_(options.runner, made.graph ? made.passes : plain.passes),
       work_(work_prices(deciding_machine(config.parallel, options.machine.is_device),
                         rank_count(config.parallel))),
@@ -275,6 +275,8 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
       stages_(stages_of(*train_, order.shape, config.parallel.stage_layers)),
       flops_(model_flops(*train_, microbatch_count(config)))
 {
+    for (PipelineOrder& ramp : ramp_orders(config))
+        ramps_.push_back(std::make_shared<PipelineOrder>(std::move(ramp)));
     if (made.graph && options.runner.verify)
         verify(*train_, Level::sharded);
     if (config.parallel.pipeline > 1)
@@ -317,13 +319,15 @@ const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coo
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
 {
-    if (!eval_ && !options_.outline)
+    if (!eval_ && !options_.outline) {
         eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
+        evaluation_ = std::make_shared<PipelineOrder>(evaluation_order(order_->shape));
+    }
     Compiled compiled;
     for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
         compiled.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));
     compiled.holders = holders_;
-    compiled.order = order_;
+    compiled.order = *order_;
     compiled.at = mesh().coordinates(rank);
     compiled.parallel = config_.parallel;
     compiled.parallel.bucket = mode;
@@ -332,21 +336,21 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     OverlapSeconds overlap;
     if (config_.parallel.overlap)
         overlap = [&](const Graph& g) { return overlap_seconds(g, buckets_.machine(), buckets_.threads()); };
-    const auto add = [&](const std::shared_ptr<const Graph>& sharded, const PipelineOrder& order) {
+    const auto add = [&](const std::shared_ptr<const Graph>& sharded, const SharedOrder& order) {
         const std::string suffix = suffix_of(*sharded);
         Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
         const FinishConfig finish{false, buckets_of(*sharded, compiled.at, own, mode), config_.parallel.group,
                                   config_.parallel.offload == Offload::optimizer, overlap};
         compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
-                                     order.shape.microbatches,
+                                     order->shape.microbatches,
                                      {},
                                      sharded,
-                                     order.ranks[stage],
-                                     std::make_shared<const PipelineOrder>(order)});
+                                     order->ranks[stage],
+                                     order});
     };
     add(train_, order_);
     if (!options_.outline)
-        add(eval_, evaluation_order(order_.shape));
+        add(eval_, evaluation_);
     if (config_.parallel.update == UpdateMode::post_validated) {
         Program& train = compiled.programs[train_program];
         PostValidated made;
@@ -354,7 +358,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             made = post_validate(g);
             return made.train;
         });
-        train.head = head_tasks(order_)[stage];
+        train.head = head_tasks(*order_)[stage];
         for (Graph* graph : {&made.validate, &made.restore, &made.redo}) {
             if (options_.outline)
                 break;
@@ -362,15 +366,15 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             compiled.programs.push_back({std::move(*graph)});
         }
     }
-    for (const PipelineOrder& order : ramps_) {
+    for (const SharedOrder& order : ramps_) {
         if (options_.outline)
             break;
         Program smaller = compiled.programs[train_program];
-        smaller.microbatches = order.shape.microbatches;
-        smaller.tasks = order.ranks[stage];
-        smaller.order = std::make_shared<const PipelineOrder>(order);
+        smaller.microbatches = order->shape.microbatches;
+        smaller.tasks = order->ranks[stage];
+        smaller.order = order;
         if (config_.parallel.update == UpdateMode::post_validated)
-            smaller.head = head_tasks(order)[stage];
+            smaller.head = head_tasks(*order)[stage];
         compiled.programs.push_back(std::move(smaller));
     }
     lay_out(compiled, config_, options_.machine, !options_.outline);

@@ -100,8 +100,10 @@ private:
                                    const std::string& mode);
 
     const RunConfig& config_;
-    const PipelineOrder& order_;
-    const std::vector<PipelineOrder> ramps_; ///< for the other numbers of microbatches
+    using SharedOrder = std::shared_ptr<const PipelineOrder>; ///< of the programs of all ranks
+    const SharedOrder order_;
+    SharedOrder evaluation_;         ///< from the first rank() on
+    std::vector<SharedOrder> ramps_; ///< for the other numbers of microbatches
     const CompileConfig& options_;
     PassRunner runner_;
     WorkPrices work_;

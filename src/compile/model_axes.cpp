@@ -12,7 +12,7 @@ ModelAxes model_axes(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     const ModelConfig& m = config.model;
     ModelAxes axes;
-    const i64 data = shards_in_groups(p) ? p.shard : p.data, heads = std::max<i64>(p.context_heads, 1);
+    const i64 data = group_ranks(p), heads = std::max<i64>(p.context_heads, 1);
     const auto part = [&](i64 major, i64 size) -> std::vector<std::string> {
         if (size > 1 && size == data * p.context)
             return {data_axis};
@@ -32,18 +32,18 @@ ModelAxes model_axes(const RunConfig& config)
                              str(p.tensor, " tensor ranks cannot share ", extent, " ", what),
                              str(key, " = ", extent), str("set parallel.tensor to ", extent, " or less")});
     };
-    const i64 queries = m.heads / m.kv_heads;
     if (const i64 least = p.context * (p.sequence ? p.tensor : 1); p.context > 1 && m.seq < 2 * least)
         throw UserError({"parallel.context", str(p.context, " context ranks cannot share ", m.seq, " tokens"),
                          str("each of them", p.sequence && p.tensor > 1 ? ", and tensor rank," : "",
                              " has at least 2 of model.seq"),
                          str("set model.seq to ", 2 * least, " or more, or a smaller parallel.context")});
-    if (const i64 shared = m.kv_heads < p.tensor ? m.kv_heads : m.kv_heads / p.tensor; shared < heads)
+    if (const i64 shared = kv_heads_of_rank(m, p.tensor); shared < heads)
         throw UserError({"parallel.context_heads",
                          str(heads, " context ranks cannot share ", counted(shared, "key-value head")),
                          str("model.kv_heads = ", m.kv_heads,
                              p.tensor > 1 ? str(", shared by ", counted(p.tensor, "tensor rank")) : ""),
                          str("set it to ", shared, " or less")});
+    const i64 queries = m.heads / m.kv_heads;
     require(std::max(m.kv_heads, queries) >= p.tensor,
             queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
             std::max(m.kv_heads, queries),

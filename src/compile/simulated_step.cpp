@@ -68,13 +68,6 @@ void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& 
                          "other blocks"});
 }
 
-Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
-{
-    RunConfig config;
-    config.parallel.overlap = overlap;
-    return simulate(ranks, machine, threads, config);
-}
-
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
                  const RunConfig& config)
 {

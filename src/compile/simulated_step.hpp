@@ -28,18 +28,14 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 
 /// Simulates a step and fills the timelines. Returns the time from step to step: with synchronous updates the
 /// length of the step; with post-validated ones a rank begins the next step when it has ended this one.
-/// `overlap`: parallel.overlap. Throws InternalError if the ranks cannot run a step together
-/// (check_steps.hpp).
+/// With `config.parallel.overlap`. Throws as require_runnable().
 /// \pre `ranks` has all stages, in order
-Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
-
-/// With `config.parallel.overlap`. The values of a program may go from any block to any other: throws
-/// UserError if the stages of a program cannot run together.
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
                  const RunConfig& config);
 
-/// Throws UserError if the stages of a program, otherwise InternalError if those of a transformer cannot run
-/// together. `stages`: all of a pipeline, in order.
+/// Throws UserError if the stages of a program, whose values may go from any block to any other, cannot run a
+/// step together (check_steps.hpp), InternalError if those of a transformer cannot. `stages`: all of a
+/// pipeline, in order.
 void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& config);
 
 /// simulate() for one of many candidates, of which the chosen one is checked later. Throws InternalError if

@@ -236,6 +236,11 @@ void validate(const ModelConfig& config);
 LayerKind kind_of_layer(const ModelConfig& config, i64 layer);
 /// Whether a layer rotates its queries and keys.
 bool rotates(const ModelConfig& config, i64 layer);
+/// Key-value heads of each of `tensor` ranks, at least. All if they share the query heads of each instead.
+inline i64 kv_heads_of_rank(const ModelConfig& config, i64 tensor)
+{
+    return config.kv_heads < tensor ? config.kv_heads : config.kv_heads / tensor;
+}
 /// Dimensions of a head that rotate: head_dim * rotary_part, rounded down as transformers does. \pre resolved
 i64 rotary_dim(const ModelConfig& config);
 /// Base of the rotary frequencies in sliding layers.

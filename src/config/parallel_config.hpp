@@ -221,6 +221,7 @@ inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConf
     return degrees;
 }
 
+/// The degrees of all axes, in the order of the mesh.
 inline std::vector<i64> degrees_of(const ParallelConfig& config)
 {
     std::vector<i64> degrees;
@@ -235,10 +236,8 @@ inline std::vector<i64> degrees_of(const ParallelConfig& config)
 inline i64 rank_count(const ParallelConfig& config)
 {
     i64 ranks = 1;
-    for (const GridAxis& axis : grid_axes)
-        ranks *= config.*axis.degree;
-    for (const ProgramAxes::Axis& axis : config.axes.list)
-        ranks *= axis.degree;
+    for (const i64 degree : degrees_of(config))
+        ranks *= degree;
     return ranks;
 }
 
@@ -286,6 +285,12 @@ inline bool shards_in_groups(const ParallelConfig& config)
     return config.zero > 0 && config.shard > 0 && config.shard < config.data;
 }
 
+/// Data ranks of a group: those over which ZeRO shards, or all.
+inline i64 group_ranks(const ParallelConfig& config)
+{
+    return shards_in_groups(config) ? config.shard : config.data;
+}
+
 /// Ranks along zero_axis(), of which context ranks are a part.
 inline i64 zero_ranks(const ParallelConfig& config)
 {
@@ -299,7 +304,7 @@ inline i64 zero_ranks(const ParallelConfig& config)
 /// Ranks over which ZeRO shards: those of zero_axis(), or a group of its data ranks; without ZeRO all.
 inline i64 shard_ranks(const ParallelConfig& config)
 {
-    return shards_in_groups(config) ? config.shard * config.context : zero_ranks(config);
+    return shards_in_groups(config) ? group_ranks(config) * config.context : zero_ranks(config);
 }
 
 } // namespace trivium

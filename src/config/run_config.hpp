@@ -263,6 +263,13 @@ inline bool counts_vary(const RunConfig& config)
 {
     return config.model.is_program() ? config.model.program.counts_vary : config.data.masks_losses();
 }
+/// Whether post-validated updates are possible, and each is not done twice.
+inline bool may_post_validate(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    return p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !counts_vary(config);
+}
+
 /// Sequences of one microbatch. \pre batch_ranks() divides common_batch()
 i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step of `batch` sequences and data rank; without `batch`, of

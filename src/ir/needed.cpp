@@ -4,9 +4,13 @@
 
 namespace trivium {
 
-Graph only_needed(Graph graph)
+Graph only_needed(Graph graph, const std::vector<ValueId>& given)
 {
     std::vector<bool> values(graph.values.size(), false), ops(graph.ops.size(), false);
+    for (std::size_t i = 0; i < graph.values.size(); ++i)
+        values[i] = graph.values[i].role != Role::computed;
+    for (const ValueId id : given)
+        values[id.index()] = false;
     for (const ValueId id : graph.outputs)
         values[id.index()] = true;
     for (const Carry& carry : graph.carries)
@@ -23,8 +27,6 @@ Graph only_needed(Graph graph)
         for (const ValueId v : op.results)
             values[v.index()] = true;
     }
-    for (std::size_t i = 0; i < graph.values.size(); ++i)
-        values[i] = values[i] || graph.values[i].role != Role::computed;
     keep_only(graph, ops, values);
     return graph;
 }

@@ -4,7 +4,8 @@
 
 namespace trivium {
 
-/// Without the ops and the computed values on which no output, carry or collective depends.
-Graph only_needed(Graph graph);
+/// Without the ops and the computed values on which no output, carry or collective depends, and without those
+/// of `given`, values that no op computes.
+Graph only_needed(Graph graph, const std::vector<ValueId>& given = {});
 
 } // namespace trivium

@@ -48,6 +48,7 @@ Sharding ModelBuilder::sharding_of(const Dims& dims) const
     };
     // An axis shards only one dimension: the sequence only if no wider dimension uses the axis.
     const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
+    const bool of_heads = std::ranges::find(dims, "e") != dims.end();
     Sharding sharding;
     sharding.origin = "the model";
     for (const std::string& dim : dims) {
@@ -56,13 +57,13 @@ Sharding ModelBuilder::sharding_of(const Dims& dims) const
         const auto add = [&](const std::vector<std::string>& more) {
             own.insert(own.end(), more.begin(), more.end());
         };
-        const bool of_heads = std::ranges::find(dims, "e") != dims.end();
         if (dim == "b")
             own = axes.batch;
-        if (dim == "s" || dim == "t")
+        if (dim == "s" || dim == "t") {
             own = axes.context;
-        if ((dim == "s" || dim == "t") && !of_heads)
-            add(axes.context_heads);
+            if (!of_heads)
+                add(axes.context_heads);
+        }
         if (!axes.tensor.empty() && (wide(dim) || (dim == "s" && along_sequence)))
             own.push_back(axes.tensor);
         if (dim == "g" && of_heads)
@@ -145,13 +146,14 @@ ValueId ModelBuilder::in_order(ValueId input)
     // Not sharded over the tensor axis: lookups in a sharded vocabulary need every token.
     if (c_.axes.context.empty() && c_.axes.context_heads.empty())
         return input;
-    Attributes attributes = order_attributes();
-    attributes.sizes = {{"s", seq_}};
     const auto [at, added] = ordered_.try_emplace({input, b_.where.block});
-    if (added)
+    if (added) {
+        Attributes attributes = order_attributes();
+        attributes.sizes = {{"s", seq_}};
         at->second = annotate(
             b_.op1(OpKind::in_order, {input}, attributes, str(b_.where.scope, ".", b_.graph()[input].name)),
             {"b", "t"});
+    }
     return at->second;
 }
 

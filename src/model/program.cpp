@@ -314,9 +314,9 @@ void show(Builder& b, ValueId of, i64 samples)
     slice.start.insert(slice.start.begin(), 0);
     slice.stride.insert(slice.stride.begin(), 1);
     slice.shape.insert(slice.shape.begin(), samples);
-    std::vector<i64> limit = slice.start;
+    Shape limit = slice.extent();
     for (std::size_t d = 0; d < limit.size(); ++d)
-        limit[d] += (slice.shape[d] - 1) * slice.stride[d] + 1;
+        limit[d] += slice.start[d];
     b.where = {Region::microbatch, Phase::forward, value.producer ? graph[value.producer].block : 0,
                "samples"};
     const ValueId part =

@@ -10,6 +10,14 @@ bool is_curve(const Shape& shape) { return shape.size() == 1 || shape[shape.size
 
 } // namespace
 
+Shape SampleSlice::extent() const
+{
+    Shape all = shape;
+    for (std::size_t d = 0; d < all.size(); ++d)
+        all[d] = (shape[d] - 1) * stride[d] + 1;
+    return all;
+}
+
 SampleSlice slice_of_sample(const Shape& sample)
 {
     const std::size_t dims = sample.size();

@@ -10,6 +10,8 @@ namespace trivium {
 struct SampleSlice {
     std::vector<i64> start, stride;
     Shape shape;
+
+    Shape extent() const; ///< from the first to the last element, without strides
 };
 
 /// The slice of a tensor of shape `sample` that is shown: its last two dimensions as a picture. Of the others

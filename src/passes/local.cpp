@@ -24,8 +24,7 @@ Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageCon
     } else {
         graph = own(sharded);
     }
-    return runner.run("simplify-local" + suffix, Level::local, std::move(graph),
-                      [](Graph g) { return simplify(without_idle_ops(std::move(g))); });
+    return runner.run("simplify-local" + suffix, Level::local, std::move(graph), without_idle_ops);
 }
 
 Graph finish_local(Graph graph, const FinishConfig& config, const std::string& suffix, PassRunner& runner)

@@ -2,7 +2,6 @@
 
 #include "ir/needed.hpp"
 #include "ir/ops/fusions.hpp"
-#include "ir/ops/op_table.hpp"
 
 namespace trivium {
 
@@ -16,23 +15,17 @@ Graph without_idle_ops(Graph graph)
     for (const Carry& carry : graph.carries)
         named[carry.out.index()] = true;
     std::vector<ValueId> instead(graph.values.size());
-    std::vector<bool> kept(graph.ops.size(), true);
-    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-        Op& op = graph.ops[i];
+    for (Op& op : graph.ops) {
         for (ValueId& v : op.operands)
             if (instead[v.index()])
                 v = instead[v.index()];
         if (!is_idle(graph, op) || named[op.results[0].index()])
             continue;
         const Value &from = graph[op.operands[0]], &to = graph[op.results[0]];
-        if (from.role == Role::computed && from.lifetime == to.lifetime && from.space == to.space) {
+        if (from.role == Role::computed && from.lifetime == to.lifetime && from.space == to.space)
             instead[op.results[0].index()] = op.operands[0];
-            kept[i] = false;
-        }
     }
-    keep_only(graph, kept, std::vector<bool>(graph.values.size(), true));
-    drop_unproduced(graph);
-    return graph;
+    return simplify(std::move(graph));
 }
 
 void drop_unproduced(Graph& graph)

@@ -19,8 +19,7 @@ constexpr std::size_t most_steps = 8; // between them transfers advance
 /// Whether one may not change what the other has in another tile.
 bool ElementRun::Place::conflicts(const Place& other) const
 {
-    const bool meet = at < other.at + other.bytes && other.at < at + bytes;
-    return meet && (at != other.at || element != other.element || element == 0);
+    return meets(other) && (at != other.at || element != other.element || element == 0);
 }
 
 bool ElementRun::add(const BoundSchedule& bound, std::size_t index)
@@ -80,10 +79,8 @@ void ElementRun::finish(const BoundSchedule& bound, const std::vector<int>& uses
     }
     // Elements that a Step leaves in memory may not be where another one has its tile.
     const auto is_safe = [&](const Member& m) {
-        return std::ranges::none_of(members_, [&](const Member& other) {
-            return !other.out.stays && other.out.at < m.out.at + m.out.bytes &&
-                   m.out.at < other.out.at + other.out.bytes;
-        });
+        return std::ranges::none_of(
+            members_, [&](const Member& other) { return !other.out.stays && other.out.meets(m.out); });
     };
     for (bool changed = true; changed;) {
         changed = false;

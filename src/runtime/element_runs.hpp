@@ -26,6 +26,7 @@ private:
         Bytes bytes = 0, element = 0; ///< of all; of one, 0: all of it is read
         bool stays = false;           ///< in the first tile of the thread
 
+        bool meets(const Place& other) const { return at < other.at + other.bytes && other.at < at + bytes; }
         bool conflicts(const Place& other) const;
     };
     struct Member {

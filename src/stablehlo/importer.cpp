@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/limits.hpp"
+#include "ir/needed.hpp"
 #include "ir/verify.hpp"
 #include "stablehlo/hlo_text.hpp"
 #include "stablehlo/integers.hpp"
@@ -403,25 +404,10 @@ HloGraph HloImporter::run()
     const std::vector<HloValue> results = run_ops(nullptr, main->body.ops);
     for (std::size_t i = 0; i < results.size(); ++i)
         add_output(*main, i, results[i], main->body.ops.back());
-    // What no output needs goes.
-    std::vector<bool> ops(graph_.ops.size(), false), values(graph_.values.size(), false);
-    for (std::size_t v = 0; v < values.size(); ++v)
-        values[v] = graph_.values[v].role != Role::computed;
+    std::vector<ValueId> constants;
     for (const HloContents& contents : made_.contents)
-        values[graph_.find(contents.name).index()] = false;
-    for (const ValueId id : graph_.outputs)
-        values[id.index()] = true;
-    for (std::size_t i = ops.size(); i-- > 0;) {
-        const Op& op = graph_.ops[i];
-        if (std::ranges::none_of(op.results, [&](ValueId r) { return values[r.index()]; }))
-            continue;
-        ops[i] = true;
-        for (const ValueId r : op.results)
-            values[r.index()] = true;
-        for (const ValueId o : op.operands)
-            values[o.index()] = true;
-    }
-    keep_only(graph_, ops, values);
+        constants.push_back(graph_.find(contents.name));
+    graph_ = only_needed(std::move(graph_), constants);
     std::erase_if(made_.contents, [&](const HloContents& c) { return !graph_.find(c.name); });
     try {
         verify(graph_, Level::global);

@@ -99,17 +99,12 @@ std::vector<Kept> kept_of(const Example& example)
 std::vector<double> losses_of(const Example& example, const NamedNumbers& sizes, Precision precision,
                               const ProgramMesh& mesh = {})
 {
-    ProgramCase c{.text = example_text(example.name + ".graph"),
-                  .name = example.name + ".graph",
-                  .sizes = sizes,
-                  .precision = precision,
-                  .micro_batch = mesh.micro_batch,
-                  .steps = 20};
-    c.parallel.axes = mesh.axes;
-    c.parallel.data = mesh.data;
-    c.parallel.pipeline = mesh.pipeline;
-    c.parallel.zero = mesh.zero;
-    c.parallel.recompute = mesh.recompute;
+    const ProgramCase c = on_mesh({.text = example_text(example.name + ".graph"),
+                                   .name = example.name + ".graph",
+                                   .sizes = sizes,
+                                   .precision = precision,
+                                   .steps = 20},
+                                  mesh);
     i64 classes = 1;
     for (const auto& [name, number] : sizes.list)
         classes = name == example.classes ? number : classes;

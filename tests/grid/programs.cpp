@@ -196,17 +196,22 @@ std::string example_text(const std::string& name)
     return text.str();
 }
 
+ProgramCase on_mesh(ProgramCase one, const ProgramMesh& mesh)
+{
+    one.parallel.axes = mesh.axes;
+    one.parallel.data = mesh.data;
+    one.parallel.pipeline = mesh.pipeline;
+    one.parallel.zero = mesh.zero;
+    one.parallel.recompute = mesh.recompute;
+    one.micro_batch = mesh.micro_batch;
+    return one;
+}
+
 void check_same_on(const ProgramCase& one, i64 classes, const std::vector<ProgramMesh>& meshes)
 {
     const ProgramOutcome want = train_program(one, classes);
     for (const ProgramMesh& m : meshes) {
-        ProgramCase c = one;
-        c.parallel.axes = m.axes;
-        c.parallel.data = m.data;
-        c.parallel.pipeline = m.pipeline;
-        c.parallel.zero = m.zero;
-        c.parallel.recompute = m.recompute;
-        c.micro_batch = m.micro_batch;
+        const ProgramCase c = on_mesh(one, m);
         INFO(c.name << ": " << describe_degrees(config_of(c).parallel) << " zero " << m.zero << " recompute "
                     << name_of(m.recompute) << " micro batch " << m.micro_batch);
         ProgramDifferences d;

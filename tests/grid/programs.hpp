@@ -64,6 +64,9 @@ struct ProgramMesh {
     i64 micro_batch = 0;
 };
 
+/// `one` on that mesh.
+ProgramCase on_mesh(ProgramCase one, const ProgramMesh& mesh);
+
 /// Checks that on each mesh the outcome is that of one rank: in f64 everything within 1e-9; in f32 losses,
 /// norms and evaluation within 1e-4, because AdamW divides gradients that are rounding errors by themselves,
 /// so that parameters say nothing.

@@ -51,11 +51,10 @@ TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages excha
           "[release]")
 {
     const CompileConfig options = on_h100();
-    SimulatedStep step =
-        simulate_step(decide(pipeline_of_8("1f1b", UpdateMode::post_validated), options.machine), options,
-                      train_program, 1);
+    const RunConfig config = pipeline_of_8("1f1b", UpdateMode::post_validated);
+    SimulatedStep step = simulate_step(decide(config, options.machine), options, train_program, 1);
     REQUIRE(step.ranks.size() == 8);
-    const auto again = [&] { return simulate(step.ranks, options.machine, step.threads, true); };
+    const auto again = [&] { return simulate(step.ranks, options.machine, step.threads, config); };
     CHECK(again() == step.seconds);
     for (std::size_t s = 0; s < 8; ++s) {
         Graph& graph = step.ranks[s].program.graph;

@@ -113,12 +113,14 @@ struct Convolution::Impl {
         constexpr Bytes most_sums = Bytes{16} << 20; // bytes of the sums of all chains
         const i64 divided = shape.groups > 1 ? shape.groups : shape.o, channels = shape.o;
         // As the library lays them out, and plans expect (ir: convolution_weights).
-        const Bytes bytes = 4 * round_up(shape.o, 16) * round_up(shape.c / shape.groups, 16) * taps();
+        const auto bytes_of = [&](const ConvShape& s) -> Bytes {
+            return 4 * round_up(s.o, 16) * round_up(s.c / s.groups, 16) * taps();
+        };
         i64 positions = shape.b;
         for (int d = 0; d < shape.spatial; ++d)
             positions *= shape.out[d];
-        chains = static_cast<i64>(std::bit_floor(static_cast<u64>(
-            std::clamp<i64>(std::min(most_sums / bytes, positions / least_positions), 1, usual_tasks))));
+        chains = static_cast<i64>(std::bit_floor(static_cast<u64>(std::clamp<i64>(
+            std::min(most_sums / bytes_of(shape), positions / least_positions), 1, usual_tasks))));
         if (shape.c <= colours) // then each piece would prepare all of x
             return;
         for (const i64 unit : {least_channels, i64{1}}) // whole vectors of channels if there are such pieces
@@ -126,8 +128,7 @@ struct Convolution::Impl {
                  ++n)
                 if (divided % n == 0 && channels / n % unit == 0)
                     pieces = n;
-        const ConvShape piece = piece_of(shape); // whose channels are rounded apart
-        const Bytes sums = 4 * pieces * round_up(piece.o, 16) * round_up(piece.c / piece.groups, 16) * taps();
+        const Bytes sums = pieces * bytes_of(piece_of(shape)); // whose channels are rounded apart
         while (chains > 1 && chains * sums > most_sums)
             chains /= 2;
     }

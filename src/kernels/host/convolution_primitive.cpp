@@ -48,10 +48,6 @@ std::array<int, 3> arguments_of(ConvKind kind)
             kind == ConvKind::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
 }
 
-} // namespace
-
-namespace {
-
 /// `plain` as the library's layout `blocked` has it, if that one has blocks of 16 channels, and rows of
 /// `plain` are dense.
 std::optional<ChannelBlocks> blocks_of(const Desc& plain, const Desc& blocked)

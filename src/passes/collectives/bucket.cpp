@@ -107,8 +107,7 @@ Bytes bytes_on_first_rank(const Graph& graph, const Op& op)
         if (whole.size() != type.shape.size() ||
             axes.size() != whole.size()) // a graph that was not partitioned
             return type.bytes();
-        const Coordinates first(graph.mesh.axes.size(), 0);
-        return local_type({type.dtype, whole}, axes, graph.mesh, first).bytes();
+        return largest_shard({type.dtype, whole}, axes, graph.mesh);
     };
     return std::max(bytes(op.operands[0]), bytes(op.results[0]));
 }

@@ -42,9 +42,7 @@ private:
         const Op placing = g_.ops[i]; // a copy, because the vector grows
         const ValueId whole = placing.results[0];
         const std::optional<std::vector<Reader>> readers = separable_readers(whole);
-        const Bytes bytes = local_type(g_[whole].type, dim_axes(g_[whole].sharding), g_.mesh,
-                                       Coordinates(g_.mesh.axes.size(), 0))
-                                .bytes();
+        const Bytes bytes = largest_shard(g_[whole].type, dim_axes(g_[whole].sharding), g_.mesh);
         if (!readers || bytes <= c_.bytes)
             return;
         const ValueId parameter = parameter_of(whole);

@@ -71,9 +71,9 @@ public:
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
                     if (!local[v.index()] && crosses(v, me) && wants(op, v)) {
-                        for (const Message& message : due_before(v))
-                            if (ValueId& here = local[message.value.index()]; !here)
-                                here = receive(b, message.value, earlier_of(message.reader, op));
+                        for (const ValueId due : due_before(v))
+                            if (ValueId& here = local[due.index()]; !here)
+                                here = receive(b, due, earlier_of(reader_of({due, me}), op));
                         local[v.index()] = receive(b, v, earlier_of(reader_of({v, me}), op));
                     }
                 Op copy = op;
@@ -267,12 +267,6 @@ private:
         return {c_.stage_of_block[static_cast<std::size_t>(op.block)], op.phase};
     }
 
-    /// A message to this rank within a microbatch.
-    struct Message {
-        ValueId value;
-        const Op* reader = nullptr; ///< reader_of
-    };
-
     /// The first reader of a crossing, by turn; null if the microbatch has none.
     const Op* reader_of(const Crossing& crossing) const
     {
@@ -296,18 +290,19 @@ private:
     /// computed: those that the same task of the sender sends before, and those of other senders that the
     /// same task here, or another phase, reads. Otherwise a sender that waits until it may overwrite what it
     /// sends could wait for a receiver that waits for a later message.
-    std::vector<Message> due_before(ValueId v)
+    std::vector<ValueId> due_before(ValueId v)
     {
         if (in_epilogue({v, c_.rank}))
             return {};
         if (inbox_.empty())
             fill_inbox();
-        const auto own = std::ranges::find(inbox_, v, &Message::value);
-        const auto sender = [&](const Message& m) { return task_of(g_[g_[m.value].producer]); };
-        const auto reader = [&](const Message& m) {
-            return m.reader ? task_of(*m.reader) : std::pair<int, Phase>{};
+        const auto own = std::ranges::find(inbox_, v);
+        const auto sender = [&](ValueId m) { return task_of(g_[g_[m].producer]); };
+        const auto reader = [&](ValueId m) {
+            const Op* const first = reader_of({m, c_.rank});
+            return first ? task_of(*first) : std::pair<int, Phase>{};
         };
-        std::vector<Message> due;
+        std::vector<ValueId> due;
         for (auto at = inbox_.begin(); at != own; ++at)
             if (sender(*at) == sender(*own) || reader(*at) == reader(*own) ||
                 reader(*at).second != reader(*own).second)
@@ -330,8 +325,8 @@ private:
     {
         for (const Crossing& crossing : crossings_)
             if (crossing.to == c_.rank && !in_epilogue(crossing))
-                inbox_.push_back({crossing.value, reader_of(crossing)});
-        std::ranges::sort(inbox_, {}, [&](const Message& m) { return g_[m.value].producer.index(); });
+                inbox_.push_back(crossing.value);
+        std::ranges::sort(inbox_, {}, [&](ValueId m) { return g_[m].producer.index(); });
     }
 
     bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
@@ -404,7 +399,7 @@ private:
     std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the ranks that hold them
     std::set<Crossing> crossings_;
     std::map<Crossing, const Op*> readers_;
-    std::vector<Message> inbox_; ///< in the order of the ops that compute them
+    std::vector<ValueId> inbox_; ///< messages within a microbatch, in the order of the ops that compute them
     std::map<ValueId, int> contributor_;
     std::vector<bool> home_; ///< by op: has_home
 };

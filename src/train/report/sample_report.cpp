@@ -16,11 +16,8 @@ constexpr std::size_t most_steps = 4; ///< whose outputs are kept
 ShownSample read_slice(const std::string& name, const SampleArray& array, i64 sample)
 {
     const SampleSlice slice = slice_of_sample(array.type.shape);
-    Box box{slice.start, slice.shape};
-    for (std::size_t d = 0; d < slice.shape.size(); ++d)
-        box.shape[d] = (slice.shape[d] - 1) * slice.stride[d] + 1;
-    std::vector<std::byte> bytes(
-        static_cast<std::size_t>(element_count(box.shape) * size_of(array.type.dtype)));
+    const Box box{slice.start, slice.extent()};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(TensorType{array.type.dtype, box.shape}.bytes()));
     array.read(sample, box, bytes.data());
     ShownSample shown{name, sample, -1, {}, picture_shape(slice.shape), {}};
     with_tensor_type(array.type.dtype, [&](auto t) {

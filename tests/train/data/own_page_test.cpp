@@ -1,5 +1,6 @@
 // docs/train-your-own.md: its commands run, train, and resume on other ranks; the samples that a run shows.
 #include "catch.hpp"
+#include "io/foreign_files.hpp"
 #include "io/metrics/metrics.hpp"
 #include "io/metrics/shown_samples.hpp"
 #include "programs/page.hpp"
@@ -17,9 +18,7 @@ namespace {
 void write_numpy(const std::string& path, const std::string& shape, i64 count,
                  const std::function<double(i64)>& at)
 {
-    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }";
-    header.resize(117, ' ');
-    std::string file = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n";
+    std::string file = foreign::numpy_header("<f4", "(" + shape + ")");
     for (i64 i = 0; i < count; ++i) {
         const auto number = static_cast<float>(at(i));
         file.append(reinterpret_cast<const char*>(&number), sizeof number);
