@@ -16,7 +16,7 @@ namespace trivium {
 
 namespace {
 
-static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 64, "AttrSet has 64 bits");
+static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 128, "AttrSet has 128 bits");
 static_assert(std::ranges::all_of(
                   list_names, [](Attr attr) { return list_name(attr).attr == attr; }, &ListName::attr),
               "list_names has another order than Attr");

@@ -1,6 +1,7 @@
 #include "ir/ops/op_table.hpp"
 
 #include "ir/builder.hpp"
+#include "ir/general/expert_rules.hpp"
 #include "ir/general/general_gradients.hpp"
 #include "ir/general/general_rules.hpp"
 
@@ -139,6 +140,17 @@ Bytes place_of_elements(const Op&, const FactorRule& rule, Bytes)
 
 /// dV, dP, dQ, dK are model FLOPs; recomputing Q K' is not counted.
 Flops causal_attention_grad(const Op& op, const FactorRule& rule) { return 2 * causal_attention(op, rule); }
+
+/// One multiply-add per row that arrives if experts are equally loaded, and element of an expert's matrix.
+Flops grouped_product(const Op& op, const FactorRule& rule)
+{
+    const Shape rows = rule.shape_of(rule.operands[0]), others = rule.shape_of(rule.operands[1]);
+    const auto* expected = op.attrs.lists.find(Attr::expected);
+    const i64 n = expected ? expected->front() : rows[1];
+    const i64 columns = op.kind == OpKind::grouped_matmul_grad_rows ? others[1] : others[2];
+    return 2 * static_cast<Flops>(rows[0]) * static_cast<Flops>(n) * static_cast<Flops>(rows[2]) *
+           static_cast<Flops>(columns);
+}
 
 const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
 

@@ -1,0 +1,74 @@
+#pragma once
+// Where the rows of a mixture of experts are: those of a group of tokens before the exchange between expert
+// ranks, and those of the experts of a rank after it.
+#include "base/units.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace trivium {
+
+/// P groups of tokens, whose ranks share x experts: rank p has the experts [p x / P, (p + 1) x / P). `counts`
+/// [P,x]: the rows of each group for each expert, of which the ranks then have the same copy, so that each
+/// knows what the others send, take and drop.
+class ExpertRows {
+public:
+    /// `bound`: rows that a rank has places for after the exchange. `counts` must outlive it.
+    ExpertRows(std::span<const i32> counts, i64 groups, i64 bound)
+        : counts_(counts), groups_(groups), experts_(static_cast<i64>(counts.size()) / groups), bound_(bound)
+    {
+    }
+
+    i64 groups() const { return groups_; }
+    i64 experts() const { return experts_; }                   ///< x
+    i64 experts_of_rank() const { return experts_ / groups_; } ///< x / P
+    i64 count(i64 group, i64 expert) const
+    {
+        return counts_[static_cast<std::size_t>(group * experts_ + expert)];
+    }
+
+    /// Rows [begin, begin + size) of a buffer.
+    struct Range {
+        i64 begin = 0, size = 0;
+    };
+    /// Of group `group` before the exchange: sorted by expert.
+    Range sent(i64 group, i64 expert) const
+    {
+        i64 begin = 0;
+        for (i64 e = 0; e < expert; ++e)
+            begin += count(group, e);
+        return {begin, count(group, expert)};
+    }
+    /// Of the expert's rank after the exchange: sorted by expert, then by group. Rows beyond the bound are
+    /// missing: a range has only its first rows, or none.
+    Range received(i64 group, i64 expert) const
+    {
+        const i64 first = expert / experts_of_rank() * experts_of_rank();
+        i64 begin = 0;
+        for (i64 e = first; e <= expert; ++e)
+            for (i64 g = 0; g < (e < expert ? groups_ : group); ++g)
+                begin += count(g, e);
+        return {std::min(begin, bound_), std::clamp<i64>(bound_ - begin, 0, count(group, expert))};
+    }
+    /// All rows of an expert after the exchange.
+    Range of_expert(i64 expert) const
+    {
+        const Range first = received(0, expert), last = received(groups_ - 1, expert);
+        return {first.begin, last.begin + last.size - first.begin};
+    }
+    /// Rows that reach the rank, with those for which it has no places.
+    i64 arriving(i64 rank) const
+    {
+        i64 rows = 0;
+        for (i64 e = rank * experts_of_rank(); e < (rank + 1) * experts_of_rank(); ++e)
+            for (i64 g = 0; g < groups_; ++g)
+                rows += count(g, e);
+        return rows;
+    }
+
+private:
+    std::span<const i32> counts_;
+    i64 groups_, experts_, bound_;
+};
+
+} // namespace trivium
