@@ -109,6 +109,11 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          "remove the key");
     warn(m.local_rope_theta > 0 && m.window == 0, "model.local_rope_theta", "is ignored: no layer is sliding",
          "remove the key, or set model.window");
+    warn(p.expert == 1 && p.expert_buffer > 0, "parallel.expert_buffer",
+         "is ignored: no rows travel between ranks", "remove the key, or set parallel.expert");
+    warn(p.expert_overflow == ExpertOverflow::drop && (p.expert == 1 || p.expert_buffer == 0),
+         "parallel.expert_overflow", "is ignored: every row has a place",
+         "remove the key, or set parallel.expert_buffer");
     return warnings;
 }
 
