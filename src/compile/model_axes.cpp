@@ -26,6 +26,18 @@ ModelAxes model_axes(const RunConfig& config)
     axes.context = part(data, p.context / heads);
     axes.context_heads = part(data * p.context / heads, heads);
     axes.context_ranks = p.context / heads;
+    if (m.experts > 0) {
+        axes.token_groups = {batch_ranks(p), p.context};
+        if (m.seq % p.context != 0)
+            throw UserError({"parallel.context",
+                             str(counted(p.context, "context rank"), " cannot share ", m.seq, " tokens equally"),
+                             "with model.experts each of them has as many",
+                             str("make model.seq a multiple of ", p.context)});
+        if (m.expert_capacity > 0 && p.context > 1)
+            throw UserError({"model.expert_capacity", "limits the tokens of a sequence, which several ranks share",
+                             str("parallel.context = ", p.context),
+                             "set expert_capacity to 0, or parallel.context to 1"});
+    }
     const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
         if (!holds)
             throw UserError({"parallel.tensor",
@@ -49,6 +61,10 @@ ModelAxes model_axes(const RunConfig& config)
             std::max(m.kv_heads, queries),
             queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
+    if (m.experts > 0)
+        require(m.expert_dim >= p.tensor, "model.expert_dim", m.expert_dim, "columns of an expert");
+    if (m.shared_dim > 0)
+        require(m.shared_dim >= p.tensor, "model.shared_dim", m.shared_dim, "columns of the shared experts");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
     axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;

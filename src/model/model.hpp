@@ -2,7 +2,8 @@
 // A ModelConfig as a forward graph, with the loss or with a KV cache.
 //
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
-// e head size, f feed-forward width, v vocabulary size. Parameters by global name (all row-major):
+// e head size, f feed-forward width, v vocabulary size, x experts, h their width, w that of shared experts.
+// Parameters by global name (all row-major):
 //
 //     embed.weight [v,d]; head.weight [v,d] if untied; positions.weight [seq,d] if learned
 //     final_norm.weight [d]; layers.N.attn_norm.weight and .ffn_norm.weight [d] unless norms are `post`,
@@ -10,9 +11,14 @@
 //     layers.N.attn.q.weight [d,g,r,e], .k.weight and .v.weight [d,g,e], .o.weight [g,r,e,d]
 //     layers.N.attn.q_norm.weight [e], or over the width [g,r,e]; .k_norm.weight [e] or [g,e]; .sinks [g,r]
 //     layers.N.ffn.up.weight [d,f], .down.weight [f,d]; gated also .gate.weight [d,f]
+//     in layers with experts instead: layers.N.ffn.router.weight [d,x], .router.bias [x], .router.balance [x];
+//         .experts.up.weight [x,d,h], .experts.down.weight [x,h,d], gated also .experts.gate.weight [x,d,h], with
+//         .bias [x,h], [x,d], [x,h]; .shared.up.weight [d,w], .shared.down.weight [w,d], .shared.gate.weight [d,w]
 //     and a .bias of each LayerNorm, and of the products that have one (config/model_parameters.hpp)
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
+
+#include <array>
 
 namespace trivium {
 
@@ -27,14 +33,24 @@ struct ModelAxes {
     /// the axes that share a sequence.
     std::vector<std::string> context, context_heads;
     i64 context_ranks = 1; ///< along `context`
+    /// Groups of tokens, one per rank that has tokens of its own: along b and along s.
+    std::array<i64, 2> token_groups{1, 1};
+    /// Ranks that share the experts of a layer, and their axis, the fastest part of those that share tokens.
+    i64 expert_ranks = 1;
+    std::string experts;
+    double expert_buffer = 0;    ///< ParallelConfig::expert_buffer
+    bool drops_overflow = false; ///< rows beyond it are dropped, otherwise refused
 };
 
-/// What only a training adds to the loss; zeros: nothing.
+/// What only a training has; zeros: nothing.
 struct Regularisers {
     double dropout = 0;         ///< rate
     i64 seed = 0;               ///< of what dropout keeps
     double z_loss = 0;          ///< coefficient
     double label_smoothing = 0; ///< epsilon
+    double balance_loss = 0;    ///< coefficient, of the loads of experts
+    double router_z_loss = 0;   ///< coefficient
+    double balance_rate = 0;    ///< by which a step changes balance biases
 };
 
 /// How a graph computes.
