@@ -433,4 +433,12 @@ ValueId Builder::descend(ValueId parameter, ValueId direction, ValueId hyper, do
     return next;
 }
 
+ValueId Builder::average(ValueId parameter, ValueId sum, ValueId norm, ValueId count, double decay)
+{
+    const ValueId next = op1(OpKind::moving_average, {parameter, sum, norm, count}, {.momentum = decay},
+                             graph_[parameter].name + "'");
+    graph_.carries.push_back({parameter, next});
+    return next;
+}
+
 } // namespace trivium

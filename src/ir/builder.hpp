@@ -81,6 +81,9 @@ public:
     /// In place, with a carry: p -= lr (weight_decay p + scale direction), with lr from `hyper`.
     ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
 
+    /// In place, with a carry: p = decay p + (1 - decay) sum / count, once `norm` is known.
+    ValueId average(ValueId parameter, ValueId sum, ValueId norm, ValueId count, double decay);
+
     /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
     ValueId output_sum(OpKind kind, ValueId x, const std::string& name);
 

@@ -199,6 +199,18 @@ void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, 
         });
 }
 
+template <class Real>
+void moving_average(const Exec& exec, i64 n, double decay, const double* count, const Real* sum, Real* p)
+{
+    for_blocks<Real>(
+        exec, "moving_average", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
+            const auto keep = static_cast<Real>(decay), weight = static_cast<Real>((1 - decay) / *count);
+            row.map(
+                size, [=](Real last, Real total) { return keep * last + weight * total; }, p + at, p + at,
+                sum + at);
+        });
+}
+
 void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
 {
     for ([[maybe_unused]] const StackPart& part : parts)
@@ -222,5 +234,6 @@ TRV_FOR_REAL(nesterov, bf16)
 TRV_FOR_REAL(unit_norm)
 TRV_FOR_REAL(weighted_sum)
 TRV_FOR_REAL(descent)
+TRV_FOR_REAL(moving_average)
 
 } // namespace trivium::kernels

@@ -69,6 +69,8 @@ private:
         needs_.assign(graph_.values.size(), false);
         leaves_.assign(graph_.values.size(), Leaf{});
         for (const ValueId p : graph_.with_role(Role::parameter)) {
+            if (!row_of(graph_[p].update.kind).by_autodiff)
+                continue;
             needs_[p.index()] = true;
             leaves_[p.index()].parameter = p;
         }

@@ -99,7 +99,7 @@ Call bind_casts(std::span<const Binding> bindings)
     return [arrays](const k::Exec& e) { k::cast_all<From, To>(e, arrays); };
 }
 
-/// Muon's ops: double or float.
+/// Muon's ops, and averages: double or float.
 template <class R>
 Call bind_matrix_update(const Binding& b)
 {
@@ -120,6 +120,9 @@ Call bind_matrix_update(const Binding& b)
     case OpKind::descent:
         return call_of(k::descent<R>, a.n(0), a.in<double>(2), *a.attrs().weight_decay, *a.attrs().scale,
                        a.in<R>(1), a.out<R>(0));
+    case OpKind::moving_average:
+        return call_of(k::moving_average<R>, a.n(0), *a.attrs().momentum, a.in<double>(3), a.in<R>(1),
+                       a.out<R>(0));
     default: return {};
     }
 }
@@ -169,7 +172,8 @@ Call bind_optimizer(const Binding& b)
     case OpKind::nesterov:
     case OpKind::unit_norm:
     case OpKind::weighted_sum:
-    case OpKind::descent: {
+    case OpKind::descent:
+    case OpKind::moving_average: {
         const DType type = a.in_type(0).dtype;
         return type == DType::f64   ? bind_matrix_update<double>(b)
                : type == DType::f32 ? bind_matrix_update<float>(b)
