@@ -62,7 +62,8 @@ void validate_train(const TrainConfig& c)
     finite_from("train.grad_clip", c.grad_clip, 0, true);
     finite_from("train.spike_z", c.spike_z, 0, true);
     finite_from("train.z_loss", c.z_loss, 0, true);
-    finite_from("train.balance_rate", c.balance_rate, 0, true);
+    require(c.balance_rate >= 0 && c.balance_rate <= 1, "train.balance_rate",
+            str("must be from 0 to 1, is ", c.balance_rate), "1e-3 is usual");
     finite_from("train.balance_loss", c.balance_loss, 0, true);
     finite_from("train.router_z_loss", c.router_z_loss, 0, true);
     require(c.label_smoothing >= 0 && c.label_smoothing < 1, "train.label_smoothing",

@@ -19,12 +19,13 @@ public:
     ValueId target_input(i64 batch, i64 seq); ///< declares `targets`, i32[batch, seq]
     /// An input, i32[b,s], in the order in which the ops of this block have tokens.
     ValueId in_order(ValueId input_bs);
-    ValueId embed();                           ///< x_bsd
-    ValueId block(i64 layer, ValueId x_bsd);   ///< one layer with its residual sums
+    ValueId embed();                         ///< x_bsd
+    ValueId block(i64 layer, ValueId x_bsd); ///< one layer with its residual sums
     /// What routers add to the loss of each token of a sequence, [b], summed over the layers so far; invalid:
     /// nothing.
     ValueId router_loss() const { return router_loss_; }
-    ValueId final_norm(ValueId x);             ///< over the last dimension
+    const std::vector<ValueId>& loads() const { return loads_; } ///< the outputs of GraphConfig::loads so far
+    ValueId final_norm(ValueId x);                               ///< over the last dimension
     ValueId head(ValueId x, const Rule& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }
@@ -84,6 +85,7 @@ private:
     Routed route(ValueId x_bsd);
     /// Adds the losses of a layer's router to router_loss().
     void add_router_loss(ValueId logits_bsx, ValueId experts_bsk);
+    void add_load(ValueId experts_bsk); ///< to loads()
     /// Each row [q,n,i] times the matrix of its expert, plus the bias, if the model has it.
     ValueId grouped(const std::string& name, ValueId rows, ValueId counts, double std);
     /// Rows to the ranks of their experts, or back; `count`: rows of the result.
@@ -105,6 +107,7 @@ private:
     ValueId tokens_, positions_, starts_, embed_, samples_, router_loss_;
     std::array<ValueId, 2> rope_tables_;                 // the second: of sliding layers, if theirs differs
     std::map<std::pair<ValueId, int>, ValueId> ordered_; // inputs, by block
+    std::vector<ValueId> loads_;
     i64 batch_ = 0, seq_ = 0;
 };
 

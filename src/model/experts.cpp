@@ -21,9 +21,7 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped("router");
     const DType exact = accumulator_of(c_.compute);
-    const auto read = [&](const char* name, const Init& init) {
-        return parameter(name, init, true);
-    };
+    const auto read = [&](const char* name, const Init& init) { return parameter(name, init, true); };
     const ValueId weight = read("weight", NormalInit{init_std});
     b_.graph()[weight].decay = true;
     b_.graph()[weight].rows = 1;
@@ -33,8 +31,11 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
         logits = b_.op1(OpKind::bias_add, {logits, compute_copy(read("bias", FillInit{0}), exact)},
                         {.rule = "b s x, x -> b s x"}, scoped("biased"));
     std::vector<ValueId> operands{logits};
-    if (m_.balance_bias)
-        operands.push_back(compute_copy(read("balance", FillInit{0}), exact));
+    if (m_.balance_bias) {
+        const ValueId balance = read("balance", FillInit{0});
+        b_.graph()[balance].update = {UpdateKind::balance, c_.regularisers.balance_rate};
+        operands.push_back(compute_copy(balance, exact));
+    }
     Attributes attributes = routing();
     attributes.sizes = {{"k", m_.expert_slots}};
     if (m_.router_scale != 1)
@@ -42,6 +43,8 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
     const std::vector<ValueId> made =
         b_.op(OpKind::route, operands, attributes, {scoped("weights"), scoped("experts")});
     add_router_loss(logits, made[1]);
+    if (c_.loads)
+        add_load(made[1]);
     b_.where.scope = outer;
     return {made[0], made[1]};
 }
@@ -70,6 +73,24 @@ void ModelBuilder::add_router_loss(ValueId logits, ValueId experts)
         add(b_.op1(OpKind::router_squares, {logits}), coefficient / tokens);
 }
 
+void ModelBuilder::add_load(ValueId experts)
+{
+    const TensorType type{accumulator_of(c_.compute), {m_.experts}};
+    const std::string name = scoped("load");
+    const ValueId in = b_.value(name + ".before", type, Role::carry),
+                  out = b_.add_into(
+                      in,
+                      b_.op1(OpKind::expert_counts, {experts},
+                             {.dtype = type.dtype, .rule = "b s k -> x | k x", .sizes = {{"x", m_.experts}}},
+                             name));
+    b_.graph().carries.push_back({in, out});
+    b_.where.region = Region::epilogue;
+    Attributes over_experts{.combine = Combine::max};
+    over_experts.lists.set(Attr::dims, {0});
+    loads_.push_back(b_.cast_to(b_.op1(OpKind::reduce, {out}, over_experts), DType::f64, name + ".most"));
+    b_.where.region = Region::microbatch;
+}
+
 ValueId ModelBuilder::exchanged(ValueId rows, ValueId counts, i64 count, bool backwards)
 {
     const ModelAxes& axes = c_.axes;
@@ -95,7 +116,8 @@ ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId cou
     Attributes of_product = attributes;
     if (c_.axes.expert_ranks > 1)
         of_product.lists.set(Attr::expected, {rows_of_group()});
-    ValueId y = b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
+    ValueId y =
+        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
     if (m_.ffn_bias)
         y = b_.op1(OpKind::grouped_bias, {y, vector("bias", 0), counts}, attributes, scoped("biased"));
     b_.where.scope = outer;
@@ -128,6 +150,10 @@ ValueId ModelBuilder::experts(ValueId x)
     const std::vector<ValueId> sent = b_.op(OpKind::dispatch, {x, routed.experts}, of_dispatch,
                                             {scoped("rows"), scoped("slots"), scoped("counts")});
     const ValueId slots = sent[1], counts = sent[2];
+    if (c_.loads && of_dispatch.lists.find(Attr::capacity)) {
+        loads_.push_back(b_.output_sum(OpKind::count_valid, slots, scoped("kept")));
+        b_.graph().outputs.pop_back(); // they follow the loss
+    }
     const ValueId rows = exchanged(sent[0], counts, rows_of_rank(), false);
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped("experts");

@@ -11,9 +11,11 @@
 //     layers.N.attn.q.weight [d,g,r,e], .k.weight and .v.weight [d,g,e], .o.weight [g,r,e,d]
 //     layers.N.attn.q_norm.weight [e], or over the width [g,r,e]; .k_norm.weight [e] or [g,e]; .sinks [g,r]
 //     layers.N.ffn.up.weight [d,f], .down.weight [f,d]; gated also .gate.weight [d,f]
-//     in layers with experts instead: layers.N.ffn.router.weight [d,x], .router.bias [x], .router.balance [x];
-//         .experts.up.weight [x,d,h], .experts.down.weight [x,h,d], gated also .experts.gate.weight [x,d,h], with
-//         .bias [x,h], [x,d], [x,h]; .shared.up.weight [d,w], .shared.down.weight [w,d], .shared.gate.weight [d,w]
+//     in layers with experts instead: layers.N.ffn.router.weight [d,x], .router.bias [x], .router.balance
+//     [x];
+//         .experts.up.weight [x,d,h], .experts.down.weight [x,h,d], gated also .experts.gate.weight [x,d,h],
+//         with .bias [x,h], [x,d], [x,h]; .shared.up.weight [d,w], .shared.down.weight [w,d],
+//         .shared.gate.weight [d,w]
 //     and a .bias of each LayerNorm, and of the products that have one (config/model_parameters.hpp)
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
@@ -62,6 +64,7 @@ struct GraphConfig {
     bool fp8 = false;       ///< the products of the blocks round their operands to FP8
     bool documents = false; ///< attention stays within documents
     Regularisers regularisers{};
+    bool loads = false;   ///< with the loads of experts, as outputs
     bool metrics = false; ///< with what an evaluation of a program averages (model/program.hpp)
     i64 shown = 0;        ///< of how many samples it outputs the slices of ModelProgram::shown
 };
@@ -70,7 +73,9 @@ struct GraphConfig {
 /// (i32[b,s]); a target below 0 is ignored. With documents also `starts`: for each token the index in its
 /// sequence of its document's first token; with dropout `samples` (i32[b,2]). Few values are annotated with a
 /// sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others. The loss per token
-/// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
+/// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried). With
+/// `loads` follow, for each layer with experts, the slots of its most loaded expert, of all microbatches, and
+/// with expert_capacity the slots that were not dropped (f64[]).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters
