@@ -97,6 +97,20 @@ std::vector<std::pair<i64, i64>> contexts_of(const RunConfig& config, i64 tensor
     return all;
 }
 
+/// How many of the data and context ranks may share experts: powers of two, or as the config says, as far as
+/// there are ranks.
+std::vector<i64> experts_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    const i64 most = c.model.experts > 0 ? std::gcd(group_ranks(p) * p.context, c.model.experts) : 1;
+    if (is_given(c, "parallel.expert"))
+        return {std::gcd(p.expert, most)};
+    std::vector<i64> all;
+    for (i64 experts = 1; most % experts == 0; experts *= 2)
+        all.push_back(experts);
+    return all;
+}
+
 /// Degrees of the axes that shard tensors; those of the config with `keep`, where it sets them.
 std::vector<ParallelConfig> tensor_grids(const RunConfig& config, i64 ranks, bool keep)
 {
@@ -256,7 +270,11 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
                         continue;
                     p.zero = zero;
                     p.shard = shard;
-                    visit(c);
+                    for (const i64 experts : experts_of(c)) {
+                        p.expert = experts;
+                        visit(c);
+                    }
+                    p.expert = grid.expert;
                 }
         }
     }
@@ -288,10 +306,10 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
 std::string key_of(const RunConfig& c)
 {
     const ParallelConfig& p = c.parallel;
-    return str(describe_degrees(p), " ", p.context_heads, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
-               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
-               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
-               name_of(p.update), " ", name_of(p.offload));
+    return str(describe_degrees(p), " ", p.context_heads, " ", p.expert, " ", p.zero, " ", p.shard, " ",
+               c.train.micro_batch, " ", p.schedule, " ", p.chunks, " ", p.sequence, " ",
+               name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
+               name_of(p.reduce_every), " ", name_of(p.update), " ", name_of(p.offload));
 }
 
 bool more_recomputation(RunConfig& c)

@@ -34,6 +34,7 @@ std::string describe_model(const RunConfig& config)
 std::string describe_grid(const ParallelConfig& p)
 {
     return str(describe_degrees(p), p.context_heads > 1 ? str(" (", p.context_heads, " by heads)") : "",
+               p.expert > 1 ? str(", ", p.expert, " share experts") : "",
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
                zero_ranks(p) > 1 ? str(", zero ", p.zero) : "",

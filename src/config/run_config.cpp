@@ -157,6 +157,15 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.context_heads == 0 || c.context % c.context_heads == 0, "parallel.context_heads",
             str("is ", c.context_heads, ", which does not divide ", counted(c.context, "context rank")),
             "set a divisor of parallel.context");
+    at_least(1, "parallel.expert", c.expert);
+    finite_from("parallel.expert_buffer", c.expert_buffer, 0, true);
+    require(c.expert_buffer == 0 || c.expert_buffer >= 1, "parallel.expert_buffer",
+            str("is ", c.expert_buffer, ", so that equally loaded experts lose rows"),
+            "set 0 or a number from 1, such as 1.5");
+    require(c.expert == 1 || !c.graphs, "parallel.graphs",
+            "cannot be combined with parallel.expert, because the host sends as many rows as it learns at "
+            "run time",
+            "set parallel.graphs to false");
     at_least(0, "parallel.tile", c.tile);
     require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
             str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
@@ -260,6 +269,7 @@ void validate_program(const RunConfig& config)
     only(t.router_z_loss == 0, "train.router_z_loss");
     only(!t.fp8, "train.fp8");
     only(config.parallel.context == 1, "parallel.context");
+    only(config.parallel.expert == 1, "parallel.expert");
     only(config.parallel.stage_layers.empty(), "parallel.stage_layers");
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
