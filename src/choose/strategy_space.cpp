@@ -34,9 +34,12 @@ std::vector<i64> tensor_degrees(const ModelConfig& m, i64 ranks)
 {
     std::vector<i64> all;
     const i64 queries = m.heads / m.kv_heads,
-              most = std::min({std::max(m.kv_heads, queries), m.ffn_dim, ranks});
+              width = m.experts == 0        ? m.ffn_dim
+                      : m.dense_layers == 0 ? m.expert_dim
+                                            : std::gcd(m.ffn_dim, m.expert_dim),
+              most = std::min({std::max(m.kv_heads, queries), width, ranks});
     for (i64 t = 1; t <= most; ++t) {
-        const bool even = (t <= m.kv_heads ? m.kv_heads % t == 0 : queries % t == 0) && m.ffn_dim % t == 0;
+        const bool even = (t <= m.kv_heads ? m.kv_heads % t == 0 : queries % t == 0) && width % t == 0;
         if (even)
             all.push_back(t);
     }

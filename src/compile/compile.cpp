@@ -38,8 +38,10 @@ GraphConfig graph_config(const RunConfig& config)
 GraphConfig training_config(const RunConfig& config)
 {
     GraphConfig graph = graph_config(config);
-    graph.regularisers = {config.model.dropout, config.train.seed, config.train.z_loss,
-                          config.train.label_smoothing};
+    graph.regularisers = {config.model.dropout,         config.train.seed,         config.train.z_loss,
+                          config.train.label_smoothing, config.train.balance_loss, config.train.router_z_loss,
+                          config.train.balance_rate};
+    graph.loads = true;
     return graph;
 }
 
