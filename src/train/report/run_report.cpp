@@ -141,7 +141,9 @@ void RunReport::note_loads(const StepResult& result, MetricsRecord& record) cons
         return;
     const ModelConfig& m = config_.model;
     const double slots = static_cast<double>(batch_at(config_.train, record.step) * m.seq * m.expert_slots);
-    double most = 0, kept = 0;
+    const ParallelConfig& p = config_.parallel;
+    const bool overflows = p.expert > 1 && p.expert_buffer > 0 && p.expert_overflow == ExpertOverflow::drop;
+    double most = 0, dropped = 0;
     std::size_t at = 0;
     std::vector<MetricsRecord::Number> layers;
     for (i64 layer = 0; layer < m.layers; ++layer) {
@@ -151,11 +153,13 @@ void RunReport::note_loads(const StepResult& result, MetricsRecord& record) cons
         layers.emplace_back(str("expert_load_", layer), load);
         most = std::max(most, load);
         if (m.expert_capacity > 0)
-            kept += result.loads.at(at++);
+            dropped += slots - result.loads.at(at++);
+        if (overflows)
+            dropped += result.loads.at(at++);
     }
     record.set("expert_load", most);
-    if (m.expert_capacity > 0)
-        record.set("dropped_slots", 1 - kept / (slots * static_cast<double>(layers.size())));
+    if (m.expert_capacity > 0 || overflows)
+        record.set("dropped_slots", dropped / (slots * static_cast<double>(layers.size())));
     for (const auto& [name, load] : layers)
         record.set(name, load);
 }
