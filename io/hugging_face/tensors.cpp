@@ -125,7 +125,7 @@ void finish(HuggingFaceTensor& tensor, bool is_matrix, bool transposed)
 void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, TensorNames names, i64 layer)
 {
     const std::size_t first = to.size();
-    for (const ModelParameter& parameter : layer_parameters(model)) {
+    for (const ModelParameter& parameter : layer_parameters(model, layer)) {
         const std::size_t dot = parameter.name.rfind('.');
         const std::string theirs =
             str(outer_names(names).layers, layer, ".",

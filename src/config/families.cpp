@@ -124,6 +124,11 @@ void set_family(ModelConfig& config, Family family)
     config.ffn_dim = shape.ffn_dim;
     config.vocab = shape.vocab;
     config.seq = shape.seq;
+    config.experts = shape.experts;
+    config.expert_slots = shape.expert_slots;
+    config.expert_dim = shape.expert_dim;
+    config.shared_dim = shape.shared_dim;
+    config.dense_layers = shape.dense_layers;
     config.tied_embeddings = config.tied_embeddings || shape.tied_embeddings;
 }
 

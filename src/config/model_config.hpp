@@ -70,6 +70,16 @@ enum class LayerKind { full, sliding, chunked };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<LayerKind>{"full", "sliding", "chunked"};
 
+/// The scores of a router, from its logits.
+enum class RouterScores { softmax, sigmoid };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<RouterScores>{"softmax", "sigmoid"};
+
+/// The score of a group of experts: the largest of its experts' scores, or the sum of the two largest.
+enum class GroupScore { max, top2 };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<GroupScore>{"max", "top2"};
+
 struct ModelConfig {
     std::string preset{};
     Family family = Family::llama;
@@ -113,10 +123,26 @@ struct ModelConfig {
     double logit_cap = 0; ///< 0: none
     Activation activation = Activation::silu;
     bool gated = true;
+    i64 experts = 0; ///< 0: the feed-forward blocks are dense
+    i64 expert_slots = 2;
+    i64 expert_dim = 0;   ///< 0: ffn_dim
+    i64 shared_dim = 0;   ///< 0: no shared experts
+    i64 dense_layers = 0; ///< the first ones, of width ffn_dim
+    bool router_bias = false;
+    RouterScores router_scores = RouterScores::softmax;
+    bool router_normalised = true;
+    double router_scale = 1;
+    i64 router_groups = 1;
+    i64 router_top_groups = 1;
+    GroupScore router_group_score = GroupScore::max;
+    bool balance_bias = false;
+    double expert_capacity = 0; ///< 0: no slot is dropped
     double dropout = 0;
     ModelProgram program{}; ///< not a key: of family `graph`, the content of `file`
 
     bool is_program() const { return family == Family::graph; }
+    /// Whether layer `layer` (from 0) has experts.
+    bool has_experts(i64 layer) const { return experts > 0 && layer >= dense_layers; }
     /// What a run counts, in its reports.
     const char* units() const { return is_program() ? "samples" : "tokens"; }
     /// Units of pipeline stages: the embedding, the layers, the head; or the blocks of the program.
@@ -205,10 +231,43 @@ struct ModelConfig {
         visit("logit_divisor", self.logit_divisor, KeyKind::forward, "divisor of the logits");
         visit("logit_cap", self.logit_cap, KeyKind::forward,
               "logits s become cap * tanh(s / cap); 0 = no cap");
-        visit("activation", self.activation, KeyKind::forward,
-              "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2");
+        visit(
+            "activation", self.activation, KeyKind::forward,
+            "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2, clipped that of gpt-oss, "
+            "which needs gated = true");
         visit("gated", self.gated, KeyKind::forward,
               "the feed-forward block multiplies its activations by a second product");
+        visit("experts", self.experts, KeyKind::shape,
+              "experts of the feed-forward blocks, of which a router chooses some for each token (mixture of "
+              "experts); 0 = one dense block for all tokens");
+        visit("expert_slots", self.expert_slots, KeyKind::forward,
+              "with experts: how many each token goes to; their weighted sum is the block's result");
+        visit("expert_dim", self.expert_dim, KeyKind::shape, "hidden width of an expert; 0 = ffn_dim");
+        visit("shared_dim", self.shared_dim, KeyKind::shape,
+              "with experts: hidden width of a dense block for all tokens that is added to them (shared "
+              "experts); 0 = none");
+        visit("dense_layers", self.dense_layers, KeyKind::shape,
+              "with experts: so many layers at the begin have a dense block of ffn_dim instead");
+        visit("router_bias", self.router_bias, KeyKind::forward, "a trained bias of the router's logits");
+        visit("router_scores", self.router_scores, KeyKind::forward,
+              "scores of experts: softmax of the router's logits over all experts, or the sigmoid of each");
+        visit("router_normalised", self.router_normalised, KeyKind::forward,
+              "the weights of a token's experts are their scores divided by their sum; otherwise the scores "
+              "themselves");
+        visit("router_scale", self.router_scale, KeyKind::forward, "factor of these weights");
+        visit("router_groups", self.router_groups, KeyKind::forward,
+              "groups of neighbouring experts; a token chooses among those of its best groups. 1 = all");
+        visit("router_top_groups", self.router_top_groups, KeyKind::forward,
+              "how many groups a token chooses from");
+        visit("router_group_score", self.router_group_score, KeyKind::forward,
+              "score of a group: the largest of its experts', or the sum of the two largest (top2)");
+        visit(
+            "balance_bias", self.balance_bias, KeyKind::forward,
+            "a bias per expert that only the choice of experts sees, not their weights; it has no gradient, "
+            "but train.balance_rate");
+        visit("expert_capacity", self.expert_capacity, KeyKind::forward,
+              "tokens of a sequence that an expert takes at most, as a multiple of seq * expert_slots / "
+              "experts; later ones are dropped and counted. 0 = none is dropped");
         visit("dropout", self.dropout, KeyKind::training,
               "in training, the probability that an element of the embeddings, or of what attention or "
               "feed-forward block add to the residual stream, is 0 (the others are divided by 1 - dropout)");
@@ -226,7 +285,7 @@ const ModelConfig& options_of(Family family);
 /// the family does. The shape stays.
 void set_family(ModelConfig& config, Family family);
 
-/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim; not vocab), and a scaling
+/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and a scaling
 /// of frequencies that changes nothing by none.
 void resolve(ModelConfig& config);
 /// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
@@ -252,5 +311,7 @@ double scale_of_embeddings(const ModelConfig& config);
 
 /// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);
+/// Of these, how many a token reads: of a layer's experts those that it goes to.
+i64 active_parameter_count(const ModelConfig& config);
 
 } // namespace trivium

@@ -56,10 +56,18 @@ struct ProgramAxes {
     bool operator==(const ProgramAxes&) const = default;
 };
 
+/// What happens to rows for which an expert rank's buffer has no place.
+enum class ExpertOverflow { refuse, drop };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<ExpertOverflow>{"refuse", "drop"};
+
 struct ParallelConfig {
     i64 data = 1;
     i64 context = 1;
     i64 context_heads = 0;
+    i64 expert = 1;
+    double expert_buffer = 0;
+    ExpertOverflow expert_overflow = ExpertOverflow::refuse;
     i64 tensor = 1;
     i64 pipeline = 1;
     ProgramAxes axes;
@@ -104,6 +112,18 @@ struct ParallelConfig {
         visit("context_heads", self.context_heads, KeyKind::free,
               "context ranks among which attention exchanges tokens for heads (all-to-all), a divisor of "
               "context; others gather the keys and values. 0 = 1");
+        visit(
+            "expert", self.expert, KeyKind::free,
+            "ranks that share the experts of a layer (expert parallelism): the fastest of the data x context "
+            "ranks, of whose number and of model.experts it is a divisor; tokens travel to the ranks of "
+            "their experts and back");
+        visit(
+            "expert_buffer", self.expert_buffer, KeyKind::free,
+            "with expert > 1: rows that a rank can take from its group, as a multiple of those that it gets "
+            "if all experts are equally loaded; 0 = as many as can arrive");
+        visit("expert_overflow", self.expert_overflow, KeyKind::free,
+              "with expert_buffer: rows beyond it end the run with an error (refuse), or are dropped and "
+              "counted (drop)");
         visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, KeyKind::free, "pipeline-parallel ranks");
         visit("axes", self.axes, KeyKind::free,

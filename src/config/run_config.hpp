@@ -83,6 +83,9 @@ struct TrainConfig {
     double grad_clip = 1.0;
     double z_loss = 0;
     double label_smoothing = 0;
+    double balance_rate = 1e-3;
+    double balance_loss = 0;
+    double router_z_loss = 0;
     i64 seed = 0;
     Precision precision = Precision::f32;
     bool fp8 = false;
@@ -136,6 +139,19 @@ struct TrainConfig {
             "label_smoothing", self.label_smoothing, KeyKind::training,
             "share of a target's probability that is spread evenly over the vocabulary; the training loss is "
             "that of the smoothed targets, the validation loss is not; 0 = off");
+        visit("balance_rate", self.balance_rate, KeyKind::training,
+              "with model.balance_bias: by how much a step raises the bias of each expert that got fewer "
+              "tokens of the global batch than the mean, and lowers that of each that got more");
+        visit("balance_loss", self.balance_loss, KeyKind::training,
+              "with model.experts: coefficient a of a loss that is added to each token's: in each layer and "
+              "sequence of T tokens a E / (k T) * sum over the E experts of (slots that chose it) * (mean of "
+              "its "
+              "score, of scores that add up to 1), with k = expert_slots; the training loss includes it, the "
+              "validation loss does not; 0 = off");
+        visit(
+            "router_z_loss", self.router_z_loss, KeyKind::training,
+            "with model.experts: coefficient of the squared log-sum-exp of the router's logits, of the mean "
+            "over a sequence's tokens in each layer, which is added in the same way; 0 = off");
         visit("seed", self.seed, KeyKind::training,
               "seed of the initial weights, of the order of samples and of dropout");
         visit("precision", self.precision, KeyKind::training,

@@ -16,7 +16,7 @@ namespace trivium {
 
 namespace {
 
-static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 64, "AttrSet has 64 bits");
+static_assert(static_cast<std::size_t>(Attr::dims) + std::size(list_names) <= 128, "AttrSet has 128 bits");
 static_assert(std::ranges::all_of(
                   list_names, [](Attr attr) { return list_name(attr).attr == attr; }, &ListName::attr),
               "list_names has another order than Attr");
@@ -86,7 +86,7 @@ public:
             if (const auto* numbers = a_.lists.find(flag))
                 within(list_name(flag).name, numbers->at(0), 0, 1);
         if (a_.activation && !value_named<Activation>(*a_.activation))
-            fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2", "write one of these");
+            fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2, clipped", "write one of these");
         if (op_.kind == OpKind::rope || op_.kind == OpKind::rope_grad)
             check_turns();
         if (info(op_).scratch == ScratchKind::attention)
@@ -214,7 +214,7 @@ private:
 
     void check_axis() const
     {
-        if (!a_.axis)
+        if (!a_.axis || (g_.mesh.axes.empty() && info(op_).localize)) // the whole group is this rank
             return;
         const int axis = g_.mesh.find(*a_.axis);
         const bool message = a_.from || a_.to;

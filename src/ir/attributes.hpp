@@ -87,7 +87,11 @@ enum class Attr : std::uint8_t {
     rounded,
     interleaved,
     stream,
-    order
+    order,
+    routing,
+    spread,
+    capacity,
+    expected
 };
 
 /// A list attribute's name in text, in the order of Attr. With `single`, it is one integer.
@@ -130,6 +134,10 @@ inline constexpr ListName list_names[] = {
     {Attr::interleaved, "interleaved", true},
     {Attr::stream, "stream"},
     {Attr::order, "order"},
+    {Attr::routing, "routing"},
+    {Attr::spread, "spread"},
+    {Attr::capacity, "capacity", true},
+    {Attr::expected, "expected", true},
 };
 /// The row of a list attribute.
 constexpr const ListName& list_name(Attr attr)
@@ -182,7 +190,7 @@ struct Attributes {
     std::optional<double> eps{};           ///< of a norm: added under the square root
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
-    std::optional<double> rate{};          ///< of dropout: the share of elements that become 0
+    std::optional<double> rate{}; ///< of dropout: the share of elements that become 0; or the step of a bias
     std::optional<double> weight_decay{};
     std::optional<double> momentum{};        ///< factor of the old momentum in the new one
     std::optional<double> alpha{}, beta{};   ///< coefficients of a weighted sum, or of alpha x + beta
@@ -242,12 +250,15 @@ public:
     constexpr AttrSet(std::initializer_list<Attr> members)
     {
         for (const Attr a : members)
-            bits_ |= u64{1} << static_cast<unsigned>(a);
+            bits_[word(a)] |= bit(a);
     }
-    constexpr bool has(Attr a) const { return (bits_ >> static_cast<unsigned>(a) & 1u) != 0; }
+    constexpr bool has(Attr a) const { return (bits_[word(a)] & bit(a)) != 0; }
 
 private:
-    u64 bits_ = 0;
+    static constexpr std::size_t word(Attr a) { return static_cast<std::size_t>(a) / 64; }
+    static constexpr u64 bit(Attr a) { return u64{1} << (static_cast<unsigned>(a) % 64); }
+
+    std::array<u64, 2> bits_{};
 };
 
 /// The attributes of an op that fuses two: those of `first`, and those that only `second` has.

@@ -218,7 +218,8 @@ Call bind_typed(const Binding& b)
             if (x != y)
                 k::cast(e, n, x, y);
         };
-    case OpKind::copy_into: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
+    case OpKind::copy_into:
+    case OpKind::running_statistic: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
     case OpKind::dropout: return call_of(k::dropout<T>, dropout_shape(a), a.in<T>(0), a.ids(1), a.out<T>(0));
     case OpKind::xent_stats:
         return call_of(k::xent_stats<T>, loss_shape(a), a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));
@@ -297,6 +298,9 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::convolution:
     case OpKind::convolution_grad_x:
     case OpKind::convolution_grad_w: return bind_convolution(b);
+    case OpKind::grouped_matmul:
+    case OpKind::grouped_matmul_grad_rows:
+    case OpKind::grouped_matmul_grad_weight: return bind_grouped_product(b);
     case OpKind::split:
     case OpKind::concat: return bind_parts(b);
     case OpKind::pack_columns: return bind_pack(b);
@@ -304,7 +308,7 @@ Call Dispatch::bind(const Binding& b)
     }
     if (const ElementCall elements = bind_elements(b))
         return over_all(elements, b);
-    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
+    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers, &bind_experts})
         if (Call call = bind_kind(b))
             return call;
     const DType type = (b.op->kind == OpKind::row_squares_grad ? a.out_type(0) : a.in_type(0)).dtype;

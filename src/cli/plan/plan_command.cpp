@@ -15,6 +15,8 @@
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
+#include "ir/exchange.hpp"
+#include "ir/ops/op_table.hpp"
 #include "plan/report.hpp"
 #include "schedule/trace.hpp"
 
@@ -30,7 +32,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
 {
     const Score& score = r.own().score;
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
-                               {"parameters", parameter_count(r.config.model)}};
+                               {"parameters", parameter_count(r.config.model)},
+                               {"active_parameters", active_parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
     const std::vector<std::pair<std::string, i64>> degrees = named_degrees(r.config.parallel);
@@ -172,6 +175,18 @@ std::string calibration_of(const PlanReport& r)
                        100 * r.machine.calibration_worst);
 }
 
+/// "; each exchange moves 4,096 rows of a rank into 8,192 places"; nothing without exchanges.
+std::string exchanges_text(const PlanReport& r)
+{
+    for (const SimulatedRank& one : r.simulated)
+        for (const Op& op : one.program.graph.ops)
+            if (op.kind == OpKind::exchange_rows)
+                return str("; an exchange moves ", format_count(expected_rows(one.program.graph, op)),
+                           " rows of a rank into ",
+                           format_count(one.program.graph[op.results[0]].type.shape[1]), " places");
+    return "";
+}
+
 void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
@@ -180,11 +195,9 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     if (m.is_program())
         fmt::print("model      {}\n", describe_model(r.config));
     else
-        fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
-                   "seq {}\n",
-                   format_si(static_cast<double>(parameter_count(m))), name_of(m.family),
-                   counted(m.layers, "layer"), m.dim, counted(m.heads, "head"), m.kv_heads, m.ffn_dim,
-                   m.vocab, m.seq);
+        fmt::print("model      {}: {}, {}, dim {}, {} ({} key-value), ffn {}{}, vocab {}, seq {}\n",
+                   describe_size(m), name_of(m.family), counted(m.layers, "layer"), m.dim,
+                   counted(m.heads, "head"), m.kv_heads, m.ffn_dim, describe_experts(m), m.vocab, m.seq);
     fmt::print("batch      {} per step: {} of {} per data rank{}\n",
                counted(r.config.train.global_batch, m.is_program() ? "sample" : "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
@@ -209,6 +222,8 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     fmt::print("estimate   {} per step, {} {}/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
                format_si(tokens / score.step), m.units(), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
+    if (m.experts > 0)
+        fmt::print("           assumes equally loaded experts{}\n", exchanges_text(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
