@@ -184,7 +184,9 @@ constexpr std::string_view harmless =
     "language length_penalty max_length max_new_tokens min_length model_type no_repeat_ngram_size "
     "num_beam_groups num_beams num_labels num_return_sequences output_attentions output_hidden_states "
     "output_router_logits output_scores pad_token_id prefix problem_type remove_invalid_values "
-    "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate sep_token_id "
+    "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate "
+    "router_aux_loss_coef "
+    "router_jitter_noise sep_token_id "
     "suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder "
     "tie_last_hidden_states tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
     "typical_p "
@@ -215,8 +217,8 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
 {
     const auto is_known = [&](const std::string& key, const Json& value) {
         const bool is_off = value.is_null() || value == false, is_rotary = of.has("rope_theta");
-        return is_off || key == rounding_key || of.defaults.contains(key) || has_word(harmless, key) ||
-               has_word(of.architecture.ignored, key) ||
+        return is_off || key == rounding_key || is_experts_key(of, key) || of.defaults.contains(key) ||
+               has_word(harmless, key) || has_word(of.architecture.ignored, key) ||
                std::ranges::any_of(fields(),
                                    [&](const Field& f) { return f.required && of.name(f.key) == key; }) ||
                (is_rotary && has_word("rope_theta rope_scaling rope_parameters partial_rotary_factor "
@@ -226,8 +228,12 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
                    return harmless_value.first == key && harmless_value.second == value;
                });
     };
+    const Json fixed = Json::parse(of.architecture.fixed);
     for (const auto& [key, value] : keys.json.items())
-        if (!is_known(key, value))
+        if (const auto at = fixed.find(key); at != fixed.end() && !value.is_null() && value != *at)
+            keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
+                             str("supported: ", shown(*at)));
+        else if (at == fixed.end() && !is_known(key, value))
             keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
                              str("Trivium does not know this key of ", of.architecture.name));
 }
@@ -307,6 +313,24 @@ RopeScaling essence_of(const RopeScaling& s)
     return e;
 }
 
+/// Without experts, their other keys have no meaning.
+void set_experts_of(ModelConfig& to, const ModelConfig& from)
+{
+    to.expert_slots = from.expert_slots;
+    to.expert_dim = from.expert_dim;
+    to.shared_dim = from.shared_dim;
+    to.dense_layers = from.dense_layers;
+    to.router_bias = from.router_bias;
+    to.router_scores = from.router_scores;
+    to.router_normalised = from.router_normalised;
+    to.router_scale = from.router_scale;
+    to.router_groups = from.router_groups;
+    to.router_top_groups = from.router_top_groups;
+    to.router_group_score = from.router_group_score;
+    to.balance_bias = from.balance_bias;
+    to.expert_capacity = from.expert_capacity;
+}
+
 /// The model without what its other keys hide, so that two models are equal if and only if they compute the
 /// same, up to rounding.
 ModelConfig essence_of(ModelConfig m)
@@ -318,6 +342,10 @@ ModelConfig essence_of(ModelConfig m)
     m.norm_rounding = {}; // a class has one, and rounding_key may name the other
     m.attention_scale = scale_of_attention(m);
     m.embedding_scale = scale_of_embeddings(m);
+    if (m.experts == 0)
+        set_experts_of(m, ModelConfig{});
+    else if (m.dense_layers == 0)
+        m.ffn_dim = m.expert_dim;
     std::vector<LayerKind> kinds;
     std::vector<i64> rotations;
     for (i64 layer = 0; layer < m.layers; ++layer) {
@@ -373,6 +401,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     model.norm_rounding = rounding_in(keys, model.norm_rounding);
     read_layers(keys, of, model);
     read_rope(keys, of, model);
+    read_experts(keys, of, model);
     require_known(keys, of);
     try {
         resolve(model);
@@ -398,9 +427,11 @@ std::string print_hugging_face_config(const ModelConfig& model, const Architectu
         }
     write_layers(model, of, json);
     write_rope(model, of, json);
+    write_experts(model, of, json);
     if (model.norm == NormKind::rms && model.norm_rounding != fixed_options(architecture).norm_rounding)
         json[rounding_key] = name_of(model.norm_rounding);
-    json.update(nlohmann::ordered_json::parse(architecture.written));
+    for (const char* constants : {architecture.written, architecture.fixed})
+        json.update(nlohmann::ordered_json::parse(constants));
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
     json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? Json() : Json(eos);
     json["pad_token_id"] = nullptr;

@@ -117,9 +117,12 @@ double read_part(const ConfigKeys& keys, const ConfigKeys& rope, const ClassKeys
 /// Rotary embeddings that are the same in all layers.
 void read_flat(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model)
 {
-    const Json* object = &keys.object(scaling_key);
+    const ConfigKeys stated{keys.json, no_defaults(), keys.place};
+    const Json* object = &stated.object(scaling_key);
     if (object->empty())
-        object = &keys.object(parameters_key);
+        object = &stated.object(parameters_key);
+    if (object->empty() && !keys.json.contains(scaling_key))
+        object = &keys.object(scaling_key); // the class's
     const ConfigKeys rope{*object, no_defaults(), keys.place};
     const std::string theta = of.name("rope_theta");
     model.rope_theta = rope.number("rope_theta", keys.number(theta));
@@ -220,6 +223,8 @@ void write_rope(const ModelConfig& m, const ClassKeys& of, nlohmann::ordered_jso
         to[of.name(part_key)] = m.rotary_part;
     if (of.has(original_key))
         to[original_key] = m.rope_scaling.kind == RopeKind::none ? m.seq : m.rope_scaling.original_seq;
+    if (scaling.is_null() && of.has(scaling_key)) // transformers 5 would scale by the default
+        to[parameters_key] = {{"rope_type", "default"}, {"rope_theta", m.rope_theta}};
     if (!of.architecture.per_kind)
         return;
     const double local = local_theta(m);

@@ -83,6 +83,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     if (model.layers > static_cast<i64>(files.tensors().size())) // before allocating a list of this length
         refuse(folder, str("has ", files.tensors().size(), " tensors"),
                str("config.json has ", model.layers, " layers"));
+    if (model.experts > 0 && result.architecture->names != TensorNames::gpt_oss &&
+        (model.layers - model.dense_layers) > static_cast<i64>(files.tensors().size()) / (3 * model.experts))
+        refuse(folder, str("has ", files.tensors().size(), " tensors"),
+               str("config.json has ", model.experts, " experts in ", model.layers - model.dense_layers,
+                   " layers"));
     result.tensors = hugging_face_tensors(model, *result.architecture);
     const std::string first = result.tensors[0].name, prefix = first.substr(0, first.find('.') + 1);
     const std::string prefix_in_file = prefix_in(files, first.substr(prefix.size()), prefix);

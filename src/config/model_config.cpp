@@ -175,6 +175,8 @@ void resolve(ModelConfig& c)
         c.head_dim = c.dim / c.heads;
     if (c.ffn_dim == 0 && c.dim > 0 && c.dim <= max_dim) // otherwise validate refuses dim
         c.ffn_dim = c.gated ? round_up(ceil_div(8 * c.dim, 3), 64) : 4 * c.dim;
+    if (c.experts > 0 && c.expert_dim == 0)
+        c.expert_dim = c.ffn_dim;
     const RopeKind kind = c.rope_scaling.kind;
     if (c.rope_scaling.factor == 1 && (kind == RopeKind::linear || kind == RopeKind::llama3))
         c.rope_scaling = {};

@@ -24,12 +24,16 @@ enum class Family {
     starcoder2,
     granite,
     smollm3,
+    mixtral,
+    qwen3_moe,
+    olmoe,
+    gpt_oss,
     graph
 };
 template <>
-inline constexpr std::array<std::string_view, 15> names_of_enum<Family>{
-    "llama",  "gpt2", "mistral", "qwen2",      "qwen3",   "olmo2",   "olmo3", "gemma2",
-    "gemma3", "phi3", "neox",    "starcoder2", "granite", "smollm3", "graph"};
+inline constexpr std::array<std::string_view, 19> names_of_enum<Family>{
+    "llama", "gpt2",       "mistral", "qwen2",   "qwen3",   "olmo2",     "olmo3", "gemma2",  "gemma3", "phi3",
+    "neox",  "starcoder2", "granite", "smollm3", "mixtral", "qwen3-moe", "olmoe", "gpt-oss", "graph"};
 /// Families that are transformers: the first ones.
 inline constexpr std::size_t transformer_families = names_of_enum<Family>.size() - 1;
 

@@ -4,7 +4,7 @@
 
 namespace trivium {
 
-std::vector<ModelParameter> layer_parameters(const ModelConfig& c)
+std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
 {
     std::vector<ModelParameter> all;
     const auto norm = [&](const char* name) {
@@ -36,10 +36,27 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c)
         norm("attn_post_norm");
     if (before)
         norm("ffn_norm");
-    if (c.gated)
-        product("ffn.gate", "d", "f", c.ffn_bias);
-    product("ffn.up", "d", "f", c.ffn_bias);
-    product("ffn.down", "f", "d", c.ffn_bias);
+    const auto feed_forward = [&](const std::string& of, const std::string& each, const std::string& width,
+                                  bool bias) {
+        const auto add = [&](const char* name, const std::string& in, const std::string& out) {
+            all.push_back({str(of, ".", name, ".weight"), each + in + out});
+            if (bias)
+                all.push_back({str(of, ".", name, ".bias"), each + out});
+        };
+        if (c.gated)
+            add("gate", "d", width);
+        add("up", "d", width);
+        add("down", width, "d");
+    };
+    if (c.has_experts(layer)) {
+        product("ffn.router", "d", "x", c.router_bias);
+        if (c.balance_bias)
+            all.push_back({"ffn.router.balance", "x"});
+        feed_forward("ffn.experts", "x", "h", c.ffn_bias);
+        if (c.shared_dim > 0)
+            feed_forward("ffn.shared", "", "w", false);
+    } else
+        feed_forward("ffn", "", "f", c.ffn_bias);
     if (after)
         norm("ffn_post_norm");
     return all;
@@ -68,6 +85,9 @@ i64 extent_of(const ModelConfig& c, char dim)
     case 'f': return c.ffn_dim;
     case 'v': return c.vocab;
     case 's': return c.seq;
+    case 'x': return c.experts;
+    case 'h': return c.expert_dim;
+    case 'w': return c.shared_dim;
     default: TRV_CHECK(false, "no dimension is called ", dim);
     }
     return 0;
@@ -89,7 +109,10 @@ i64 parameter_count(const ModelConfig& c)
         }
         return sum;
     };
-    return elements(outer_parameters(c)) + c.layers * elements(layer_parameters(c));
+    i64 sum = elements(outer_parameters(c));
+    for (i64 layer = 0; layer < c.layers; ++layer)
+        sum += elements(layer_parameters(c, layer));
+    return sum;
 }
 
 } // namespace trivium

@@ -5,13 +5,14 @@
 namespace trivium {
 
 /// `dims`: a letter per dimension, as in model/model.hpp: d model width, g key-value heads, r query heads per
-/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions.
+/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions; x experts, h width of
+/// an expert, w width of the shared experts.
 struct ModelParameter {
     std::string name, dims;
 };
 
-/// Those of one layer, as "attn.q.weight", in the order in which the layer reads them.
-std::vector<ModelParameter> layer_parameters(const ModelConfig& config);
+/// Those of layer `layer` (from 0), as "attn.q.weight", in the order in which the layer reads them.
+std::vector<ModelParameter> layer_parameters(const ModelConfig& config, i64 layer);
 /// Those outside of layers, by global name.
 std::vector<ModelParameter> outer_parameters(const ModelConfig& config);
 

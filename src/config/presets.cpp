@@ -118,6 +118,16 @@ ModelConfig granite_of(const Shape& shape, double rope_theta, double attention_s
     return c;
 }
 
+/// `experts` in each layer, of which a token goes to `slots`. `expert_dim`: 0: ffn_dim.
+ModelConfig moe_of(Family family, const Shape& shape, i64 experts, i64 slots, i64 expert_dim = 0)
+{
+    ModelConfig c = of(family, shape);
+    c.experts = experts;
+    c.expert_slots = slots;
+    c.expert_dim = expert_dim;
+    return c;
+}
+
 /// A model of a family for experiments: toy-FAMILY.
 Preset toy_of(Family family)
 {
@@ -125,6 +135,11 @@ Preset toy_of(Family family)
     c.layers = std::max<i64>(
         {c.layers, static_cast<i64>(c.layer_pattern.size()), static_cast<i64>(c.rotary_pattern.size())});
     c.window = c.window > 0 ? 32 : 0;
+    if (c.experts > 0) {
+        c.experts = 8;
+        c.expert_slots = 2;
+        c.expert_dim = 64;
+    }
     return {str("toy-", name_of(family)), c};
 }
 
@@ -204,6 +219,13 @@ std::vector<Preset> all_presets()
         {"granite3.1-2b", granite_of({40, 2048, 32, 8, 8192, 49152, 131072}, 5e6, 1.0 / 64, 8)},
         {"granite3.1-8b", granite_of({40, 4096, 32, 8, 12800, 49152, 131072}, 1e7, 1.0 / 128, 16)},
         {"smollm3-3b", of(smollm3, {36, 2048, 16, 4, 11008, 128256, 65536})},
+        {"mixtral-8x7b", moe_of(mixtral, {32, 4096, 32, 8, 14336, 32000, 32768}, 8, 2)},
+        {"mixtral-8x22b", moe_of(mixtral, {56, 6144, 48, 8, 16384, 32000, 65536}, 8, 2)},
+        {"qwen3-30b-a3b", moe_of(qwen3_moe, {48, 2048, 32, 4, 6144, 151936, 40960, 128}, 128, 8, 768)},
+        {"qwen3-235b-a22b", moe_of(qwen3_moe, {94, 4096, 64, 4, 12288, 151936, 40960, 128}, 128, 8, 1536)},
+        {"olmoe-1b-7b", moe_of(olmoe, {16, 2048, 16, 16, 1024, 50304, 4096}, 64, 8)},
+        {"gpt-oss-20b", moe_of(gpt_oss, {24, 2880, 64, 8, 2880, 201088, 131072, 64}, 32, 4)},
+        {"gpt-oss-120b", moe_of(gpt_oss, {36, 2880, 64, 8, 2880, 201088, 131072, 64}, 128, 4)},
     };
     for (std::size_t i = 0; i < transformer_families; ++i)
         if (const auto family = static_cast<Family>(i); family != Family::llama && family != gpt2)

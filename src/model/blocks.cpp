@@ -29,7 +29,8 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
     : b_(graph), m_(model), c_(config)
 {
     resolve(m_);
-    for (const auto& list : {outer_parameters(m_), layer_parameters(m_)})
+    for (const auto& list :
+         {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
         for (const ModelParameter& parameter : list)
             dims_[parameter.name] = parameter.dims;
 }
