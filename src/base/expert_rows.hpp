@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 namespace trivium {
 
@@ -64,6 +65,31 @@ public:
             for (i64 g = 0; g < groups_; ++g)
                 rows += count(g, e);
         return rows;
+    }
+
+    /// The rows of a group for an expert, of which the first `kept` reach it.
+    struct Part {
+        i64 group = 0, expert = 0;
+        i64 sent = 0, received = 0; ///< the first row, before and after the exchange
+        i64 size = 0, kept = 0;
+    };
+    /// Calls visit(part) for each expert and group, in the order in which they are after the exchange.
+    template <class Visit>
+    void each(Visit&& visit) const
+    {
+        std::vector<i64> sent(static_cast<std::size_t>(groups_), 0);
+        i64 received = 0;
+        for (i64 e = 0; e < experts_; ++e) {
+            received = e % experts_of_rank() == 0 ? 0 : received;
+            for (i64 g = 0; g < groups_; ++g) {
+                const i64 size = count(g, e);
+                i64& from = sent[static_cast<std::size_t>(g)];
+                visit(Part{g, e, from, std::min(received, bound_), size,
+                           std::clamp<i64>(bound_ - received, 0, size)});
+                from += size;
+                received += size;
+            }
+        }
     }
 
 private:

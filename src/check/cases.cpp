@@ -112,6 +112,10 @@ void set_model(RunConfig& c)
     c.model.seq = small ? 6 : 9;
     if (const i64 context = c.parallel.context; context > 1)
         c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
+    if (c.model.experts > 0) { // what context ranks can share
+        c.model.seq = round_up(c.model.seq, c.parallel.context);
+        c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
+    }
     c.model.tied_embeddings = !llama;
 }
 
@@ -182,6 +186,8 @@ std::vector<Choice> choices()
         c.model.dropout = on ? 0.2 : 0;
         c.train.z_loss = on ? 0.01 : 0;
         c.train.label_smoothing = on ? 0.1 : 0;
+        c.train.balance_loss = on ? 0.1 : 0;
+        c.train.router_z_loss = on ? 0.01 : 0;
     }));
     if (!computes_on_device()) // where training refuses it
         add(enum_choice("parallel.offload", usual.offload, parallel, &ParallelConfig::offload));

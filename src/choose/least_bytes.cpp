@@ -1,6 +1,7 @@
 #include "choose/least_bytes.hpp"
 
 #include "compile/compile.hpp"
+#include "config/model_parameters.hpp"
 #include "config/schedules.hpp"
 #include "ir/ops/op_table.hpp"
 
@@ -13,6 +14,15 @@ namespace {
 
 /// How many states the op called `update` keeps of a parameter.
 std::size_t count_states(std::string_view update) { return find_op(update)->states.size(); }
+
+/// Of the feed-forward block of a layer, as a token sees it.
+i64 least_width(const ModelConfig& m)
+{
+    const i64 experts = m.expert_capacity > 0 ? 0 : m.expert_slots * m.expert_dim;
+    return m.experts == 0         ? m.ffn_dim
+           : m.dense_layers == 0 ? experts + m.shared_dim
+                                  : std::min(m.ffn_dim, experts + m.shared_dim);
+}
 
 /// Lower bounds of the bytes that a rank holds.
 class LeastBytes {
@@ -44,14 +54,13 @@ public:
                   : stages > 0 ? shard + compute
                                : (offload ? 0 : kept) + copy + (batches_ > 1 ? master : 0)) /
                  tensor;
-        ModelConfig none = m;
-        none.layers = 0;
-        layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
-                 static_cast<double>(m.layers);
+        const i64 experts = m.experts / p.expert; // of a rank
+        layer_ = value_ * static_cast<double>(std::min(layer_parameter_count(m, 0, experts),
+                                                       layer_parameter_count(m, m.layers - 1, experts)));
         // Activations that a layer keeps per microbatch: the operands of its products and of attention.
         const double width = 2.0 * static_cast<double>(m.dim) +
                              2.0 * static_cast<double>((m.heads + m.kv_heads) * m.head_dim) +
-                             (m.gated ? 3 : 1) * static_cast<double>(m.ffn_dim);
+                             (m.gated ? 3 : 1) * static_cast<double>(least_width(m));
         if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
             kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) /
                     (tensor * static_cast<double>(p.context));

@@ -167,8 +167,8 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         const i64 stage = stage_of(mesh, rank);
         RankPlan plan{rank, stage, 0, compiled.memory};
         const Graph& g = compiled.programs[train_program].graph;
-        for (const ValueId id : g.with_role(Role::parameter))
-            plan.parameters += g[id].type.elements();
+        for (const Value& v : g.values)
+            plan.parameters += is_trained(v) ? v.type.elements() : 0;
         report.ranks.push_back(std::move(plan));
         if (report.checkpoint == 0)
             for (const Value& v : compiled.programs[train_program].sharded->values)

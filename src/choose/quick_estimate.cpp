@@ -14,8 +14,34 @@ namespace {
 
 double as_double(i64 value) { return static_cast<double>(value); }
 
-/// Bytes that a rank keeps for each element of its tensor shard.
-double kept_per_element(const RunConfig& c)
+/// Elements of a rank's parameters, of which `experts` are those of experts, of each of which only some of
+/// the data ranks have a copy.
+struct Elements {
+    double all = 0, experts = 0;
+
+    /// What `each(shard ranks)` says of an element, of all.
+    template <class Each>
+    double sum(const ParallelConfig& p, Each&& each) const
+    {
+        return (all - experts) * each(as_double(shard_ranks(p))) +
+               experts * each(as_double(shard_ranks(p)) / as_double(p.expert));
+    }
+};
+
+/// Those of the experts of a layer, on average, on a rank.
+double expert_elements(const RunConfig& c)
+{
+    const ModelConfig& m = c.model;
+    if (m.is_program() || m.experts == 0)
+        return 0;
+    return as_double(m.layers - std::min(m.dense_layers, m.layers)) / as_double(m.layers) *
+           as_double(m.experts / c.parallel.expert * (m.gated ? 3 : 2)) * as_double(m.dim * m.expert_dim) /
+           as_double(c.parallel.tensor);
+}
+
+/// Bytes that a rank keeps for each element of its tensor shard, of which `ranks` ranks have a copy or
+/// shards.
+double kept_per_element(const RunConfig& c, double ranks)
 {
     const ParallelConfig& p = c.parallel;
     const double master = as_double(size_of(master_type(c.train.precision))),
@@ -23,7 +49,7 @@ double kept_per_element(const RunConfig& c)
     const Optimizer& optimizer = optimizer_row(c.train.optimizer);
     const double states = as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()));
     const bool shards = shard_ranks(p) > 1 && p.zero > 0;
-    const double part = shards ? 1 / as_double(shard_ranks(p)) : 1;
+    const double part = shards ? 1 / ranks : 1;
     const bool offload = p.offload == Offload::optimizer;
     const double kept = offload ? 0 : (1 + states) * master * part;
     const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
@@ -123,7 +149,7 @@ double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
     const ParallelConfig& p = config.parallel;
-    std::vector<i64> degrees{p.context_heads};
+    std::vector<i64> degrees{p.context_heads, p.expert};
     for (const auto& [axis, degree] : named_degrees(p))
         if (axis != data_axis && axis != pipeline_axis)
             degrees.push_back(degree);
@@ -178,12 +204,17 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     const ParallelConfig& p = config.parallel;
     RunConfig small = config;
     ModelConfig& m = small.model;
+    const i64 layers = m.layers;
     if (!m.is_program())
         m.layers = std::min<i64>(m.layers, std::max<i64>({2, static_cast<i64>(m.layer_pattern.size()),
                                                           static_cast<i64>(m.rotary_pattern.size())}));
+    m.dense_layers = (2 * m.dense_layers * m.layers + layers) / (2 * layers); // rounded
     small.parallel = {};
     small.parallel.context = p.context;
     small.parallel.context_heads = p.context_heads;
+    small.parallel.expert = p.expert;
+    small.parallel.expert_buffer = p.expert_buffer;
+    small.parallel.data = p.expert / std::gcd(p.expert, p.context);
     small.parallel.tensor = p.tensor;
     small.parallel.axes = p.axes;
     small.parallel.sequence = p.sequence;
@@ -213,7 +244,9 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     made.shared = costs.shared;
     made.sent = costs.sent;
     made.beyond =
-        std::max(0.0, as_double(costs.memory.arena) - activations - kept_per_element(small) * elements);
+        std::max(0.0, as_double(costs.memory.arena) - activations -
+                          Elements{elements, expert_elements(small) * as_double(m.layers)}.sum(
+                              small.parallel, [&](double ranks) { return kept_per_element(small, ranks); }));
     made.per_element = costs.update / elements;
     return made;
 }
@@ -271,27 +304,26 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     if (counts.front() > 0 && counts.back() > 0)
         elements -= profile.shared;
     share.cost.message = message(config, profile.sent);
-    share.kept = kept_per_element(config) * elements;
+    const Elements parts{elements, std::min(elements, expert_elements(config) * repeated)};
+    share.kept = parts.sum(p, [&](double ranks) { return kept_per_element(config, ranks); });
 
     const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
     const bool zero = p.zero > 0 && shards > 1;
-    share.outside = profile.per_element * elements / (zero ? shards : 1);
+    const double sharded = parts.sum(p, [](double ranks) { return 1 / ranks; }), // elements
+        travelling = parts.sum(p, [](double ranks) { return (ranks - 1) / ranks; });
+    share.outside = profile.per_element * (zero ? sharded : elements);
     if (p.data * p.context == 1)
         return share;
-    const double gradient = as_double(p.reduce == GradientType::bf16
-                                          ? 2
-                                          : size_of(master_type(config.train.precision))) *
-                            elements,
-                 copy = as_double(size_of(compute_type(config.train.precision))) * elements;
+    const double of_gradient = as_double(
+                     p.reduce == GradientType::bf16 ? 2 : size_of(master_type(config.train.precision))),
+                 of_copy = as_double(size_of(compute_type(config.train.precision)));
     const double forward = share.cost.forward,
                  backward = share.cost.input_gradient + share.cost.weight_gradient;
     const bool gathers = zero && p.zero == 3 && p.gather_every != GatherEvery::step,
                reduces = zero && p.zero >= 2 && p.reduce_every != ReduceEvery::step;
-    const double most = (shards - 1) / shards;
-    const Seconds gather = zero ? seconds_along(data_axis, p, copy * most, runs) : 0,
-                  reduce = zero ? seconds_along(data_axis, p, gradient * most, runs)
-                                : seconds_along(data_axis, p, 2 * gradient * most, runs);
+    const Seconds gather = zero ? seconds_along(data_axis, p, of_copy * travelling, runs) : 0,
+                  reduce = seconds_along(data_axis, p, (zero ? 1 : 2) * of_gradient * travelling, runs);
     const auto exposed = [&](Seconds transfers, Seconds compute) {
         return !p.overlap ? transfers : std::max(transfers / runs, transfers - compute * (1 - 1 / runs));
     };
@@ -310,13 +342,13 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
         share.outside += reduce / runs;
     if (zero && replicas > 1)
         share.outside +=
-            seconds_along(replica_axis, p, 2 * gradient / shards * (replicas - 1) / replicas, runs);
+            seconds_along(replica_axis, p, 2 * of_gradient * sharded * (replicas - 1) / replicas, runs);
     if (!clock_.is_device) { // a core copies
-        const double sent = (gradient + (zero ? copy : gradient)) * most;
+        const double sent = (of_gradient + (zero ? of_copy : of_gradient)) * travelling;
         share.outside += sent / clock_.copy_bytes_per_second;
     }
     if (gathers) // two layers, and their gradients
-        share.kept += 2 * (copy + gradient) / runs;
+        share.kept += 2 * (of_copy + of_gradient) * elements / runs;
     return share;
 }
 

@@ -34,9 +34,12 @@ std::vector<i64> tensor_degrees(const ModelConfig& m, i64 ranks)
 {
     std::vector<i64> all;
     const i64 queries = m.heads / m.kv_heads,
-              most = std::min({std::max(m.kv_heads, queries), m.ffn_dim, ranks});
+              width = m.experts == 0        ? m.ffn_dim
+                      : m.dense_layers == 0 ? m.expert_dim
+                                            : std::gcd(m.ffn_dim, m.expert_dim),
+              most = std::min({std::max(m.kv_heads, queries), width, ranks});
     for (i64 t = 1; t <= most; ++t) {
-        const bool even = (t <= m.kv_heads ? m.kv_heads % t == 0 : queries % t == 0) && m.ffn_dim % t == 0;
+        const bool even = (t <= m.kv_heads ? m.kv_heads % t == 0 : queries % t == 0) && width % t == 0;
         if (even)
             all.push_back(t);
     }
@@ -91,6 +94,20 @@ std::vector<std::pair<i64, i64>> contexts_of(const RunConfig& config, i64 tensor
             shared > 1)
             all.emplace_back(context, shared);
     }
+    return all;
+}
+
+/// How many of the data and context ranks may share experts: powers of two, or as the config says, as far as
+/// there are ranks.
+std::vector<i64> experts_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    const i64 most = c.model.experts > 0 ? std::gcd(group_ranks(p) * p.context, c.model.experts) : 1;
+    if (is_given(c, "parallel.expert"))
+        return {std::gcd(p.expert, most)};
+    std::vector<i64> all;
+    for (i64 experts = 1; most % experts == 0; experts *= 2)
+        all.push_back(experts);
     return all;
 }
 
@@ -253,7 +270,11 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
                         continue;
                     p.zero = zero;
                     p.shard = shard;
-                    visit(c);
+                    for (const i64 experts : experts_of(c)) {
+                        p.expert = experts;
+                        visit(c);
+                    }
+                    p.expert = grid.expert;
                 }
         }
     }
@@ -285,10 +306,10 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
 std::string key_of(const RunConfig& c)
 {
     const ParallelConfig& p = c.parallel;
-    return str(describe_degrees(p), " ", p.context_heads, " ", p.zero, " ", p.shard, " ", c.train.micro_batch,
-               " ", p.schedule, " ", p.chunks, " ", p.sequence, " ", name_of(p.recompute), " ",
-               p.recompute_layers, " ", name_of(p.gather_every), " ", name_of(p.reduce_every), " ",
-               name_of(p.update), " ", name_of(p.offload));
+    return str(describe_degrees(p), " ", p.context_heads, " ", p.expert, " ", p.zero, " ", p.shard, " ",
+               c.train.micro_batch, " ", p.schedule, " ", p.chunks, " ", p.sequence, " ",
+               name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
+               name_of(p.reduce_every), " ", name_of(p.update), " ", name_of(p.offload));
 }
 
 bool more_recomputation(RunConfig& c)

@@ -38,8 +38,10 @@ GraphConfig graph_config(const RunConfig& config)
 GraphConfig training_config(const RunConfig& config)
 {
     GraphConfig graph = graph_config(config);
-    graph.regularisers = {config.model.dropout, config.train.seed, config.train.z_loss,
-                          config.train.label_smoothing};
+    graph.regularisers = {config.model.dropout,         config.train.seed,         config.train.z_loss,
+                          config.train.label_smoothing, config.train.balance_loss, config.train.router_z_loss,
+                          config.train.balance_rate};
+    graph.loads = true;
     return graph;
 }
 
@@ -174,6 +176,7 @@ RunConfig for_one_rank(RunConfig config)
     for (ProgramAxes::Axis& axis : config.parallel.axes.list)
         axis.degree = 1;
     config.parallel.shard = config.parallel.context_heads = 0;
+    config.parallel.expert = 1;
     config.parallel.offload = Offload::none;
     config.log.samples = 0;
     return config;
@@ -397,10 +400,10 @@ std::string plain_key(const RunConfig& config)
     for (const i64 degree : degrees_of(p))
         key += str(degree, " ");
     const bool gathers = gathers_in_microbatches(p);
-    return str(key, p.context_heads, " ", config.model.layers, " ", config.model.seq, " ",
-               micro_batch(config), " ", p.zero, " ", p.shard, " ", p.sequence, " ", gathers, " ",
-               gathers ? p.tile : 0, " ", p.zero >= 2 ? name_of(p.reduce_every) : "", " ", name_of(p.reduce),
-               " ", name_of(p.accumulate));
+    return str(key, p.context_heads, " ", p.expert, " ", p.expert_buffer, " ", config.model.layers, " ",
+               config.model.seq, " ", micro_batch(config), " ", p.zero, " ", p.shard, " ", p.sequence, " ",
+               gathers, " ", gathers ? p.tile : 0, " ", p.zero >= 2 ? name_of(p.reduce_every) : "", " ",
+               name_of(p.reduce), " ", name_of(p.accumulate));
 }
 
 StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)

@@ -6,20 +6,35 @@
 
 namespace trivium {
 
+std::string describe_size(const ModelConfig& m)
+{
+    const auto number = [](i64 count) { return format_si(static_cast<double>(count)); };
+    return str(number(parameter_count(m)), " parameters",
+               m.experts > 0 ? str(" (", number(active_parameter_count(m)), " per token)") : "");
+}
+
+std::string describe_experts(const ModelConfig& m)
+{
+    if (m.experts == 0)
+        return "";
+    return str(", ", counted(m.experts, "expert"), " of width ", m.expert_dim, ", ", m.expert_slots, " per token");
+}
+
 std::string describe_model(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
     if (m.is_program())
         return str(format_si(static_cast<double>(m.program.parameters)), " parameters: ", m.file, ", ",
                    counted(m.program.blocks, "block"), ", ", name_of(config.train.precision));
-    return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ",
+    return str(describe_size(m), ": ", name_of(m.family), ", ",
                counted(m.layers, "layer"), ", dim ", m.dim, ", ", counted(m.heads, "head"), " (", m.kv_heads,
-               " key-value), vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
+               " key-value)", describe_experts(m), ", vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
 }
 
 std::string describe_grid(const ParallelConfig& p)
 {
     return str(describe_degrees(p), p.context_heads > 1 ? str(" (", p.context_heads, " by heads)") : "",
+               p.expert > 1 ? str(", ", p.expert, " share experts") : "",
                p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
                               : "",
                zero_ranks(p) > 1 ? str(", zero ", p.zero) : "",

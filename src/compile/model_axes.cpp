@@ -4,8 +4,51 @@
 #include "base/counted.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trivium {
+
+namespace {
+
+/// `axis`: that of the expert ranks, if there are several.
+void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<std::string>& axis)
+{
+    const ParallelConfig& p = config.parallel;
+    const ModelConfig& m = config.model;
+    const auto require = [](bool holds, const char* place, const std::string& problem,
+                            const std::string& reason, const std::string& remedy) {
+        if (!holds)
+            throw UserError({place, problem, reason, remedy});
+    };
+    require(m.experts > 0 || p.expert == 1, "parallel.expert",
+            str("is ", p.expert, ", but the model has no experts"), "model.experts is 0",
+            "set one of the two keys");
+    if (m.experts == 0)
+        return;
+    axes.token_groups = {batch_ranks(p), p.context};
+    require(m.seq % p.context == 0, "parallel.context",
+            str(counted(p.context, "context rank"), " cannot share ", m.seq, " tokens equally"),
+            "with model.experts each of them has as many", str("make model.seq a multiple of ", p.context));
+    require(m.expert_capacity == 0 || p.context == 1, "model.expert_capacity",
+            "limits the tokens of a sequence, which several ranks share",
+            str("parallel.context = ", p.context), "set expert_capacity to 0, or parallel.context to 1");
+    const i64 ranks = group_ranks(p) * p.context;
+    require(ranks % p.expert == 0, "parallel.expert",
+            str("is ", p.expert, ", which does not divide ", counted(ranks, "rank"), " of data x context"),
+            shards_in_groups(p) ? "expert ranks are in one group of parallel.shard" : "",
+            "choose a divisor of them");
+    require(m.experts % p.expert == 0, "parallel.expert",
+            str("is ", p.expert, ", which does not divide ", counted(m.experts, "expert")), "",
+            "choose a divisor of model.experts");
+    if (p.expert == 1)
+        return;
+    axes.expert_ranks = p.expert;
+    axes.experts = axis.at(0);
+    axes.expert_buffer = p.expert_buffer;
+    axes.drops_overflow = p.expert_overflow == ExpertOverflow::drop;
+}
+
+} // namespace
 
 ModelAxes model_axes(const RunConfig& config)
 {
@@ -26,6 +69,7 @@ ModelAxes model_axes(const RunConfig& config)
     axes.context = part(data, p.context / heads);
     axes.context_heads = part(data * p.context / heads, heads);
     axes.context_ranks = p.context / heads;
+    share_experts(axes, config, part(data * p.context / std::gcd(p.expert, data * p.context), p.expert));
     const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
         if (!holds)
             throw UserError({"parallel.tensor",
@@ -49,6 +93,10 @@ ModelAxes model_axes(const RunConfig& config)
             std::max(m.kv_heads, queries),
             queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
+    if (m.experts > 0)
+        require(m.expert_dim >= p.tensor, "model.expert_dim", m.expert_dim, "columns of an expert");
+    if (m.shared_dim > 0)
+        require(m.shared_dim >= p.tensor, "model.shared_dim", m.shared_dim, "columns of the shared experts");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
     axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;

@@ -138,6 +138,40 @@ void validate_positions(const ModelConfig& c)
     validate_scaling(c);
 }
 
+void validate_experts(const ModelConfig& c)
+{
+    const auto require_from = [](const char* key, i64 value, i64 least, i64 most, const std::string& remedy) {
+        require_model(value >= least && value <= most, key,
+                      str("must be from ", least, " to ", most, ", is ", value), remedy);
+    };
+    require_from("experts", c.experts, 0, max_dim, "0 makes the feed-forward blocks dense");
+    if (c.experts == 0)
+        return;
+    require_from("expert_slots", c.expert_slots, 1, c.experts,
+                 str("choose how many of the ", counted(c.experts, "expert"), " each token goes to"));
+    require_from("expert_dim", c.expert_dim, 1, max_extent / c.experts,
+                 str("the ", counted(c.experts, "expert"), " of a layer are at most ", max_extent, " wide together"));
+    require_from("shared_dim", c.shared_dim, 0, max_extent, "0 is no shared expert");
+    require_from("dense_layers", c.dense_layers, 0, c.layers - 1,
+                 str("at least one of the ", counted(c.layers, "layer"),
+                     " must have experts; set model.experts to 0 for none"));
+    require_model(c.router_groups >= 1 && c.experts % c.router_groups == 0, "router_groups",
+                  str(c.router_groups, " groups do not divide ", counted(c.experts, "expert")),
+                  "choose a divisor of model.experts");
+    require_from("router_top_groups", c.router_top_groups, 1, c.router_groups,
+                 "choose how many of the model.router_groups a token chooses from");
+    const i64 of_group = c.experts / c.router_groups, choice = c.router_top_groups * of_group;
+    require_model(c.expert_slots <= choice, "expert_slots",
+                  str("is ", c.expert_slots, ", but ", counted(c.router_top_groups, "group"), " of ",
+                      counted(of_group, "expert"), " have ", choice),
+                  "lower it, or raise model.router_top_groups");
+    require_model(c.router_group_score == GroupScore::max || c.router_groups == 1 || of_group > 1,
+                  "router_group_score", "adds the two largest scores of groups of one expert",
+                  "set it to \"max\", or lower model.router_groups");
+    require_positive(c.router_scale, "router_scale", "1 changes nothing, DeepSeek V3 uses 2.5");
+    require_from_zero(c.expert_capacity, "expert_capacity", "0 drops nothing, 1.25 is usual otherwise");
+}
+
 void validate_attention(const ModelConfig& c)
 {
     const auto check_extent = [&](const char* key, i64 extent, LayerKind kind) {
@@ -202,6 +236,7 @@ void validate(const ModelConfig& c)
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
     validate_positions(c);
     validate_attention(c);
+    validate_experts(c);
     require_from_zero(c.embedding_scale, "embedding_scale", "0 stands for sqrt(dim)");
     require_positive(c.residual_scale, "residual_scale", "1 changes nothing");
     require_positive(c.logit_divisor, "logit_divisor", "1 changes nothing");

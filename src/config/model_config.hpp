@@ -287,7 +287,7 @@ const ModelConfig& options_of(Family family);
 /// the family does. The shape stays.
 void set_family(ModelConfig& config, Family family);
 
-/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim; not vocab), and a scaling
+/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and a scaling
 /// of frequencies that changes nothing by none.
 void resolve(ModelConfig& config);
 /// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
@@ -313,5 +313,7 @@ double scale_of_embeddings(const ModelConfig& config);
 
 /// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);
+/// Of these, how many a token reads: of a layer's experts those that it goes to.
+i64 active_parameter_count(const ModelConfig& config);
 
 } // namespace trivium

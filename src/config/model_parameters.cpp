@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
@@ -36,27 +38,31 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
         norm("attn_post_norm");
     if (before)
         norm("ffn_norm");
-    const auto feed_forward = [&](const std::string& of, const std::string& each, const std::string& width,
-                                  bool bias) {
-        const auto add = [&](const char* name, const std::string& in, const std::string& out) {
-            all.push_back({str(of, ".", name, ".weight"), each + in + out});
-            if (bias)
-                all.push_back({str(of, ".", name, ".bias"), each + out});
-        };
-        if (c.gated)
-            add("gate", "d", width);
-        add("up", "d", width);
-        add("down", width, "d");
-    };
     if (c.has_experts(layer)) {
         product("ffn.router", "d", "x", c.router_bias);
         if (c.balance_bias)
             all.push_back({"ffn.router.balance", "x"});
-        feed_forward("ffn.experts", "x", "h", c.ffn_bias);
-        if (c.shared_dim > 0)
-            feed_forward("ffn.shared", "", "w", false);
-    } else
-        feed_forward("ffn", "", "f", c.ffn_bias);
+        const auto of_experts = [&](const char* name, const char* in, const std::string& out) {
+            all.push_back({str(name, ".weight"), str("x", in, out)});
+            if (c.ffn_bias)
+                all.push_back({str(name, ".bias"), "x" + out});
+        };
+        if (c.gated)
+            of_experts("ffn.experts.gate", "d", "h");
+        of_experts("ffn.experts.up", "d", "h");
+        of_experts("ffn.experts.down", "h", "d");
+        if (c.shared_dim > 0) {
+            if (c.gated)
+                product("ffn.shared.gate", "d", "w", false);
+            product("ffn.shared.up", "d", "w", false);
+            product("ffn.shared.down", "w", "d", false);
+        }
+    } else {
+        if (c.gated)
+            product("ffn.gate", "d", "f", c.ffn_bias);
+        product("ffn.up", "d", "f", c.ffn_bias);
+        product("ffn.down", "f", "d", c.ffn_bias);
+    }
     if (after)
         norm("ffn_post_norm");
     return all;
@@ -93,26 +99,49 @@ i64 extent_of(const ModelConfig& c, char dim)
     return 0;
 }
 
-i64 parameter_count(const ModelConfig& c)
+namespace {
+
+/// `experts`: how many of each layer count.
+i64 elements(const ModelConfig& c, const std::vector<ModelParameter>& parameters, i64 experts)
 {
-    if (c.is_program())
-        return c.program.parameters;
+    i64 sum = 0;
+    for (const ModelParameter& parameter : parameters) {
+        i64 product = 1;
+        for (const char dim : parameter.dims)
+            product *= dim == 'x' && parameter.name.starts_with("ffn.experts.") ? experts : extent_of(c, dim);
+        sum += product;
+    }
+    return sum;
+}
+
+i64 count_with(const ModelConfig& c, i64 experts)
+{
     TRV_EXPECT(c.vocab > 0 && c.kv_heads > 0 && c.ffn_dim > 0 && c.head_dim > 0,
                "a model that is not resolved");
-    const auto elements = [&](const std::vector<ModelParameter>& parameters) {
-        i64 sum = 0;
-        for (const ModelParameter& parameter : parameters) {
-            i64 product = 1;
-            for (const char dim : parameter.dims)
-                product *= extent_of(c, dim);
-            sum += product;
-        }
-        return sum;
-    };
-    i64 sum = elements(outer_parameters(c));
-    for (i64 layer = 0; layer < c.layers; ++layer)
-        sum += elements(layer_parameters(c, layer));
+    const i64 dense = c.experts > 0 ? std::min(c.dense_layers, c.layers) : c.layers;
+    i64 sum = elements(c, outer_parameters(c), experts);
+    if (dense > 0)
+        sum += dense * elements(c, layer_parameters(c, 0), experts);
+    if (dense < c.layers)
+        sum += (c.layers - dense) * elements(c, layer_parameters(c, dense), experts);
     return sum;
+}
+
+} // namespace
+
+i64 layer_parameter_count(const ModelConfig& c, i64 layer, i64 experts)
+{
+    return elements(c, layer_parameters(c, layer), experts);
+}
+
+i64 parameter_count(const ModelConfig& c)
+{
+    return c.is_program() ? c.program.parameters : count_with(c, c.experts);
+}
+
+i64 active_parameter_count(const ModelConfig& c)
+{
+    return c.is_program() ? c.program.parameters : count_with(c, std::min(c.experts, c.expert_slots));
 }
 
 } // namespace trivium

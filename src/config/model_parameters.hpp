@@ -5,8 +5,8 @@
 namespace trivium {
 
 /// `dims`: a letter per dimension, as in model/model.hpp: d model width, g key-value heads, r query heads per
-/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions; x experts, h width of
-/// an expert, w width of the shared experts.
+/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions, x experts, h their width,
+/// w that of shared experts.
 struct ModelParameter {
     std::string name, dims;
 };
@@ -18,5 +18,7 @@ std::vector<ModelParameter> outer_parameters(const ModelConfig& config);
 
 /// Extent of the dimension with a letter of ModelParameter. \pre the config is resolved
 i64 extent_of(const ModelConfig& config, char dim);
+/// Elements of a layer with `experts` of its experts. \pre the config is resolved
+i64 layer_parameter_count(const ModelConfig& config, i64 layer, i64 experts);
 
 } // namespace trivium

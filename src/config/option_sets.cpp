@@ -47,6 +47,36 @@ void set_parallel(ModelConfig& c)
     c.activation = Activation::relu2;
 }
 
+/// Experts with biases and a shared one, each with the width of a dense block.
+void set_experts(ModelConfig& c)
+{
+    set_family(c, Family::mistral);
+    c.ffn_bias = true;
+    c.experts = 6;
+    c.expert_slots = 2;
+    c.expert_dim = 0;
+    c.shared_dim = 13;
+    c.router_bias = true;
+}
+
+/// Sigmoids in groups, a bias that balances, a capacity, a first layer without experts, and gates.
+void set_groups(ModelConfig& c)
+{
+    set_family(c, Family::olmo2);
+    c.experts = 8;
+    c.expert_slots = 3;
+    c.expert_dim = 17;
+    c.dense_layers = 1;
+    c.router_scores = RouterScores::sigmoid;
+    c.router_normalised = false;
+    c.router_scale = 1.5;
+    c.router_groups = 4;
+    c.router_top_groups = 2;
+    c.router_group_score = GroupScore::top2;
+    c.balance_bias = true;
+    c.expert_capacity = 1.25;
+}
+
 } // namespace
 
 void set_options(ModelConfig& c, OptionSet set)
@@ -57,6 +87,8 @@ void set_options(ModelConfig& c, OptionSet set)
     case OptionSet::post: set_post(c); break;
     case OptionSet::sandwich: set_sandwich(c); break;
     case OptionSet::parallel: set_parallel(c); break;
+    case OptionSet::experts: set_experts(c); break;
+    case OptionSet::groups: set_groups(c); break;
     }
     c.norm_eps = 0.1; // tiny models have rows near 0, whose norms would amplify rounding errors
 }

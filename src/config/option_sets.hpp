@@ -6,14 +6,15 @@
 namespace trivium {
 
 /// `llama` and `gpt2` are the families; `post`, `sandwich` and `parallel` are named after their norms and mix
-/// the options of several families.
-enum class OptionSet { llama, gpt2, post, sandwich, parallel };
+/// the options of several families; `experts` and `groups` are mixtures of experts, the latter with groups of
+/// them.
+enum class OptionSet { llama, gpt2, post, sandwich, parallel, experts, groups };
 template <>
-inline constexpr std::array<std::string_view, 5> names_of_enum<OptionSet>{"llama", "gpt2", "post", "sandwich",
-                                                                          "parallel"};
+inline constexpr std::array<std::string_view, 7> names_of_enum<OptionSet>{
+    "llama", "gpt2", "post", "sandwich", "parallel", "experts", "groups"};
 
-/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim. Windows
-/// and chunks are a few tokens.
+/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim, and that
+/// `experts` and `groups` set the number and the widths of experts. Windows and chunks are a few tokens.
 void set_options(ModelConfig& config, OptionSet set);
 
 } // namespace trivium

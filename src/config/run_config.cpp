@@ -62,6 +62,10 @@ void validate_train(const TrainConfig& c)
     finite_from("train.grad_clip", c.grad_clip, 0, true);
     finite_from("train.spike_z", c.spike_z, 0, true);
     finite_from("train.z_loss", c.z_loss, 0, true);
+    require(c.balance_rate >= 0 && c.balance_rate <= 1, "train.balance_rate",
+            str("must be from 0 to 1, is ", c.balance_rate), "1e-3 is usual");
+    finite_from("train.balance_loss", c.balance_loss, 0, true);
+    finite_from("train.router_z_loss", c.router_z_loss, 0, true);
     require(c.label_smoothing >= 0 && c.label_smoothing < 1, "train.label_smoothing",
             str("must be from 0 to below 1, is ", c.label_smoothing), "0.1 is usual, 0 turns it off");
     require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "requires precision = \"bf16\"",
@@ -153,6 +157,15 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.context_heads == 0 || c.context % c.context_heads == 0, "parallel.context_heads",
             str("is ", c.context_heads, ", which does not divide ", counted(c.context, "context rank")),
             "set a divisor of parallel.context");
+    at_least(1, "parallel.expert", c.expert);
+    finite_from("parallel.expert_buffer", c.expert_buffer, 0, true);
+    require(c.expert_buffer == 0 || c.expert_buffer >= 1, "parallel.expert_buffer",
+            str("is ", c.expert_buffer, ", so that equally loaded experts lose rows"),
+            "set 0 or a number from 1, such as 1.5");
+    require(c.expert == 1 || !c.graphs, "parallel.graphs",
+            "cannot be combined with parallel.expert, because the host sends as many rows as it learns at "
+            "run time",
+            "set parallel.graphs to false");
     at_least(0, "parallel.tile", c.tile);
     require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
             str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
@@ -252,8 +265,11 @@ void validate_program(const RunConfig& config)
     const TrainConfig& t = config.train;
     only(t.z_loss == 0, "train.z_loss");
     only(t.label_smoothing == 0, "train.label_smoothing");
+    only(t.balance_loss == 0, "train.balance_loss");
+    only(t.router_z_loss == 0, "train.router_z_loss");
     only(!t.fp8, "train.fp8");
     only(config.parallel.context == 1, "parallel.context");
+    only(config.parallel.expert == 1, "parallel.expert");
     only(config.parallel.stage_layers.empty(), "parallel.stage_layers");
     only(config.data.tokenizer.empty(), "data.tokenizer");
     only(config.data.packing == SamplePacking::concatenate, "data.packing");
@@ -274,7 +290,9 @@ void validate_size(const RunConfig& config)
             "lower layers, dim, ffn_dim or vocab");
     const i64 sequences = micro_batch(config) * batch_ranks(config.parallel);
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
-    const double wide = static_cast<double>(std::max({m.dim, m.ffn_dim, m.heads * m.head_dim})),
+    const i64 of_slots = m.experts > 0 ? m.expert_slots * std::max(m.dim, m.expert_dim) : 0;
+    const double wide = static_cast<double>(
+                     std::max({m.dim, m.ffn_dim, m.heads * m.head_dim, of_slots, m.experts, m.shared_dim})),
                  layers = static_cast<double>(m.layers + 2);
     require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
             "train.micro_batch",
@@ -369,6 +387,8 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate_parallel(config.parallel, config.train);
     validate_program(config);
     validate_stage_layers(config.parallel, config.model.layers);
+    require(!config.train.fp8 || config.model.experts == 0, "train.fp8",
+            "is not available for mixtures of experts", "set train.fp8 to false", "model.experts is set");
     for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {
         const i64 part = stage.batch / batch_ranks(config.parallel);
         require(part % micro_batch(config) == 0, "train.batch_ramp",

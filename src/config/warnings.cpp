@@ -109,6 +109,27 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          "remove the key");
     warn(m.local_rope_theta > 0 && m.window == 0, "model.local_rope_theta", "is ignored: no layer is sliding",
          "remove the key, or set model.window");
+    if (!m.is_program() && m.experts == 0)
+        for (const char* key :
+             {"model.expert_slots", "model.expert_dim", "model.shared_dim", "model.dense_layers",
+              "model.router_bias", "model.router_scores", "model.router_normalised", "model.router_scale",
+              "model.router_groups", "model.router_top_groups", "model.router_group_score",
+              "model.balance_bias", "model.expert_capacity", "train.balance_loss", "train.router_z_loss"})
+            warn(config.given.contains(key), key, "is ignored because model.experts is 0",
+                 "remove the key, or set model.experts");
+    warn(config.given.contains("train.balance_rate") && !(m.experts > 0 && m.balance_bias),
+         "train.balance_rate", "is ignored: routers have no bias that balances their experts",
+         "remove the key, or set model.experts and model.balance_bias");
+    warn(m.experts > 0 && m.balance_bias && t.balance_rate == 0, "train.balance_rate",
+         "is 0: model.balance_bias stays as it is", "1e-3 is usual");
+    warn(m.experts > 0 && m.router_normalised && m.expert_slots == 1, "model.router_normalised",
+         "makes the weight of each token's one expert 1: the router learns nothing from the loss",
+         "set it to false, or raise model.expert_slots");
+    warn(p.expert == 1 && p.expert_buffer > 0, "parallel.expert_buffer",
+         "is ignored: no rows travel between ranks", "remove the key, or set parallel.expert");
+    warn(p.expert_overflow == ExpertOverflow::drop && (p.expert == 1 || p.expert_buffer == 0),
+         "parallel.expert_overflow", "is ignored: every row has a place",
+         "remove the key, or set parallel.expert_buffer");
     return warnings;
 }
 

@@ -214,7 +214,7 @@ private:
 
     void check_axis() const
     {
-        if (!a_.axis)
+        if (!a_.axis || (g_.mesh.axes.empty() && info(op_).localize)) // the whole group is this rank
             return;
         const int axis = g_.mesh.find(*a_.axis);
         const bool message = a_.from || a_.to;

@@ -181,9 +181,12 @@ ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string
     return op1(OpKind::stack, scalars, {.sizes = {{"n", count}}, .at = std::move(places)}, name);
 }
 
-ValueId Builder::norm_of(ValueId totals, double clip)
+ValueId Builder::norm_of(ValueId totals, double clip, i64 count)
 {
-    return op1(OpKind::global_norm, {totals}, {.clip = clip, .sizes = {{"w", 2}}}, value_name::norm);
+    Attributes attributes{.clip = clip, .sizes = {{"w", 2}}};
+    if (count + 2 != graph_[totals].type.elements())
+        attributes.lists.set(Attr::count, {count});
+    return op1(OpKind::global_norm, {totals}, attributes, value_name::norm);
 }
 
 namespace {
@@ -429,6 +432,22 @@ ValueId Builder::descend(ValueId parameter, ValueId direction, ValueId hyper, do
 {
     const ValueId next = op1(OpKind::descent, {parameter, direction, hyper},
                              {.scale = scale, .weight_decay = weight_decay}, graph_[parameter].name + "'");
+    graph_.carries.push_back({parameter, next});
+    return next;
+}
+
+ValueId Builder::balance(ValueId parameter, ValueId counts, ValueId norm, double rate)
+{
+    const ValueId next =
+        op1(OpKind::balance, {parameter, counts, norm}, {.rate = rate}, graph_[parameter].name + "'");
+    graph_.carries.push_back({parameter, next});
+    return next;
+}
+
+ValueId Builder::average(ValueId parameter, ValueId sum, ValueId norm, ValueId count, double decay)
+{
+    const ValueId next = op1(OpKind::moving_average, {parameter, sum, norm, count}, {.momentum = decay},
+                             graph_[parameter].name + "'");
     graph_.carries.push_back({parameter, next});
     return next;
 }

@@ -63,8 +63,8 @@ public:
     /// f64[n] of scalars.
     ValueId stack_of(const std::vector<ValueId>& scalars, const std::string& name);
     /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of
-    /// losses, tokens, then the sum of squares of each of n gradients.
-    ValueId norm_of(ValueId totals, double clip);
+    /// losses, tokens, then the sum of squares of each of n = `count` gradients, then others.
+    ValueId norm_of(ValueId totals, double clip, i64 count);
     /// The states that the op called `update` keeps of a parameter (OpInfo::states): of its type, 0 at the
     /// start.
     std::vector<ValueId> states_of(ValueId parameter, std::string_view update, const Sharding& sharding);
@@ -80,6 +80,11 @@ public:
     ValueId weighted(double alpha, ValueId a, double beta, ValueId b); ///< alpha a + beta b
     /// In place, with a carry: p -= lr (weight_decay p + scale direction), with lr from `hyper`.
     ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
+
+    /// In place, with a carry: p += rate sign(mean(counts) - counts), once `norm` is known.
+    ValueId balance(ValueId parameter, ValueId counts, ValueId norm, double rate);
+    /// In place, with a carry: p = decay p + (1 - decay) sum / count, once `norm` is known.
+    ValueId average(ValueId parameter, ValueId sum, ValueId norm, ValueId count, double decay);
 
     /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
     ValueId output_sum(OpKind kind, ValueId x, const std::string& name);

@@ -97,6 +97,14 @@ double mean_box_exchange_sent(const BoxExchangeShape& shape)
     return bytes / static_cast<double>(std::max<std::size_t>(shape.owned.size(), 1));
 }
 
+i64 expected_rows(const Graph& graph, const Op& op)
+{
+    if (const auto* rows = op.attrs.lists.find(Attr::expected))
+        return rows->front();
+    const auto* back = op.attrs.lists.find(Attr::backwards);
+    return graph[back && back->front() ? op.results[0] : op.operands[0]].type.shape[1];
+}
+
 BoxExchangeShape exchange_of(const Graph& graph, const Op& op)
 {
     const TensorType& type = graph[op.operands[0]].type;

@@ -48,6 +48,9 @@ Bytes box_exchange_sent(const BoxExchangeShape& shape, int rank);
 /// Average of box_exchange_sent() over the ranks.
 double mean_box_exchange_sent(const BoxExchangeShape& shape);
 
+/// Of an op over rows of experts (expert_ops.inc): the rows of a group if experts are equally loaded.
+i64 expected_rows(const Graph& graph, const Op& op);
+
 // For ops with OpInfo::exchanges.
 
 /// The boxes that the op lists. \pre check_exchange() accepts the op

@@ -32,7 +32,7 @@ enum class Role {
     computed,  ///< an op's result
     input,     ///< fed by the host for each microbatch (tokens, targets, positions)
     hyper,     ///< fed by the host for each step (learning rate, cache position)
-    parameter, ///< trained; of lifetime run
+    parameter, ///< changed as its ParameterUpdate says; of lifetime run
     state,     ///< of lifetime run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
@@ -59,6 +59,35 @@ struct OptimizerState {
     int index = 0;         ///< of the state in OpInfo::states
 };
 
+/// How a step changes a parameter; update_rows has a row of each.
+enum class UpdateKind : std::uint8_t {
+    optimizer, ///< by train.optimizer, from its gradient
+    average,   ///< p = decay p + (1 - decay) x, with x the mean of a value over the step's microbatches
+    balance,   ///< p += rate sign(mean of all x - x), with x the sum of a value over the step's microbatches
+};
+
+struct ParameterUpdate {
+    UpdateKind kind = UpdateKind::optimizer;
+    double number = 0; ///< its meaning: UpdateRow::number
+
+    bool operator==(const ParameterUpdate&) const = default;
+};
+
+struct UpdateRow {
+    UpdateKind kind;
+    const char *name, *number; ///< in the text of a graph, `update NAME(NUMBER=0.9)`; null: not in it
+    double most = 0;           ///< of the number, which is not negative
+    /// Who makes what the update reads, the carry `grad.PARAMETER`: the gradient functions of the ops that
+    /// read the parameter; otherwise the model.
+    bool by_autodiff = false;
+};
+
+inline constexpr UpdateRow update_rows[] = {{UpdateKind::optimizer, nullptr, nullptr, 0, true},
+                                            {UpdateKind::average, "average", "decay", 1, false},
+                                            {UpdateKind::balance, "balance", "rate", 1, true}};
+
+inline const UpdateRow& row_of(UpdateKind kind) { return update_rows[static_cast<int>(kind)]; }
+
 struct Value {
     std::string name; ///< unique; a parameter's is its global name
     TensorType type;
@@ -70,6 +99,7 @@ struct Value {
     Space space = Space::device;
     int rows = 0; ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
                   ///< are columns; 0: not such a matrix
+    ParameterUpdate update;  ///< of a parameter
     OptimizerState state_of; ///< if role is state; not in the text of a graph
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
@@ -122,6 +152,12 @@ struct Graph {
     ValueId find(std::string_view name) const;
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
+
+/// Whether the optimizer changes it, and its gradient counts in the global norm.
+inline bool is_trained(const Value& value)
+{
+    return value.role == Role::parameter && value.update.kind == UpdateKind::optimizer;
+}
 
 /// The start of a message about that line: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a
 /// file.

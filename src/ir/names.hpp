@@ -26,7 +26,11 @@ inline constexpr const char *totals = "totals", *norm = "global_norm";
 /// `global_norm`, of which the update reads only the factor.
 inline constexpr const char* assumed = "assumed";
 
-/// Prefixes of a parameter's name: its gradient, and the gradient reduced over ranks.
+/// Fed for a step with averages (UpdateKind::average): the number of its microbatches, f64[].
+inline constexpr const char* microbatches = "microbatches";
+
+/// Prefixes of a parameter's name: its gradient (or what else its update reads), and that
+/// reduced over ranks.
 inline constexpr const char *gradient = "grad.", *reduced_gradient = "grad_sum.";
 
 } // namespace trivium::value_name

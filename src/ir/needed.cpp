@@ -17,7 +17,7 @@ Graph only_needed(Graph graph, const std::vector<ValueId>& given)
         values[carry.out.index()] = true;
     for (std::size_t i = graph.ops.size(); i-- > 0;) {
         const Op& op = graph.ops[i];
-        ops[i] = info(op).communicates; // other ranks participate
+        ops[i] = info(op).communicates && !(info(op).localize && graph.at.empty()); // other ranks participate
         for (const ValueId r : op.results)
             ops[i] = ops[i] || values[r.index()];
         if (!ops[i])

@@ -83,11 +83,28 @@ private:
             bytes += v.type.bytes();
             check_sharding(v, here);
             check_init(g_, v);
+            check_update(v, here);
         }
         defined_.assign(g_.values.size(), false);
         overwritten_.assign(g_.values.size(), false);
         for (std::size_t i = 0; i < g_.values.size(); ++i)
             defined_[i] = g_.values[i].role != Role::computed;
+    }
+
+    template <class Where>
+    void check_update(const Value& v, const Where& here) const
+    {
+        const UpdateRow& row = row_of(v.update.kind);
+        if (!row.name)
+            return;
+        TRV_RULE(v.role == Role::parameter, here, str("has the update ", row.name),
+                 str("remove it, because only a parameter has one, and this is a value of the role ",
+                     name_of(v.role)));
+        TRV_RULE(!v.decay && v.rows == 0, here, str("has the update ", row.name, ", and `decay` or `rows`"),
+                 "remove one of the two: decay and rows are for the optimizer");
+        TRV_RULE(v.update.number >= 0 && v.update.number <= row.most, here,
+                 str("has the update ", row.name, " with ", row.number, "=", v.update.number),
+                 str("use a number from 0 to ", row.most));
     }
 
     template <class Where>

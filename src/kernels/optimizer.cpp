@@ -199,6 +199,36 @@ void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, 
         });
 }
 
+template <class Real>
+void moving_average(const Exec& exec, i64 n, double decay, const double* count, const Real* sum, Real* p)
+{
+    for_blocks<Real>(
+        exec, "moving_average", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
+            const auto keep = static_cast<Real>(decay), weight = static_cast<Real>((1 - decay) / *count);
+            row.map(
+                size, [=](Real last, Real total) { return keep * last + weight * total; }, p + at, p + at,
+                sum + at);
+        });
+}
+
+template <class Real>
+void balance(const Exec& exec, i64 n, double rate, const Real* counts, Real* p)
+{
+    for_rows<Real>(
+        exec, "balance", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+            const double mean = row.total<double>(n, [=](i64 i) { return static_cast<double>(counts[i]); }) /
+                                static_cast<double>(n);
+            const auto step = static_cast<Real>(rate);
+            row.map(
+                n,
+                [=](Real last, Real count) {
+                    const auto own = static_cast<double>(count);
+                    return own < mean ? last + step : own > mean ? last - step : last;
+                },
+                p, p, counts);
+        });
+}
+
 void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
 {
     for ([[maybe_unused]] const StackPart& part : parts)
@@ -222,5 +252,7 @@ TRV_FOR_REAL(nesterov, bf16)
 TRV_FOR_REAL(unit_norm)
 TRV_FOR_REAL(weighted_sum)
 TRV_FOR_REAL(descent)
+TRV_FOR_REAL(moving_average)
+TRV_FOR_REAL(balance)
 
 } // namespace trivium::kernels

@@ -72,6 +72,14 @@ template <class Real>
 void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, double scale, const Real* x,
              Real* p);
 
+/// p = decay p + (1 - decay) sum / count[0].
+template <class Real>
+void moving_average(const Exec& exec, i64 n, double decay, const double* count, const Real* sum, Real* p);
+
+/// p += rate sign(mean(counts) - counts), for n elements.
+template <class Real>
+void balance(const Exec& exec, i64 n, double rate, const Real* counts, Real* p);
+
 /// A scalar in memory, and its index in a vector.
 struct StackPart {
     i64 at = 0;

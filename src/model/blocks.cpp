@@ -12,10 +12,6 @@ namespace trivium {
 
 namespace {
 
-// GPT-2's initial standard deviation; products that write into the residual stream get it divided by
-// sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
-constexpr double init_std = 0.02;
-
 /// `value` as a number of type `type`.
 double rounded_to(DType type, double value)
 {
@@ -29,8 +25,8 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
     : b_(graph), m_(model), c_(config)
 {
     resolve(m_);
-    for (const auto& list :
-         {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
+    // With experts the first layers may have other parameters than the last, of other names.
+    for (const auto& list : {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
         for (const ModelParameter& parameter : list)
             dims_[parameter.name] = parameter.dims;
 }
@@ -45,7 +41,8 @@ Sharding ModelBuilder::sharding_of(const Dims& dims) const
 {
     const ModelAxes& axes = c_.axes;
     const auto wide = [&](const std::string& dim) {
-        return dim == "f" || dim == "v" || dim == (axes.split_queries ? "r" : "g");
+        return dim == "f" || dim == "h" || dim == "w" || dim == "v" ||
+               dim == (axes.split_queries ? "r" : "g");
     };
     // An axis shards only one dimension: the sequence only if no wider dimension uses the axis.
     const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
@@ -58,10 +55,10 @@ Sharding ModelBuilder::sharding_of(const Dims& dims) const
         const auto add = [&](const std::vector<std::string>& more) {
             own.insert(own.end(), more.begin(), more.end());
         };
-        if (dim == "b")
+        if (dim == "b" || dim == "q")
             own = axes.batch;
-        if (dim == "s" || dim == "t") {
-            own = axes.context;
+        if (dim == "s" || dim == "t" || dim == "q") {
+            add(axes.context);
             if (!of_heads)
                 add(axes.context_heads);
         }
@@ -90,14 +87,15 @@ std::string ModelBuilder::listed(const std::string& name) const
     return whole.starts_with(layers) ? whole.substr(whole.find('.', layers.size()) + 1) : whole;
 }
 
-ValueId ModelBuilder::parameter(const std::string& name, const Init& init)
+ValueId ModelBuilder::parameter(const std::string& name, const Init& init, bool exact)
 {
     const auto at = dims_.find(listed(name));
     TRV_CHECK(at != dims_.end(), "the list of parameters lacks ", scoped(name));
     Shape shape;
     for (const char dim : at->second)
         shape.push_back(extent_of(m_, dim));
-    return b_.value(scoped(name), {c_.master, std::move(shape)}, Role::parameter, init);
+    const DType type = exact ? accumulator_of(c_.master) : c_.master;
+    return b_.value(scoped(name), {type, std::move(shape)}, Role::parameter, init);
 }
 
 ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
@@ -293,9 +291,14 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
     return add_bias(name, product(name, x, rule, init_std));
 }
 
+double ModelBuilder::std_into_stream() const
+{
+    return init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
+}
+
 ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule& rule)
 {
-    const ValueId y = product(name, x, rule, init_std / std::sqrt(2.0 * static_cast<double>(m_.layers)));
+    const ValueId y = product(name, x, rule, std_into_stream());
     return sums_branches() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
 }
 
@@ -329,7 +332,7 @@ ValueId ModelBuilder::dropped(ValueId x, i64 branch)
         return x;
     if (!samples_)
         samples_ =
-            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "w"});
+            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "n"});
     Attributes attrs = order_attributes();
     attrs.rate = r.dropout;
     attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
@@ -394,22 +397,27 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
     return into_stream("o", o, "b s g r e, g r e d -> b s d");
 }
 
-ValueId ModelBuilder::feed_forward(ValueId x)
+ValueId ModelBuilder::activated(ValueId gate, ValueId up)
 {
-    const Activation usual = m_.gated ? Activation::silu : Activation::gelu_tanh; // of the op
-    Attributes activation;
+    const Activation usual = gate ? Activation::silu : Activation::gelu_tanh; // of the op
+    Attributes attributes;
     if (m_.activation != usual)
-        activation.activation = std::string(name_of(m_.activation));
-    ValueId h;
-    if (m_.gated) {
-        const ValueId gate = linear("gate", x, "b s d, d f -> b s f");
-        const ValueId up = linear("up", x, "b s d, d f -> b s f");
-        h = b_.op1(OpKind::swiglu, {gate, up}, activation);
-    } else {
-        h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f")}, activation);
-    }
-    annotate(h, {"b", "s", "f"});
-    return into_stream("down", h, "b s f, f d -> b s d");
+        attributes.activation = std::string(name_of(m_.activation));
+    return gate ? b_.op1(OpKind::swiglu, {gate, up}, attributes) : b_.op1(OpKind::gelu, {up}, attributes);
+}
+
+ValueId ModelBuilder::dense_hidden(ValueId x, const std::string& f)
+{
+    const Rule rule(str("b s d, d ", f, " -> b s ", f));
+    const ValueId gate = m_.gated ? linear("gate", x, rule) : ValueId{}, up = linear("up", x, rule);
+    return annotate(activated(gate, up), {"b", "s", f});
+}
+
+ValueId ModelBuilder::feed_forward(i64 layer, ValueId x)
+{
+    if (m_.has_experts(layer))
+        return dropped(experts(x), 1);
+    return into_stream("down", dense_hidden(x, "f"), "b s f, f d -> b s d");
 }
 
 ValueId ModelBuilder::block(i64 layer, ValueId x)
@@ -425,7 +433,7 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
         // stream, which are whole, join them: one reduction over tensor ranks, not one per product.
         ValueId h = before ? norm(name + "_norm", in) : b_.reshard_to(in, {}, str(scope, ".", name, ".in"));
         within("." + name);
-        h = name == "attn" ? attention(layer, h) : feed_forward(h);
+        h = name == "attn" ? attention(layer, h) : feed_forward(layer, h);
         within("");
         return after ? norm(name + "_post_norm", h) : h;
     };
@@ -436,7 +444,8 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
             within(".attn");
             sum = add_bias("o", sum);
             within(".ffn");
-            sum = add_bias("down", sum);
+            if (!m_.has_experts(layer))
+                sum = add_bias("down", sum);
         }
         return b_.sum_of(x, times(sum, m_.residual_scale));
     }

@@ -19,15 +19,23 @@ public:
     ValueId target_input(i64 batch, i64 seq); ///< declares `targets`, i32[batch, seq]
     /// An input, i32[b,s], in the order in which the ops of this block have tokens.
     ValueId in_order(ValueId input_bs);
-    ValueId embed();                           ///< x_bsd
-    ValueId block(i64 layer, ValueId x_bsd);   ///< one layer with its residual sums
-    ValueId final_norm(ValueId x);             ///< over the last dimension
+    ValueId embed();                         ///< x_bsd
+    ValueId block(i64 layer, ValueId x_bsd); ///< one layer with its residual sums
+    /// What routers add to the loss of each token of a sequence, [b], summed over the layers so far; invalid:
+    /// nothing.
+    ValueId router_loss() const { return router_loss_; }
+    const std::vector<ValueId>& loads() const { return loads_; } ///< the outputs of GraphConfig::loads so far
+    ValueId final_norm(ValueId x);                               ///< over the last dimension
     ValueId head(ValueId x, const Rule& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }
     ValueId start; ///< in decode graphs, set before block(): hyper i32[], tokens in the cache
 
 private:
+    // GPT-2's initial standard deviation; products that write into the residual stream get it divided by
+    // sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
+    static constexpr double init_std = 0.02;
+    double std_into_stream() const;
     /// Names of dimensions, as in model.hpp: b, s, d, …
     using Dims = std::vector<std::string>;
 
@@ -35,8 +43,9 @@ private:
     /// `scope.name`; and as the lists of parameters call it, without "layers.N".
     std::string scoped(const std::string& name) const;
     std::string listed(const std::string& name) const;
-    /// Declares the parameter `scope.name`, with the shape that its list states.
-    ValueId parameter(const std::string& name, const Init& init);
+    /// Declares the parameter `scope.name`, with the shape that its list states, in the master type, or with
+    /// `exact` in an accumulator type at least.
+    ValueId parameter(const std::string& name, const Init& init, bool exact = false);
     /// Declares a parameter with normal initial values (standard deviation `std`); returns its
     /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix; 0: a table.
     ValueId weight(const std::string& name, double std, int rows = 0);
@@ -63,7 +72,28 @@ private:
     /// The last product of a part of a layer; with parallel parts block() adds its bias.
     ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
     ValueId attention(i64 layer, ValueId x_bsd);
-    ValueId feed_forward(ValueId x_bsd);
+    ValueId feed_forward(i64 layer, ValueId x_bsd);
+    /// The function between the products; `gate` is invalid if there is none.
+    ValueId activated(ValueId gate, ValueId up);
+    /// The last operand of the product "down" of a dense block; `f`: its width.
+    ValueId dense_hidden(ValueId x_bsd, const std::string& f);
+    // Mixtures of experts: experts.cpp.
+    ValueId experts(ValueId x_bsd);
+    struct Routed {
+        ValueId weights, experts; // [b,s,k], the latter i32
+    };
+    Routed route(ValueId x_bsd);
+    /// Adds the losses of a layer's router to router_loss().
+    void add_router_loss(ValueId logits_bsx, ValueId experts_bsk);
+    void add_load(ValueId experts_bsk); ///< to loads()
+    /// Each row [q,n,i] times the matrix of its expert, plus the bias, if the model has it.
+    ValueId grouped(const std::string& name, ValueId rows, ValueId counts, double std);
+    /// Rows to the ranks of their experts, or back; `count`: rows of the result.
+    ValueId exchanged(ValueId rows, ValueId counts, i64 count, bool backwards);
+    Attributes routing() const;
+    i64 rows_of_group() const;      ///< slots of the tokens of a group
+    i64 rows_of_rank() const;       ///< for which an expert rank has places, after the exchange
+    i64 capacity_of_expert() const; ///< rows of a sequence
     ValueId rope_table(LayerKind kind);
     /// Whether the branches of a block are added before their biases.
     bool sums_branches() const { return m_.placement == Placement::parallel && c_.regularisers.dropout == 0; }
@@ -74,9 +104,10 @@ private:
     ModelConfig m_; // resolved
     GraphConfig c_;
     std::map<std::string, std::string> dims_; // of the parameters, by listed()
-    ValueId tokens_, positions_, starts_, embed_, samples_;
+    ValueId tokens_, positions_, starts_, embed_, samples_, router_loss_;
     std::array<ValueId, 2> rope_tables_;                 // the second: of sliding layers, if theirs differs
     std::map<std::pair<ValueId, int>, ValueId> ordered_; // inputs, by block
+    std::vector<ValueId> loads_;
     i64 batch_ = 0, seq_ = 0;
 };
 

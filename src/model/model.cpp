@@ -8,6 +8,19 @@
 
 namespace trivium {
 
+namespace {
+
+/// Of a broadcast from [b] to the shape [b,s] of `like`.
+Attributes each_token(const Value& like)
+{
+    Attributes attributes;
+    attributes.lists.set(Attr::dims, {0});
+    attributes.lists.set(Attr::shape, like.type.shape);
+    return attributes;
+}
+
+} // namespace
+
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
 {
     if (model.is_program())
@@ -33,10 +46,15 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
         squared.beta = config.regularisers.z_loss;
     const std::vector<ValueId> stats =
         b.op(OpKind::xent_stats, {logits, targets}, smoothed, {"loss.lse", "loss.picked"});
-    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, squared, value_name::loss);
+    ValueId picked = stats[1];
+    if (const ValueId more = m.router_loss()) // of each token whose loss counts
+        picked = b.op1(OpKind::subtract,
+                       {picked, b.op1(OpKind::broadcast, {more}, each_token(b.graph()[picked]))});
+    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], picked, targets}, squared, value_name::loss);
     for (const auto& [name, kind, of] : {std::tuple{value_name::loss_sum, OpKind::sum, loss},
                                          {value_name::token_count, OpKind::count_valid, targets}})
         b.output_sum(kind, of, name);
+    graph.outputs.insert(graph.outputs.end(), m.loads().begin(), m.loads().end());
     sort_regions(graph);
     return graph;
 }

@@ -2,7 +2,8 @@
 // A ModelConfig as a forward graph, with the loss or with a KV cache.
 //
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
-// e head size, f feed-forward width, v vocabulary size. Parameters by global name (all row-major):
+// e head size, f feed-forward width, v vocabulary size, x experts, h their width, w that of shared experts.
+// Parameters by global name (all row-major):
 //
 //     embed.weight [v,d]; head.weight [v,d] if untied; positions.weight [seq,d] if learned
 //     final_norm.weight [d]; layers.N.attn_norm.weight and .ffn_norm.weight [d] unless norms are `post`,
@@ -10,9 +11,16 @@
 //     layers.N.attn.q.weight [d,g,r,e], .k.weight and .v.weight [d,g,e], .o.weight [g,r,e,d]
 //     layers.N.attn.q_norm.weight [e], or over the width [g,r,e]; .k_norm.weight [e] or [g,e]; .sinks [g,r]
 //     layers.N.ffn.up.weight [d,f], .down.weight [f,d]; gated also .gate.weight [d,f]
+//     in layers with experts instead: layers.N.ffn.router.weight [d,x], .router.bias [x], .router.balance
+//     [x];
+//         .experts.up.weight [x,d,h], .experts.down.weight [x,h,d], gated also .experts.gate.weight [x,d,h],
+//         with .bias [x,h], [x,d], [x,h]; .shared.up.weight [d,w], .shared.down.weight [w,d],
+//         .shared.gate.weight [d,w]
 //     and a .bias of each LayerNorm, and of the products that have one (config/model_parameters.hpp)
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
+
+#include <array>
 
 namespace trivium {
 
@@ -27,14 +35,24 @@ struct ModelAxes {
     /// the axes that share a sequence.
     std::vector<std::string> context, context_heads;
     i64 context_ranks = 1; ///< along `context`
+    /// Groups of tokens, one per rank that has tokens of its own: along b and along s.
+    std::array<i64, 2> token_groups{1, 1};
+    /// Ranks that share the experts of a layer, and their axis, the fastest part of those that share tokens.
+    i64 expert_ranks = 1;
+    std::string experts;
+    double expert_buffer = 0;    ///< ParallelConfig::expert_buffer
+    bool drops_overflow = false; ///< rows beyond it are dropped, otherwise refused
 };
 
-/// What only a training adds to the loss; zeros: nothing.
+/// What only a training has; zeros: nothing.
 struct Regularisers {
     double dropout = 0;         ///< rate
     i64 seed = 0;               ///< of what dropout keeps
     double z_loss = 0;          ///< coefficient
     double label_smoothing = 0; ///< epsilon
+    double balance_loss = 0;    ///< coefficient, of the loads of experts
+    double router_z_loss = 0;   ///< coefficient
+    double balance_rate = 0;    ///< by which a step changes balance biases
 };
 
 /// How a graph computes.
@@ -46,6 +64,7 @@ struct GraphConfig {
     bool fp8 = false;       ///< the products of the blocks round their operands to FP8
     bool documents = false; ///< attention stays within documents
     Regularisers regularisers{};
+    bool loads = false;   ///< with the loads of experts, as outputs
     bool metrics = false; ///< with what an evaluation of a program averages (model/program.hpp)
     i64 shown = 0;        ///< of how many samples it outputs the slices of ModelProgram::shown
 };
@@ -54,7 +73,9 @@ struct GraphConfig {
 /// (i32[b,s]); a target below 0 is ignored. With documents also `starts`: for each token the index in its
 /// sequence of its document's first token; with dropout `samples` (i32[b,2]). Few values are annotated with a
 /// sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others. The loss per token
-/// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
+/// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried). With
+/// `loads` follow, for each layer with experts, the slots of its most loaded expert, of all microbatches, and
+/// with expert_capacity the slots that were not dropped (f64[]).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters

@@ -7,7 +7,9 @@
 #include "ir/ops/op_table.hpp"
 #include "ir/text/text.hpp"
 #include "ir/verify.hpp"
+#include "model/refusal.hpp"
 #include "model/sample_slice.hpp"
+#include "model/statistics.hpp"
 
 #include <algorithm>
 #include <set>
@@ -17,12 +19,6 @@ namespace trivium {
 namespace {
 
 constexpr const char *batch_size = "b", *count_name = "count", *count_suffix = ".count";
-
-[[noreturn]] void refuse(const Graph& graph, int line, const std::string& problem, const std::string& reason,
-                         const std::string& remedy)
-{
-    throw UserError({source_place(graph, line) + "a model", problem, reason, remedy});
-}
 
 bool is_scalar(const Value& value) { return value.type.shape.empty(); }
 
@@ -132,7 +128,7 @@ void require_gradients(const Graph& graph)
                 if (is_floating(graph[operand].type.dtype))
                     matters[operand.index()] = true;
     for (const ValueId id : graph.with_role(Role::parameter))
-        if (!matters[id.index()])
+        if (is_trained(graph[id]) && !matters[id.index()])
             refuse(graph, graph[id].line,
                    str("has the parameter %", graph[id].name, ", on which the loss does not depend"),
                    "it would have no gradient", "use it, or remove it");
@@ -377,7 +373,8 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     const i64 own = samples_of(graph);
     made.samples = declared.contains(batch_size) ? own : 0;
     verify(graph, Level::global);
-    require_gradients(graph);
+    require_statistics(graph);
+    require_gradients(resolve_statistics(graph, false, DType::f32));
     for (const MeshAxis& axis : graph.mesh.axes)
         made.axes.push_back(axis.name);
     std::set<std::string> batch;
@@ -389,7 +386,7 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     for (const Op& op : graph.ops)
         made.blocks = std::max<i64>(made.blocks, op.block + 1);
     for (const ValueId id : graph.with_role(Role::parameter))
-        made.parameters += graph[id].type.elements();
+        made.parameters += is_trained(graph[id]) ? graph[id].type.elements() : 0;
     sort_outputs(graph, made);
     made.counts_vary = counts_vary(graph);
     return made;
@@ -402,6 +399,7 @@ std::string what_it_computes(const std::string& text, const std::string& name, c
     Graph graph = parsed(text, name, sizes, samples, declared);
     graph.mesh = {};
     std::erase_if(graph.outputs, [&](ValueId id) { return !is_scalar(graph[id]); }); // shown
+    graph = resolve_statistics(std::move(graph), false, DType::f32);
     graph = only_needed(std::move(graph));
     for (Value& v : graph.values)
         v.sharding = {};
@@ -431,7 +429,8 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
     settings.sizes[batch_size] = config.batch;
     settings.compute = config.compute;
     settings.batch_axes = config.axes.batch;
-    Graph graph = parse_graph(model.program.text.get(), model.file, settings);
+    Graph graph = resolve_statistics(parse_graph(model.program.text.get(), model.file, settings),
+                                     config.metrics, config.master);
     if (const i64 samples = samples_of(graph); samples != config.batch)
         refuse(graph, 0,
                str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),

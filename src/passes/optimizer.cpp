@@ -101,6 +101,33 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
     b.where.scope = "";
 }
 
+/// A parameter, and what its update reads: `grad.P`, reduced over ranks.
+struct Updated {
+    ValueId parameter, sum;
+};
+
+void optimize(Builder& b, const Updated& updated, ValueId norm, ValueId hyper, const OptimizerConfig& config)
+{
+    const Graph& graph = b.graph();
+    const auto& [parameter, gradient] = updated;
+    if (config.kind == OptimizerKind::muon && graph[parameter].rows > 0)
+        return update_matrix(b, parameter, gradient, norm, hyper, config);
+    const std::vector<ValueId> states =
+        b.states_of(parameter, optimizer_row(config.kind).others, state_sharding(graph, parameter, config));
+    b.update(parameter, states, {gradient, norm, hyper}, graph[parameter].decay ? config.weight_decay : 0.0);
+}
+
+void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerConfig& config)
+{
+    Graph& graph = b.graph();
+    ValueId count = graph.find(value_name::microbatches);
+    if (!count)
+        count = b.value(value_name::microbatches, {DType::f64, {}}, Role::hyper);
+    if (!config.shard_axis.empty())
+        graph[updated.parameter].sharding = state_sharding(graph, updated.parameter, config);
+    b.average(updated.parameter, updated.sum, norm, count, graph[updated.parameter].update.number);
+}
+
 } // namespace
 
 Graph stack_outputs(Graph graph)
@@ -118,37 +145,43 @@ Graph stack_outputs(Graph graph)
 
 Graph add_optimizer(Graph graph, const OptimizerConfig& config)
 {
-    TRV_CHECK(graph.outputs.size() == 2, "the graph's outputs are not loss and token count");
+    TRV_CHECK(graph.outputs.size() >= 2, "the graph's outputs are not loss and token count");
+    const std::vector<ValueId> others(graph.outputs.begin() + 2, graph.outputs.end());
+    graph.outputs.resize(2);
     Builder b(graph);
     b.where = {Region::epilogue, Phase::update, 0, ""};
-    std::vector<std::pair<ValueId, ValueId>> trained; // parameter, gradient
+    std::vector<Updated> all;
+    std::vector<ValueId> gradients;
     for (const ValueId p : graph.with_role(Role::parameter))
-        if (const ValueId gradient = graph.find(value_name::gradient + graph[p].name)) {
-            b.where.block = graph[graph[gradient].producer].block;
+        if (const ValueId sum = graph.find(value_name::gradient + graph[p].name)) {
+            b.where.block = graph[graph[sum].producer].block;
             const std::string name = value_name::reduced_gradient + graph[p].name;
-            const ValueId sent = config.reduce_bf16 ? b.cast_to_send(gradient, DType::bf16) : gradient;
-            trained.emplace_back(p, b.reshard_to(sent, {}, name));
+            const ValueId sent =
+                config.reduce_bf16 && is_trained(graph[p]) ? b.cast_to_send(sum, DType::bf16) : sum;
+            all.push_back({p, b.reshard_to(sent, {}, name)});
+            if (is_trained(graph[p]))
+                gradients.push_back(all.back().sum);
         }
-    TRV_CHECK(!trained.empty(), "the graph has no gradients");
+    TRV_CHECK(!gradients.empty(), "the graph has no gradients");
 
-    for (const auto& [parameter, gradient] : trained)
+    for (const ValueId gradient : gradients)
         graph.outputs.push_back(b.squares_of(gradient));
+    graph.outputs.insert(graph.outputs.end(), others.begin(), others.end());
     b.where.block = 0;
     const ValueId totals = b.stack_of(graph.outputs, value_name::totals);
-    const ValueId norm = b.norm_of(totals, config.grad_clip);
+    const ValueId norm = b.norm_of(totals, config.grad_clip, std::ssize(gradients));
     graph.outputs = {totals, norm};
 
     const ValueId hyper = b.value(value_name::hyper, {DType::f64, {hyper_count}}, Role::hyper);
-    for (const auto& [parameter, gradient] : trained) {
-        b.where.block = graph[graph[gradient].producer].block;
-        if (config.kind == OptimizerKind::muon && graph[parameter].rows > 0) {
-            update_matrix(b, parameter, gradient, norm, hyper, config);
-            continue;
+    for (const Updated& updated : all) {
+        b.where.block = graph[graph[updated.sum].producer].block;
+        switch (graph[updated.parameter].update.kind) {
+        case UpdateKind::optimizer: optimize(b, updated, norm, hyper, config); break;
+        case UpdateKind::average: average(b, updated, norm, config); break;
+        case UpdateKind::balance:
+            b.balance(updated.parameter, updated.sum, norm, graph[updated.parameter].update.number);
+            break;
         }
-        const std::vector<ValueId> states = b.states_of(parameter, optimizer_row(config.kind).others,
-                                                        state_sharding(graph, parameter, config));
-        b.update(parameter, states, {gradient, norm, hyper},
-                 graph[parameter].decay ? config.weight_decay : 0.0);
     }
     return graph;
 }

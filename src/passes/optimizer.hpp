@@ -24,13 +24,14 @@ inline constexpr i64 hyper_count = 6;
 /// Positions in the output `totals`.
 inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 
-/// Adds, for each parameter P with a gradient, `grad_sum.P` (the gradient, reduced over ranks), the states of
-/// its optimizer (OpInfo::states) and the update in the epilogue (AdamW: Loshchilov and Hutter, "Decoupled
-/// weight decay regularization", arXiv:1711.05101, algorithm 2). The existing scalar outputs and the sum of
-/// squares of each gradient become one output `totals`, so that a single reduction suffices. The output
-/// `global_norm` is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that
-/// averages and clips). The norm sums per-parameter f64 partial sums in the order of parameters. \pre the
-/// outputs are the sum of losses and the count of tokens
+/// Parameters that are trained (is_trained): adds, for each parameter P with a gradient, `grad_sum.P` (the
+/// gradient, reduced over ranks), the states of its optimizer (OpInfo::states) and the update in the epilogue
+/// (AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv:1711.05101, algorithm 2).
+/// The existing scalar outputs and the sum of squares of each gradient become one output `totals`, so that a
+/// single reduction suffices. The output `global_norm` is computed from it (f64[2]: the norm of the mean
+/// gradient over tokens, and the factor that averages and clips). The norm sums per-parameter f64 partial
+/// sums in the order of parameters. \pre the outputs are the sum of losses, the count of tokens, and perhaps
+/// other scalars, which are then the last in `totals`
 ///
 /// With Muon, weight matrices of layers (Value::rows) have the state `muon_m.P` instead, and this update:
 /// the momentum and its Nesterov direction u; X = u / |u| (Frobenius); five Newton-Schulz iterations
@@ -39,6 +40,10 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// columns)) X), a step as large as AdamW's, so that both share learning rate and decay (J. Liu et al. 2025,
 /// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
 /// the other axes shard the iterations as they shard the parameter.
+///
+/// The other parameters are changed as ParameterUpdate says, from `grad_sum.P` too: the sum over microbatches
+/// and ranks of what `grad.P` accumulates. They wait for the norm, so that a step without update leaves them
+/// alone, but do not count in it.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
 /// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order, before the

@@ -64,7 +64,9 @@ Graph read_graph(std::string_view text, const std::string& file)
     verify(graph, local ? Level::local : Level::global);
     if (!local)
         require_no_stage_axis(graph);
-    const auto message = std::ranges::find_if(graph.ops, [](const Op& op) { return info(op).communicates; });
+    // Others are what the partitioner makes.
+    const auto message = std::ranges::find_if(
+        graph.ops, [](const Op& op) { return info(op).communicates && !info(op).localize; });
     if (message != graph.ops.end() && !local)
         throw UserError({place_of(graph, *message),
                          "communicates, but the graph is not that of a single rank",

@@ -184,11 +184,35 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
     return cost;
 }
 
+/// An exchange of rows sends its peers messages of the same size; those within the node and those between
+/// nodes travel at the same time. A device's host first waits for the counts.
+OpCost cost_of_rows(const Graph& graph, const Op& op, const Machine& machine, GroupPlacement& placement)
+{
+    const std::string& axis = *op.attrs.axis;
+    const i64 members = graph.mesh.ranks_along(axis),
+              near = std::max<i64>(1, placement.members_of_node(axis)) - 1, far = members - 1 - near;
+    const auto bytes = static_cast<double>(bytes_sent(graph, op));
+    const double each = bytes / static_cast<double>(std::max<i64>(members - 1, 1)),
+                 inside = static_cast<double>(near) * each, outside = static_cast<double>(far) * each;
+    OpCost cost{.alone = (machine.is_device ? 2 : 1) * machine.launch + machine.collective_latency,
+                .moving = std::max(inside / machine.link_rate(false), outside / machine.link_rate(true)),
+                .link = far > 0 ? Link::between_nodes : Link::within_node};
+    cost.alone += static_cast<double>(near) * machine.latency(false) +
+                  static_cast<double>(far) * machine.latency(true) + cost.moving;
+    if (near > 0)
+        cost.copying = copying(machine, inside, static_cast<Bytes>(2 * bytes));
+    if (machine.is_device)
+        cost.share = near > 0 ? machine.link_share : machine.node_link_share;
+    return cost;
+}
+
 OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, const OpTimes& measured,
                     GroupPlacement& placement)
 {
     if (info(op).exchanges)
         return cost_of_exchange(graph, op, machine);
+    if (op.kind == OpKind::exchange_rows)
+        return cost_of_rows(graph, op, machine, placement);
     const std::string& axis = *op.attrs.axis;
     const auto bytes = static_cast<double>(bytes_sent(graph, op));
     if (op.attrs.tag) {
@@ -224,6 +248,18 @@ Seconds memory_seconds(const Machine& machine, double bytes)
 
 double elements_of(const Graph& graph, ValueId v) { return static_cast<double>(graph[v].type.elements()); }
 
+/// Elements of an operand or result of the op that it reads or computes: places of rows without a row (those
+/// of experts, equally loaded) cost nothing.
+double used_elements(const Graph& graph, const Op& op, ValueId v)
+{
+    const Shape &places = graph[op.operands[0]].type.shape, &shape = graph[v].type.shape;
+    const bool of_rows = op.attrs.lists.find(Attr::expected) && shape.size() == 3 && shape[0] == places[0] &&
+                         shape[1] == places[1];
+    return elements_of(graph, v) * (of_rows ? std::min(1., static_cast<double>(expected_rows(graph, op)) /
+                                                               static_cast<double>(places[1]))
+                                            : 1);
+}
+
 /// A product of m x n x k at product_efficiency x s / (s + product_half), where s is the harmonic mean of m,
 /// n and k: the time of its FLOPs, and a time for each of the mk + kn + mn elements, which is the same in all
 /// types.
@@ -238,12 +274,13 @@ Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const 
     const bool fp8 = op.attrs.fp8 && machine.flops_fp8 > 0;
     const DType type = graph[op.operands[0]].type.dtype;
     const double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
-    const double in = elements_of(graph, op.operands[0]) + elements_of(graph, op.operands[1]);
-    const auto in_bytes =
-        static_cast<double>(graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes());
+    const auto element = static_cast<double>(size_of(type));
+    const double in = used_elements(graph, op, op.operands[0]) + used_elements(graph, op, op.operands[1]),
+                 in_bytes = in * element;
     const Seconds product =
-        product_seconds(machine, flops, in + elements_of(graph, op.results[0]), peak, threads);
-    const auto bytes = static_cast<double>(bytes_of(graph, op));
+        product_seconds(machine, flops, in + used_elements(graph, op, op.results[0]), peak, threads);
+    const double unused = elements_of(graph, op.operands[0]) + elements_of(graph, op.operands[1]) - in,
+                 bytes = static_cast<double>(bytes_of(graph, op)) - unused * element;
     // Each operand is read for its maximum, and read again and written as bytes, which the product reads.
     return fp8 ? memory_seconds(machine, 2 * in_bytes + in) +
                      std::max(product, memory_seconds(machine, bytes - in_bytes + in))
@@ -313,6 +350,12 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
 {
     if (info(op).exchanges)
         return box_exchange_sent(exchange_of(graph, op), exchange_rank(graph, op));
+    const i64 ranks = op.attrs.tag ? 1 : graph.mesh.ranks_along(*op.attrs.axis);
+    if (op.kind == OpKind::exchange_rows) {
+        const TensorType& rows = graph[op.operands[0]].type;
+        const Bytes all = rows.shape[0] * expected_rows(graph, op) * rows.shape[2] * size_of(rows.dtype);
+        return all - ceil_div(all, ranks);
+    }
     Bytes in = 0, out = 0;
     for (const ValueId v : op.operands)
         in += graph[v].type.bytes();
@@ -322,7 +365,6 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
         return in;
     if (op.attrs.from)
         return 0;
-    const i64 ranks = graph.mesh.ranks_along(*op.attrs.axis);
     const Bytes all = (goes_both_ways(op) ? 2 : 1) * std::max(in, out);
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }

@@ -1,6 +1,7 @@
 #include "runtime/communication.hpp"
 
 #include "base/check.hpp"
+#include "runtime/op_args.hpp"
 
 namespace trivium {
 
@@ -43,6 +44,24 @@ Piece exchange_scratch(const Binding& b) { return {static_cast<std::byte*>(b.scr
 BoxExchange box_exchange(const Binding& b, Comm& comm)
 {
     return {comm, exchange_of(*b.graph, *b.op), b.operands[0], b.results[0], exchange_scratch(b)};
+}
+
+RowExchangeShape row_exchange_shape(const Binding& b)
+{
+    const Args a{b};
+    RowExchangeShape shape;
+    const i64 own_groups = a.list(Attr::groups)[0];
+    shape.blocks = a.dim(0, 0) / own_groups;
+    shape.groups = a.dim(1, 0) / std::max<i64>(shape.blocks, 1);
+    shape.experts = a.dim(1, 1);
+    shape.backwards = a.number_or(Attr::backwards, 0) != 0;
+    const i64 in = a.dim(0, 1), out = a.out_shape(0)[1];
+    shape.sent = shape.backwards ? out : in;
+    shape.received = shape.backwards ? in : out;
+    shape.row = a.dim(0, 2) * size_of(a.in_type(0).dtype);
+    shape.drops = shape.backwards || a.number_or(Attr::clamp, 1) != 0;
+    shape.place = place_of(*b.graph, *b.op);
+    return shape;
 }
 
 bool is_collective(const Op& op) { return info(op).bucket; }

@@ -3,13 +3,14 @@
 #include "mpi/box_exchange.hpp"
 #include "mpi/collective.hpp"
 #include "mpi/grid.hpp"
+#include "mpi/row_exchange.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace trivium {
 
-/// A collective, an exchange of boxes or a message, bound to its memory. It may run many times. On the host
-/// the executor starts it, advances it and finishes it. On a device, start() enqueues it on a stream, and
-/// nothing else is needed.
+/// A collective, an exchange of boxes or rows, or a message, bound to its memory. It may run many times. On
+/// the host the executor starts it, advances it and finishes it. On a device, start() enqueues it on a
+/// stream, and nothing else is needed.
 class Communication {
 public:
     virtual ~Communication() = default;
@@ -44,6 +45,9 @@ void check_devices(const Grid& grid);
 void abandon_devices(const Grid& grid);
 
 // Internal: the transfers of ops.
+
+/// For exchange_rows. The rows are operand 0, the counts operand 1.
+RowExchangeShape row_exchange_shape(const Binding& binding);
 
 bool is_collective(const Op& op);
 CollectiveShape collective_shape(const Binding& binding);

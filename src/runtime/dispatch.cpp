@@ -218,7 +218,8 @@ Call bind_typed(const Binding& b)
             if (x != y)
                 k::cast(e, n, x, y);
         };
-    case OpKind::copy_into: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
+    case OpKind::copy_into:
+    case OpKind::running_statistic: return call_of(k::cast<T, T>, a.n(1), a.in<T>(1), a.out<T>(0));
     case OpKind::dropout: return call_of(k::dropout<T>, dropout_shape(a), a.in<T>(0), a.ids(1), a.out<T>(0));
     case OpKind::xent_stats:
         return call_of(k::xent_stats<T>, loss_shape(a), a.in<T>(0), a.ids(1), a.out<A>(0), a.out<A>(1));

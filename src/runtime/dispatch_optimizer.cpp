@@ -99,7 +99,7 @@ Call bind_casts(std::span<const Binding> bindings)
     return [arrays](const k::Exec& e) { k::cast_all<From, To>(e, arrays); };
 }
 
-/// Muon's ops: double or float.
+/// Muon's ops, averages and balances: double or float.
 template <class R>
 Call bind_matrix_update(const Binding& b)
 {
@@ -120,6 +120,10 @@ Call bind_matrix_update(const Binding& b)
     case OpKind::descent:
         return call_of(k::descent<R>, a.n(0), a.in<double>(2), *a.attrs().weight_decay, *a.attrs().scale,
                        a.in<R>(1), a.out<R>(0));
+    case OpKind::moving_average:
+        return call_of(k::moving_average<R>, a.n(0), *a.attrs().momentum, a.in<double>(3), a.in<R>(1),
+                       a.out<R>(0));
+    case OpKind::balance: return call_of(k::balance<R>, a.n(0), *a.attrs().rate, a.in<R>(1), a.out<R>(0));
     default: return {};
     }
 }
@@ -163,13 +167,17 @@ Call bind_optimizer(const Binding& b)
     switch (b.op->kind) {
     case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
         const double* totals = a.in<double>(0);
-        return call_of(k::global_norm, a.n(0) - 2, totals + 2, totals + 1, *a.attrs().clip, a.out<double>(0));
+        const auto* count = a.attrs().lists.find(Attr::count);
+        return call_of(k::global_norm, count ? count->front() : a.n(0) - 2, totals + 2, totals + 1,
+                       *a.attrs().clip, a.out<double>(0));
     }
     case OpKind::stack: return bind_stack(b);
     case OpKind::nesterov:
     case OpKind::unit_norm:
     case OpKind::weighted_sum:
-    case OpKind::descent: {
+    case OpKind::descent:
+    case OpKind::moving_average:
+    case OpKind::balance: {
         const DType type = a.in_type(0).dtype;
         return type == DType::f64   ? bind_matrix_update<double>(b)
                : type == DType::f32 ? bind_matrix_update<float>(b)

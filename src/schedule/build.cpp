@@ -158,7 +158,7 @@ private:
     /// a small window for each peer and direction.
     Bytes exchange_scratch(const Op& op) const
     {
-        if (info(op).exchanges)
+        if (!info(op).bucket)
             return least_scratch_of(graph_, op);
         Bytes in = 0, out = 0;
         for (const ValueId v : op.operands)

@@ -98,13 +98,17 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
 
 Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor) const
 {
-    return [&batch, hyper, factor, &graph = compiled_.programs[program].graph](
-               const Value& value, i64 microbatch, void* destination) {
+    return [&batch, hyper, factor, &graph = compiled_.programs[program].graph,
+            microbatches = compiled_.programs[program].microbatches](const Value& value, i64 microbatch,
+                                                                     void* destination) {
         if (value.role == Role::input) {
             fill_input(graph, value, batch, microbatch, destination);
         } else if (value.name == value_name::assumed) {
             const double norm[] = {0, factor};
             std::memcpy(destination, norm, sizeof norm);
+        } else if (value.name == value_name::microbatches) {
+            const auto count = static_cast<double>(microbatches);
+            std::memcpy(destination, &count, sizeof count);
         } else {
             std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
         }

@@ -64,9 +64,15 @@ TEST_CASE("a tensor is cut along the first dimension that divides, otherwise alo
     CHECK(sharded_state({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
     over_tensor.dims[0].open = false;
     CHECK(sharded_state({8, 3}, over_tensor) == Axes{{"tensor"}, {}});
-    Sharding over_data; // by a program of the user's own
+    Sharding over_data; // over the rest of the axis
     over_data.dims = {{}, {{"tensor", "data:(2)2"}}};
-    CHECK(sharded_state({8, 16}, over_data) == Axes{{}, {"tensor", "data:(2)2"}});
+    CHECK(sharded_state({8, 16}, over_data) == Axes{{"data:(1)2"}, {"tensor", "data:(2)2"}});
+    CHECK(sharded_state({1, 16}, over_data) == Axes{{}, {"tensor", "data:(2)2", "data:(1)2"}});
+    over_data.dims = {{{"data:(2)2"}}, {}, {}}; // experts
+    CHECK(sharded_state({8, 5, 4}, over_data) == Axes{{"data:(2)2", "data:(1)2"}, {}, {}});
+    CHECK(sharded_state({2, 5, 4}, over_data) == Axes{{"data:(2)2"}, {}, {"data:(1)2"}});
+    over_data.dims = {{{"data:(1)2"}}, {{"data:(2)2"}}};
+    CHECK(sharded_state({8, 4}, over_data) == Axes{{"data:(1)2"}, {"data:(2)2"}});
 }
 
 TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")

@@ -24,6 +24,7 @@ void run_comm_suite(Comm& comm)
 {
     run_cases(comm_cases(), comm, comm);
     run_cases(box_exchange_cases(), comm, comm);
+    run_cases(row_exchange_cases(), comm, comm);
     const std::unique_ptr<Ground> ground = make_host_ground(comm);
     run_cases(collective_cases(), comm, *ground);
 }

@@ -20,12 +20,14 @@ struct DeviceCase {
 std::vector<RankCase> comm_cases();
 /// Exchanges of boxes.
 std::vector<RankCase> box_exchange_cases();
+/// Exchanges of the rows of experts.
+std::vector<RankCase> row_exchange_cases();
 /// Gather, reduce and scatter.
 std::vector<CollectiveCase> collective_cases();
 /// Streams and links.
 std::vector<DeviceCase> device_cases();
 
-/// On the host: the first three, in order. \throws InternalError that names the case
+/// On the host: the first four, in order. \throws InternalError that names the case
 void run_comm_suite(trivium::Comm& comm);
 /// Between devices: the last two.
 void run_device_suite(trivium::Comm& comm, TestDevice& device);

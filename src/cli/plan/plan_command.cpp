@@ -30,7 +30,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
 {
     const Score& score = r.own().score;
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
-                               {"parameters", parameter_count(r.config.model)}};
+                               {"parameters", parameter_count(r.config.model)},
+                               {"active_parameters", active_parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
     const std::vector<std::pair<std::string, i64>> degrees = named_degrees(r.config.parallel);
@@ -180,11 +181,9 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     if (m.is_program())
         fmt::print("model      {}\n", describe_model(r.config));
     else
-        fmt::print("model      {} parameters: {}, {}, dim {}, {} ({} key-value), ffn {}, vocab {}, "
-                   "seq {}\n",
-                   format_si(static_cast<double>(parameter_count(m))), name_of(m.family),
-                   counted(m.layers, "layer"), m.dim, counted(m.heads, "head"), m.kv_heads, m.ffn_dim,
-                   m.vocab, m.seq);
+        fmt::print("model      {}: {}, {}, dim {}, {} ({} key-value), ffn {}{}, vocab {}, seq {}\n",
+                   describe_size(m), name_of(m.family), counted(m.layers, "layer"), m.dim,
+                   counted(m.heads, "head"), m.kv_heads, m.ffn_dim, describe_experts(m), m.vocab, m.seq);
     fmt::print("batch      {} per step: {} of {} per data rank{}\n",
                counted(r.config.train.global_batch, m.is_program() ? "sample" : "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),

@@ -195,11 +195,23 @@ FactorRule exchange_rows(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 2);
     Experts x(op, FactorKind::parallel);
-    if (!op.is_part())
-        x.maker.rule.factors[static_cast<std::size_t>(x.p)].pinned = {given.attrs.axis.value_or("")};
     const int d = x.maker.factor(op.shape(0)[2]);
     x.maker.rule.operands[0] = {x.groups, x.maker.factor(rows_of(op), replicated), d};
     x.counts(op);
+    const std::string axis = given.attrs.axis.value_or("");
+    const i64 all = x.outer > 0 ? op.shape(1)[0] / x.outer : x.ranks, experts = op.shape(1)[1];
+    op.require(experts % all == 0,
+               str("cannot divide ", counted(experts, "expert"), " among ", counted(all, "expert rank")),
+               "make the experts a multiple of them");
+    if (graph.mesh.axes.empty()) // all are on this rank
+        return x.maker.with_result({x.groups, x.maker.factor(op.list(Attr::count, 1)[0], replicated), d});
+    const i64 members = graph.mesh.ranks_along(axis);
+    op.require(members * (op.is_part() ? x.ranks : 1) == all && (op.is_part() || graph.mesh.size_of(axis)),
+               str("has ", counted(all, "expert rank"), ", but there are ", counted(members, "rank"),
+                   " along '", axis, "'"),
+               "make `groups` the size of `axis`, which joins no axes");
+    if (!op.is_part())
+        x.maker.rule.factors[static_cast<std::size_t>(x.p)].pinned = {axis};
     return x.maker.with_result({x.groups, x.maker.factor(op.list(Attr::count, 1)[0], replicated), d});
 }
 

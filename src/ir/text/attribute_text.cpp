@@ -322,4 +322,30 @@ Init parse_init(const std::string& kind, const std::string& place, const std::ve
                      "use normal(std=…), fill(value=…) or rope_table(…)"});
 }
 
+std::string to_text(const ParameterUpdate& update)
+{
+    const UpdateRow& row = row_of(update.kind);
+    return row.name ? str(row.name, "(", print_field(row.number, update.number), ")") : "";
+}
+
+ParameterUpdate parse_update(const std::string& kind, const std::string& place,
+                             const std::vector<AttrText>& fields)
+{
+    std::string forms;
+    for (const UpdateRow& row : update_rows) {
+        if (!row.name)
+            continue;
+        const std::string form = str(row.name, "(", row.number, "=…)");
+        if (kind == row.name) {
+            if (fields.size() != 1 || fields[0].name != row.number)
+                throw UserError(
+                    {place, str("the update ", kind, " takes one number"), "", "write update " + form});
+            return {row.kind, value_of<double>(fields[0])};
+        }
+        forms += (forms.empty() ? "" : " or ") + form;
+    }
+    throw UserError({place, str("there is no update '", kind, "'"),
+                     "a parameter without one is changed by the optimizer", "use " + forms});
+}
+
 } // namespace trivium

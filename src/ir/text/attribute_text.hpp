@@ -1,6 +1,6 @@
 #pragma once
 // Prints and parses attributes and initial contents.
-#include "ir/attributes.hpp"
+#include "ir/graph.hpp"
 
 namespace trivium {
 
@@ -8,6 +8,8 @@ namespace trivium {
 std::string to_text(const Attributes& attributes);
 /// "normal(std=0.02)"; "" for none.
 std::string to_text(const Init& init);
+/// "average(decay=0.9)"; "" for that of the optimizer.
+std::string to_text(const ParameterUpdate& update);
 
 /// A real number, printed so that it does not parse as an integer: "1.0".
 std::string print_real(double value);
@@ -28,6 +30,10 @@ Attributes parse_attributes(const std::vector<AttrText>& fields);
 /// `kind`, which is at `place`, is unknown or lacks a member, or a field has an unknown name, a wrong type,
 /// or appears twice.
 Init parse_init(const std::string& kind, const std::string& place, const std::vector<AttrText>& fields);
+
+/// The update `kind` with its number. Throws UserError as parse_init().
+ParameterUpdate parse_update(const std::string& kind, const std::string& place,
+                             const std::vector<AttrText>& fields);
 
 /// Throws UserError: "its attribute 'to' is '2', must be …".
 [[noreturn]] void refuse_attribute(const std::string& place, const std::string& name, const std::string& text,

@@ -270,6 +270,10 @@ private:
                 v.decay = c.take("decay");
                 if (c.take("rows"))
                     v.rows = static_cast<int>(c.whole(1, static_cast<i64>(v.type.shape.size()) - 1));
+                if (c.take("update")) {
+                    const std::string kind = c.word(), here = c.place();
+                    v.update = parse_update(kind, here, c.fields("(", ")"));
+                }
                 define(c, std::move(v));
                 return;
             }

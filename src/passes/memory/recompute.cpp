@@ -27,7 +27,7 @@ Recompute level_of(int block, const RecomputeConfig& config, int head)
 /// `head`: the last block.
 bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, int head)
 {
-    if (op.region != Region::microbatch || op.phase != Phase::forward || op.accumulate)
+    if (op.region != Region::microbatch || op.phase != Phase::forward || op.accumulate || info(op).chooses)
         return false;
     if (info(op).placement && graph[op.operands[0]].lifetime != Lifetime::microbatch)
         return config.gathers;

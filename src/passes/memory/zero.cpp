@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
+#include "passes/sharding/axis_parts.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,16 +10,47 @@
 
 namespace trivium {
 
+namespace {
+
+/// The largest part of the axis that shards no dimension, of neighbouring ones the whole; empty: none.
+std::string free_part(const Sharding& sharding, const Mesh& mesh, const std::string& axis)
+{
+    std::vector<std::string> own;
+    for (const DimSharding& dim : sharding.dims)
+        for (const std::string& name : dim.axes)
+            if (mesh.overlap(name, axis))
+                own.push_back(name);
+    if (own.empty())
+        return axis;
+    const AxisParts parts(mesh, own, false);
+    PartList free;
+    i64 most = 1;
+    for (PartList run; const PartId part : parts.parts_of(axis)) {
+        if (holds(parts.parts_of(own), part))
+            run.clear();
+        else
+            run.push_back(part);
+        if (parts.ranks_along(run) > most) {
+            most = parts.ranks_along(run);
+            free = run;
+        }
+    }
+    return free.empty() ? std::string() : parts.names_of(free).front();
+}
+
+} // namespace
+
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
 {
     sharding.dims.resize(shape.size());
     sharding.origin = "the optimizer";
-    if (shards(sharding, axis)) {
+    const std::string rest = free_part(sharding, mesh, axis);
+    if (rest.empty()) {
         for (DimSharding& dim : sharding.dims)
             dim.open = false;
         return sharding;
     }
-    const i64 ranks = mesh.size(axis);
+    const i64 ranks = mesh.size(rest);
     int best = -1;
     i64 best_extent = ranks - 1;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -38,7 +70,7 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
     for (std::size_t d = static_cast<std::size_t>(best) + 1; d < shape.size(); ++d)
         sharding.dims[d].open = false;
     if (best >= 0)
-        sharding.dims[static_cast<std::size_t>(best)].axes.push_back(axis);
+        sharding.dims[static_cast<std::size_t>(best)].axes.push_back(rest);
     return sharding;
 }
 

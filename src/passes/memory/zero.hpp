@@ -7,8 +7,8 @@
 namespace trivium {
 
 /// `sharding` with one of its open dimensions also sharded over `axis`: the first that divides evenly,
-/// otherwise the one with the longest shards that have an index for each rank, otherwise none; none if
-/// `axis`, or a part of it, shards one already. Closes all dimensions.
+/// otherwise the one with the longest shards that have an index for each rank, otherwise none. If parts of
+/// `axis` shard some already, over its largest other part. Closes all dimensions.
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis);
 
 /// Whether `axis`, or a part of it, shards some dimension.

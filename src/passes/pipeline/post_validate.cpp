@@ -40,6 +40,7 @@ public:
         made.sharding = {}; // a matter of this rank alone
         made.whole = {};
         made.init = FillInit{0.0};
+        made.update = {};
         made.state_of = {};
         return add(std::move(made));
     }

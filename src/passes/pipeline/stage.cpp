@@ -197,16 +197,21 @@ private:
         }
     }
 
-    /// An in-place update runs on every rank that holds the updated value.
+    /// An in-place update runs on every rank that holds the updated value: with a parameter that the
+    /// microbatches need not read, on that of its block.
     void pull_update(OpId id)
     {
         const Op& op = g_[id];
         for (std::size_t r = 0; r < op.results.size(); ++r)
-            if (const ValueId into = aliased_operand(op, r); into && held_.count(into))
-                for (const int rank : std::set<int>(held_[into]))
-                    if (runs_[id.index()].insert(rank).second)
-                        for (const ValueId v : op.operands)
-                            pull(v, rank);
+            if (const ValueId into = aliased_operand(op, r)) {
+                if (g_[into].role == Role::parameter)
+                    pull(into, home(op));
+                if (held_.count(into))
+                    for (const int rank : std::set<int>(held_[into]))
+                        if (runs_[id.index()].insert(rank).second)
+                            for (const ValueId v : op.operands)
+                                pull(v, rank);
+            }
     }
 
     /// Ranks that already hold `wanted`, or everything from which it is computed. Not recursive, because

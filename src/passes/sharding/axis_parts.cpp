@@ -43,11 +43,15 @@ void each_axis_name(const Graph& graph, Visit&& visit)
         for (const std::string& axis : v.sharding.replicated)
             visit(place, axis);
     }
-    for (const Op& op : graph.ops)
+    for (const Op& op : graph.ops) {
+        const auto place = [&] { return place_of(graph, op); };
         if (info(op).manual)
             for (const DimSharding& dim : manual_sharding(graph, op).dims)
                 for (const std::string& axis : dim.axes)
-                    visit([&] { return place_of(graph, op); }, axis);
+                    visit(place, axis);
+        if (info(op).communicates && graph.at.empty()) // its factor is sharded over its axis
+            visit(place, *op.attrs.axis);
+    }
 }
 
 using Boundaries =

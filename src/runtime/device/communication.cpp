@@ -2,9 +2,15 @@
 #include "runtime/communication.hpp"
 
 #include "base/check.hpp"
+#include "kernels/device/fill.hpp"
+#include "kernels/device/memory.hpp"
+#include "kernels/device/vendor.hpp"
 #include "mpi/device_collective.hpp"
 #include "mpi/device_grid.hpp"
 #include "mpi/nccl.hpp"
+
+#include <algorithm>
+#include <thread>
 
 namespace trivium {
 
@@ -13,13 +19,51 @@ namespace {
 /// For the host it is done once it is enqueued.
 class StreamMove : public Communication {
 public:
-    explicit StreamMove(std::function<void(void*)> enqueue) : enqueue_(std::move(enqueue)) {}
-    void start(const kernels::Exec& exec) override { enqueue_(exec.stream); }
+    explicit StreamMove(std::function<void(const kernels::Exec&)> enqueue) : enqueue_(std::move(enqueue)) {}
+    void start(const kernels::Exec& exec) override { enqueue_(exec); }
     bool progress() override { return true; }
     void finish() override {}
 
 private:
-    std::function<void(void*)> enqueue_;
+    std::function<void(const kernels::Exec&)> enqueue_;
+};
+
+/// The host enqueues the messages once it knows the counts, for which it waits.
+class RowsOnStream {
+public:
+    RowsOnStream(DeviceComm& comm, const Binding& b)
+        : comm_(comm), shape_(row_exchange_shape(b)), in_(b.operands[0]), counts_(b.operands[1]),
+          out_(b.results[0]), host_("counts of rows", std::max<Bytes>(bytes(), 256))
+    {
+        comm_.plan(use_exchange);
+    }
+    void enqueue(const kernels::Exec& exec)
+    {
+        kernels::copy_from_device(exec, host_.data(), counts_, bytes());
+        known_.record(exec.stream);
+        while (!known_.reached()) { // not wait(): if a peer is lost, the work never ends
+            comm_.check();
+            std::this_thread::yield();
+        }
+        const RowMoves moves = row_moves(
+            shape_, {reinterpret_cast<const i32*>(host_.data()), static_cast<std::size_t>(shape_.counts())},
+            comm_.size(), comm_.rank(), in_, out_);
+        for (std::size_t i = 0; i < moves.sends.size(); ++i)
+            comm_.exchange(moves.sends[i], moves.receives[i], exec.stream);
+        comm_.copy(moves.keep, exec.stream);
+        for (const Piece& piece : moves.zero)
+            kernels::fill(exec, piece.data, 0, piece.bytes);
+    }
+
+private:
+    Bytes bytes() const { return shape_.counts() * static_cast<Bytes>(sizeof(i32)); }
+
+    DeviceComm& comm_;
+    RowExchangeShape shape_;
+    const void *in_, *counts_;
+    void* out_;
+    kernels::PinnedBlock host_;
+    kernels::DeviceEvent known_;
 };
 
 Link link_of(bool sends, int own, int peer, int tag)
@@ -60,19 +104,25 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
     if (is_collective(*b.op)) {
         auto collective = std::make_shared<DeviceCollective>(grid.devices().along(axis), collective_shape(b),
                                                              exchange_scratch(b), deterministic);
-        return std::make_unique<StreamMove>([collective](void* stream) { collective->enqueue(stream); });
+        return std::make_unique<StreamMove>(
+            [collective](const kernels::Exec& exec) { collective->enqueue(exec.stream); });
     }
     if (info(*b.op).exchanges)
         throw UserError({place_of(*b.graph, *b.op), "exchanges between devices are not built yet",
                          str("the op moves boxes along '", axis, "'"),
                          "use a build for CPUs, or shardings between which collectives suffice"});
+    if (b.op->kind == OpKind::exchange_rows) {
+        auto rows = std::make_shared<RowsOnStream>(grid.devices().along(axis), b);
+        return std::make_unique<StreamMove>([rows](const kernels::Exec& exec) { rows->enqueue(exec); });
+    }
     const Message m = message_of(b);
     DeviceComm& link = grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.tag));
     if (m.sends)
-        return std::make_unique<StreamMove>([&link, m](void* stream) {
-            link.send(1, {m.piece.data, m.piece.bytes}, stream);
+        return std::make_unique<StreamMove>([&link, m](const kernels::Exec& exec) {
+            link.send(1, {m.piece.data, m.piece.bytes}, exec.stream);
         });
-    return std::make_unique<StreamMove>([&link, m](void* stream) { link.receive(0, m.piece, stream); });
+    return std::make_unique<StreamMove>(
+        [&link, m](const kernels::Exec& exec) { link.receive(0, m.piece, exec.stream); });
 }
 
 } // namespace trivium

@@ -7,7 +7,7 @@ namespace trivium {
 
 namespace {
 
-/// A collective or an exchange of boxes.
+/// A collective, or an exchange of boxes or rows.
 template <class Transfer>
 class GroupMove : public Communication {
 public:
@@ -63,6 +63,10 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
             Collective(comm, collective_shape(b), exchange_scratch(b)));
     if (info(*b.op).exchanges)
         return std::make_unique<GroupMove<BoxExchange>>(box_exchange(b, comm));
+    if (b.op->kind == OpKind::exchange_rows)
+        return std::make_unique<GroupMove<RowExchange>>(
+            RowExchange(comm, row_exchange_shape(b), b.operands[0], static_cast<const i32*>(b.operands[1]),
+                        b.results[0]));
     return std::make_unique<MessageMove>([&comm, m = message_of(b)] {
         return m.sends ? comm.send(m.peer, m.tag, m.piece) : comm.receive(m.peer, m.tag, m.piece);
     });

@@ -1,0 +1,183 @@
+// The feed-forward block of a mixture of experts (ir/expert_ops.inc has what its ops do).
+#include "base/check.hpp"
+#include "model/blocks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trivium {
+
+Attributes ModelBuilder::routing() const
+{
+    Attributes attributes;
+    attributes.lists.set(Attr::routing,
+                         {m_.router_scores == RouterScores::sigmoid, m_.router_normalised, m_.router_groups,
+                          m_.router_top_groups, m_.router_group_score == GroupScore::top2});
+    return attributes;
+}
+
+ModelBuilder::Routed ModelBuilder::route(ValueId x)
+{
+    const std::string outer = b_.where.scope;
+    b_.where.scope = scoped("router");
+    const DType exact = accumulator_of(c_.compute);
+    const auto read = [&](const char* name, const Init& init) { return parameter(name, init, true); };
+    const ValueId weight = read("weight", NormalInit{init_std});
+    b_.graph()[weight].decay = true;
+    b_.graph()[weight].rows = 1;
+    ValueId logits = b_.op1(OpKind::matmul, {b_.cast_to(x, exact), compute_copy(weight, exact)},
+                            {.rule = "b s d, d x -> b s x"}, scoped("out"));
+    if (m_.router_bias)
+        logits = b_.op1(OpKind::bias_add, {logits, compute_copy(read("bias", FillInit{0}), exact)},
+                        {.rule = "b s x, x -> b s x"}, scoped("biased"));
+    std::vector<ValueId> operands{logits};
+    if (m_.balance_bias) {
+        const ValueId balance = read("balance", FillInit{0});
+        b_.graph()[balance].update = {UpdateKind::balance, c_.regularisers.balance_rate};
+        operands.push_back(compute_copy(balance, exact));
+    }
+    Attributes attributes = routing();
+    attributes.sizes = {{"k", m_.expert_slots}};
+    if (m_.router_scale != 1)
+        attributes.scale = m_.router_scale;
+    const std::vector<ValueId> made =
+        b_.op(OpKind::route, operands, attributes, {scoped("weights"), scoped("experts")});
+    add_router_loss(logits, made[1]);
+    if (c_.loads)
+        add_load(made[1]);
+    b_.where.scope = outer;
+    return {made[0], made[1]};
+}
+
+void ModelBuilder::add_router_loss(ValueId logits, ValueId experts)
+{
+    const auto tokens = static_cast<double>(seq_);
+    const auto add = [&](ValueId loss, double factor) {
+        loss = annotate(b_.op1(OpKind::affine, {loss}, {.alpha = factor}), {"b"});
+        router_loss_ = router_loss_ ? annotate(b_.sum_of(router_loss_, loss), {"b"}) : loss;
+    };
+    if (const double coefficient = c_.regularisers.balance_loss; coefficient > 0) {
+        const ValueId counts = b_.op1(OpKind::expert_counts, {experts},
+                                      {.dtype = b_.graph()[logits].type.dtype,
+                                       .rule = "b s k -> b x | k x",
+                                       .sizes = {{"x", m_.experts}}},
+                                      scoped("counts"));
+        const ValueId scores = b_.op1(OpKind::router_scores, {logits}, routing(), scoped("scores"));
+        Attributes over_experts{.combine = Combine::sum};
+        over_experts.lists.set(Attr::dims, {1});
+        add(b_.op1(OpKind::reduce, {b_.op1(OpKind::multiply, {counts, scores})}, over_experts),
+            coefficient * static_cast<double>(m_.experts) /
+                (static_cast<double>(m_.expert_slots) * tokens * tokens));
+    }
+    if (const double coefficient = c_.regularisers.router_z_loss; coefficient > 0)
+        add(b_.op1(OpKind::router_squares, {logits}), coefficient / tokens);
+}
+
+void ModelBuilder::add_load(ValueId experts)
+{
+    const TensorType type{accumulator_of(c_.compute), {m_.experts}};
+    const std::string name = scoped("load");
+    const ValueId in = b_.value(name + ".before", type, Role::carry),
+                  out = b_.add_into(
+                      in,
+                      b_.op1(OpKind::expert_counts, {experts},
+                             {.dtype = type.dtype, .rule = "b s k -> x | k x", .sizes = {{"x", m_.experts}}},
+                             name));
+    b_.graph().carries.push_back({in, out});
+    b_.where.region = Region::epilogue;
+    Attributes over_experts{.combine = Combine::max};
+    over_experts.lists.set(Attr::dims, {0});
+    loads_.push_back(b_.cast_to(b_.op1(OpKind::reduce, {out}, over_experts), DType::f64, name + ".most"));
+    b_.where.region = Region::microbatch;
+}
+
+ValueId ModelBuilder::exchanged(ValueId rows, ValueId counts, i64 count, bool backwards)
+{
+    const ModelAxes& axes = c_.axes;
+    if (axes.expert_ranks == 1)
+        return rows;
+    Attributes attributes{.axis = axes.experts};
+    attributes.lists.set(Attr::groups, {axes.expert_ranks});
+    attributes.lists.set(Attr::count, {count});
+    if (backwards)
+        attributes.lists.set(Attr::backwards, {1});
+    else if (!axes.drops_overflow)
+        attributes.lists.set(Attr::clamp, {0});
+    attributes.lists.set(Attr::expected, {rows_of_group()});
+    return b_.op1(OpKind::exchange_rows, {rows, counts}, attributes);
+}
+
+ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId counts, double std)
+{
+    const std::string outer = b_.where.scope;
+    b_.where.scope = scoped(name);
+    Attributes attributes;
+    attributes.lists.set(Attr::groups, {c_.axes.expert_ranks});
+    Attributes of_product = attributes;
+    if (c_.axes.expert_ranks > 1)
+        of_product.lists.set(Attr::expected, {rows_of_group()});
+    ValueId y =
+        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
+    if (m_.ffn_bias)
+        y = b_.op1(OpKind::grouped_bias, {y, vector("bias", 0), counts}, attributes, scoped("biased"));
+    b_.where.scope = outer;
+    return y;
+}
+
+i64 ModelBuilder::rows_of_group() const
+{
+    return batch_ * seq_ / (c_.axes.token_groups[0] * c_.axes.token_groups[1]) * m_.expert_slots;
+}
+
+i64 ModelBuilder::rows_of_rank() const
+{
+    const i64 ranks = c_.axes.expert_ranks, own = rows_of_group();
+    const i64 most = own / m_.expert_slots * ranks * std::min(m_.expert_slots, m_.experts / ranks);
+    if (c_.axes.expert_buffer == 0)
+        return most;
+    return std::min(most, static_cast<i64>(std::ceil(c_.axes.expert_buffer * static_cast<double>(own))));
+}
+
+ValueId ModelBuilder::experts(ValueId x)
+{
+    const Routed routed = route(x);
+    Attributes spread;
+    spread.lists.set(Attr::spread, {c_.axes.token_groups[0], c_.axes.token_groups[1]});
+    Attributes of_dispatch = spread;
+    of_dispatch.lists.set(Attr::count, {m_.experts});
+    if (m_.expert_capacity > 0 && cache_capacity == 0)
+        of_dispatch.lists.set(Attr::capacity, {capacity_of_expert()});
+    const std::vector<ValueId> sent = b_.op(OpKind::dispatch, {x, routed.experts}, of_dispatch,
+                                            {scoped("rows"), scoped("slots"), scoped("counts")});
+    const ValueId slots = sent[1], counts = sent[2];
+    if (c_.loads && of_dispatch.lists.find(Attr::capacity)) {
+        loads_.push_back(b_.output_sum(OpKind::count_valid, slots, scoped("kept")));
+        b_.graph().outputs.pop_back(); // they follow the loss
+    }
+    const ValueId rows = exchanged(sent[0], counts, rows_of_rank(), false);
+    const std::string outer = b_.where.scope;
+    b_.where.scope = scoped("experts");
+    const ValueId gate = m_.gated ? grouped("gate", rows, counts, init_std) : ValueId{},
+                  up = grouped("up", rows, counts, init_std);
+    const ValueId hidden = annotate(activated(gate, up), {"q", "m", "h"});
+    const ValueId made = grouped("down", hidden, counts, std_into_stream());
+    b_.where.scope = outer;
+    const ValueId back = exchanged(made, counts, rows_of_group(), true);
+    ValueId y = b_.op1(OpKind::combine, {back, slots, routed.weights}, spread, scoped("combined"));
+    if (m_.shared_dim > 0) {
+        b_.where.scope = scoped("shared");
+        const ValueId shared =
+            product("down", dense_hidden(x, "w"), "b s w, w d -> b s d", std_into_stream());
+        b_.where.scope = outer;
+        y = b_.sum_of(y, shared);
+    }
+    return y;
+}
+
+i64 ModelBuilder::capacity_of_expert() const
+{
+    const double even = static_cast<double>(seq_ * m_.expert_slots) / static_cast<double>(m_.experts);
+    return std::clamp<i64>(static_cast<i64>(std::ceil(m_.expert_capacity * even)), 1, seq_);
+}
+
+} // namespace trivium

@@ -1,0 +1,96 @@
+// Mixtures of experts on grids whose ranks share them: gradients, parameters, moments, losses and norms of
+// one rank.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "grid/cases.hpp"
+#include "has.hpp"
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+/// A case that shares experts; its other settings change from case to case.
+struct Shared {
+    i64 data, context, expert, tensor = 1, pipeline = 1;
+    int zero = 0;
+    OptionSet options = OptionSet::experts;
+    void (*set)(Case&) = [](Case&) {};
+};
+
+Case case_of(const Shared& s)
+{
+    Case c;
+    c.model.layers = s.pipeline > 1 ? 4 : 3;
+    c.model.kv_heads = 2;
+    c.model.heads = 4;
+    c.model.dim = 8;
+    c.model.ffn = 11;
+    c.model.vocab = 11;
+    c.model.seq = 8;
+    c.mixed = s.options;
+    c.rows = 16;
+    c.micro_batch = c.rows / s.data / 2;
+    ParallelConfig& p = c.parallel;
+    p.data = s.data;
+    p.context = s.context;
+    p.expert = s.expert;
+    p.tensor = s.tensor;
+    p.pipeline = s.pipeline;
+    p.zero = s.zero;
+    s.set(c);
+    return c;
+}
+
+} // namespace
+
+TEST_CASE("ranks that share experts compute what one rank does")
+{
+    const Shared cases[] = {
+        {2, 1, 2},
+        {4, 1, 2, 1, 1, 1},
+        {4, 1, 2, 1, 1, 2, OptionSet::groups},
+        {4, 1, 2, 1, 1, 3},
+        {4, 1, 4, 1, 1, 3, OptionSet::groups},
+        {1, 2, 2},
+        {2, 2, 2, 1, 1, 1},
+        {2, 2, 2, 1, 1, 3, OptionSet::experts, [](Case& c) { c.parallel.recompute = Recompute::full; }},
+        {2, 1, 2, 2, 1, 1},
+        {2, 1, 2, 2, 1, 3, OptionSet::groups, [](Case& c) { c.parallel.sequence = false; }},
+        {2, 1, 2, 1, 2, 1},
+        {2, 1, 2, 1, 2, 2, OptionSet::groups, [](Case& c) { c.parallel.schedule = "zb-h1"; }},
+        {4, 1, 2, 1, 1, 1, OptionSet::groups, [](Case& c) { c.parallel.recompute = Recompute::selective; }},
+        {4, 1, 2, 1, 1, 3, OptionSet::experts, [](Case& c) { c.parallel.shard = 2; }},
+        {4, 1, 2, 1, 1, 2, OptionSet::experts, [](Case& c) { c.optimizer = OptimizerKind::muon; }},
+        {2, 1, 2, 1, 1, 1, OptionSet::experts, [](Case& c) { c.parallel.offload = Offload::optimizer; }},
+        {4, 1, 2, 1, 1, 3, OptionSet::experts, [](Case& c) { c.parallel.gather_every = GatherEvery::step; }},
+        {2, 1, 2, 1, 2, 1, OptionSet::experts,
+         [](Case& c) {
+             c.parallel.update = UpdateMode::post_validated;
+             c.counts_all = true;
+         }},
+    };
+    for (const Shared& shared : cases) {
+        const Case c = case_of(shared);
+        INFO(c.text());
+        Outcome got;
+        REQUIRE_NOTHROW(got = train_on_threads(c));
+        const Differences d = differences(got, alone_outcome(c));
+        INFO(d.text());
+        CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("more places than rows arrive change no bit; too few are an error, or rows are dropped")
+{
+    Case c = case_of({2, 1, 2});
+    const Outcome all = train_on_threads(c);
+    c.parallel.expert_buffer = 1.9; // of at most 2
+    CHECK(same_bits(all, train_on_threads(c)));
+    c.parallel.expert_buffer = 1;
+    CHECK(has(message_of<UserError>([&] { train_on_threads(c); }), "rows arrive, its buffer has"));
+    c.parallel.expert_overflow = ExpertOverflow::drop;
+    const Differences d = differences(train_on_threads(c), all);
+    CHECK(d.losses > 1e-9);
+    CHECK(d.losses < 0.1);
+}
