@@ -4,6 +4,16 @@
 
 namespace trivium {
 
+namespace {
+
+constexpr const char* deepseek_experts =
+    "aux_loss_alpha ep_size head_dim moe_intermediate_size moe_layer_freq n_group n_routed_experts "
+    "n_shared_experts "
+    "norm_topk_prob num_experts_per_tok num_mtp_layers num_nextn_predict_layers pretraining_tp qk_head_dim "
+    "routed_scaling_factor scoring_func seq_aux topk_group topk_method";
+
+} // namespace
+
 // Defaults: the configuration_*.py of transformers 5.24. Those of 4.x are the same for keys that its
 // save_pretrained leaves out; hand-written files may rely on either.
 const std::vector<Architecture>& architectures()
@@ -117,6 +127,30 @@ const std::vector<Architecture>& architectures()
              "attention_bias":false,"mlp_bias":false})",
          {},
          "max_window_layers pretraining_tp"},
+        // Keys of experts are for layers from first_k_dense_replace on. head_dim is that of what rotates.
+        {"DeepseekV2ForCausalLM",
+         "deepseek_v2",
+         Family::deepseek2,
+         TensorNames::deepseek,
+         R"({"num_key_value_heads":null,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+             "tie_word_embeddings":false,"hidden_act":"silu","rope_theta":10000.0,"attention_bias":false,"mlp_bias":false,
+             "q_lora_rank":1536,"kv_lora_rank":512,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,
+             "first_k_dense_replace":0})",
+         {},
+         deepseek_experts,
+         "{}",
+         false,
+         true},
+        {"DeepseekV3ForCausalLM",
+         "deepseek_v3",
+         Family::deepseek3,
+         TensorNames::deepseek,
+         R"({"num_key_value_heads":128,"max_position_embeddings":4096,"rms_norm_eps":1e-6,
+             "tie_word_embeddings":false,"hidden_act":"silu","rope_theta":10000.0,"attention_bias":false,
+             "q_lora_rank":1536,"kv_lora_rank":512,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,
+             "rope_interleave":true,"first_k_dense_replace":3})",
+         {},
+         deepseek_experts},
         {"GPT2LMHeadModel",
          "gpt2",
          Family::gpt2,

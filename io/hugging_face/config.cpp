@@ -147,6 +147,27 @@ const std::vector<Field>& fields()
              const double scalar = 1 / (scale_of_attention(m) * scale_of_attention(m));
              return scalar < 0x1p31 ? Json(std::llround(scalar)) : Json(scalar);
          }},
+        size_or_null("q_lora_rank", &M::q_latent),
+        plain("kv_lora_rank", &M::kv_latent),
+        plain("qk_rope_head_dim", &M::rope_head_dim),
+        {"qk_nope_head_dim",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.head_dim = m.rope_head_dim + keys.whole(name);
+         },
+         [](const M& m, const Json&) { return Json(m.head_dim - m.rope_head_dim); }},
+        plain("v_head_dim", &M::v_head_dim),
+        {"rope_interleave",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.rotary_layout = keys.flag(name) ? RotaryLayout::interleaved : RotaryLayout::half;
+         },
+         [](const M& m, const Json&) { return Json(m.rotary_layout == RotaryLayout::interleaved); }},
+        {"first_k_dense_replace", // layers with experts follow the dense ones
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             if (const i64 dense = keys.whole(name); dense < m.layers)
+                 keys.unsupported(str("its layers from ", dense, " on have experts"),
+                                  str(name, " is ", dense, ", num_hidden_layers is ", m.layers));
+         },
+         [](const M& m, const Json&) { return Json(m.layers); }},
         {"scale_attn_weights",
          [](const ConfigKeys& keys, const std::string& name, M& m) {
              m.attention_scale = keys.flag(name) ? 0 : 1;
@@ -318,6 +339,9 @@ ModelConfig essence_of(ModelConfig m)
     m.norm_rounding = {}; // a class has one, and rounding_key may name the other
     m.attention_scale = scale_of_attention(m);
     m.embedding_scale = scale_of_embeddings(m);
+    m.v_head_dim = value_dim(m);
+    m.rope_head_dim = has_latents(m) ? rotary_dim(m) : 0;
+    m.latent_norm_eps = has_latents(m) ? latent_norm_eps(m) : 0;
     std::vector<LayerKind> kinds;
     std::vector<i64> rotations;
     for (i64 layer = 0; layer < m.layers; ++layer) {
@@ -370,6 +394,9 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     for (const Field& field : fields())
         if (field.required || of.has(field.key))
             field.read(keys, of.name(field.key), model);
+    if (has_latents(model) && model.kv_heads != model.heads && model.kv_heads > 0)
+        keys.unsupported(str("its num_key_value_heads are ", model.kv_heads),
+                         str("each of the ", model.heads, " heads of its class has its own"));
     model.norm_rounding = rounding_in(keys, model.norm_rounding);
     read_layers(keys, of, model);
     read_rope(keys, of, model);
@@ -384,10 +411,13 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     return {model, &architecture};
 }
 
-std::string print_hugging_face_config(const ModelConfig& model, const Architecture& architecture,
+std::string print_hugging_face_config(const ModelConfig& of_run, const Architecture& architecture,
                                       const std::string& type, i64 eos)
 {
     const ClassKeys of(architecture);
+    ModelConfig model = of_run;
+    model.v_head_dim = value_dim(model);
+    model.rope_head_dim = rotary_dim(model);
     nlohmann::ordered_json json;
     json["architectures"] = {architecture.name};
     json["model_type"] = architecture.type;

@@ -45,6 +45,16 @@ constexpr std::array neox_modules{
     Module{"attn.v", "attention.query_key_value"}, Module{"attn.o", "attention.dense"},
     Module{"ffn.up", "mlp.dense_h_to_4h"},         Module{"ffn.down", "mlp.dense_4h_to_h"},
 };
+constexpr std::array deepseek_modules{
+    Module{"attn.q_down", "self_attn.q_a_proj"},
+    Module{"attn.q_latent_norm", "self_attn.q_a_layernorm"},
+    Module{"attn.q", "self_attn.q_b_proj"}, // but see module_name
+    Module{"attn.kv_down", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.k_rope", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.kv_latent_norm", "self_attn.kv_a_layernorm"},
+    Module{"attn.k", "self_attn.kv_b_proj"},
+    Module{"attn.v", "self_attn.kv_b_proj"},
+};
 constexpr std::array gpt2_modules{
     Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"},  Module{"attn.k", "attn.c_attn"},
     Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"},  Module{"ffn_norm", "ln_2"},
@@ -74,6 +84,7 @@ std::span<const Module> own_modules(TensorNames names)
     case TensorNames::starcoder2: return starcoder2_modules;
     case TensorNames::neox: return neox_modules;
     case TensorNames::gpt2: return gpt2_modules;
+    case TensorNames::deepseek: return deepseek_modules;
     case TensorNames::llama: break;
     }
     return {};
@@ -83,6 +94,8 @@ std::string module_name(const std::string& ours, TensorNames names, const ModelC
 {
     if (ours == "ffn_norm" && model.placement == Placement::sandwich)
         return "pre_feedforward_layernorm";
+    if (ours == "attn.q" && model.q_latent == 0)
+        return "self_attn.q_proj";
     for (const std::span<const Module> modules : {own_modules(names), std::span<const Module>(llama_modules)})
         for (const Module& module : modules)
             if (ours == module.ours)
@@ -91,16 +104,22 @@ std::string module_name(const std::string& ours, TensorNames names, const ModelC
     return {};
 }
 
+/// Whether a parameter of a layer is a matrix: its inputs or outputs are the width d, or its inputs a latent
+/// vector, l or c.
+bool is_matrix(const std::string& dims)
+{
+    return dims.size() > 1 &&
+           (std::string_view("dlc").find(dims.front()) != std::string_view::npos || dims.back() == 'd');
+}
+
 /// The matrix of a parameter: the width d is its inputs or its outputs; a table has a row per entry.
 OurTensor our_tensor(const std::string& name, const std::string& dims, const ModelConfig& model)
 {
     OurTensor tensor;
     tensor.name = name;
     std::size_t bar = 0; // dims before it are rows
-    if (dims.size() > 1 && dims.front() == 'd')
-        bar = 1;
-    else if (dims.size() > 1 && dims.back() == 'd')
-        bar = dims.size() - 1;
+    if (is_matrix(dims))
+        bar = dims.back() == 'd' ? dims.size() - 1 : 1;
     for (std::size_t i = 0; i < dims.size(); ++i) {
         tensor.shape.push_back(extent_of(model, dims[i]));
         (i < bar ? tensor.rows : tensor.columns) *= tensor.shape.back();
@@ -136,11 +155,14 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
             at = to.insert(at, HuggingFaceTensor{.name = theirs, .shape = {}, .ours = {}});
         at->ours.push_back(our_tensor(str("layers.", layer, ".", parameter.name), parameter.dims, model));
         // Linear has weights [out, in], Conv1D of GPT-2 [in, out].
-        const bool is_matrix = parameter.name.ends_with(".weight") && parameter.dims.size() > 1 &&
-                               parameter.dims.find('d') != std::string::npos;
-        finish(*at, is_matrix, names != TensorNames::gpt2);
+        finish(*at, is_matrix(parameter.dims), names != TensorNames::gpt2);
         if (names == TensorNames::neox && at->ours.size() > 1)
             at->groups = model.heads;
+        if (names == TensorNames::deepseek &&
+            (parameter.name == "attn.q.weight" || parameter.name == "attn.v.weight"))
+            at->groups = model.heads;
+        if (names == TensorNames::deepseek && parameter.name == "attn.q.weight")
+            at->moved = rotary_dim(model);
     }
 }
 

@@ -50,7 +50,7 @@ public:
                  static_cast<double>(m.layers);
         // Activations that a layer keeps per microbatch: the operands of its products and of attention.
         const double width = 2.0 * static_cast<double>(m.dim) +
-                             2.0 * static_cast<double>((m.heads + m.kv_heads) * m.head_dim) +
+                             static_cast<double>((m.heads + m.kv_heads) * (m.head_dim + value_dim(m))) +
                              (m.gated ? 3 : 1) * static_cast<double>(m.ffn_dim);
         if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
             kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) /

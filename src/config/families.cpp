@@ -100,6 +100,22 @@ const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
                     .norm_eps = 1e-6,
                     .rope_theta = 5e6,
                     .rotary_pattern = {1, 1, 1, 0}},
+        // deepseek2
+        ModelConfig{.norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .q_latent = 1536,
+                    .kv_latent = 512,
+                    .latent_norm_eps = 1e-6,
+                    .rotary_layout = RotaryLayout::interleaved,
+                    .rope_theta = 1e4},
+        // deepseek3
+        ModelConfig{.norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .q_latent = 1536,
+                    .kv_latent = 512,
+                    .latent_norm_eps = 1e-6,
+                    .rotary_layout = RotaryLayout::interleaved,
+                    .rope_theta = 1e4},
         // graph
         ModelConfig{},
     };

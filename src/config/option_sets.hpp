@@ -6,13 +6,13 @@
 namespace trivium {
 
 /// `llama` and `gpt2` are the families; `post`, `sandwich` and `parallel` are named after their norms and mix
-/// the options of several families.
-enum class OptionSet { llama, gpt2, post, sandwich, parallel };
+/// the options of several families, `latent` after multi-head latent attention.
+enum class OptionSet { llama, gpt2, post, sandwich, parallel, latent };
 template <>
-inline constexpr std::array<std::string_view, 5> names_of_enum<OptionSet>{"llama", "gpt2", "post", "sandwich",
-                                                                          "parallel"};
+inline constexpr std::array<std::string_view, 6> names_of_enum<OptionSet>{"llama",    "gpt2",     "post",
+                                                                          "sandwich", "parallel", "latent"};
 
-/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim. Windows
+/// Gives `config` the options. Its shape stays, except that the last three set head_dim. Windows
 /// and chunks are a few tokens.
 void set_options(ModelConfig& config, OptionSet set);
 

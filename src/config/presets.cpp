@@ -118,13 +118,29 @@ ModelConfig granite_of(const Shape& shape, double rope_theta, double attention_s
     return c;
 }
 
+/// 163840 tokens by YaRN. Its feed-forward blocks are those of the first, dense layers.
+ModelConfig deepseek_of(Family family, const Shape& shape, i64 q_latent, double mscale)
+{
+    ModelConfig c = of(family, shape);
+    c.q_latent = q_latent;
+    c.rope_scaling = {.kind = RopeKind::yarn,
+                      .factor = 40,
+                      .original_seq = 4096,
+                      .mscale = mscale,
+                      .mscale_all_dim = mscale};
+    return c;
+}
+
 /// A model of a family for experiments: toy-FAMILY.
 Preset toy_of(Family family)
 {
-    ModelConfig c = of(family, {2, 64, 4, family == Family::neox ? 4 : 2, 0, 0, 128});
+    const bool own_keys = family == Family::neox || has_latents(options_of(family)); // of each head
+    ModelConfig c = of(family, {2, 64, 4, own_keys ? 4 : 2, 0, 0, 128});
     c.layers = std::max<i64>(
         {c.layers, static_cast<i64>(c.layer_pattern.size()), static_cast<i64>(c.rotary_pattern.size())});
     c.window = c.window > 0 ? 32 : 0;
+    c.q_latent = c.q_latent > 0 ? 48 : 0;
+    c.kv_latent = c.kv_latent > 0 ? 32 : 0;
     return {str("toy-", name_of(family)), c};
 }
 
@@ -204,6 +220,9 @@ std::vector<Preset> all_presets()
         {"granite3.1-2b", granite_of({40, 2048, 32, 8, 8192, 49152, 131072}, 5e6, 1.0 / 64, 8)},
         {"granite3.1-8b", granite_of({40, 4096, 32, 8, 12800, 49152, 131072}, 1e7, 1.0 / 128, 16)},
         {"smollm3-3b", of(smollm3, {36, 2048, 16, 4, 11008, 128256, 65536})},
+        {"deepseek2-lite", deepseek_of(deepseek2, {27, 2048, 16, 16, 10944, 102400, 163840, 192}, 0, 0.707)},
+        {"deepseek2", deepseek_of(deepseek2, {60, 5120, 128, 128, 12288, 102400, 163840, 192}, 1536, 0.707)},
+        {"deepseek3", deepseek_of(deepseek3, {61, 7168, 128, 128, 18432, 129280, 163840, 192}, 1536, 1)},
     };
     for (std::size_t i = 0; i < transformer_families; ++i)
         if (const auto family = static_cast<Family>(i); family != Family::llama && family != gpt2)

@@ -274,7 +274,8 @@ void validate_size(const RunConfig& config)
             "lower layers, dim, ffn_dim or vocab");
     const i64 sequences = micro_batch(config) * batch_ranks(config.parallel);
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
-    const double wide = static_cast<double>(std::max({m.dim, m.ffn_dim, m.heads * m.head_dim})),
+    const double wide = static_cast<double>(
+                     std::max({m.dim, m.ffn_dim, m.heads * std::max(m.head_dim, value_dim(m))})),
                  layers = static_cast<double>(m.layers + 2);
     require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
             "train.micro_batch",

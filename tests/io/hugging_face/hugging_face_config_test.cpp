@@ -140,7 +140,23 @@ TEST_CASE("config.json of published models is that of their presets")
              R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
              "hidden_act":"silu","hidden_size":2048,"intermediate_size":8192,"logits_scaling":8.0,"max_position_embeddings":131072,
              "mlp_bias":false,"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"residual_multiplier":0.22,
-             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"}}) {
+             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"},
+            // As on the hub, except that all layers are dense.
+            {"deepseek2-lite",
+             R"({"architectures":["DeepseekV2ForCausalLM"],"attention_bias":false,"first_k_dense_replace":27,"hidden_act":"silu",
+             "hidden_size":2048,"intermediate_size":10944,"kv_lora_rank":512,"max_position_embeddings":163840,"model_type":"deepseek_v2",
+             "num_attention_heads":16,"num_hidden_layers":27,"num_key_value_heads":16,"pretraining_tp":1,"q_lora_rank":null,
+             "qk_nope_head_dim":128,"qk_rope_head_dim":64,"rms_norm_eps":1e-06,
+             "rope_scaling":{"beta_fast":32,"beta_slow":1,"factor":40,"mscale":0.707,"mscale_all_dim":0.707,
+             "original_max_position_embeddings":4096,"type":"yarn"},"rope_theta":10000,"tie_word_embeddings":false,"v_head_dim":128,
+             "vocab_size":102400})"},
+            {"deepseek3",
+             R"({"architectures":["DeepseekV3ForCausalLM"],"attention_bias":false,"first_k_dense_replace":61,"hidden_act":"silu",
+             "hidden_size":7168,"intermediate_size":18432,"kv_lora_rank":512,"max_position_embeddings":163840,"model_type":"deepseek_v3",
+             "num_attention_heads":128,"num_hidden_layers":61,"num_key_value_heads":128,"q_lora_rank":1536,"qk_nope_head_dim":128,
+             "qk_rope_head_dim":64,"rms_norm_eps":1e-06,"rope_scaling":{"beta_fast":32,"beta_slow":1,"factor":40,"mscale":1.0,
+             "mscale_all_dim":1.0,"original_max_position_embeddings":4096,"type":"yarn"},"rope_theta":10000,"tie_word_embeddings":false,
+             "v_head_dim":128,"vocab_size":129280})"}}) {
         INFO(name);
         ModelConfig expected = preset(name);
         resolve(expected);
@@ -212,6 +228,13 @@ TEST_CASE("errors name unsupported and invalid keys of config.json")
              {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
              {{{"add_cross_attention", true}}, "add_cross_attention"}})
         CHECK(says(refusal(gpt2, change), "cannot be imported", expected));
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
+             {{{"first_k_dense_replace", 2}}, "its layers from 2 on have experts"},
+             {{{"num_key_value_heads", 2}}, "each of the 6 heads"},
+             {{{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"mscale_all_dim", 1.0}}}},
+              "mscale_all_dim"},
+             {{{"topk", 2}}, "\"topk\" is 2"}})
+        CHECK(says(refusal(small_model(Family::deepseek3), change), "cannot be imported", expected));
     const auto lists = [](const std::string& text, const std::string& problem, const std::string& supported) {
         CHECK(has(text, problem));
         CHECK(has(text, supported));

@@ -32,8 +32,13 @@ inline ModelConfig small_model(Family family)
     m.layers = 3;
     m.head_dim = m.positions == Positions::learned ? 4 : 8;
     m.dim = m.head_dim * m.heads; // some classes require it
-    if (family == Family::neox || family == Family::gpt2)
+    if (family == Family::neox || family == Family::gpt2 || has_latents(m))
         m.kv_heads = m.heads;
+    if (has_latents(m)) {
+        m.q_latent = family == Family::deepseek2 ? 0 : 14;
+        m.kv_latent = 10;
+        m.v_head_dim = 5;
+    }
     return m;
 }
 
