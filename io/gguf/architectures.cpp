@@ -199,7 +199,10 @@ const GgufArchitecture& gguf_architecture_of(const ModelConfig& model, const Arc
     const auto at = std::ranges::find_if(gguf_architectures, [&](const GgufArchitecture& each) {
         return std::ranges::find(each.hugging_face, of.name) != each.hugging_face.end();
     });
-    TRV_CHECK(at != gguf_architectures.end(), "no architecture for ", of.name);
+    if (at == gguf_architectures.end())
+        throw UserError({"model.family", str("is ", name_of(model.family)),
+                         str("llama.cpp's architecture of ", of.name, " is not supported"),
+                         "export a folder for transformers (a name without .gguf) instead"});
     const Requirements requirements{model, *at};
     requirements.of_blocks();
     requirements.of_layers();

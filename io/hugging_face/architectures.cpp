@@ -4,6 +4,13 @@
 
 namespace trivium {
 
+namespace {
+
+constexpr const char* of_deepseek = "aux_loss_alpha ep_size head_dim num_mtp_layers num_nextn_predict_layers "
+                                    "pretraining_tp qk_head_dim seq_aux";
+
+} // namespace
+
 // Defaults: the configuration_*.py of transformers 5.24. Those of 4.x are the same for keys that its
 // save_pretrained leaves out; hand-written files may rely on either.
 const std::vector<Architecture>& architectures()
@@ -162,6 +169,38 @@ const std::vector<Architecture>& architectures()
          false,
          false,
          R"({"swiglu_alpha":1.702,"swiglu_limit":7.0})"},
+        // head_dim is that of what rotates.
+        {"DeepseekV2ForCausalLM",
+         "deepseek_v2",
+         Family::deepseek2,
+         TensorNames::deepseek,
+         R"({"num_key_value_heads":null,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+             "tie_word_embeddings":false,"hidden_act":"silu","rope_theta":10000.0,"attention_bias":false,"mlp_bias":false,
+             "q_lora_rank":1536,"kv_lora_rank":512,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,
+             "num_experts":64,"num_experts_per_tok":null,"moe_intermediate_size":1407,"n_shared_experts":2,
+             "first_k_dense_replace":0,"routed_scaling_factor":1.0,"topk_method":"greedy","n_group":null,"topk_group":null})",
+         {{"num_experts", "n_routed_experts"}},
+         of_deepseek,
+         "{}",
+         false,
+         true,
+         R"({"moe_layer_freq":1,"norm_topk_prob":false,"scoring_func":"softmax"})"},
+        {"DeepseekV3ForCausalLM",
+         "deepseek_v3",
+         Family::deepseek3,
+         TensorNames::deepseek,
+         R"({"num_key_value_heads":128,"max_position_embeddings":4096,"rms_norm_eps":1e-6,
+             "tie_word_embeddings":false,"hidden_act":"silu","rope_theta":10000.0,"attention_bias":false,
+             "q_lora_rank":1536,"kv_lora_rank":512,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,
+             "rope_interleave":true,"num_experts":256,"num_experts_per_tok":8,"moe_intermediate_size":2048,
+             "n_shared_experts":1,"first_k_dense_replace":3,"norm_topk_prob":true,"routed_scaling_factor":2.5,
+             "n_group":8,"topk_group":4})",
+         {{"num_experts", "n_routed_experts"}},
+         of_deepseek,
+         "{}",
+         false,
+         false,
+         R"({"moe_layer_freq":1,"scoring_func":"sigmoid","topk_method":"noaux_tc"})"},
         {"GPT2LMHeadModel",
          "gpt2",
          Family::gpt2,

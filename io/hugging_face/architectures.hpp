@@ -10,7 +10,7 @@
 namespace trivium {
 
 /// How a class names the modules of a layer, and which products it joins.
-enum class TensorNames { llama, phi3, starcoder2, neox, gpt2, mixtral, gpt_oss };
+enum class TensorNames { llama, phi3, starcoder2, neox, gpt2, mixtral, gpt_oss, deepseek };
 
 /// Keys of config.json are called as in LlamaConfig, unless `renamed` has another name.
 struct Architecture {

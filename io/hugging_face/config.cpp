@@ -147,6 +147,20 @@ const std::vector<Field>& fields()
              const double scalar = 1 / (scale_of_attention(m) * scale_of_attention(m));
              return scalar < 0x1p31 ? Json(std::llround(scalar)) : Json(scalar);
          }},
+        size_or_null("q_lora_rank", &M::q_latent),
+        plain("kv_lora_rank", &M::kv_latent),
+        plain("qk_rope_head_dim", &M::rope_head_dim),
+        {"qk_nope_head_dim",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.head_dim = m.rope_head_dim + keys.whole(name);
+         },
+         [](const M& m, const Json&) { return Json(m.head_dim - m.rope_head_dim); }},
+        plain("v_head_dim", &M::v_head_dim),
+        {"rope_interleave",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.rotary_layout = keys.flag(name) ? RotaryLayout::interleaved : RotaryLayout::half;
+         },
+         [](const M& m, const Json&) { return Json(m.rotary_layout == RotaryLayout::interleaved); }},
         {"scale_attn_weights",
          [](const ConfigKeys& keys, const std::string& name, M& m) {
              m.attention_scale = keys.flag(name) ? 0 : 1;
@@ -346,6 +360,11 @@ ModelConfig essence_of(ModelConfig m)
         set_experts_of(m, ModelConfig{});
     else if (m.dense_layers == 0)
         m.ffn_dim = m.expert_dim;
+    if (m.router_groups == 1)
+        m.router_group_score = {};
+    m.v_head_dim = value_dim(m);
+    m.rope_head_dim = has_latents(m) ? rotary_dim(m) : 0;
+    m.latent_norm_eps = has_latents(m) ? latent_norm_eps(m) : 0;
     std::vector<LayerKind> kinds;
     std::vector<i64> rotations;
     for (i64 layer = 0; layer < m.layers; ++layer) {
@@ -390,14 +409,23 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         return of_text;
     }
     const Architecture& architecture = architecture_in(any);
-    if (any.find("quantization_config"))
-        any.unsupported("its weights are quantised", "quantization_config is there");
+    if (const Json* quantised = any.find("quantization_config"))
+        throw UserError(
+            {place, str("this model cannot be imported: its weights are quantised, ", shown(*quantised)),
+             "only f32, f16 and bf16 are read",
+             architecture.family == Family::gpt_oss
+                 ? "in transformers, load it with quantization_config = Mxfp4Config(dequantize=True) "
+                   "and save it with save_pretrained"
+                 : "get a version whose weights are not quantised"});
     const ClassKeys of(architecture);
     const ConfigKeys keys{json, of.defaults, place};
     ModelConfig model = fixed_options(architecture);
     for (const Field& field : fields())
         if (field.required || of.has(field.key))
             field.read(keys, of.name(field.key), model);
+    if (has_latents(model) && model.kv_heads != model.heads && model.kv_heads > 0)
+        keys.unsupported(str("its num_key_value_heads are ", model.kv_heads),
+                         str("each of the ", model.heads, " heads of its class has its own"));
     model.norm_rounding = rounding_in(keys, model.norm_rounding);
     read_layers(keys, of, model);
     read_rope(keys, of, model);
@@ -413,10 +441,13 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     return {model, &architecture};
 }
 
-std::string print_hugging_face_config(const ModelConfig& model, const Architecture& architecture,
+std::string print_hugging_face_config(const ModelConfig& of_run, const Architecture& architecture,
                                       const std::string& type, i64 eos)
 {
     const ClassKeys of(architecture);
+    ModelConfig model = of_run;
+    model.v_head_dim = value_dim(model);
+    model.rope_head_dim = rotary_dim(model);
     nlohmann::ordered_json json;
     json["architectures"] = {architecture.name};
     json["model_type"] = architecture.type;

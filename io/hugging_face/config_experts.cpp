@@ -72,17 +72,19 @@ void read_experts(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& m)
 {
     if (!of.has(experts_key))
         return;
-    m.experts = read_count(keys, of);
+    const i64 dense = read_dense_layers(keys, of, std::min(m.layers, most_layers));
+    m.experts = dense < m.layers ? read_count(keys, of) : 0;
+    if (m.experts == 0)
+        return;
+    m.dense_layers = dense;
     m.expert_slots = positive_whole(keys, slots_key);
     m.expert_dim = of.has(width_key) ? positive_whole(keys, width_key) : 0;
-    m.dense_layers = read_dense_layers(keys, of, std::min(m.layers, most_layers));
     if (of.has(normalised_key))
         m.router_normalised = keys.flag(normalised_key);
     if (of.has(shared_key)) {
-        const i64 shared = keys.whole(shared_key, 0);
-        if (shared > 65536)
-            keys.refuse(str("has ", shared_key, " = ", shared));
-        m.shared_dim = shared * m.expert_dim;
+        m.shared_dim = keys.whole(shared_key, 0) * m.expert_dim;
+        if (m.ffn_bias)
+            keys.unsupported("it has biases in dense blocks and none in experts", "mlp_bias is true");
     }
     if (of.has(scale_key))
         m.router_scale = keys.positive(scale_key);
@@ -90,29 +92,35 @@ void read_experts(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& m)
         m.router_groups = keys.whole(groups_key, 1);
         m.router_top_groups = keys.whole(top_groups_key, 1);
     }
+    if (const std::string method = keys.text(method_key); of.has(method_key) && method != in_groups) {
+        if (method != "greedy")
+            keys.unsupported(str("its ", method_key, " is ", in_quotes(method)),
+                             str("supported: \"greedy\", \"", in_groups, "\""));
+        m.router_groups = m.router_top_groups = 1;
+    }
 }
 
 void write_experts(const ModelConfig& m, const ClassKeys& of, nlohmann::ordered_json& to)
 {
     if (!of.has(experts_key))
         return;
-    to[of.name(experts_key)] = m.experts;
-    to[slots_key] = m.expert_slots;
-    if (of.has(width_key))
-        to[width_key] = m.expert_dim;
-    else if (m.experts > 0)
-        to[of.name("intermediate_size")] = m.expert_dim;
-    if (of.has(normalised_key))
-        to[normalised_key] = m.router_normalised;
+    const i64 dense = m.experts > 0 ? m.dense_layers : m.layers;
     if (of.has(first_dense_key))
-        to[first_dense_key] = m.dense_layers;
+        to[first_dense_key] = dense;
     if (of.has(step_key)) {
         to[step_key] = 1;
         to[dense_key] = Json::array();
-        for (i64 layer = 0; layer < m.dense_layers; ++layer)
+        for (i64 layer = 0; layer < dense; ++layer)
             to[dense_key].push_back(layer);
     }
-    if (of.has(shared_key) && m.expert_dim > 0)
+    if (m.experts == 0)
+        return;
+    to[of.name(experts_key)] = m.experts;
+    to[slots_key] = m.expert_slots;
+    to[of.has(width_key) ? width_key : "intermediate_size"] = m.expert_dim;
+    if (of.has(normalised_key))
+        to[normalised_key] = m.router_normalised;
+    if (of.has(shared_key))
         to[shared_key] = m.shared_dim / m.expert_dim;
     if (of.has(scale_key))
         to[scale_key] = m.router_scale;
@@ -120,6 +128,8 @@ void write_experts(const ModelConfig& m, const ClassKeys& of, nlohmann::ordered_
         to[groups_key] = m.router_groups;
         to[top_groups_key] = m.router_top_groups;
     }
+    if (of.has(method_key))
+        to[method_key] = m.router_groups > 1 ? in_groups : "greedy";
 }
 
 } // namespace trivium

@@ -65,6 +65,7 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
         return rope.positive(key);
     };
     const bool whole_factor = s.kind == RopeKind::yarn || s.kind == RopeKind::longrope;
+    const bool scales_latents = of.has("kv_lora_rank"); // mscale_all_dim, by scale_of_attention()
     if (s.kind == RopeKind::dynamic) {
         s.original_seq = seq;
     } else if (s.kind != RopeKind::linear) {
@@ -90,10 +91,14 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
             rope.unsupported("its rotary embeddings have truncate = false",
                              "transformers does not read it in this class");
         const double mscale = rope.number("mscale", 0), all_dim = rope.number("mscale_all_dim", 0);
-        if (mscale != 0 && all_dim != 0) { // transformers reads both or none
+        const bool both = mscale != 0 && all_dim != 0; // transformers reads both or none
+        if (both)
             s.mscale = rope.positive("mscale");
+        if (both || (all_dim != 0 && scales_latents)) // but not for this scale
             s.mscale_all_dim = rope.positive("mscale_all_dim");
-        }
+    } else if (scales_latents && rope.number("mscale_all_dim", 0) != 0) {
+        rope.unsupported(str("its rotary embeddings have mscale_all_dim = ", rope.number("mscale_all_dim")),
+                         str("Trivium knows it with the type yarn, here it is ", name_of(s.kind)));
     }
     if (s.kind == RopeKind::longrope) {
         s.short_factors = rope.numbers("short_factor");
@@ -183,8 +188,10 @@ Json scaling_json(const ModelConfig& m, const ClassKeys& of)
         to["attention_factor"] = s.attention_factor;
     if (s.kind == RopeKind::yarn) {
         to.update({{"beta_fast", s.beta_fast}, {"beta_slow", s.beta_slow}});
-        if (s.mscale != 0 && s.mscale_all_dim != 0)
-            to.update({{"mscale", s.mscale}, {"mscale_all_dim", s.mscale_all_dim}});
+        for (const auto& [key, value] :
+             {std::pair{"mscale", s.mscale}, std::pair{"mscale_all_dim", s.mscale_all_dim}})
+            if (value != 0)
+                to[key] = value;
         if (!s.truncate)
             to["truncate"] = false;
     }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <set>
 
 namespace trivium {
@@ -35,6 +36,13 @@ bool is_of_images(std::string_view name)
 {
     name.remove_prefix(name.starts_with("model.") ? 6 : 0);
     return name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+}
+
+/// Whether a tensor belongs to a layer behind the last one: DeepSeek V3 has one that predicts further tokens.
+bool is_of_prediction(const std::string& name, const ModelConfig& model)
+{
+    const std::string layers = "model.layers.";
+    return name.starts_with(layers) && std::atoll(name.c_str() + layers.size()) >= model.layers;
 }
 
 /// The prefix that stands for `prefix` in the files, where one of them has the tensor `prefix` + `name`:
@@ -113,7 +121,8 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     }
     for (const SafetensorsEntry& entry : files.tensors()) {
         if (known.contains(entry.name) || is_ignored(entry.name) ||
-            (description.is_part && is_of_images(entry.name)))
+            (description.is_part && is_of_images(entry.name)) ||
+            (model.family == Family::deepseek3 && is_of_prediction(entry.name, model)))
             continue;
         if (!model.tied_embeddings || (!entry.name.ends_with(head_name) && entry.name != neox_head_name))
             refuse(folder, "has a tensor " + in_quotes(entry.name),

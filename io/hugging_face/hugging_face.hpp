@@ -29,11 +29,14 @@ struct HuggingFaceTensor {
     bool transposed = false;
     /// In turn: the first of so many equal parts of each tensor's columns, the second parts, …
     i64 groups = 1;
+    /// So many columns that are first in each part of ours are last in theirs.
+    i64 moved = 0;
     std::vector<OurTensor> ours;
 };
 
 /// All tensors in the order of the forward pass, slices of a parameter in their order; a tied embedding is
-/// listed once. Heads have the same order in both programs, and the same pairs of elements rotate. \pre a
+/// listed once. Heads have the same order in both programs, and the same pairs of elements rotate, with
+/// latents the last ones of theirs. \pre a
 /// valid model with vocab > 0 that `architecture` can express
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
                                                     const Architecture& architecture);

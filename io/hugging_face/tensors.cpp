@@ -54,6 +54,16 @@ constexpr std::array neox_modules{
     Module{"attn.v", "attention.query_key_value"}, Module{"attn.o", "attention.dense"},
     Module{"ffn.up", "mlp.dense_h_to_4h"},         Module{"ffn.down", "mlp.dense_4h_to_h"},
 };
+constexpr std::array deepseek_modules{
+    Module{"attn.q_down", "self_attn.q_a_proj"},
+    Module{"attn.q_latent_norm", "self_attn.q_a_layernorm"},
+    Module{"attn.q", "self_attn.q_b_proj"}, // but see module_name
+    Module{"attn.kv_down", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.k_rope", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.kv_latent_norm", "self_attn.kv_a_layernorm"},
+    Module{"attn.k", "self_attn.kv_b_proj"},
+    Module{"attn.v", "self_attn.kv_b_proj"},
+};
 constexpr std::array gpt2_modules{
     Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"},  Module{"attn.k", "attn.c_attn"},
     Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"},  Module{"ffn_norm", "ln_2"},
@@ -100,6 +110,7 @@ std::span<const Module> own_modules(TensorNames names)
     case TensorNames::gpt2: return gpt2_modules;
     case TensorNames::mixtral: return mixtral_modules;
     case TensorNames::gpt_oss: return gpt_oss_modules;
+    case TensorNames::deepseek: return deepseek_modules;
     case TensorNames::llama: break;
     }
     return {};
@@ -112,12 +123,24 @@ std::string name_of_theirs(const std::string& ours, TensorNames names, const Mod
     const std::string module = ours.substr(0, dot), part = ours.substr(dot);
     if (module == "ffn_norm" && model.placement == Placement::sandwich)
         return "pre_feedforward_layernorm" + part;
+    if (module == "attn.q" && model.q_latent == 0 && names == TensorNames::deepseek)
+        return "self_attn.q_proj" + part;
     for (const std::span<const Module> modules : {own_modules(names), std::span<const Module>(llama_modules)})
         for (const Module& each : modules)
             if (ours == each.ours || module == each.ours)
                 return each.theirs + (ours == each.ours ? "" : part);
     TRV_CHECK(false, "transformers has no module like ", ours);
     return {};
+}
+
+/// Whether a parameter of a layer is a matrix, or one for each expert: its inputs or outputs are the width d,
+/// or its inputs a latent vector, l or c.
+bool is_matrix(std::string_view dims)
+{
+    if (dims.front() == 'x')
+        dims.remove_prefix(1);
+    return dims.size() > 1 &&
+           (std::string_view("dlc").find(dims.front()) != std::string_view::npos || dims.back() == 'd');
 }
 
 /// The matrix of a parameter: the width d is its inputs or its outputs; a table has a row per entry. Of all
@@ -127,10 +150,10 @@ OurTensor our_tensor(const std::string& name, const std::string& dims, const Mod
     OurTensor tensor;
     tensor.name = name;
     std::size_t bar = 0; // dims before it are rows
-    if (dims.size() > 1 && dims.front() == 'd')
-        bar = 1;
-    else if (dims.size() > 1 && (dims.back() == 'd' || dims.front() == 'x'))
+    if (dims.front() == 'x' && dims.size() > 1)
         bar = dims.size() - 1;
+    else if (is_matrix(dims))
+        bar = dims.back() == 'd' ? dims.size() - 1 : 1;
     for (std::size_t i = 0; i < dims.size(); ++i) {
         tensor.shape.push_back(extent_of(model, dims[i]));
         (i < bar ? tensor.rows : tensor.columns) *= tensor.shape.back();
@@ -178,15 +201,13 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
                           theirs = str(outer_names(names).layers, layer, ".",
                                        name_of_theirs(parameter.name, names, model));
         // Linear has weights [out, in], Conv1D of GPT-2 [in, out].
-        const bool is_matrix = parameter.name.ends_with(".weight") && parameter.dims.size() > 1 &&
-                               parameter.dims.find('d') != std::string::npos;
         if (const std::size_t star = theirs.find('*'); star != std::string::npos) {
             for (i64 expert = 0; expert < model.experts; ++expert) {
                 std::string name = theirs;
                 name.replace(star, 1, std::to_string(expert));
                 to.push_back(
                     {.name = name, .shape = {}, .ours = {of_expert(ours, parameter.dims, model, expert)}});
-                finish(to.back(), is_matrix, true);
+                finish(to.back(), is_matrix(parameter.dims), true);
             }
             continue;
         }
@@ -198,9 +219,14 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
             tensor.shape.back() *= static_cast<i64>(tensor.ours.size());
             continue;
         }
-        finish(tensor, is_matrix, names != TensorNames::gpt2);
+        finish(tensor, is_matrix(parameter.dims), names != TensorNames::gpt2);
         if (names == TensorNames::neox && tensor.ours.size() > 1)
             tensor.groups = model.heads;
+        if (names == TensorNames::deepseek &&
+            (parameter.name == "attn.q.weight" || parameter.name == "attn.v.weight"))
+            tensor.groups = model.heads;
+        if (names == TensorNames::deepseek && parameter.name == "attn.q.weight")
+            tensor.moved = rotary_dim(model);
     }
 }
 

@@ -27,8 +27,11 @@ std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
     i64 theirs = 0;
     for (i64 group = 0; group < tensor.groups; ++group)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            const i64 count = tensor.ours[part].columns / tensor.groups;
-            runs.push_back({part, group * count, theirs, count});
+            const i64 count = tensor.ours[part].columns / tensor.groups, first = group * count,
+                      stay = count - tensor.moved;
+            runs.push_back({part, first + tensor.moved, theirs, stay});
+            if (tensor.moved > 0)
+                runs.push_back({part, first, theirs + stay, tensor.moved});
             theirs += count;
         }
     return runs;

@@ -107,6 +107,34 @@ TEST_CASE("values have the layout that transformers expects")
           weight_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
     CHECK(read_all(llama, "lm_head.weight") == values_of("param/head.weight", {m.vocab, d}));
 
+    // The dimensions that rotate are the last ones of theirs, the first ones of ours.
+    const ModelConfig l = small_model(Family::deepseek3);
+    export_model(l, save_model(l, folder / "of-deepseek"), folder / "deepseek");
+    const SafetensorsReader deepseek = SafetensorsReader::open(folder / "deepseek");
+    const std::vector<float> q_b = read_all(deepseek, "model.layers.1.self_attn.q_b_proj.weight"),
+                             kv_b = read_all(deepseek, "model.layers.1.self_attn.kv_b_proj.weight"),
+                             kv_a = read_all(deepseek, "model.layers.1.self_attn.kv_a_proj_with_mqa.weight");
+    const i64 wide = l.head_dim, rotary = rotary_dim(l), rest = wide - rotary, u = l.v_head_dim,
+              c = l.kv_latent;
+    for (i64 head = 0; head < l.heads; ++head) {
+        for (i64 in = 0; in < l.q_latent; ++in)
+            for (i64 x = 0; x < wide; ++x)
+                CHECK(q_b[static_cast<std::size_t>((head * wide + x) * l.q_latent + in)] ==
+                      weight_of("param/layers.1.attn.q.weight",
+                                (in * l.heads + head) * wide + (x < rest ? rotary + x : x - rest)));
+        for (i64 in = 0; in < c; ++in)
+            for (i64 x = 0; x < rest + u; ++x)
+                CHECK(kv_b[static_cast<std::size_t>((head * (rest + u) + x) * c + in)] ==
+                      (x < rest ? weight_of("param/layers.1.attn.k.weight", (in * l.heads + head) * rest + x)
+                                : weight_of("param/layers.1.attn.v.weight",
+                                            (in * l.heads + head) * u + x - rest)));
+    }
+    for (i64 in = 0; in < l.dim; ++in)
+        for (i64 x = 0; x < c + rotary; ++x)
+            CHECK(kv_a[static_cast<std::size_t>(x * l.dim + in)] ==
+                  (x < c ? weight_of("param/layers.1.attn.kv_down.weight", in * c + x)
+                         : weight_of("param/layers.1.attn.k_rope.weight", in * rotary + x - c)));
+
     const ModelConfig n = gpt2_model();
     export_model(n, save_model(n, folder / "of-gpt2"), folder / "gpt2");
     const SafetensorsReader gpt2 = SafetensorsReader::open(folder / "gpt2");

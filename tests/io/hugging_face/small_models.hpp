@@ -33,13 +33,23 @@ inline ModelConfig small_model(Family family)
     m.layers = 3;
     m.head_dim = m.positions == Positions::learned ? 4 : 8;
     m.dim = m.head_dim * m.heads; // some classes require it
-    if (family == Family::neox || family == Family::gpt2)
+    if (family == Family::neox || family == Family::gpt2 || has_latents(m))
         m.kv_heads = m.heads;
     if (m.experts > 0) {
-        m.experts = 5;
+        m.experts = 6;
         m.expert_slots = 3;
-        m.dense_layers = family == Family::qwen3_moe ? 1 : 0;
         m.expert_dim = 12;
+        m.router_groups = m.router_groups > 1 ? 3 : 1;
+        m.router_top_groups = m.router_groups > 1 ? 2 : 1;
+        if (family == Family::qwen3_moe || has_latents(m))
+            m.dense_layers = 1;
+        if (has_latents(m))
+            m.shared_dim = 24;
+    }
+    if (has_latents(m)) {
+        m.q_latent = family == Family::deepseek2 ? 0 : 14;
+        m.kv_latent = 10;
+        m.v_head_dim = 5;
     }
     return m;
 }

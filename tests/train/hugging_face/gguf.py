@@ -55,6 +55,7 @@ changes = {
     "starcoder2-on": ("window", dict(sliding_window=None)),
     "smollm3-on": ("qkv_bias", {**no_window, "attention_bias": False, "mlp_bias": False, "no_rope_layers": [1, 1, 1]}),
     "gpt2-on": ("attention_scale", dict(scale_attn_weights=True, activation_function="gelu_new")),
+    **{name: ("family", None) for name in ("deepseek2", "deepseek2-on", "deepseek3", "deepseek3-on")},  # refused, whatever it says
 }
 # llama.cpp computes gelu by a table of f16.
 of_tables = ("gemma", "neox", "starcoder2", "gpt2")
@@ -141,6 +142,8 @@ def check(name, place):
         run(trivium, "checkpoint", "import", home / "refused", home / "of-refused")
         said = run(trivium, "checkpoint", "export", home / "of-refused", home / "refused.gguf", "--tokenizer", "none", status=2)
         assert f"model.{key}: is" in said, said
+        if change is None:
+            return
         config = {key: value for key, value in {**config, **change}.items() if value is not None or key in config}
         config = {key: value for key, value in config.items() if not (key == "layer_types" and value is None)}
         shapes = changed_shapes(name, config, shapes)

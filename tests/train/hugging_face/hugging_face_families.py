@@ -54,6 +54,11 @@ def other_sizes(**changes):
     return sizes(**{**dict(vocab_size=263, hidden_size=36, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True), **changes})
 
 
+def latents(keys):
+    """All layers are dense."""
+    return {**dict(kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, first_k_dense_replace=keys["num_hidden_layers"]), **keys}
+
+
 def without(keys, *names):
     return {key: value for key, value in keys.items() if key not in names}
 
@@ -119,6 +124,12 @@ models = {
     "gpt2": ("GPT2", dict(vocab_size=259, n_embd=32, n_layer=3, n_head=4, n_positions=seq)),
     "gpt2-on": ("GPT2", dict(vocab_size=263, n_embd=36, n_layer=3, n_head=6, n_positions=seq, n_inner=80, layer_norm_epsilon=1e-6, tie_word_embeddings=False,
                              activation_function="gelu", scale_attn_weights=False)),
+    "deepseek2": ("DeepseekV2", latents(sizes(q_lora_rank=None, rope_parameters=plain))),
+    "deepseek2-on": ("DeepseekV2", latents(other_sizes(q_lora_rank=14, num_key_value_heads=6, v_head_dim=13, attention_bias=True, mlp_bias=True,
+                                                       rope_parameters=yarn(4.0, 16, mscale=0.7, mscale_all_dim=1.1)))),
+    "deepseek3": ("DeepseekV3", latents(sizes(q_lora_rank=16, rope_parameters=yarn(8.0, 16, mscale=1.0, mscale_all_dim=1.0)))),
+    "deepseek3-on": ("DeepseekV3", latents(other_sizes(q_lora_rank=None, num_key_value_heads=6, qk_nope_head_dim=10, attention_bias=True, rope_interleave=False,
+                                                       rope_parameters=yarn(4.0, 32, mscale_all_dim=0.8)))),
 }
 
 
@@ -226,7 +237,8 @@ def train(home, name, *rows):
 def grid_of(number):
     """The settings of model `number` on eight ranks: all kinds of each, as evenly as they divide."""
     schedules = ("1f1b", "zb-v", "gpipe", "interleaved", "zb-h1", "dualpipe-v", "breadth-first", "zb-h2", "v-half", "v-min")
-    return ["parallel.data=2", "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
+    shared = ["parallel.data=1", "parallel.context=2"] if number % 8 == 7 else ["parallel.data=2"]
+    return [*shared, "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
             f"parallel.recompute={('none', 'selective', 'full')[number % 3]}", f"parallel.schedule={schedules[(number + number // 4) % 10]}",
             f"parallel.sequence={'true' if number // 2 % 2 else 'false'}", f"train.steps={steps}"]
 
