@@ -94,7 +94,7 @@ std::string module_name(const std::string& ours, TensorNames names, const ModelC
 {
     if (ours == "ffn_norm" && model.placement == Placement::sandwich)
         return "pre_feedforward_layernorm";
-    if (ours == "attn.q" && model.q_latent == 0)
+    if (ours == "attn.q" && names == TensorNames::deepseek && model.q_latent == 0)
         return "self_attn.q_proj";
     for (const std::span<const Module> modules : {own_modules(names), std::span<const Module>(llama_modules)})
         for (const Module& module : modules)
@@ -158,11 +158,11 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
         finish(*at, is_matrix(parameter.dims), names != TensorNames::gpt2);
         if (names == TensorNames::neox && at->ours.size() > 1)
             at->groups = model.heads;
-        if (names == TensorNames::deepseek &&
-            (parameter.name == "attn.q.weight" || parameter.name == "attn.v.weight"))
-            at->groups = model.heads;
-        if (names == TensorNames::deepseek && parameter.name == "attn.q.weight")
-            at->moved = rotary_dim(model);
+        if (has_latents(model)) {
+            const bool of_q = parameter.name == "attn.q.weight";
+            at->groups = of_q || parameter.name == "attn.v.weight" ? model.heads : at->groups;
+            at->moved = of_q ? rotary_dim(model) : 0;
+        }
     }
 }
 
