@@ -50,7 +50,7 @@ Field size_or_null(const char* key, i64 ModelConfig::*member)
                 if (keys.find(name) && m.*member == 0)
                     keys.refuse(str("has ", name, " = 0"));
             },
-            [member](const ModelConfig& m, const Json&) { return Json(m.*member); }};
+            [member](const ModelConfig& m, const Json&) { return m.*member > 0 ? Json(m.*member) : Json(); }};
 }
 
 /// null: none, 0 in [model].

@@ -222,11 +222,11 @@ void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, 
         finish(tensor, is_matrix(parameter.dims), names != TensorNames::gpt2);
         if (names == TensorNames::neox && tensor.ours.size() > 1)
             tensor.groups = model.heads;
-        if (names == TensorNames::deepseek &&
-            (parameter.name == "attn.q.weight" || parameter.name == "attn.v.weight"))
-            tensor.groups = model.heads;
-        if (names == TensorNames::deepseek && parameter.name == "attn.q.weight")
-            tensor.moved = rotary_dim(model);
+        if (has_latents(model)) {
+            const bool of_q = parameter.name == "attn.q.weight";
+            tensor.groups = of_q || parameter.name == "attn.v.weight" ? model.heads : tensor.groups;
+            tensor.moved = of_q ? rotary_dim(model) : 0;
+        }
     }
 }
 
