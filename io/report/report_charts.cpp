@@ -112,6 +112,8 @@ std::vector<Chart> report_charts(const RunFiles& run)
     rate.series.push_back({Form::line, 0, "", points_of(m, "lr")});
     Chart norm = small("Gradient norm");
     add_noisy(norm, run, "grad_norm", 1, false);
+    Chart loads = small("Most loaded expert, slots relative to the mean");
+    add_noisy(loads, run, "expert_load", 1, false);
     Chart speed = small("Throughput, tokens/s");
     add_noisy(speed, run, "tokens_per_second", 1, true);
     Chart mfu = small("Model FLOPs utilisation, %");
@@ -130,7 +132,7 @@ std::vector<Chart> report_charts(const RunFiles& run)
     std::vector<Chart> charts;
     const auto [first, last] = std::minmax_element(m.steps.begin(), m.steps.end());
     const std::vector<ChartMark> marks = marks_of(run);
-    for (Chart* chart : {&loss, &rate, &norm, &speed, &mfu, &time, &exposed, &saves, &memory}) {
+    for (Chart* chart : {&loss, &rate, &norm, &loads, &speed, &mfu, &time, &exposed, &saves, &memory}) {
         if (std::all_of(chart->series.begin(), chart->series.end(),
                         [](const ChartSeries& s) { return s.points.empty(); }))
             continue;

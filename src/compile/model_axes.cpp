@@ -45,7 +45,7 @@ void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<s
     axes.expert_ranks = p.expert;
     axes.experts = axis.at(0);
     axes.expert_buffer = p.expert_buffer;
-    axes.drops_overflow = p.expert_overflow == ExpertOverflow::drop;
+    axes.drops_overflow = p.expert_buffer > 0 && p.expert_overflow == ExpertOverflow::drop;
 }
 
 } // namespace

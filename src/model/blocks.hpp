@@ -95,6 +95,7 @@ private:
     /// Adds the losses of a layer's router to router_loss().
     void add_router_loss(ValueId logits_bsx, ValueId experts_bsk);
     void add_load(ValueId experts_bsk); ///< to loads()
+    void add_overflow(ValueId counts_qx);
     /// Each row [q,n,i] times the matrix of its expert, plus the bias, if the model has it.
     ValueId grouped(const std::string& name, ValueId rows, ValueId counts, double std);
     /// Rows to the ranks of their experts, or back; `count`: rows of the result.

@@ -91,6 +91,28 @@ void ModelBuilder::add_load(ValueId experts)
     b_.where.region = Region::microbatch;
 }
 
+void ModelBuilder::add_overflow(ValueId counts)
+{
+    const ModelAxes& axes = c_.axes;
+    const i64 ranks = axes.expert_ranks, groups = b_.graph()[counts].type.shape[0];
+    const auto over = [&](OpKind kind, ValueId x, Attr list, const std::vector<i64>& numbers) {
+        Attributes attributes;
+        if (kind == OpKind::reduce)
+            attributes.combine = Combine::sum;
+        attributes.lists.set(list, numbers);
+        return b_.op1(kind, {x}, attributes);
+    };
+    // [o, the P groups of tokens, the P ranks of experts, their experts]
+    const ValueId all = over(OpKind::reshape, b_.cast_to(counts, accumulator_of(c_.compute)), Attr::shape,
+                             {groups / ranks, ranks, ranks, m_.experts / ranks});
+    const ValueId arriving = over(OpKind::reduce, all, Attr::dims, {1, 3});
+    const ValueId beyond =
+        b_.op1(OpKind::affine, {arriving}, {.alpha = 1, .beta = -static_cast<double>(rows_of_rank())});
+    const ValueId dropped = b_.op1(OpKind::maximum, {beyond, b_.filled_like(beyond, 0)});
+    loads_.push_back(b_.output_sum(OpKind::sum, dropped, scoped("overflow")));
+    b_.graph().outputs.pop_back(); // they follow the loss
+}
+
 ValueId ModelBuilder::exchanged(ValueId rows, ValueId counts, i64 count, bool backwards)
 {
     const ModelAxes& axes = c_.axes;
@@ -154,6 +176,8 @@ ValueId ModelBuilder::experts(ValueId x)
         loads_.push_back(b_.output_sum(OpKind::count_valid, slots, scoped("kept")));
         b_.graph().outputs.pop_back(); // they follow the loss
     }
+    if (c_.loads && c_.axes.drops_overflow)
+        add_overflow(counts);
     const ValueId rows = exchanged(sent[0], counts, rows_of_rank(), false);
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped("experts");

@@ -79,7 +79,7 @@ struct GraphConfig {
 /// sharding; complete_annotations() (passes/sharding/propagate.hpp) completes the others. The loss per token
 /// is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried). With
 /// `loads` follow, for each layer with experts, the slots of its most loaded expert, of all microbatches, and
-/// with expert_capacity the slots that were not dropped (f64[]).
+/// with expert_capacity the slots that were not dropped, with drops_overflow the rows that were (f64[]).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters

@@ -35,6 +35,18 @@ LossSum totals_of(const Executor& executor)
             fetched(executor, value_name::totals, total_tokens)};
 }
 
+/// Without `updated`.
+StepResult result_of(const Executor& executor, const Graph& train)
+{
+    StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
+    const ValueId totals = train.find(value_name::totals);
+    const Op& norm = train[train[train.find(value_name::norm)].producer];
+    if (const auto* squares = norm.attrs.lists.find(Attr::count)) // others follow them
+        for (i64 at = total_squares + squares->front(); at < train[totals].type.elements(); ++at)
+            result.loads.push_back(fetched(executor, value_name::totals, at));
+    return result;
+}
+
 } // namespace
 
 Hyper hyper_of(const TrainConfig& t, double lr, i64 update)
@@ -122,7 +134,7 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls&
     last_ = calls.program;
     Executor& executor = executors_[last_];
     executor.run_until_decision(feed(last_, batch, &hyper));
-    StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
+    StepResult result = result_of(executor, *compiled_.programs[last_].sharded);
     result.updated = !calls.accept || calls.accept(result);
     if (!result.updated)
         return result;
@@ -170,7 +182,7 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
         executors_[validate_program].run_until_decision({});
     }
     const Executor& decided = goes_ahead ? train : executors_[validate_program];
-    StepResult result{totals_of(decided), fetched(decided, value_name::norm, 0)};
+    StepResult result = result_of(decided, *compiled_.programs[last_].sharded);
     const double factor = decided.fetched(value_name::norm, 1);
     result.updated = !calls.accept || calls.accept(result);
     was_repaired_ = !result.updated || factor != assumed;

@@ -27,8 +27,9 @@ struct LossSum {
 
 struct StepResult {
     LossSum loss;
-    double norm = 0;     ///< of the mean gradient, before clipping
-    bool updated = true; ///< whether parameters and moments changed
+    double norm = 0;             ///< of the mean gradient, before clipping
+    bool updated = true;         ///< whether parameters and moments changed
+    std::vector<double> loads{}; ///< the outputs of GraphConfig::loads
 };
 
 /// Decides, after the reduction of the gradients, whether a step's update is applied. Must return the same on

@@ -87,10 +87,11 @@ Case case_of(const std::vector<int>& levels)
     Case c;
     c.model = model_of(levels, grid);
     // Two levels, so that the covering array stays small: they alternate between the grids.
+    using enum OptionSet;
+    constexpr OptionSet mixes[2][4] = {{post, sandwich, experts, sandwich},
+                                       {parallel, experts, groups, sandwich}};
     if (levels[f_family] >= 2)
-        c.mixed = levels[f_grid] % 2 == 1 ? OptionSet::sandwich
-                  : levels[f_family] == 2 ? OptionSet::post
-                                          : OptionSet::parallel;
+        c.mixed = mixes[levels[f_family] - 2][levels[f_grid] % 4];
     c.rows = 24;
     const i64 share = c.rows / batch_ranks(grid);
     c.micro_batch = share / microbatches(share, levels[f_microbatches]);
@@ -148,6 +149,19 @@ void share_sequences(Case& c, const std::vector<int>& levels)
     c.model.seq = std::max<int>(c.model.seq, static_cast<int>(2 * context * (p.sequence ? p.tensor : 1)) + 1);
 }
 
+/// What ranks of mixtures of experts can share, and in half of the cases shared experts.
+void share_experts(Case& c, int turn)
+{
+    if (c.mixed != OptionSet::experts && c.mixed != OptionSet::groups)
+        return;
+    ParallelConfig& p = c.parallel;
+    if (p.context > 1 || c.packing) // a capacity is of a sequence, on one rank
+        c.mixed = OptionSet::experts;
+    c.model.seq = static_cast<int>(round_up(c.model.seq, p.context));
+    if (turn % 2 == 0 && group_ranks(p) * p.context % 2 == 0)
+        p.expert = 2;
+}
+
 /// The case in f64, perhaps of documents. With dropout, z-loss and label smoothing in a part that changes
 /// from level to level: in two thirds of the others, and in a third of those of documents, without dropout
 /// there, which depends on the place in a sequence.
@@ -167,6 +181,7 @@ Case f64_case(const std::vector<int>& levels)
     if (c.mixed == OptionSet::sandwich && levels[f_family] == 3)
         c.mixed = OptionSet::latent;
     share_sequences(c, levels);
+    share_experts(c, turn);
     return c;
 }
 

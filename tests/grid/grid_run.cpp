@@ -125,8 +125,8 @@ std::string Case::text() const
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
-        p.sequence ? ", sequence" : "", ", ", rows, " rows",
-        packing ? str(" of documents (", name_of(*packing), apart ? ", apart)" : ")") : "",
+        p.sequence ? ", sequence" : "", p.expert > 1 ? str(", ", p.expert, " share experts") : "", ", ", rows,
+        " rows", packing ? str(" of documents (", name_of(*packing), apart ? ", apart)" : ")") : "",
         " in microbatches of ", micro_batch, ", bucket ", p.bucket, p.overlap ? "" : ", no overlap",
         p.tile > 0 ? str(", tile ", p.tile) : "",
         p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
@@ -167,6 +167,10 @@ RunConfig config_of(const Case& c)
     config.train.micro_batch = c.micro_batch;
     config.train.optimizer = c.optimizer;
     config.train.grad_clip = c.clip;
+    if (config.model.experts > 0 && c.model.z_loss > 0 && !c.packing) { // whose losses are per sequence
+        config.train.balance_loss = 0.1;
+        config.train.router_z_loss = 0.01;
+    }
     if (c.packing && !c.apart) {
         config.data.packing = *c.packing;
         config.data.attention = SampleAttention::document;

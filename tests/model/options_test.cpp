@@ -51,6 +51,25 @@ TEST_CASE("options that cannot be combined are refused, with the key")
         Change change;
     };
     const std::vector<Case> cases{
+        {"model.expert_slots", "from 1 to 4", [](ModelConfig& m) { m.experts = 4, m.expert_slots = 5; }},
+        {"model.experts", "must be from 0", [](ModelConfig& m) { m.experts = -1; }},
+        {"model.expert_dim", "wide together", [](ModelConfig& m) { m.experts = 1 << 19, m.expert_dim = 64; }},
+        {"model.dense_layers", "must have experts",
+         [](ModelConfig& m) { m.experts = 4, m.dense_layers = m.layers; }},
+        {"model.router_groups", "3 groups do not divide 4 experts",
+         [](ModelConfig& m) { m.experts = 4, m.router_groups = 3; }},
+        {"model.router_top_groups", "from 1 to 2",
+         [](ModelConfig& m) { m.experts = 4, m.router_groups = 2, m.router_top_groups = 3; }},
+        {"model.expert_slots", "1 group of 2 experts have 2",
+         [](ModelConfig& m) { m.experts = 4, m.router_groups = 2, m.expert_slots = 3; }},
+        {"model.router_group_score", "groups of one expert",
+         [](ModelConfig& m) {
+             m.experts = m.router_groups = m.router_top_groups = 4;
+             m.router_group_score = GroupScore::top2;
+         }},
+        {"model.router_scale", "positive", [](ModelConfig& m) { m.experts = 4, m.router_scale = 0; }},
+        {"model.expert_capacity", "at least 0",
+         [](ModelConfig& m) { m.experts = 4, m.expert_capacity = -1; }},
         {"model.head_dim", "is too large", [](ModelConfig& m) { m.head_dim = 1 << 23; }},
         {"model.heads", "3 heads do not divide dim", [](ModelConfig& m) { m.heads = 3; }},
         {"model.kv_heads", "3 key-value heads", [](ModelConfig& m) { m.kv_heads = 3; }},

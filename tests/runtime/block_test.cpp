@@ -148,6 +148,29 @@ ModelConfig drawn_model(std::uint64_t seed)
     return m;
 }
 
+/// The feed-forward blocks of `m` become mixtures of experts.
+ModelConfig with_drawn_experts(ModelConfig m, std::uint64_t seed)
+{
+    Draw draw(seed);
+    const auto flip = [&] { return below(draw, 2) == 0; };
+    m.router_groups = flip() ? 1 : 2 + below(draw, 2);
+    const i64 of_group = 2 + below(draw, 2);
+    m.experts = m.router_groups * of_group;
+    m.router_top_groups = 1 + below(draw, m.router_groups);
+    m.expert_slots = 1 + below(draw, std::min<i64>(3, m.router_top_groups * of_group));
+    m.expert_dim = 3 + below(draw, 5);
+    m.shared_dim = flip() ? 0 : 2 + below(draw, 5);
+    m.dense_layers = below(draw, m.layers);
+    m.router_bias = flip();
+    m.router_scores = flip() ? RouterScores::softmax : RouterScores::sigmoid;
+    m.router_normalised = flip();
+    m.router_scale = flip() ? 1 : 1.7;
+    m.router_group_score = flip() ? GroupScore::max : GroupScore::top2;
+    m.balance_bias = flip();
+    m.expert_capacity = flip() ? 0 : 0.8;
+    return m;
+}
+
 std::string text_of(const ModelConfig& m)
 {
     std::string text = str("family ", name_of(m.family));
@@ -180,15 +203,19 @@ TokenBatch batch_of(const ModelConfig& model, i64 rows, std::uint64_t seed)
     return random_batch(shape, rows, seed);
 }
 
-void compare_gradients(const ModelConfig& model, Precision precision, double tolerance)
+void compare_gradients(const ModelConfig& model, Precision precision, double tolerance,
+                       const reference::RouterLosses& losses = {})
 {
     INFO(text_of(model));
     constexpr i64 rows = 2;
-    Run run(run_config(model, precision, rows));
+    RunConfig config = run_config(model, precision, rows);
+    config.train.balance_loss = losses.balance;
+    config.train.router_z_loss = losses.z;
+    Run run(config);
     const TokenBatch batch = batch_of(model, rows, 6);
     run.differentiate(batch);
     const reference::Result want = reference::run(run.config.model, run.parameters(), batch.tokens,
-                                                  batch.targets, static_cast<std::size_t>(model.seq));
+                                                  batch.targets, static_cast<std::size_t>(model.seq), losses);
     require_result(run, want, tolerance, 1e-7);
     run.require_planned_is_used(batch);
 }
@@ -295,12 +322,28 @@ TEST_CASE("gradients of blocks with drawn options agree with the reference in f6
         compare_gradients(drawn_model(seed), Precision::f64, 1e-8);
 }
 
+TEST_CASE("gradients of drawn mixtures of experts agree with the reference, with the losses of their routers")
+{
+    for (std::uint64_t seed = 301; seed <= 300 + draws; ++seed) {
+        const ModelConfig model = with_drawn_experts(drawn_model(seed), seed);
+        const bool regular = seed % 2 == 0;
+        compare_gradients(model, Precision::f64, 1e-8, {regular ? 0.3 : 0, seed % 3 == 0 ? 0.2 : 0});
+        if (seed % 8 == 0)
+            compare_gradients(model, Precision::f32, 1e-3, {regular ? 0.3 : 0, 0});
+    }
+}
+
 TEST_CASE("the logits of a KV cache are those of the whole sequence, for every family and drawn options")
 {
     for (std::size_t i = 0; i < transformer_families; ++i)
         compare_logits(small(static_cast<Family>(i)));
     for (std::uint64_t seed = 101; seed <= 100 + draws / 2; ++seed)
         compare_logits(drawn_model(seed));
+    for (std::uint64_t seed = 401; seed <= 410; ++seed) {
+        ModelConfig model = with_drawn_experts(drawn_model(seed), seed);
+        model.expert_capacity = 0; // generation drops nothing
+        compare_logits(model);
+    }
 }
 
 TEST_CASE("documents in a sequence do not see each other, nor tokens those after them")

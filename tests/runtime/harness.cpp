@@ -164,16 +164,19 @@ void write(const Program& program, const Arenas& arenas, std::string_view name, 
 
 GradientPlace gradient_place(const Program& program, const std::string& parameter)
 {
-    // It is the operand after the states of the op that updates them.
+    // It is the operand after the states of the op that updates them, or after a parameter without states.
     const Graph& g = program.graph;
+    const auto trained = is_trained(g[g.find(parameter)]);
     const auto carry = std::find_if(g.carries.begin(), g.carries.end(), [&](const Carry& c) {
-        return g[c.in].role == Role::state && g[c.in].state_of.parameter == parameter;
+        return trained ? g[c.in].role == Role::state && g[c.in].state_of.parameter == parameter
+                       : g[c.in].name == parameter;
     });
     TRV_CHECK(carry != g.carries.end(), "nothing updates ", parameter);
     const OpId update = g[carry->out].producer;
     const std::vector<ValueId>& operands = g[update].operands;
     const auto first = std::find(operands.begin(), operands.end(), carry->in) - operands.begin();
-    const std::size_t operand = static_cast<std::size_t>(first) + info(g[update]).states.size();
+    const std::size_t operand =
+        static_cast<std::size_t>(first) + (trained ? info(g[update]).states.size() : 1);
     const ValueId gradient = operands[operand];
     if (g.find("kept." + g[gradient].name)) // a post-validated update, after which it may be needed
         return {gradient, &kept_buffer(program.schedule, "kept." + g[gradient].name)};

@@ -135,13 +135,17 @@ Angles angles_of(const ModelConfig& m, bool sliding)
 
 class Decoder {
 public:
-    Decoder(const ModelConfig& model, const std::map<std::string, Row>& parameters, size_t length)
-        : m(model), p(parameters), seq_(length)
+    Decoder(const ModelConfig& model, const std::map<std::string, Row>& parameters, size_t length,
+            const RouterLosses& losses)
+        : m(model), p(parameters), seq_(length), losses_(losses)
     {
     }
 
+    Num router_loss; ///< of each token, after logits()
+    Tensors loads;   ///< slots of each expert, by the name of the balance bias
+
     /// Logits by token.
-    Rows logits(const std::int32_t* tokens) const
+    Rows logits(const std::int32_t* tokens)
     {
         const auto d = static_cast<size_t>(m.dim), v = static_cast<size_t>(m.vocab);
         Rows x(seq_, Row(d));
@@ -168,15 +172,17 @@ public:
     }
 
 private:
-    Rows layer(size_t number, const Rows& x) const
+    Rows layer(size_t number, const Rows& x)
     {
         const std::string scope = "layers." + std::to_string(number) + ".";
         const bool before = m.placement != Placement::post,
                    after = m.placement == Placement::post || m.placement == Placement::sandwich;
         const auto part = [&](const std::string& name, const Rows& in) {
             const Rows a = before ? norm(scope + name + "_norm", in) : in;
-            const Rows b =
-                name == "attn" ? attention(number, scope + "attn.", a) : feed_forward(scope + "ffn.", a);
+            const Rows b = name == "attn" ? attention(number, scope + "attn.", a)
+                           : m.has_experts(static_cast<trivium::i64>(number))
+                               ? mixture(scope + "ffn.", a)
+                               : feed_forward(scope + "ffn.", a, m.ffn_bias);
             return after ? norm(scope + name + "_post_norm", b) : b;
         };
         const auto sum = [&](Rows a, const Rows& b) {
@@ -346,27 +352,139 @@ private:
         return linear(scope + "o", o, m.o_bias);
     }
 
-    Rows feed_forward(const std::string& scope, const Rows& x) const
+    Rows feed_forward(const std::string& scope, const Rows& x, bool bias) const
     {
-        Rows h = linear(scope + "up", x, m.ffn_bias);
-        const Rows gate = m.gated ? linear(scope + "gate", x, m.ffn_bias) : h;
+        Rows h = linear(scope + "up", x, bias);
+        const Rows gate = m.gated ? linear(scope + "gate", x, bias) : h;
         for (size_t s = 0; s < seq_; ++s)
             for (size_t i = 0; i < h[s].size(); ++i) {
                 const Num active = activate(m.activation, gate[s][i]);
                 h[s][i] = m.gated ? active * h[s][i] : active;
             }
-        return linear(scope + "down", h, m.ffn_bias);
+        return linear(scope + "down", h, bias);
+    }
+
+    /// The n largest of `of`, the first of equal ones, among the indices in `from`.
+    static std::vector<size_t> largest(const std::vector<double>& of, std::vector<size_t> from, size_t n)
+    {
+        std::stable_sort(from.begin(), from.end(), [&](size_t a, size_t b) { return of[a] > of[b]; });
+        from.resize(n);
+        return from;
+    }
+
+    /// The experts that a token with these scores goes to.
+    std::vector<size_t> chosen(const Row& scores, const std::string& router) const
+    {
+        std::vector<double> choice;
+        for (size_t e = 0; e < scores.size(); ++e)
+            choice.push_back(scores[e].value + (m.balance_bias ? p.at(router + ".balance")[e].value : 0));
+        const auto groups = static_cast<size_t>(m.router_groups), size = choice.size() / groups;
+        std::vector<double> of_group;
+        std::vector<size_t> all, from;
+        for (size_t g = 0; g < groups; ++g) {
+            std::vector<double> own(choice.begin() + static_cast<long>(g * size),
+                                    choice.begin() + static_cast<long>((g + 1) * size));
+            std::sort(own.rbegin(), own.rend());
+            of_group.push_back(m.router_group_score == trivium::GroupScore::top2 && size > 1 ? own[0] + own[1]
+                                                                                             : own[0]);
+            all.push_back(g);
+        }
+        for (const size_t g : largest(of_group, all, static_cast<size_t>(m.router_top_groups)))
+            for (size_t e = g * size; e < (g + 1) * size; ++e)
+                from.push_back(e);
+        std::sort(from.begin(), from.end());
+        return largest(choice, from, static_cast<size_t>(m.expert_slots));
+    }
+
+    /// What expert e makes of a token.
+    Row expert(const std::string& scope, size_t e, const Row& x) const
+    {
+        const auto product = [&](const char* name, const Row& in, size_t out) {
+            const Row& w = p.at(scope + name + ".weight");
+            Row y(out);
+            for (size_t o = 0; o < out; ++o) {
+                for (size_t i = 0; i < in.size(); ++i)
+                    y[o] = y[o] + in[i] * w[(e * in.size() + i) * out + o];
+                if (m.ffn_bias)
+                    y[o] = y[o] + p.at(scope + name + ".bias")[e * out + o];
+            }
+            return y;
+        };
+        const auto width = static_cast<size_t>(m.expert_dim);
+        Row h = product("up", x, width);
+        const Row gate = m.gated ? product("gate", x, width) : h;
+        for (size_t i = 0; i < width; ++i) {
+            const Num active = activate(m.activation, gate[i]);
+            h[i] = m.gated ? active * h[i] : active;
+        }
+        return product("down", h, x.size());
+    }
+
+    Rows mixture(const std::string& scope, const Rows& x)
+    {
+        const auto experts = static_cast<size_t>(m.experts);
+        const Rows logits = linear(scope + "router", x, m.router_bias);
+        const double most = std::ceil(m.expert_capacity * static_cast<double>(seq_) *
+                                      static_cast<double>(m.expert_slots) / static_cast<double>(experts));
+        Rows y(seq_, Row(x[0].size()));
+        Row shares(experts); // of the scores, summed over tokens
+        Num squares;
+        std::vector<double> load(experts, 0.0);
+        for (size_t s = 0; s < seq_; ++s) {
+            Row scores = logits[s];
+            Num exps, sum, weights;
+            for (Num& score : scores) {
+                exps = exps + exp(score);
+                score =
+                    m.router_scores == trivium::RouterScores::sigmoid ? 1 / (1 + exp(0 - score)) : exp(score);
+                sum = sum + score;
+            }
+            for (size_t e = 0; e < experts; ++e) {
+                shares[e] = shares[e] + scores[e] / sum;
+                if (m.router_scores == trivium::RouterScores::softmax)
+                    scores[e] = scores[e] / sum;
+            }
+            squares = squares + log(exps) * log(exps);
+            const std::vector<size_t> slots = chosen(scores, scope + "router");
+            for (const size_t e : slots)
+                weights = weights + scores[e];
+            for (const size_t e : slots) {
+                load[e] += 1;
+                if (m.expert_capacity > 0 && load[e] > most)
+                    continue;
+                const Row made = expert(scope + "experts.", e, x[s]);
+                const Num weight = (m.router_normalised ? scores[e] / weights : scores[e]) * m.router_scale;
+                for (size_t i = 0; i < made.size(); ++i)
+                    y[s][i] = y[s][i] + weight * made[i];
+            }
+        }
+        const auto tokens = static_cast<double>(seq_);
+        for (size_t e = 0; e < experts; ++e)
+            router_loss = router_loss + losses_.balance * static_cast<double>(m.experts) /
+                                            (static_cast<double>(m.expert_slots) * tokens) * load[e] *
+                                            shares[e] / tokens;
+        router_loss = router_loss + losses_.z * squares / tokens;
+        if (m.balance_bias)
+            loads[scope + "router.balance"] = load;
+        if (m.shared_dim > 0) {
+            const Rows shared = feed_forward(scope + "shared.", x, false);
+            for (size_t s = 0; s < seq_; ++s)
+                for (size_t i = 0; i < y[s].size(); ++i)
+                    y[s][i] = y[s][i] + shared[s][i];
+        }
+        return y;
     }
 
     const ModelConfig& m;
     const std::map<std::string, Row>& p;
     size_t seq_;
+    RouterLosses losses_;
 };
 
 } // namespace
 
 Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
-           const Ids& targets, std::size_t length)
+           const Ids& targets, std::size_t length, const RouterLosses& losses)
 {
     Result result;
     for (const auto& [name, values] : parameters)
@@ -377,7 +495,8 @@ Result run(const trivium::ModelConfig& model, const Tensors& parameters, const I
         for (const auto& [name, values] : parameters)
             for (const double value : values)
                 variables[name].push_back(Num::variable(value));
-        const Rows logits = Decoder(model, variables, length).logits(&tokens[first]);
+        Decoder decoder(model, variables, length, losses);
+        const Rows logits = decoder.logits(&tokens[first]);
         Num loss;
         for (size_t s = 0; s < length; ++s) {
             for (const Num& logit : logits[s])
@@ -388,7 +507,7 @@ Result run(const trivium::ModelConfig& model, const Tensors& parameters, const I
             Num sum;
             for (const Num& logit : logits[s])
                 sum = sum + exp(logit);
-            loss = loss + log(sum) - logits[s][static_cast<size_t>(target)];
+            loss = loss + log(sum) - logits[s][static_cast<size_t>(target)] + decoder.router_loss;
             result.tokens += 1;
         }
         result.loss_sum += loss.value;
@@ -402,6 +521,9 @@ Result run(const trivium::ModelConfig& model, const Tensors& parameters, const I
         for (const auto& [name, row] : variables)
             for (size_t i = 0; i < row.size(); ++i)
                 result.gradients[name][i] += gradient[static_cast<size_t>(row[i].at)];
+        for (const auto& [name, load] : decoder.loads)
+            for (size_t e = 0; e < load.size(); ++e)
+                result.gradients[name][e] += load[e];
     }
     return result;
 }

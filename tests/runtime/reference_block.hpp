@@ -6,8 +6,14 @@
 
 namespace reference {
 
-/// `tokens` and `targets` are [rows, length]; a target below 0 is ignored. \pre `model` is resolved
+/// Coefficients of the losses of routers.
+struct RouterLosses {
+    double balance = 0, z = 0;
+};
+
+/// `tokens` and `targets` are [rows, length]; a target below 0 is ignored. The "gradient" of a balance bias
+/// is how many slots its expert has. \pre `model` is resolved
 Result run(const trivium::ModelConfig& model, const Tensors& parameters, const Ids& tokens,
-           const Ids& targets, std::size_t length);
+           const Ids& targets, std::size_t length, const RouterLosses& losses = {});
 
 } // namespace reference

@@ -135,6 +135,35 @@ bool RunReport::shares_cores() const
     return units_ < static_cast<double>(place_.machine.workers(place_.threads)) * place_.grid.world().size();
 }
 
+void RunReport::note_loads(const StepResult& result, MetricsRecord& record) const
+{
+    if (result.loads.empty())
+        return;
+    const ModelConfig& m = config_.model;
+    const double slots = static_cast<double>(batch_at(config_.train, record.step) * m.seq * m.expert_slots);
+    const ParallelConfig& p = config_.parallel;
+    const bool overflows = p.expert > 1 && p.expert_buffer > 0 && p.expert_overflow == ExpertOverflow::drop;
+    double most = 0, dropped = 0;
+    std::size_t at = 0;
+    std::vector<MetricsRecord::Number> layers;
+    for (i64 layer = 0; layer < m.layers; ++layer) {
+        if (!m.has_experts(layer))
+            continue;
+        const double load = result.loads.at(at++) * static_cast<double>(m.experts) / slots;
+        layers.emplace_back(str("expert_load_", layer), load);
+        most = std::max(most, load);
+        if (m.expert_capacity > 0)
+            dropped += slots - result.loads.at(at++);
+        if (overflows)
+            dropped += result.loads.at(at++);
+    }
+    record.set("expert_load", most);
+    if (m.expert_capacity > 0 || overflows)
+        record.set("dropped_slots", dropped / (slots * static_cast<double>(layers.size())));
+    for (const auto& [name, load] : layers)
+        record.set(name, load);
+}
+
 MetricsRecord RunReport::step(const RunState& state, const StepResult& result, Seconds seconds,
                               const std::string& skipped)
 {
@@ -152,6 +181,7 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     record.set("loss", loss);
     record.set("grad_norm", result.norm);
     record.set("lr", lr);
+    note_loads(result, record);
     if (!t.batch_ramp.stages.empty())
         record.set("sequences", static_cast<double>(batch_at(t, state.step)));
     record.set("tokens", static_cast<double>(state.tokens));

@@ -41,6 +41,8 @@ public:
 private:
     void note_memory(); ///< collects the largest used and planned bytes of any rank
     void write_trace() const;
+    /// Adds the loads of experts to the metrics of a step.
+    void note_loads(const StepResult& result, MetricsRecord& record) const;
     bool shares_cores() const; ///< ranks share cores or devices
 
     const RunConfig& config_;
