@@ -127,6 +127,7 @@ const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
             .layer_pattern = {sliding, full},
             .window = 128,
             .attention_sinks = true,
+            .activation = Activation::clipped,
             .experts = 32,
             .expert_slots = 4,
             .router_bias = true},
