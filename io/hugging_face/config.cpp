@@ -103,7 +103,7 @@ Json write_activation(const ModelConfig& m, const Json& usual)
     for (const auto& [theirs, ours] : activations)
         if (ours == m.activation && (preferred.is_null() || usual == theirs))
             preferred = theirs;
-    return preferred;
+    return preferred.is_null() ? Json(name_of(m.activation)) : preferred; // no class has it
 }
 
 const std::vector<Field>& fields()

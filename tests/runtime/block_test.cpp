@@ -46,6 +46,17 @@ ModelConfig small(Family family)
         m.rope_scaling = {
             .kind = RopeKind::yarn, .factor = 4, .original_seq = 40, .mscale = 0.7, .mscale_all_dim = 1.1};
     }
+    if (m.experts > 0) {
+        m.experts = 6;
+        m.expert_slots = 3;
+        m.expert_dim = 5;
+        m.shared_dim = m.kv_latent > 0 ? 7 : 0;
+        m.dense_layers = m.kv_latent > 0 ? 1 : 0;
+        m.router_groups = m.router_groups > 1 ? 3 : 1;
+        m.router_top_groups = m.router_groups > 1 ? 2 : 1;
+    }
+    if (family == Family::gpt_oss)
+        m.rope_scaling.original_seq = 40;
     if (family == Family::gemma3)
         m.rope_scaling = {.kind = RopeKind::linear, .factor = 8};
     if (family == Family::olmo3)

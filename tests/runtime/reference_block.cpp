@@ -65,8 +65,18 @@ Num activate(Activation kind, Num x)
     case Activation::gelu_tanh:
         return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
     case Activation::relu2: return x.value > 0 ? x * x : Num(0);
+    case Activation::clipped: break;
     }
     return 0;
+}
+
+/// With a second product.
+Num gated(Activation kind, Num gate, Num up)
+{
+    if (kind != Activation::clipped)
+        return activate(kind, gate) * up;
+    const Num g = gate.value < 7 ? gate : Num(7), u = up.value > 7 ? Num(7) : up.value < -7 ? Num(-7) : up;
+    return g / (1 + exp(0 - 1.702 * g)) * (1 + u);
 }
 
 Num capped(Num x, double cap) { return cap > 0 ? cap * tanh(x / cap) : x; }
@@ -357,10 +367,9 @@ private:
         Rows h = linear(scope + "up", x, bias);
         const Rows gate = m.gated ? linear(scope + "gate", x, bias) : h;
         for (size_t s = 0; s < seq_; ++s)
-            for (size_t i = 0; i < h[s].size(); ++i) {
-                const Num active = activate(m.activation, gate[s][i]);
-                h[s][i] = m.gated ? active * h[s][i] : active;
-            }
+            for (size_t i = 0; i < h[s].size(); ++i)
+                h[s][i] =
+                    m.gated ? gated(m.activation, gate[s][i], h[s][i]) : activate(m.activation, h[s][i]);
         return linear(scope + "down", h, bias);
     }
 
@@ -413,10 +422,8 @@ private:
         const auto width = static_cast<size_t>(m.expert_dim);
         Row h = product("up", x, width);
         const Row gate = m.gated ? product("gate", x, width) : h;
-        for (size_t i = 0; i < width; ++i) {
-            const Num active = activate(m.activation, gate[i]);
-            h[i] = m.gated ? active * h[i] : active;
-        }
+        for (size_t i = 0; i < width; ++i)
+            h[i] = m.gated ? gated(m.activation, gate[i], h[i]) : activate(m.activation, h[i]);
         return product("down", h, x.size());
     }
 
