@@ -13,7 +13,7 @@ namespace trivium {
 namespace {
 
 constexpr std::array gguf_architectures{
-    GgufArchitecture{.hugging_face = {"LlamaForCausalLM", "MistralForCausalLM"},
+    GgufArchitecture{.hugging_face = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"},
                      .name = "llama",
                      .interleaved = true,
                      .free_heads = true,
@@ -65,6 +65,18 @@ constexpr std::array gguf_architectures{
                      .biases = GgufArchitecture::Biases::none,
                      .interleaved = true,
                      .free_heads = true},
+    GgufArchitecture{.hugging_face = {"Qwen3MoeForCausalLM"},
+                     .name = "qwen3moe",
+                     .biases = GgufArchitecture::Biases::none,
+                     .free_heads = true,
+                     .dense = false},
+    GgufArchitecture{.hugging_face = {"OlmoeForCausalLM"},
+                     .name = "olmoe",
+                     .biases = GgufArchitecture::Biases::none,
+                     .has_head = true,
+                     .dense = false,
+                     .normalised = false,
+                     .own_keys = true},
     GgufArchitecture{.hugging_face = {"GPT2LMHeadModel"}, .name = "gpt2", .gelu = true},
 };
 
@@ -150,6 +162,20 @@ struct Requirements {
         need(!a.gemma || m.tied_embeddings, "tied_embeddings", "false", "has no head of its own");
     }
 
+    void of_experts() const
+    {
+        const ModelConfig& m = model;
+        const GgufArchitecture& a = architecture;
+        need(!a.own_keys || m.kv_heads == m.heads, "kv_heads", m.kv_heads, "has as many as heads");
+        need(a.dense || m.experts > 0, "experts", m.experts, "always has experts");
+        if (m.experts == 0)
+            return;
+        need(m.dense_layers == 0, "dense_layers", m.dense_layers, "has experts in all layers");
+        need(m.router_normalised == a.normalised, "router_normalised", m.router_normalised ? "true" : "false",
+             a.normalised ? "divides the weights of experts by their sum"
+                          : "does not divide the weights of experts");
+    }
+
     void of_layers() const
     {
         const ModelConfig& m = model;
@@ -199,9 +225,13 @@ const GgufArchitecture& gguf_architecture_of(const ModelConfig& model, const Arc
     const auto at = std::ranges::find_if(gguf_architectures, [&](const GgufArchitecture& each) {
         return std::ranges::find(each.hugging_face, of.name) != each.hugging_face.end();
     });
-    TRV_CHECK(at != gguf_architectures.end(), "no architecture for ", of.name);
+    if (at == gguf_architectures.end())
+        throw UserError({"model.family", str("is ", name_of(model.family)),
+                         str("llama.cpp's architecture of ", of.name, " is not supported"),
+                         "export a folder for transformers (a name without .gguf) instead"});
     const Requirements requirements{model, *at};
     requirements.of_blocks();
+    requirements.of_experts();
     requirements.of_layers();
     if (model.positions == Positions::rotary)
         requirements.of_rotation(of.per_kind);
@@ -219,7 +249,12 @@ void add_model_keys(GgufKeys& to, const ModelConfig& m, const GgufArchitecture& 
     to.add_u32(key("context_length"), positions);
     to.add_u32(key("embedding_length"), m.dim);
     to.add_u32(key("block_count"), m.layers);
-    to.add_u32(key("feed_forward_length"), m.ffn_dim);
+    to.add_u32(key("feed_forward_length"), m.experts > 0 && m.dense_layers == 0 ? m.expert_dim : m.ffn_dim);
+    if (m.experts > 0) {
+        to.add_u32(key("expert_count"), m.experts);
+        to.add_u32(key("expert_used_count"), m.expert_slots);
+        to.add_u32(key("expert_feed_forward_length"), m.expert_dim);
+    }
     to.add_u32(key("attention.head_count"), m.heads);
     to.add_u32(key("attention.head_count_kv"), m.kv_heads);
     to.add_u32(key("attention.key_length"), m.head_dim);

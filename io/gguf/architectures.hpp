@@ -12,7 +12,7 @@ namespace trivium {
 struct GgufArchitecture {
     enum class Biases { any, none, all };
 
-    std::array<std::string_view, 2> hugging_face; ///< the classes; some have one
+    std::array<std::string_view, 3> hugging_face; ///< the classes; most have one
     const char* name;                             ///< "llama": general.architecture
     Biases biases = Biases::any;                  ///< other than those that the class always has
     bool interleaved = false;       ///< neighbours rotate (RotaryLayout), not dimensions of two halves
@@ -25,6 +25,9 @@ struct GgufArchitecture {
     bool gemma = false; ///< some layers always slide, and the embedding is the head
     /// A model of so many layers has the attention scale 1 / sqrt(dim / heads); 0: there is no such model.
     i64 layers_of_27b = 0;
+    bool dense = true;      ///< layers may be dense
+    bool normalised = true; ///< the weights of a token's experts add up to 1
+    bool own_keys = false;  ///< a key and a value head for each query head
 };
 
 /// The architecture that computes the model, a model of the class `of`. UserError about a key of [model] if

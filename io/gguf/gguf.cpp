@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 /// Modules of Trivium (config/model_parameters.hpp) and of llama.cpp. Those that a class of transformers
 /// joins are joined here, too.
-constexpr std::array<std::pair<std::string_view, const char*>, 17> gguf_modules{
+constexpr std::array<std::pair<std::string_view, const char*>, 21> gguf_modules{
     {{"embed", "token_embd"},
      {"positions", "position_embd"},
      {"final_norm", "output_norm"},
@@ -34,6 +34,10 @@ constexpr std::array<std::pair<std::string_view, const char*>, 17> gguf_modules{
      {"ffn.gate", "ffn_gate"},
      {"ffn.up", "ffn_up"},
      {"ffn.down", "ffn_down"},
+     {"ffn.router", "ffn_gate_inp"},
+     {"ffn.experts.gate", "ffn_gate_exps"},
+     {"ffn.experts.up", "ffn_up_exps"},
+     {"ffn.experts.down", "ffn_down_exps"},
      {"ffn_post_norm", "post_ffw_norm"}}};
 
 /// "layers.3.attn.q.weight" has the layer 3, the module attn.q and the part ".weight".
@@ -179,16 +183,25 @@ std::vector<GgufTensor> gguf_tensors(const ModelConfig& model, const GgufArchite
         made.push_back({.info = {name, {static_cast<i64>(values.size())}, GgufType::f32}, .values = values});
     for (const HuggingFaceTensor& tensor : tensors) {
         const ParameterName first = parse_name(tensor.ours.at(0).name);
-        GgufTensor to{.info = {gguf_name(first, tensor.ours.size()), tensor.shape, GgufType::f32},
-                      .source = tensor};
-        if (!first.layer.empty()) { // [out, in] in all architectures, and no heads in turn
-            if (tensor.shape.size() == 2 && !tensor.transposed)
-                std::swap(to.info.shape[0], to.info.shape[1]);
-            to.source.transposed = tensor.shape.size() == 2;
-            to.source.groups = 1;
-            to.source.shape = to.info.shape;
+        if (tensor.ours[0].first > 0) { // a further expert
+            made.back().sources.push_back(tensor);
+            continue;
         }
-        to.info.type = first.module == "positions" ? GgufType::f32 : stored_type(to.info.shape, type);
+        GgufTensor to{.info = {gguf_name(first, tensor.ours.size()), tensor.shape, GgufType::f32},
+                      .sources = {tensor}};
+        if (!first.layer.empty()) { // [out, in] in all architectures, and no heads in turn
+            HuggingFaceTensor& source = to.sources[0];
+            if (tensor.shape.size() == 2 && !tensor.transposed)
+                std::swap(source.shape[0], source.shape[1]);
+            source.transposed = tensor.shape.size() == 2;
+            source.groups = 1;
+            to.info.shape = source.shape;
+            if (tensor.ours[0].shape.size() == 3 &&
+                tensor.ours[0].count() < element_count(tensor.ours[0].shape))
+                to.info.shape.insert(to.info.shape.begin(), tensor.ours[0].shape[0]);
+        }
+        const bool exact = first.module == "positions" || first.module == "ffn.router";
+        to.info.type = exact ? GgufType::f32 : stored_type(to.info.shape, type);
         if (architecture.interleaved && (first.module == "attn.q" || first.module == "attn.k"))
             to.pairs = rotary_dim(model) / 2;
         if (model.norm_offset && first.module.ends_with("norm") && first.part == ".weight")
@@ -231,21 +244,18 @@ void write_values(const GgufTensor& tensor, const CheckpointReader& from, GgufWr
 {
     if (!tensor.values.empty())
         return to.write(tensor.values);
-    if (tensor.offset != 0) {
-        std::vector<float> sums;
-        return export_values(tensor.source, from, [&](std::span<const float> values) {
+    const auto row = static_cast<std::size_t>(tensor.info.shape.size() == 2 ? tensor.info.shape[1] : 1),
+               pairs = static_cast<std::size_t>(tensor.pairs), head = 2 * pairs * row;
+    std::vector<float> sums, rest; // rest: the begin of a head
+    const auto write = [&](std::span<const float> values) {
+        if (tensor.offset != 0) {
             sums.assign(values.begin(), values.end());
             for (float& value : sums)
                 value += tensor.offset;
-            to.write(sums);
-        });
-    }
-    if (tensor.pairs == 0)
-        return export_values(tensor.source, from, [&](std::span<const float> values) { to.write(values); });
-    const auto row = static_cast<std::size_t>(tensor.info.shape.size() == 2 ? tensor.info.shape[1] : 1),
-               pairs = static_cast<std::size_t>(tensor.pairs), head = 2 * pairs * row;
-    std::vector<float> rest; // the begin of a head
-    export_values(tensor.source, from, [&](std::span<const float> values) {
+            return to.write(sums);
+        }
+        if (tensor.pairs == 0)
+            return to.write(values);
         rest.insert(rest.end(), values.begin(), values.end());
         const std::span<const float> all(rest);
         std::size_t done = 0;
@@ -255,7 +265,9 @@ void write_values(const GgufTensor& tensor, const CheckpointReader& from, GgufWr
                 to.write(all.subspan(done + (i + pairs) * row, row));
             }
         rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
-    });
+    };
+    for (const HuggingFaceTensor& source : tensor.sources)
+        export_values(source, from, write);
 }
 
 } // namespace trivium

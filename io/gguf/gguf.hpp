@@ -7,17 +7,17 @@
 
 namespace trivium {
 
-/// A tensor of the file: one of Hugging Face's in llama.cpp's layout, or constants.
+/// A tensor of the file: one of Hugging Face's in llama.cpp's layout, or those of all experts; or constants.
 struct GgufTensor {
     GgufTensorInfo info;
-    HuggingFaceTensor source{}; ///< if there are no `values`
-    i64 pairs = 0;              ///< if > 0, rows i and i + pairs of each head become neighbours
-    float offset = 0;           ///< added to each value
+    std::vector<HuggingFaceTensor> sources{}; ///< one after another, if there are no `values`
+    i64 pairs = 0;                            ///< if > 0, rows i and i + pairs of each head become neighbours
+    float offset = 0;                         ///< added to each value
     std::vector<float> values{};
 };
 
-/// All tensors. Vectors, and the table of positions, are f32; a matrix whose rows cannot be divided into
-/// blocks of q8_0 is f16. `tensors`: hugging_face_tensors() of the model.
+/// All tensors. Vectors, the table of positions and routers are f32; a matrix whose rows cannot be divided
+/// into blocks of q8_0 is f16. `tensors`: hugging_face_tensors() of the model.
 std::vector<GgufTensor> gguf_tensors(const ModelConfig& model, const GgufArchitecture& architecture,
                                      const std::vector<HuggingFaceTensor>& tensors, GgufType type);
 

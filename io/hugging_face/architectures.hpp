@@ -10,7 +10,7 @@
 namespace trivium {
 
 /// How a class names the modules of a layer, and which products it joins.
-enum class TensorNames { llama, phi3, starcoder2, neox, gpt2 };
+enum class TensorNames { llama, phi3, starcoder2, neox, gpt2, mixtral, gpt_oss, deepseek };
 
 /// Keys of config.json are called as in LlamaConfig, unless `renamed` has another name.
 struct Architecture {
@@ -26,6 +26,7 @@ struct Architecture {
     const char* written = "{}"; ///< JSON: keys for an export that [model] does not have
     bool per_kind = false;      ///< sliding layers have their own rotary embeddings
     bool whole_heads = false;   ///< the class requires that heads divide the width, whatever their size
+    const char* fixed = "{}"; ///< JSON: keys that [model] does not have, with the only value that it computes
 };
 
 const std::vector<Architecture>& architectures();

@@ -1,6 +1,5 @@
 // config.json of Hugging Face <-> [model].
 #include "base/check.hpp"
-#include "io/files/config_file.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/hugging_face/config_parts.hpp"
 #include "io/hugging_face/hugging_face.hpp"
@@ -51,7 +50,7 @@ Field size_or_null(const char* key, i64 ModelConfig::*member)
                 if (keys.find(name) && m.*member == 0)
                     keys.refuse(str("has ", name, " = 0"));
             },
-            [member](const ModelConfig& m, const Json&) { return Json(m.*member); }};
+            [member](const ModelConfig& m, const Json&) { return m.*member > 0 ? Json(m.*member) : Json(); }};
 }
 
 /// null: none, 0 in [model].
@@ -104,7 +103,7 @@ Json write_activation(const ModelConfig& m, const Json& usual)
     for (const auto& [theirs, ours] : activations)
         if (ours == m.activation && (preferred.is_null() || usual == theirs))
             preferred = theirs;
-    return preferred;
+    return preferred.is_null() ? Json(name_of(m.activation)) : preferred; // no class has it
 }
 
 const std::vector<Field>& fields()
@@ -147,6 +146,20 @@ const std::vector<Field>& fields()
              const double scalar = 1 / (scale_of_attention(m) * scale_of_attention(m));
              return scalar < 0x1p31 ? Json(std::llround(scalar)) : Json(scalar);
          }},
+        size_or_null("q_lora_rank", &M::q_latent),
+        plain("kv_lora_rank", &M::kv_latent),
+        plain("qk_rope_head_dim", &M::rope_head_dim),
+        {"qk_nope_head_dim",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.head_dim = m.rope_head_dim + keys.whole(name);
+         },
+         [](const M& m, const Json&) { return Json(m.head_dim - m.rope_head_dim); }},
+        plain("v_head_dim", &M::v_head_dim),
+        {"rope_interleave",
+         [](const ConfigKeys& keys, const std::string& name, M& m) {
+             m.rotary_layout = keys.flag(name) ? RotaryLayout::interleaved : RotaryLayout::half;
+         },
+         [](const M& m, const Json&) { return Json(m.rotary_layout == RotaryLayout::interleaved); }},
         {"scale_attn_weights",
          [](const ConfigKeys& keys, const std::string& name, M& m) {
              m.attention_scale = keys.flag(name) ? 0 : 1;
@@ -184,7 +197,9 @@ constexpr std::string_view harmless =
     "language length_penalty max_length max_new_tokens min_length model_type no_repeat_ngram_size "
     "num_beam_groups num_beams num_labels num_return_sequences output_attentions output_hidden_states "
     "output_router_logits output_scores pad_token_id prefix problem_type remove_invalid_values "
-    "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate sep_token_id "
+    "repetition_penalty resid_pdrop residual_dropout return_dict return_dict_in_generate "
+    "router_aux_loss_coef "
+    "router_jitter_noise sep_token_id "
     "suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder "
     "tie_last_hidden_states tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
     "typical_p "
@@ -215,8 +230,8 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
 {
     const auto is_known = [&](const std::string& key, const Json& value) {
         const bool is_off = value.is_null() || value == false, is_rotary = of.has("rope_theta");
-        return is_off || key == rounding_key || of.defaults.contains(key) || has_word(harmless, key) ||
-               has_word(of.architecture.ignored, key) ||
+        return is_off || key == rounding_key || is_experts_key(of, key) || of.defaults.contains(key) ||
+               has_word(harmless, key) || has_word(of.architecture.ignored, key) ||
                std::ranges::any_of(fields(),
                                    [&](const Field& f) { return f.required && of.name(f.key) == key; }) ||
                (is_rotary && has_word("rope_theta rope_scaling rope_parameters partial_rotary_factor "
@@ -226,8 +241,12 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
                    return harmless_value.first == key && harmless_value.second == value;
                });
     };
+    const Json fixed = Json::parse(of.architecture.fixed);
     for (const auto& [key, value] : keys.json.items())
-        if (!is_known(key, value))
+        if (const auto at = fixed.find(key); at != fixed.end() && !value.is_null() && value != *at)
+            keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
+                             str("supported: ", shown(*at)));
+        else if (at == fixed.end() && !is_known(key, value))
             keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
                              str("Trivium does not know this key of ", of.architecture.name));
 }
@@ -280,67 +299,6 @@ const Architecture& architecture_in(const ConfigKeys& keys)
     keys.unsupported(str("its architecture is ", in_quotes(name)), "supported: " + supported);
 }
 
-/// Without the keys of other kinds.
-RopeScaling essence_of(const RopeScaling& s)
-{
-    RopeScaling e;
-    e.kind = s.kind;
-    if (s.kind == RopeKind::none)
-        return e;
-    e.factor = s.factor;
-    if (s.kind != RopeKind::linear)
-        e.original_seq = s.original_seq;
-    if (s.kind == RopeKind::llama3) {
-        e.low_freq_factor = s.low_freq_factor;
-        e.high_freq_factor = s.high_freq_factor;
-    }
-    if (s.kind == RopeKind::yarn) {
-        e = s;
-        e.low_freq_factor = RopeScaling{}.low_freq_factor;
-        e.high_freq_factor = RopeScaling{}.high_freq_factor;
-    }
-    if (s.kind == RopeKind::longrope) {
-        e.attention_factor = s.attention_factor;
-        e.short_factors = s.short_factors;
-        e.long_factors = s.long_factors;
-    }
-    return e;
-}
-
-/// The model without what its other keys hide, so that two models are equal if and only if they compute the
-/// same, up to rounding.
-ModelConfig essence_of(ModelConfig m)
-{
-    resolve(m);
-    m.preset.clear();
-    m.family = Family::llama;
-    m.rope_scaling = essence_of(m.rope_scaling);
-    m.norm_rounding = {}; // a class has one, and rounding_key may name the other
-    m.attention_scale = scale_of_attention(m);
-    m.embedding_scale = scale_of_embeddings(m);
-    std::vector<LayerKind> kinds;
-    std::vector<i64> rotations;
-    for (i64 layer = 0; layer < m.layers; ++layer) {
-        kinds.push_back(kind_of_layer(m, layer));
-        rotations.push_back(rotates(m, layer) ? 1 : 0);
-    }
-    const auto has_kind = [&](LayerKind kind) {
-        return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-    };
-    m.window = has_kind(LayerKind::sliding) ? m.window : 0;
-    m.chunk = has_kind(LayerKind::chunked) ? m.chunk : 0;
-    if (m.positions == Positions::learned) {
-        m.rope_theta = ModelConfig{}.rope_theta;
-        m.rotary_layout = {};
-    }
-    const bool has_local = m.positions == Positions::rotary && has_kind(LayerKind::sliding);
-    m.local_rope_theta = has_local ? local_theta(m) : 0;
-    m.scale_local = has_local && m.rope_scaling.kind != RopeKind::none && m.scale_local;
-    m.layer_pattern = std::move(kinds);
-    m.rotary_pattern = std::move(rotations);
-    return m;
-}
-
 } // namespace
 
 ClassKeys::ClassKeys(const Architecture& of) : architecture(of)
@@ -362,17 +320,27 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         return of_text;
     }
     const Architecture& architecture = architecture_in(any);
-    if (any.find("quantization_config"))
-        any.unsupported("its weights are quantised", "quantization_config is there");
+    if (const Json* quantised = any.find("quantization_config"))
+        throw UserError(
+            {place, str("this model cannot be imported: its weights are quantised, ", shown(*quantised)),
+             "only f32, f16 and bf16 are read",
+             architecture.family == Family::gpt_oss
+                 ? "in transformers, load it with quantization_config = Mxfp4Config(dequantize=True) "
+                   "and save it with save_pretrained"
+                 : "get a version whose weights are not quantised"});
     const ClassKeys of(architecture);
     const ConfigKeys keys{json, of.defaults, place};
     ModelConfig model = fixed_options(architecture);
     for (const Field& field : fields())
         if (field.required || of.has(field.key))
             field.read(keys, of.name(field.key), model);
+    if (has_latents(model) && model.kv_heads != model.heads && model.kv_heads > 0)
+        keys.unsupported(str("its num_key_value_heads are ", model.kv_heads),
+                         str("each of the ", model.heads, " heads of its class has its own"));
     model.norm_rounding = rounding_in(keys, model.norm_rounding);
     read_layers(keys, of, model);
     read_rope(keys, of, model);
+    read_experts(keys, of, model);
     require_known(keys, of);
     try {
         resolve(model);
@@ -384,10 +352,13 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     return {model, &architecture};
 }
 
-std::string print_hugging_face_config(const ModelConfig& model, const Architecture& architecture,
+std::string print_hugging_face_config(const ModelConfig& of_run, const Architecture& architecture,
                                       const std::string& type, i64 eos)
 {
     const ClassKeys of(architecture);
+    ModelConfig model = of_run;
+    model.v_head_dim = value_dim(model);
+    model.rope_head_dim = rotary_dim(model);
     nlohmann::ordered_json json;
     json["architectures"] = {architecture.name};
     json["model_type"] = architecture.type;
@@ -398,65 +369,16 @@ std::string print_hugging_face_config(const ModelConfig& model, const Architectu
         }
     write_layers(model, of, json);
     write_rope(model, of, json);
+    write_experts(model, of, json);
     if (model.norm == NormKind::rms && model.norm_rounding != fixed_options(architecture).norm_rounding)
         json[rounding_key] = name_of(model.norm_rounding);
-    json.update(nlohmann::ordered_json::parse(architecture.written));
+    for (const char* constants : {architecture.written, architecture.fixed})
+        json.update(nlohmann::ordered_json::parse(constants));
     // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
     json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? Json() : Json(eos);
     json["pad_token_id"] = nullptr;
     json["torch_dtype"] = type;
     return json.dump(2) + "\n";
-}
-
-ModelDifference difference_of_models(const ModelConfig& a, const ModelConfig& b)
-{
-    const auto values = [](const ModelConfig& of) {
-        RunConfig run;
-        run.model = of;
-        return values_by_key(to_toml(run, {"model"}));
-    };
-    const auto of_a = values(essence_of(a)), of_b = values(essence_of(b));
-    const bool whole_table = a.positions == Positions::learned; // with seq vectors
-    for (const auto& [key, value] : of_a)
-        if (const KeyKind kind = kind_of_key(key);
-            of_b.at(key) != value &&
-            (kind == KeyKind::forward || kind == KeyKind::shape || (whole_table && key == "model.seq")))
-            return {key, values(a).at(key), values(b).at(key)};
-    return {};
-}
-
-namespace {
-
-/// What keeps config.json of `architecture` from describing the model; an empty key: nothing.
-ModelDifference loss_in(const Architecture& architecture, const ModelConfig& model)
-{
-    if (architecture.whole_heads && model.dim % model.heads != 0)
-        return {"model.heads", std::to_string(model.heads), str("a divisor of model.dim = ", model.dim)};
-    try {
-        const std::string text = print_hugging_face_config(model, architecture, "float32");
-        return difference_of_models(model, parse_hugging_face_config(text, "config.json").model);
-    } catch (const UserError& error) {
-        return {"model", error.what(), "another model"};
-    }
-}
-
-} // namespace
-
-const Architecture& architecture_of(const ModelConfig& model, const Architecture* preferred)
-{
-    // First the class of the imported model, then that of the family; errors are about the first.
-    std::vector<const Architecture*> candidates;
-    for (const Architecture& architecture : architectures())
-        candidates.push_back(&architecture);
-    std::ranges::stable_partition(candidates,
-                                  [&](const Architecture* a) { return a->family == model.family; });
-    std::ranges::stable_partition(candidates, [&](const Architecture* a) { return a == preferred; });
-    for (const Architecture* candidate : candidates)
-        if (loss_in(*candidate, model).key.empty())
-            return *candidate;
-    const ModelDifference loss = loss_in(*candidates[0], model);
-    throw UserError({loss.key, "is " + loss.a, str(candidates[0]->name, " computes with ", loss.b),
-                     "only a model with that value can be exported"});
 }
 
 } // namespace trivium

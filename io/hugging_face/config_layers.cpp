@@ -9,7 +9,6 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr const char *full_type = "full_attention", *sliding_type = "sliding_attention";
-constexpr i64 most_layers = 65536; ///< more are refused later, before a list of that length is made
 
 /// The shortest list that yields `values` when it is repeated.
 template <class T>

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of config.json that several keys describe together: kinds of layers, rotary embeddings.
+// The parts of config.json that several keys describe together: kinds of layers, rotary embeddings, experts.
 #include "io/hugging_face/architectures.hpp"
 #include "io/hugging_face/config_keys.hpp"
 
@@ -17,6 +17,8 @@ struct ClassKeys {
     std::string name(const char* key) const { return key_of(architecture, key); }
 };
 
+inline constexpr i64 most_layers = 65536; ///< more are refused later, before a list of that length is made
+
 /// Sets layer_pattern, window and rotary_pattern. \pre model.layers is set
 void read_layers(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model);
 void write_layers(const ModelConfig& model, const ClassKeys& of, nlohmann::ordered_json& to);
@@ -26,6 +28,13 @@ void write_layers(const ModelConfig& model, const ClassKeys& of, nlohmann::order
 void read_rope(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model);
 /// Writes the keys of transformers 4, which 5 reads, too; and those of 5 where 4 has none.
 void write_rope(const ModelConfig& model, const ClassKeys& of, nlohmann::ordered_json& to);
+
+/// Sets experts and what routes to them. \pre model.layers is set
+void read_experts(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model);
+/// \pre resolved
+void write_experts(const ModelConfig& model, const ClassKeys& of, nlohmann::ordered_json& to);
+/// Whether the class reads the number of experts from this key; it has several names.
+bool is_experts_key(const ClassKeys& of, const std::string& key);
 
 /// The value of max_position_embeddings, which the factor of longrope and the base of dynamic depend on.
 i64 max_positions(const ModelConfig& model);

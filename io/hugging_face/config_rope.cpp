@@ -65,6 +65,7 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
         return rope.positive(key);
     };
     const bool whole_factor = s.kind == RopeKind::yarn || s.kind == RopeKind::longrope;
+    const bool scales_latents = of.has("kv_lora_rank"); // mscale_all_dim, by scale_of_attention()
     if (s.kind == RopeKind::dynamic) {
         s.original_seq = seq;
     } else if (s.kind != RopeKind::linear) {
@@ -90,10 +91,14 @@ RopeScaling read_scaling(const ConfigKeys& keys, const ConfigKeys& rope, const C
             rope.unsupported("its rotary embeddings have truncate = false",
                              "transformers does not read it in this class");
         const double mscale = rope.number("mscale", 0), all_dim = rope.number("mscale_all_dim", 0);
-        if (mscale != 0 && all_dim != 0) { // transformers reads both or none
+        const bool both = mscale != 0 && all_dim != 0; // transformers reads both or none
+        if (both)
             s.mscale = rope.positive("mscale");
+        if (both || (all_dim != 0 && scales_latents)) // but not for this scale
             s.mscale_all_dim = rope.positive("mscale_all_dim");
-        }
+    } else if (scales_latents && rope.number("mscale_all_dim", 0) != 0) {
+        rope.unsupported(str("its rotary embeddings have mscale_all_dim = ", rope.number("mscale_all_dim")),
+                         str("Trivium knows it with the type yarn, here it is ", name_of(s.kind)));
     }
     if (s.kind == RopeKind::longrope) {
         s.short_factors = rope.numbers("short_factor");
@@ -117,9 +122,12 @@ double read_part(const ConfigKeys& keys, const ConfigKeys& rope, const ClassKeys
 /// Rotary embeddings that are the same in all layers.
 void read_flat(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model)
 {
-    const Json* object = &keys.object(scaling_key);
+    const ConfigKeys stated{keys.json, no_defaults(), keys.place};
+    const Json* object = &stated.object(scaling_key);
     if (object->empty())
-        object = &keys.object(parameters_key);
+        object = &stated.object(parameters_key);
+    if (object->empty() && !keys.json.contains(scaling_key))
+        object = &keys.object(scaling_key); // the class's
     const ConfigKeys rope{*object, no_defaults(), keys.place};
     const std::string theta = of.name("rope_theta");
     model.rope_theta = rope.number("rope_theta", keys.number(theta));
@@ -180,8 +188,10 @@ Json scaling_json(const ModelConfig& m, const ClassKeys& of)
         to["attention_factor"] = s.attention_factor;
     if (s.kind == RopeKind::yarn) {
         to.update({{"beta_fast", s.beta_fast}, {"beta_slow", s.beta_slow}});
-        if (s.mscale != 0 && s.mscale_all_dim != 0)
-            to.update({{"mscale", s.mscale}, {"mscale_all_dim", s.mscale_all_dim}});
+        for (const auto& [key, value] :
+             {std::pair{"mscale", s.mscale}, std::pair{"mscale_all_dim", s.mscale_all_dim}})
+            if (value != 0)
+                to[key] = value;
         if (!s.truncate)
             to["truncate"] = false;
     }
@@ -220,6 +230,8 @@ void write_rope(const ModelConfig& m, const ClassKeys& of, nlohmann::ordered_jso
         to[of.name(part_key)] = m.rotary_part;
     if (of.has(original_key))
         to[original_key] = m.rope_scaling.kind == RopeKind::none ? m.seq : m.rope_scaling.original_seq;
+    if (scaling.is_null() && of.has(scaling_key)) // transformers 5 would scale by the default
+        to[parameters_key] = {{"rope_type", "default"}, {"rope_theta", m.rope_theta}};
     if (!of.architecture.per_kind)
         return;
     const double local = local_theta(m);

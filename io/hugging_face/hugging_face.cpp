@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <set>
 
 namespace trivium {
@@ -35,6 +36,13 @@ bool is_of_images(std::string_view name)
 {
     name.remove_prefix(name.starts_with("model.") ? 6 : 0);
     return name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+}
+
+/// Whether a tensor belongs to a layer behind the last one: DeepSeek V3 has one that predicts further tokens.
+bool is_of_prediction(const std::string& name, const ModelConfig& model)
+{
+    const std::string layers = "model.layers.";
+    return name.starts_with(layers) && std::atoll(name.c_str() + layers.size()) >= model.layers;
 }
 
 /// The prefix that stands for `prefix` in the files, where one of them has the tensor `prefix` + `name`:
@@ -83,6 +91,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     if (model.layers > static_cast<i64>(files.tensors().size())) // before allocating a list of this length
         refuse(folder, str("has ", files.tensors().size(), " tensors"),
                str("config.json has ", model.layers, " layers"));
+    if (model.experts > 0 && result.architecture->names != TensorNames::gpt_oss &&
+        (model.layers - model.dense_layers) > static_cast<i64>(files.tensors().size()) / (3 * model.experts))
+        refuse(folder, str("has ", files.tensors().size(), " tensors"),
+               str("config.json has ", model.experts, " experts in ", model.layers - model.dense_layers,
+                   " layers"));
     result.tensors = hugging_face_tensors(model, *result.architecture);
     const std::string first = result.tensors[0].name, prefix = first.substr(0, first.find('.') + 1);
     const std::string prefix_in_file = prefix_in(files, first.substr(prefix.size()), prefix);
@@ -108,7 +121,8 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     }
     for (const SafetensorsEntry& entry : files.tensors()) {
         if (known.contains(entry.name) || is_ignored(entry.name) ||
-            (description.is_part && is_of_images(entry.name)))
+            (description.is_part && is_of_images(entry.name)) ||
+            (model.family == Family::deepseek3 && is_of_prediction(entry.name, model)))
             continue;
         if (!model.tied_embeddings || (!entry.name.ends_with(head_name) && entry.name != neox_head_name))
             refuse(folder, "has a tensor " + in_quotes(entry.name),

@@ -10,27 +10,34 @@
 
 namespace trivium {
 
-/// A parameter of Trivium (src/model/model.hpp) as a matrix [inputs, outputs]; a vector is one row.
+/// A parameter of Trivium (src/model/model.hpp), or a slice of it, as a matrix [inputs, outputs]; a vector is
+/// one row.
 struct OurTensor {
     std::string name; ///< without the checkpoint's "param/"
-    Shape shape;
+    Shape shape;      ///< of the whole parameter
     i64 rows = 1, columns = 1;
+    i64 first = 0; ///< flattened index in the parameter of the first element
+
+    i64 count() const { return rows * columns; } ///< elements
 };
 
 /// A tensor of Hugging Face: our tensors side by side along the columns, or the transpose of that.
 struct HuggingFaceTensor {
     std::string name; ///< "model.layers.0.self_attn.q_proj.weight"
     Shape shape;      ///< [rows, sum of columns] of `ours`; [sum of columns, rows] if transposed; a vector:
-                      ///< [columns]
+                      ///< [columns]; of all experts together: rows are two dimensions
     bool transposed = false;
     /// In turn: the first of so many equal parts of each tensor's columns, the second parts, …
     i64 groups = 1;
+    /// So many columns that are first in each part of ours are last in theirs.
+    i64 moved = 0;
     std::vector<OurTensor> ours;
 };
 
-/// All tensors in the order of the forward pass; a tied embedding is listed once. Heads have the same order
-/// in both programs, and the same pairs of elements rotate. \pre a valid model with vocab > 0 that
-/// `architecture` can express
+/// All tensors in the order of the forward pass, slices of a parameter in their order; a tied embedding is
+/// listed once. Heads have the same order in both programs, and the same pairs of elements rotate, with
+/// latents the last ones of theirs. \pre a
+/// valid model with vocab > 0 that `architecture` can express
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
                                                     const Architecture& architecture);
 
@@ -82,5 +89,22 @@ using ValueSource = std::function<void(i64 first, std::span<float> to)>;
 /// all of it until the last value has been read. `from` must outlive the source. Errors as
 /// SafetensorsReader::read.
 ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, const SafetensorsReader& from);
+
+/// A parameter of Trivium, and its values in a Hugging Face model.
+struct ImportedParameter {
+    struct Slice {
+        std::string theirs; ///< name of the tensor
+        ValueSource values;
+    };
+    std::string name;
+    Shape shape;
+    std::vector<Slice> slices; ///< of equal size, in their order
+
+    const Slice& slice_of(i64 index) const; ///< the one that has the element
+    /// Fills `to` with the values from flattened index `first`. Errors as those of the sources.
+    void read(i64 first, std::span<float> to) const;
+};
+/// All parameters, each once. `model` must outlive them.
+std::vector<ImportedParameter> imported_parameters(const HuggingFaceModel& model);
 
 } // namespace trivium

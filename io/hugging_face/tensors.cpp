@@ -10,8 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// Our module, and theirs. Modules with the same name there are one: the products side by side, in the order
-/// of the table.
+/// Our module, or a parameter, and theirs. Those with the same name there are one: the products side by side,
+/// in the order of the table. A module has `*` for the number of an expert where each has tensors of its own.
 struct Module {
     const char *ours, *theirs;
 };
@@ -31,6 +31,15 @@ constexpr std::array llama_modules{
     Module{"ffn.up", "mlp.up_proj"},
     Module{"ffn.down", "mlp.down_proj"},
     Module{"ffn_post_norm", "post_feedforward_layernorm"},
+    Module{"attn.sinks", "self_attn.sinks"},
+    Module{"ffn.router", "mlp.gate"},
+    Module{"ffn.router.balance", "mlp.gate.e_score_correction_bias"},
+    Module{"ffn.experts.gate", "mlp.experts.*.gate_proj"},
+    Module{"ffn.experts.up", "mlp.experts.*.up_proj"},
+    Module{"ffn.experts.down", "mlp.experts.*.down_proj"},
+    Module{"ffn.shared.gate", "mlp.shared_experts.gate_proj"},
+    Module{"ffn.shared.up", "mlp.shared_experts.up_proj"},
+    Module{"ffn.shared.down", "mlp.shared_experts.down_proj"},
 };
 
 // What the others call differently.
@@ -45,10 +54,35 @@ constexpr std::array neox_modules{
     Module{"attn.v", "attention.query_key_value"}, Module{"attn.o", "attention.dense"},
     Module{"ffn.up", "mlp.dense_h_to_4h"},         Module{"ffn.down", "mlp.dense_4h_to_h"},
 };
+constexpr std::array deepseek_modules{
+    Module{"attn.q_down", "self_attn.q_a_proj"},
+    Module{"attn.q_latent_norm", "self_attn.q_a_layernorm"},
+    Module{"attn.q", "self_attn.q_b_proj"}, // but see module_name
+    Module{"attn.kv_down", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.k_rope", "self_attn.kv_a_proj_with_mqa"},
+    Module{"attn.kv_latent_norm", "self_attn.kv_a_layernorm"},
+    Module{"attn.k", "self_attn.kv_b_proj"},
+    Module{"attn.v", "self_attn.kv_b_proj"},
+};
 constexpr std::array gpt2_modules{
     Module{"attn_norm", "ln_1"},     Module{"attn.q", "attn.c_attn"},  Module{"attn.k", "attn.c_attn"},
     Module{"attn.v", "attn.c_attn"}, Module{"attn.o", "attn.c_proj"},  Module{"ffn_norm", "ln_2"},
     Module{"ffn.up", "mlp.c_fc"},    Module{"ffn.down", "mlp.c_proj"},
+};
+constexpr std::array mixtral_modules{
+    Module{"ffn.router", "block_sparse_moe.gate"},
+    Module{"ffn.experts.gate", "block_sparse_moe.experts.*.w1"},
+    Module{"ffn.experts.up", "block_sparse_moe.experts.*.w3"},
+    Module{"ffn.experts.down", "block_sparse_moe.experts.*.w2"},
+};
+constexpr std::array gpt_oss_modules{
+    Module{"ffn.router", "mlp.router"},
+    Module{"ffn.experts.gate.weight", "mlp.experts.gate_up_proj"},
+    Module{"ffn.experts.up.weight", "mlp.experts.gate_up_proj"},
+    Module{"ffn.experts.down.weight", "mlp.experts.down_proj"},
+    Module{"ffn.experts.gate.bias", "mlp.experts.gate_up_proj_bias"},
+    Module{"ffn.experts.up.bias", "mlp.experts.gate_up_proj_bias"},
+    Module{"ffn.experts.down.bias", "mlp.experts.down_proj_bias"},
 };
 
 /// The names outside of layers.
@@ -74,37 +108,65 @@ std::span<const Module> own_modules(TensorNames names)
     case TensorNames::starcoder2: return starcoder2_modules;
     case TensorNames::neox: return neox_modules;
     case TensorNames::gpt2: return gpt2_modules;
+    case TensorNames::mixtral: return mixtral_modules;
+    case TensorNames::gpt_oss: return gpt_oss_modules;
+    case TensorNames::deepseek: return deepseek_modules;
     case TensorNames::llama: break;
     }
     return {};
 }
 
-std::string module_name(const std::string& ours, TensorNames names, const ModelConfig& model)
+/// Theirs, of a parameter of a layer.
+std::string name_of_theirs(const std::string& ours, TensorNames names, const ModelConfig& model)
 {
-    if (ours == "ffn_norm" && model.placement == Placement::sandwich)
-        return "pre_feedforward_layernorm";
+    const std::size_t dot = ours.rfind('.');
+    const std::string module = ours.substr(0, dot), part = ours.substr(dot);
+    if (module == "ffn_norm" && model.placement == Placement::sandwich)
+        return "pre_feedforward_layernorm" + part;
+    if (module == "attn.q" && model.q_latent == 0 && names == TensorNames::deepseek)
+        return "self_attn.q_proj" + part;
     for (const std::span<const Module> modules : {own_modules(names), std::span<const Module>(llama_modules)})
-        for (const Module& module : modules)
-            if (ours == module.ours)
-                return module.theirs;
+        for (const Module& each : modules)
+            if (ours == each.ours || module == each.ours)
+                return each.theirs + (ours == each.ours ? "" : part);
     TRV_CHECK(false, "transformers has no module like ", ours);
     return {};
 }
 
-/// The matrix of a parameter: the width d is its inputs or its outputs; a table has a row per entry.
+/// Whether a parameter of a layer is a matrix, or one for each expert: its inputs or outputs are the width d,
+/// or its inputs a latent vector, l or c.
+bool is_matrix(std::string_view dims)
+{
+    if (dims.front() == 'x')
+        dims.remove_prefix(1);
+    return dims.size() > 1 &&
+           (std::string_view("dlc").find(dims.front()) != std::string_view::npos || dims.back() == 'd');
+}
+
+/// The matrix of a parameter: the width d is its inputs or its outputs; a table has a row per entry. Of all
+/// experts together, the last dimension is the columns.
 OurTensor our_tensor(const std::string& name, const std::string& dims, const ModelConfig& model)
 {
     OurTensor tensor;
     tensor.name = name;
     std::size_t bar = 0; // dims before it are rows
-    if (dims.size() > 1 && dims.front() == 'd')
-        bar = 1;
-    else if (dims.size() > 1 && dims.back() == 'd')
+    if (dims.front() == 'x' && dims.size() > 1)
         bar = dims.size() - 1;
+    else if (is_matrix(dims))
+        bar = dims.back() == 'd' ? dims.size() - 1 : 1;
     for (std::size_t i = 0; i < dims.size(); ++i) {
         tensor.shape.push_back(extent_of(model, dims[i]));
         (i < bar ? tensor.rows : tensor.columns) *= tensor.shape.back();
     }
+    return tensor;
+}
+
+/// One expert's matrix of a parameter of all.
+OurTensor of_expert(const std::string& name, const std::string& dims, const ModelConfig& model, i64 expert)
+{
+    OurTensor tensor = our_tensor(name, dims.substr(1), model);
+    tensor.shape.insert(tensor.shape.begin(), model.experts);
+    tensor.first = expert * tensor.count();
     return tensor;
 }
 
@@ -122,25 +184,49 @@ void finish(HuggingFaceTensor& tensor, bool is_matrix, bool transposed)
         tensor.shape = tensor.transposed ? Shape{columns, rows} : Shape{rows, columns};
 }
 
+/// The tensor of this name after index `first`, which is appended if there is none.
+HuggingFaceTensor& tensor_named(const std::string& name, std::vector<HuggingFaceTensor>& all,
+                                std::size_t first)
+{
+    const auto at = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                                 [&](const HuggingFaceTensor& tensor) { return tensor.name == name; });
+    return at != all.end() ? *at : all.emplace_back(HuggingFaceTensor{.name = name, .shape = {}, .ours = {}});
+}
+
 void append_layer(std::vector<HuggingFaceTensor>& to, const ModelConfig& model, TensorNames names, i64 layer)
 {
     const std::size_t first = to.size();
     for (const ModelParameter& parameter : layer_parameters(model, layer)) {
-        const std::size_t dot = parameter.name.rfind('.');
-        const std::string theirs =
-            str(outer_names(names).layers, layer, ".",
-                module_name(parameter.name.substr(0, dot), names, model), parameter.name.substr(dot));
-        auto at = std::find_if(to.begin() + static_cast<std::ptrdiff_t>(first), to.end(),
-                               [&](const HuggingFaceTensor& tensor) { return tensor.name == theirs; });
-        if (at == to.end())
-            at = to.insert(at, HuggingFaceTensor{.name = theirs, .shape = {}, .ours = {}});
-        at->ours.push_back(our_tensor(str("layers.", layer, ".", parameter.name), parameter.dims, model));
+        const std::string ours = str("layers.", layer, ".", parameter.name),
+                          theirs = str(outer_names(names).layers, layer, ".",
+                                       name_of_theirs(parameter.name, names, model));
         // Linear has weights [out, in], Conv1D of GPT-2 [in, out].
-        const bool is_matrix = parameter.name.ends_with(".weight") && parameter.dims.size() > 1 &&
-                               parameter.dims.find('d') != std::string::npos;
-        finish(*at, is_matrix, names != TensorNames::gpt2);
-        if (names == TensorNames::neox && at->ours.size() > 1)
-            at->groups = model.heads;
+        if (const std::size_t star = theirs.find('*'); star != std::string::npos) {
+            for (i64 expert = 0; expert < model.experts; ++expert) {
+                std::string name = theirs;
+                name.replace(star, 1, std::to_string(expert));
+                to.push_back(
+                    {.name = name, .shape = {}, .ours = {of_expert(ours, parameter.dims, model, expert)}});
+                finish(to.back(), is_matrix(parameter.dims), true);
+            }
+            continue;
+        }
+        HuggingFaceTensor& tensor = tensor_named(theirs, to, first);
+        tensor.ours.push_back(our_tensor(ours, parameter.dims, model));
+        if (parameter.name.starts_with("ffn.experts.")) { // [experts, in, out]; gate and up alternate
+            tensor.groups = tensor.ours.size() > 1 ? tensor.ours[0].columns : 1;
+            tensor.shape = tensor.ours[0].shape;
+            tensor.shape.back() *= static_cast<i64>(tensor.ours.size());
+            continue;
+        }
+        finish(tensor, is_matrix(parameter.dims), names != TensorNames::gpt2);
+        if (names == TensorNames::neox && tensor.ours.size() > 1)
+            tensor.groups = model.heads;
+        if (has_latents(model)) {
+            const bool of_q = parameter.name == "attn.q.weight";
+            tensor.groups = of_q || parameter.name == "attn.v.weight" ? model.heads : tensor.groups;
+            tensor.moved = of_q ? rotary_dim(model) : 0;
+        }
     }
 }
 

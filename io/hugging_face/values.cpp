@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace trivium {
 
@@ -26,8 +27,11 @@ std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
     i64 theirs = 0;
     for (i64 group = 0; group < tensor.groups; ++group)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            const i64 count = tensor.ours[part].columns / tensor.groups;
-            runs.push_back({part, group * count, theirs, count});
+            const i64 count = tensor.ours[part].columns / tensor.groups, first = group * count,
+                      stay = count - tensor.moved;
+            runs.push_back({part, first + tensor.moved, theirs, stay});
+            if (tensor.moved > 0)
+                runs.push_back({part, first, theirs + stay, tensor.moved});
             theirs += count;
         }
     return runs;
@@ -48,8 +52,8 @@ void export_transposed(const HuggingFaceTensor& tensor, const CheckpointReader& 
 {
     std::vector<std::vector<float>> wholes;
     for (const OurTensor& ours : tensor.ours) {
-        wholes.emplace_back(static_cast<std::size_t>(ours.rows * ours.columns));
-        from.read(stored_name(ours), 0, ours.rows * ours.columns, DType::f32, wholes.back().data());
+        wholes.emplace_back(static_cast<std::size_t>(ours.count()));
+        from.read(stored_name(ours), ours.first, ours.count(), DType::f32, wholes.back().data());
     }
     std::vector<float> chunk;
     for (const Run& run : runs_of(tensor)) {
@@ -77,7 +81,7 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
         for (std::size_t part = 0; part < parts.size(); ++part) {
             const OurTensor& ours = tensor.ours[part];
             parts[part].resize(static_cast<std::size_t>(count * ours.columns));
-            from.read(stored_name(ours), first * ours.columns, count * ours.columns, DType::f32,
+            from.read(stored_name(ours), ours.first + first * ours.columns, count * ours.columns, DType::f32,
                       parts[part].data());
         }
         for (const Run& run : runs)
@@ -93,7 +97,7 @@ std::vector<float> read_rows(const SafetensorsEntry& entry, const HuggingFaceTen
                              const SafetensorsReader& from)
 {
     const OurTensor& ours = tensor.ours[part];
-    std::vector<float> whole(static_cast<std::size_t>(ours.rows * ours.columns));
+    std::vector<float> whole(static_cast<std::size_t>(ours.count()));
     for (const Run& run : runs_of(tensor))
         if (run.part == part)
             from.read(entry, run.theirs * ours.rows,
@@ -118,13 +122,12 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
     const SafetensorsEntry* entry = from.find(tensor.name);
     TRV_CHECK(entry && entry->shape == tensor.shape, "no tensor ", tensor.name, " of this shape");
     const OurTensor ours = tensor.ours[part];
-    const i64 count = ours.rows * ours.columns;
     if (tensor.transposed)
         return [=, &from, whole = std::vector<float>()](i64 first, std::span<float> to) mutable {
             if (whole.empty())
                 whole = read_rows(*entry, tensor, part, from);
             copy_transposed(whole, ours.columns, ours.rows, first, to);
-            if (first + static_cast<i64>(to.size()) == count)
+            if (first + static_cast<i64>(to.size()) == ours.count())
                 whole = std::vector<float>();
         };
     if (tensor.ours.size() == 1)
@@ -149,6 +152,38 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
                 }
         }
     };
+}
+
+const ImportedParameter::Slice& ImportedParameter::slice_of(i64 index) const
+{
+    const i64 each = element_count(shape) / static_cast<i64>(slices.size());
+    return slices[static_cast<std::size_t>(index / each)];
+}
+
+void ImportedParameter::read(i64 first, std::span<float> to) const
+{
+    const i64 each = element_count(shape) / static_cast<i64>(slices.size());
+    while (!to.empty()) {
+        const i64 within = first % each, count = std::min(each - within, static_cast<i64>(to.size()));
+        slice_of(first).values(within, to.first(static_cast<std::size_t>(count)));
+        to = to.subspan(static_cast<std::size_t>(count));
+        first += count;
+    }
+}
+
+std::vector<ImportedParameter> imported_parameters(const HuggingFaceModel& model)
+{
+    std::vector<ImportedParameter> all;
+    std::map<std::string, std::size_t> places;
+    for (const HuggingFaceTensor& tensor : model.tensors)
+        for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
+            const OurTensor& ours = tensor.ours[part];
+            const auto [at, is_new] = places.emplace(ours.name, all.size());
+            if (is_new)
+                all.push_back({ours.name, ours.shape, {}});
+            all[at->second].slices.push_back({tensor.name, imported_values(tensor, part, model.files)});
+        }
+    return all;
 }
 
 } // namespace trivium

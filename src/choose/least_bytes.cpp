@@ -19,9 +19,9 @@ std::size_t count_states(std::string_view update) { return find_op(update)->stat
 i64 least_width(const ModelConfig& m)
 {
     const i64 experts = m.expert_capacity > 0 ? 0 : m.expert_slots * m.expert_dim;
-    return m.experts == 0         ? m.ffn_dim
+    return m.experts == 0        ? m.ffn_dim
            : m.dense_layers == 0 ? experts + m.shared_dim
-                                  : std::min(m.ffn_dim, experts + m.shared_dim);
+                                 : std::min(m.ffn_dim, experts + m.shared_dim);
 }
 
 /// Lower bounds of the bytes that a rank holds.
@@ -59,7 +59,7 @@ public:
                                                        layer_parameter_count(m, m.layers - 1, experts)));
         // Activations that a layer keeps per microbatch: the operands of its products and of attention.
         const double width = 2.0 * static_cast<double>(m.dim) +
-                             2.0 * static_cast<double>((m.heads + m.kv_heads) * m.head_dim) +
+                             static_cast<double>((m.heads + m.kv_heads) * (m.head_dim + value_dim(m))) +
                              (m.gated ? 3 : 1) * static_cast<double>(least_width(m));
         if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
             kept_ = static_cast<double>(micro * m.seq) * width * (config.train.fp8 ? 1 : compute) /

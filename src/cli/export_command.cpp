@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace trivium {
 
@@ -63,15 +64,17 @@ void require_parameters(const CheckpointReader& checkpoint, const std::vector<Hu
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
         if (entry.name.starts_with("param/"))
             stored[entry.name.substr(6)] = entry.shape;
+    std::set<std::string> known; // of which each slice has the name
     for (const HuggingFaceTensor& tensor : tensors)
         for (const OurTensor& ours : tensor.ours) {
             const auto at = stored.find(ours.name);
             if (at == stored.end() || at->second != ours.shape)
                 refuse(str("has no parameter '", ours.name, "' of shape ", print_shape(ours.shape)));
-            stored.erase(at);
+            known.insert(ours.name);
         }
-    if (!stored.empty())
-        refuse(str("has the unknown parameter '", stored.begin()->first, "'"));
+    for (const auto& [name, shape] : stored)
+        if (!known.contains(name))
+            refuse(str("has the unknown parameter '", name, "'"));
 }
 
 constexpr const char* no_tokenizer = "none"; ///< value of --tokenizer

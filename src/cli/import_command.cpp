@@ -110,13 +110,15 @@ std::string model_toml(RunConfig config, const std::string& folder)
                "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");
 }
 
-void require_finite(std::span<const float> values, i64 first, const std::string& tensor,
+void require_finite(std::span<const float> values, i64 first, const ImportedParameter& of,
                     const std::string& place)
 {
     const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
     if (bad != values.end())
-        throw UserError({place, str("the tensor '", tensor, "' has values that are not finite"),
-                         str("value ", first + (bad - values.begin()), " is ",
+        throw UserError({place,
+                         str("the tensor '", of.slice_of(first + (bad - values.begin())).theirs,
+                             "' has values that are not finite"),
+                         str("value ", first + (bad - values.begin()), " of ", of.name, " is ",
                              std::isnan(*bad) ? "NaN" : "infinite", ": training would begin with it"),
                          "get the model again from where it came from, or an earlier checkpoint of it"});
 }
@@ -127,20 +129,17 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, const std::st
 {
     const Bytes all = parameter_count(source.model) * 4;
     std::vector<TensorPiece> pieces;
-    for (const HuggingFaceTensor& tensor : source.tensors)
-        for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape,
-                                          DType::f32, nullptr));
-            pieces.back().fetch =
-                [&done, &place, all, name = tensor.name,
-                 values = imported_values(tensor, part, source.files)](Bytes begin, std::span<std::byte> to) {
-                    const std::span<float> floats(reinterpret_cast<float*>(to.data()), to.size() / 4);
-                    values(begin / 4, floats);
-                    require_finite(floats, begin / 4, name, place);
-                    done += static_cast<Bytes>(to.size());
-                    log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
-                };
-        }
+    for (ImportedParameter& parameter : imported_parameters(source)) {
+        pieces.push_back(whole_tensor("param/" + parameter.name, parameter.shape, DType::f32, nullptr));
+        pieces.back().fetch = [&done, &place, all,
+                               parameter = std::move(parameter)](Bytes begin, std::span<std::byte> to) {
+            const std::span<float> floats(reinterpret_cast<float*>(to.data()), to.size() / 4);
+            parameter.read(begin / 4, floats);
+            require_finite(floats, begin / 4, parameter, place);
+            done += static_cast<Bytes>(to.size());
+            log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
+        };
+    }
     return pieces;
 }
 

@@ -100,6 +100,64 @@ const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
                     .norm_eps = 1e-6,
                     .rope_theta = 5e6,
                     .rotary_pattern = {1, 1, 1, 0}},
+        // mixtral
+        ModelConfig{.norm_rounding = before, .rope_theta = 1e6, .experts = 8, .expert_slots = 2},
+        // qwen3-moe
+        ModelConfig{.norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .qk_norm = QkNorm::head,
+                    .rope_theta = 1e6,
+                    .experts = 128,
+                    .expert_slots = 8},
+        // olmoe
+        ModelConfig{.norm_rounding = before,
+                    .qk_norm = QkNorm::width,
+                    .rope_theta = 1e4,
+                    .experts = 64,
+                    .expert_slots = 8,
+                    .router_normalised = false},
+        // gpt-oss
+        ModelConfig{
+            .norm_rounding = after,
+            .qkv_bias = true,
+            .o_bias = true,
+            .ffn_bias = true,
+            .rope_theta = 150000,
+            .rope_scaling = {.kind = RopeKind::yarn, .factor = 32, .original_seq = 4096, .truncate = false},
+            .layer_pattern = {sliding, full},
+            .window = 128,
+            .attention_sinks = true,
+            .activation = Activation::clipped,
+            .experts = 32,
+            .expert_slots = 4,
+            .router_bias = true},
+        // deepseek2
+        ModelConfig{.norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .q_latent = 1536,
+                    .kv_latent = 512,
+                    .latent_norm_eps = 1e-6,
+                    .rotary_layout = RotaryLayout::interleaved,
+                    .rope_theta = 1e4,
+                    .experts = 64,
+                    .expert_slots = 6,
+                    .router_normalised = false},
+        // deepseek3
+        ModelConfig{.norm_rounding = before,
+                    .norm_eps = 1e-6,
+                    .q_latent = 1536,
+                    .kv_latent = 512,
+                    .latent_norm_eps = 1e-6,
+                    .rotary_layout = RotaryLayout::interleaved,
+                    .rope_theta = 1e4,
+                    .experts = 256,
+                    .expert_slots = 8,
+                    .router_scores = RouterScores::sigmoid,
+                    .router_scale = 2.5,
+                    .router_groups = 8,
+                    .router_top_groups = 4,
+                    .router_group_score = GroupScore::top2,
+                    .balance_bias = true},
         // graph
         ModelConfig{},
     };
@@ -124,12 +182,14 @@ void set_family(ModelConfig& config, Family family)
     config.ffn_dim = shape.ffn_dim;
     config.vocab = shape.vocab;
     config.seq = shape.seq;
-    config.experts = shape.experts;
-    config.expert_slots = shape.expert_slots;
-    config.expert_dim = shape.expert_dim;
-    config.shared_dim = shape.shared_dim;
-    config.dense_layers = shape.dense_layers;
     config.tied_embeddings = config.tied_embeddings || shape.tied_embeddings;
+    if (shape.experts > 0) {
+        config.experts = shape.experts;
+        config.expert_slots = shape.expert_slots;
+        config.expert_dim = shape.expert_dim;
+        config.shared_dim = shape.shared_dim;
+        config.dense_layers = shape.dense_layers;
+    }
 }
 
 } // namespace trivium

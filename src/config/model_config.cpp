@@ -55,6 +55,34 @@ void validate_sizes(const ModelConfig& c)
     require_model(c.heads % c.kv_heads == 0, "kv_heads",
                   str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
                   "choose kv_heads that divide model.heads");
+    require_model(c.v_head_dim >= 0 && c.v_head_dim <= max_extent / c.heads, "v_head_dim",
+                  str("must be from 0 to ", max_extent / c.heads, ", is ", c.v_head_dim), "0 = head_dim");
+}
+
+void validate_latents(const ModelConfig& c)
+{
+    for (const auto& [key, width] : {std::pair{"q_latent", c.q_latent}, std::pair{"kv_latent", c.kv_latent}})
+        require_model(width >= 0 && width <= max_dim, key, str("must be from 0 to ", max_dim, ", is ", width),
+                      "0 is none");
+    require_from_zero(c.latent_norm_eps, "latent_norm_eps", "0 stands for norm_eps");
+    for (const auto& [key, set] :
+         {std::pair{"q_latent", c.q_latent > 0}, std::pair{"rope_head_dim", c.rope_head_dim != 0}})
+        require_model(has_latents(c) || !set, key, "is set, but kv_latent is 0",
+                      "remove it, or set model.kv_latent");
+    if (!has_latents(c))
+        return;
+    require_model(c.rope_head_dim >= 0 && c.rope_head_dim % 2 == 0, "rope_head_dim",
+                  str("must be an even number of dimensions, is ", c.rope_head_dim),
+                  "0 = a third of head_dim");
+    const i64 rotary = rotary_dim(c);
+    require_model(rotary > 0 && rotary<c.head_dim, c.rope_head_dim> 0 ? "rope_head_dim" : "head_dim",
+                  str("of a head of ", c.head_dim, " ", counted(rotary, "dimension"),
+                      " would rotate, but some must and some must not"),
+                  "set rope_head_dim to an even number below head_dim");
+    require_model(c.rotary_part == 1, "rotary_part", "is set, but kv_latent is not 0",
+                  "set rope_head_dim instead");
+    require_model(c.qk_norm == QkNorm::none, "qk_norm", "is set, but kv_latent is not 0",
+                  "set it to \"none\": the norms of latent vectors take its place");
 }
 
 void validate_scaling(const ModelConfig& c)
@@ -120,7 +148,7 @@ void validate_positions(const ModelConfig& c)
     }
     require_model(c.rotary_part > 0 && c.rotary_part <= 1, "rotary_part",
                   str("must be above 0 and at most 1, is ", c.rotary_part), "1 rotates whole heads");
-    const i64 rotary = rotary_dim(c);
+    const i64 rotary = rotary_dim(c); // of latents validate_latents() has checked it
     require_model(rotary > 0 && rotary % 2 == 0, c.rotary_part == 1 ? "heads" : "rotary_part",
                   str("rotary embeddings need an even number of dimensions, of a head of ", c.head_dim, " ",
                       rotary, rotary == 1 ? " rotates" : " rotate"),
@@ -149,8 +177,9 @@ void validate_experts(const ModelConfig& c)
         return;
     require_from("expert_slots", c.expert_slots, 1, c.experts,
                  str("choose how many of the ", counted(c.experts, "expert"), " each token goes to"));
-    require_from("expert_dim", c.expert_dim, 1, max_extent / c.experts,
-                 str("the ", counted(c.experts, "expert"), " of a layer are at most ", max_extent, " wide together"));
+    require_from(
+        "expert_dim", c.expert_dim, 1, max_extent / c.experts,
+        str("the ", counted(c.experts, "expert"), " of a layer are at most ", max_extent, " wide together"));
     require_from("shared_dim", c.shared_dim, 0, max_extent, "0 is no shared expert");
     require_from("dense_layers", c.dense_layers, 0, c.layers - 1,
                  str("at least one of the ", counted(c.layers, "layer"),
@@ -191,7 +220,7 @@ void validate_attention(const ModelConfig& c)
     };
     check_extent("window", c.window, LayerKind::sliding);
     check_extent("chunk", c.chunk, LayerKind::chunked);
-    require_from_zero(c.attention_scale, "attention_scale", "0 stands for 1 / sqrt(head_dim)");
+    require_from_zero(c.attention_scale, "attention_scale", "0 stands for 1 / sqrt(head_dim) in most models");
     require_from_zero(c.attention_cap, "attention_cap", "0 is no cap, Gemma 2 uses 50");
 }
 
@@ -237,6 +266,7 @@ void validate(const ModelConfig& c)
     require_positive(c.norm_eps, "norm_eps", "1e-5 is usual");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");
+    validate_latents(c);
     validate_positions(c);
     validate_attention(c);
     validate_experts(c);
@@ -264,7 +294,19 @@ bool rotates(const ModelConfig& c, i64 layer)
 
 i64 rotary_dim(const ModelConfig& c)
 {
+    if (has_latents(c))
+        return c.rope_head_dim > 0 ? c.rope_head_dim : std::max<i64>(2, c.head_dim / 6 * 2);
     return static_cast<i64>(static_cast<double>(c.head_dim) * c.rotary_part);
+}
+
+i64 value_dim(const ModelConfig& c)
+{
+    return c.v_head_dim > 0 ? c.v_head_dim : has_latents(c) ? c.head_dim - rotary_dim(c) : c.head_dim;
+}
+
+double latent_norm_eps(const ModelConfig& c)
+{
+    return c.latent_norm_eps > 0 ? c.latent_norm_eps : c.norm_eps;
 }
 
 double local_theta(const ModelConfig& c)
@@ -274,7 +316,14 @@ double local_theta(const ModelConfig& c)
 
 double scale_of_attention(const ModelConfig& c)
 {
-    return c.attention_scale > 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
+    if (c.attention_scale > 0)
+        return c.attention_scale;
+    const RopeScaling& s = c.rope_scaling;
+    const double scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+    if (!has_latents(c) || s.kind != RopeKind::yarn || s.factor <= 1)
+        return scale;
+    const double longer = 0.1 * s.mscale_all_dim * std::log(s.factor) + 1; // DeepSeek V2: of all dimensions
+    return scale * longer * longer;
 }
 
 double scale_of_embeddings(const ModelConfig& c)

@@ -24,12 +24,19 @@ enum class Family {
     starcoder2,
     granite,
     smollm3,
+    mixtral,
+    qwen3_moe,
+    olmoe,
+    gpt_oss,
+    deepseek2,
+    deepseek3,
     graph
 };
 template <>
-inline constexpr std::array<std::string_view, 15> names_of_enum<Family>{
-    "llama",  "gpt2", "mistral", "qwen2",      "qwen3",   "olmo2",   "olmo3", "gemma2",
-    "gemma3", "phi3", "neox",    "starcoder2", "granite", "smollm3", "graph"};
+inline constexpr std::array<std::string_view, 21> names_of_enum<Family>{
+    "llama",   "gpt2",      "mistral", "qwen2",   "qwen3",      "olmo2",     "olmo3",
+    "gemma2",  "gemma3",    "phi3",    "neox",    "starcoder2", "granite",   "smollm3",
+    "mixtral", "qwen3-moe", "olmoe",   "gpt-oss", "deepseek2",  "deepseek3", "graph"};
 /// Families that are transformers: the first ones.
 inline constexpr std::size_t transformer_families = names_of_enum<Family>.size() - 1;
 
@@ -100,6 +107,11 @@ struct ModelConfig {
     double norm_eps = 1e-5;
     Placement placement = Placement::pre;
     QkNorm qk_norm = QkNorm::none;
+    i64 q_latent = 0;           ///< 0: queries are products of x itself
+    i64 kv_latent = 0;          ///< 0: keys and values are products of x itself
+    i64 rope_head_dim = 0;      ///< with kv_latent; 0: a third of head_dim, rounded down to an even number
+    i64 v_head_dim = 0;         ///< 0: head_dim, with kv_latent without what rotates
+    double latent_norm_eps = 0; ///< 0: norm_eps
     bool qkv_bias = false;
     bool o_bias = false;
     bool ffn_bias = false;
@@ -114,7 +126,7 @@ struct ModelConfig {
     std::vector<LayerKind> layer_pattern{}; ///< by layer, repeated; empty: kind_of_layer() says which
     i64 window = 0;
     i64 chunk = 0;
-    double attention_scale = 0; ///< 0: 1 / sqrt(head_dim)
+    double attention_scale = 0; ///< 0: scale_of_attention() has the rule
     double attention_cap = 0;   ///< 0: none
     bool attention_sinks = false;
     double embedding_scale = 1; ///< 0: sqrt(dim)
@@ -168,7 +180,8 @@ struct ModelConfig {
         visit("heads", self.heads, KeyKind::forward, "query heads; must divide dim, unless head_dim is set");
         visit("kv_heads", self.kv_heads, KeyKind::forward,
               "key-value heads (grouped-query attention); 0 = as many as heads");
-        visit("head_dim", self.head_dim, KeyKind::forward, "width of a head; 0 = dim / heads");
+        visit("head_dim", self.head_dim, KeyKind::forward,
+              "width of a head of queries and keys; 0 = dim / heads");
         visit("ffn_dim", self.ffn_dim, KeyKind::shape,
               "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (gated), 4 dim (not "
               "gated)");
@@ -189,7 +202,26 @@ struct ModelConfig {
         visit("qk_norm", self.qk_norm, KeyKind::forward,
               "norms of queries and keys before their rotation: none, of each head, or over the width of all "
               "heads");
-        visit("qkv_bias", self.qkv_bias, KeyKind::forward, "biases of the products for q, k and v");
+        visit("q_latent", self.q_latent, KeyKind::forward,
+              "with kv_latent: width of a vector per token, a product of x with an RMSNorm, of which queries "
+              "are "
+              "products; 0 = they are products of x");
+        visit("kv_latent", self.kv_latent, KeyKind::forward,
+              "the same for keys and values (multi-head latent attention, DeepSeek V2), whose KV cache has "
+              "these "
+              "vectors alone, with a key that rotates and that all heads share; 0 = products of x");
+        visit("rope_head_dim", self.rope_head_dim, KeyKind::forward,
+              "with kv_latent: dimensions of a head that rotate, the first ones, whose keys all heads share; "
+              "0 = a "
+              "third of head_dim, rounded down to an even number");
+        visit("v_head_dim", self.v_head_dim, KeyKind::forward,
+              "width of a head's values; 0 = head_dim, with kv_latent head_dim - rope_head_dim");
+        visit("latent_norm_eps", self.latent_norm_eps, KeyKind::forward,
+              "norm_eps of the norms of q_latent and kv_latent; 0 = norm_eps");
+        visit("qkv_bias", self.qkv_bias, KeyKind::forward,
+              "biases of the products for q, k and v; with kv_latent, of those that make the vectors of "
+              "q_latent "
+              "and kv_latent and the shared key");
         visit("o_bias", self.o_bias, KeyKind::forward, "bias of the product after attention");
         visit("ffn_bias", self.ffn_bias, KeyKind::forward, "biases of the feed-forward block");
         visit("positions", self.positions, KeyKind::forward,
@@ -219,7 +251,9 @@ struct ModelConfig {
               "tokens per chunk: attention in chunked layers sees those of the query's chunk; 0 = none are "
               "chunked");
         visit("attention_scale", self.attention_scale, KeyKind::forward,
-              "factor of the products of queries and keys; 0 = 1 / sqrt(head_dim)");
+              "factor of the products of queries and keys; 0 = 1 / sqrt(head_dim), with kv_latent and "
+              "rope_scaling "
+              "of kind \"yarn\" times (0.1 mscale_all_dim ln(factor) + 1)^2");
         visit("attention_cap", self.attention_cap, KeyKind::forward,
               "attention scores s become cap * tanh(s / cap); 0 = no cap");
         visit("attention_sinks", self.attention_sinks, KeyKind::forward,
@@ -285,8 +319,8 @@ const ModelConfig& options_of(Family family);
 /// the family does. The shape stays.
 void set_family(ModelConfig& config, Family family);
 
-/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and a scaling
-/// of frequencies that changes nothing by none.
+/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and
+/// a scaling of frequencies that changes nothing by none.
 void resolve(ModelConfig& config);
 /// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
 void validate(const ModelConfig& config);
@@ -300,8 +334,15 @@ inline i64 kv_heads_of_rank(const ModelConfig& config, i64 tensor)
 {
     return config.kv_heads < tensor ? config.kv_heads : config.kv_heads / tensor;
 }
-/// Dimensions of a head that rotate: head_dim * rotary_part, rounded down as transformers does. \pre resolved
+/// Whether keys and values are products of latent vectors.
+inline bool has_latents(const ModelConfig& config) { return config.kv_latent > 0; }
+/// Dimensions of a head that rotate, its first ones: head_dim * rotary_part, rounded down as transformers
+/// does, or with latents rope_head_dim. \pre resolved
 i64 rotary_dim(const ModelConfig& config);
+/// Width of a head's values. \pre resolved
+i64 value_dim(const ModelConfig& config);
+/// Constant of the norms of latent vectors.
+double latent_norm_eps(const ModelConfig& config);
 /// Base of the rotary frequencies in sliding layers.
 double local_theta(const ModelConfig& config);
 /// Factor of the products of queries and keys. \pre resolved

@@ -14,7 +14,7 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
         if (c.norm == NormKind::layer)
             all.push_back({str(name, ".bias"), "d"});
     };
-    const auto product = [&](const char* name, const char* in, const std::string& out, bool bias) {
+    const auto product = [&](const char* name, const std::string& in, const std::string& out, bool bias) {
         all.push_back({str(name, ".weight"), in + out});
         if (bias)
             all.push_back({str(name, ".bias"), out});
@@ -23,9 +23,25 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
                after = c.placement == Placement::post || c.placement == Placement::sandwich;
     if (before)
         norm("attn_norm");
-    product("attn.q", "d", "gre", c.qkv_bias);
-    product("attn.k", "d", "ge", c.qkv_bias);
-    product("attn.v", "d", "ge", c.qkv_bias);
+    // A letter of its own only where it has an extent of its own, as rules name dimensions.
+    const std::string value = value_dim(c) == c.head_dim ? "e" : "u";
+    if (has_latents(c)) {
+        const bool of_q = c.q_latent > 0;
+        if (of_q) {
+            product("attn.q_down", "d", "l", c.qkv_bias);
+            all.push_back({"attn.q_latent_norm.weight", "l"});
+        }
+        product("attn.q", of_q ? "l" : "d", "gre", false);
+        product("attn.kv_down", "d", "c", c.qkv_bias);
+        product("attn.k_rope", "d", "p", c.qkv_bias);
+        all.push_back({"attn.kv_latent_norm.weight", "c"});
+        product("attn.k", "c", "gn", false);
+        product("attn.v", "c", "g" + value, false);
+    } else {
+        product("attn.q", "d", "gre", c.qkv_bias);
+        product("attn.k", "d", "ge", c.qkv_bias);
+        product("attn.v", "d", "g" + value, c.qkv_bias);
+    }
     if (c.qk_norm != QkNorm::none) {
         const bool width = c.qk_norm == QkNorm::width;
         all.push_back({"attn.q_norm.weight", width ? "gre" : "e"});
@@ -33,7 +49,7 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
     }
     if (c.attention_sinks)
         all.push_back({"attn.sinks", "gr"});
-    product("attn.o", "gre", "d", c.o_bias);
+    product("attn.o", "gr" + value, "d", c.o_bias);
     if (after)
         norm("attn_post_norm");
     if (before)
@@ -88,6 +104,11 @@ i64 extent_of(const ModelConfig& c, char dim)
     case 'g': return c.kv_heads;
     case 'r': return c.heads / c.kv_heads;
     case 'e': return c.head_dim;
+    case 'u': return value_dim(c);
+    case 'l': return c.q_latent;
+    case 'c': return c.kv_latent;
+    case 'p': return rotary_dim(c);
+    case 'n': return c.head_dim - rotary_dim(c);
     case 'f': return c.ffn_dim;
     case 'v': return c.vocab;
     case 's': return c.seq;

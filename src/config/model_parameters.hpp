@@ -5,8 +5,9 @@
 namespace trivium {
 
 /// `dims`: a letter per dimension, as in model/model.hpp: d model width, g key-value heads, r query heads per
-/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions, x experts, h their width,
-/// w that of shared experts.
+/// key-value head, e head size, u value head size, f feed-forward width, v vocabulary size, s positions; x
+/// experts, h their width, w that of shared experts; with latents: l and c the widths of the vectors of
+/// queries and of keys and values, p the dimensions of a head that rotate, n the others.
 struct ModelParameter {
     std::string name, dims;
 };

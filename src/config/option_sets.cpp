@@ -77,6 +77,24 @@ void set_groups(ModelConfig& c)
     c.expert_capacity = 1.25;
 }
 
+/// Latent vectors with biases, an own width of values, a scale that YaRN sets, windows and full layers.
+void set_latent(ModelConfig& c)
+{
+    set_family(c, Family::mistral);
+    c.rotary_layout = RotaryLayout::interleaved;
+    c.q_latent = 6;
+    c.kv_latent = 5;
+    c.head_dim = 6;
+    c.rope_head_dim = 2;
+    c.v_head_dim = 3;
+    c.latent_norm_eps = 0.2;
+    c.qkv_bias = c.o_bias = true;
+    c.layer_pattern = {LayerKind::full, LayerKind::sliding};
+    c.window = 4;
+    c.rope_scaling = {
+        .kind = RopeKind::yarn, .factor = 4, .original_seq = 16, .mscale = 0.7, .mscale_all_dim = 1.1};
+}
+
 } // namespace
 
 void set_options(ModelConfig& c, OptionSet set)
@@ -89,6 +107,7 @@ void set_options(ModelConfig& c, OptionSet set)
     case OptionSet::parallel: set_parallel(c); break;
     case OptionSet::experts: set_experts(c); break;
     case OptionSet::groups: set_groups(c); break;
+    case OptionSet::latent: set_latent(c); break;
     }
     c.norm_eps = 0.1; // tiny models have rows near 0, whose norms would amplify rounding errors
 }

@@ -7,14 +7,15 @@ namespace trivium {
 
 /// `llama` and `gpt2` are the families; `post`, `sandwich` and `parallel` are named after their norms and mix
 /// the options of several families; `experts` and `groups` are mixtures of experts, the latter with groups of
-/// them.
-enum class OptionSet { llama, gpt2, post, sandwich, parallel, experts, groups };
+/// them, `latent` has multi-head latent attention.
+enum class OptionSet { llama, gpt2, post, sandwich, parallel, experts, groups, latent };
 template <>
-inline constexpr std::array<std::string_view, 7> names_of_enum<OptionSet>{
-    "llama", "gpt2", "post", "sandwich", "parallel", "experts", "groups"};
+inline constexpr std::array<std::string_view, 8> names_of_enum<OptionSet>{
+    "llama", "gpt2", "post", "sandwich", "parallel", "experts", "groups", "latent"};
 
-/// Gives `config` the options. Its shape stays, except that `sandwich` and `parallel` set head_dim, and that
-/// `experts` and `groups` set the number and the widths of experts. Windows and chunks are a few tokens.
+/// Gives `config` the options. Its shape stays, except that `sandwich`, `parallel` and `latent` set head_dim,
+/// and that `experts` and `groups` set the number and the widths of experts. Windows and chunks are a few
+/// tokens.
 void set_options(ModelConfig& config, OptionSet set);
 
 } // namespace trivium

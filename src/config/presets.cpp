@@ -118,13 +118,56 @@ ModelConfig granite_of(const Shape& shape, double rope_theta, double attention_s
     return c;
 }
 
+/// `experts` in each layer, of which a token goes to `slots`. `expert_dim`: 0: ffn_dim.
+ModelConfig moe_of(Family family, const Shape& shape, i64 experts, i64 slots, i64 expert_dim = 0)
+{
+    ModelConfig c = of(family, shape);
+    c.experts = experts;
+    c.expert_slots = slots;
+    c.expert_dim = expert_dim;
+    return c;
+}
+
+struct Experts {
+    i64 experts, slots, dim, shared, dense_layers, groups, top_groups;
+    double scale;
+};
+
+/// 163840 tokens by YaRN.
+ModelConfig deepseek_of(Family family, const Shape& shape, i64 q_latent, double mscale, const Experts& e)
+{
+    ModelConfig c = moe_of(family, shape, e.experts, e.slots, e.dim);
+    c.q_latent = q_latent;
+    c.rope_scaling = {.kind = RopeKind::yarn,
+                      .factor = 40,
+                      .original_seq = 4096,
+                      .mscale = mscale,
+                      .mscale_all_dim = mscale};
+    c.shared_dim = e.shared * e.dim;
+    c.dense_layers = e.dense_layers;
+    c.router_groups = e.groups;
+    c.router_top_groups = e.top_groups;
+    c.router_scale = e.scale;
+    return c;
+}
+
 /// A model of a family for experiments: toy-FAMILY.
 Preset toy_of(Family family)
 {
-    ModelConfig c = of(family, {2, 64, 4, family == Family::neox ? 4 : 2, 0, 0, 128});
+    const bool own_keys = family == Family::neox || has_latents(options_of(family)); // of each head
+    ModelConfig c = of(family, {2, 64, 4, own_keys ? 4 : 2, 0, 0, 128});
     c.layers = std::max<i64>(
         {c.layers, static_cast<i64>(c.layer_pattern.size()), static_cast<i64>(c.rotary_pattern.size())});
     c.window = c.window > 0 ? 32 : 0;
+    if (c.experts > 0) {
+        c.experts = 8;
+        c.expert_slots = 2;
+        c.expert_dim = 64;
+        c.router_groups = c.router_groups > 1 ? 4 : 1;
+        c.router_top_groups = c.router_groups > 1 ? 2 : 1;
+    }
+    c.q_latent = c.q_latent > 0 ? 48 : 0;
+    c.kv_latent = c.kv_latent > 0 ? 32 : 0;
     return {str("toy-", name_of(family)), c};
 }
 
@@ -204,6 +247,19 @@ std::vector<Preset> all_presets()
         {"granite3.1-2b", granite_of({40, 2048, 32, 8, 8192, 49152, 131072}, 5e6, 1.0 / 64, 8)},
         {"granite3.1-8b", granite_of({40, 4096, 32, 8, 12800, 49152, 131072}, 1e7, 1.0 / 128, 16)},
         {"smollm3-3b", of(smollm3, {36, 2048, 16, 4, 11008, 128256, 65536})},
+        {"mixtral-8x7b", moe_of(mixtral, {32, 4096, 32, 8, 14336, 32000, 32768}, 8, 2)},
+        {"mixtral-8x22b", moe_of(mixtral, {56, 6144, 48, 8, 16384, 32000, 65536}, 8, 2)},
+        {"qwen3-30b-a3b", moe_of(qwen3_moe, {48, 2048, 32, 4, 6144, 151936, 40960, 128}, 128, 8, 768)},
+        {"qwen3-235b-a22b", moe_of(qwen3_moe, {94, 4096, 64, 4, 12288, 151936, 40960, 128}, 128, 8, 1536)},
+        {"olmoe-1b-7b", moe_of(olmoe, {16, 2048, 16, 16, 1024, 50304, 4096}, 64, 8)},
+        {"gpt-oss-20b", moe_of(gpt_oss, {24, 2880, 64, 8, 2880, 201088, 131072, 64}, 32, 4)},
+        {"gpt-oss-120b", moe_of(gpt_oss, {36, 2880, 64, 8, 2880, 201088, 131072, 64}, 128, 4)},
+        {"deepseek2-lite", deepseek_of(deepseek2, {27, 2048, 16, 16, 10944, 102400, 163840, 192}, 0, 0.707,
+                                       {64, 6, 1408, 2, 1, 1, 1, 1})},
+        {"deepseek2", deepseek_of(deepseek2, {60, 5120, 128, 128, 12288, 102400, 163840, 192}, 1536, 0.707,
+                                  {160, 6, 1536, 2, 1, 8, 3, 16})},
+        {"deepseek3", deepseek_of(deepseek3, {61, 7168, 128, 128, 18432, 129280, 163840, 192}, 1536, 1,
+                                  {256, 8, 2048, 1, 3, 8, 4, 2.5})},
     };
     for (std::size_t i = 0; i < transformer_families; ++i)
         if (const auto family = static_cast<Family>(i); family != Family::llama && family != gpt2)

@@ -290,9 +290,10 @@ void validate_size(const RunConfig& config)
             "lower layers, dim, ffn_dim or vocab");
     const i64 sequences = micro_batch(config) * batch_ranks(config.parallel);
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
-    const i64 of_slots = m.experts > 0 ? m.expert_slots * std::max(m.dim, m.expert_dim) : 0;
+    const i64 of_slots = m.experts > 0 ? m.expert_slots * std::max(m.dim, m.expert_dim) : 0,
+              of_heads = m.heads * std::max(m.head_dim, value_dim(m));
     const double wide = static_cast<double>(
-                     std::max({m.dim, m.ffn_dim, m.heads * m.head_dim, of_slots, m.experts, m.shared_dim})),
+                     std::max({m.dim, m.ffn_dim, of_heads, of_slots, m.experts, m.shared_dim})),
                  layers = static_cast<double>(m.layers + 2);
     require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
             "train.micro_batch",

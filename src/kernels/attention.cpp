@@ -24,7 +24,9 @@ Bytes attention_grad_scratch(const AttentionShape& shape, int threads)
 {
     const AttentionTiles tiles(shape, tile_lanes<Acc<T>>);
     const Bytes bytes = task_workers(threads, tiles.groups) * BackwardTiles<Acc<T>>::bytes(tiles);
-    return std::is_same_v<T, bf16> ? std::max(bytes, tensor_attention_grad_scratch(shape)) : bytes;
+    return std::is_same_v<T, bf16> && shape.one_width()
+               ? std::max(bytes, tensor_attention_grad_scratch(shape))
+               : bytes;
 }
 
 namespace {
@@ -66,7 +68,7 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (whole(shape) &&
+        if (whole(shape) && shape.one_width() &&
             ((!start && !extras.starts_bs && !extras.sinks_gr &&
               cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
              tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras)))
@@ -86,15 +88,17 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
             // Longest rows first, to balance the threads.
             const i64 i0 = at.first_row(at.query_blocks - 1 - task % at.query_blocks);
             const i64 n = at.lanes_of(i0), first = at.start_of(i0, start ? *start : 0);
-            load_queries(row, at, group, i0, q_bsgre, at.stride.q, A(at.scale), tile.q_es);
+            const HeadRows of_q = at.of_heads(at.stride.q), of_k = at.of_heads(at.stride.k),
+                           of_v = at.of_values(at.stride.v);
+            load_queries(row, at, group, i0, q_bsgre, of_q, A(at.scale), tile.q_es);
             row.each(n, [=](i64 i) {
                 tile.row_max_s[i] = lowest;
                 tile.row_sum_s[i] = 0;
             });
             bool any = false;
             at.each_tile(group, i0, first, [&](i64 j0, i64 position, i64 keys) {
-                load_keys(row, at, group, j0, keys, k_btge, at.stride.k, tile.k_te);
-                load_keys(row, at, group, j0, keys, v_btge, at.stride.v, tile.v_te);
+                load_keys(row, at, group, j0, keys, k_btge, of_k, tile.k_te);
+                load_keys(row, at, group, j0, keys, v_btge, of_v, tile.v_te);
                 tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts,
                              at.rows, false);
                 if (at.cap > 0)
@@ -104,16 +108,16 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                 running_softmax(row, at, n, keys, tile);
                 // o = o * exp(old row_max - new row_max) + p · v, transposed: o [e, s], v [t, e].
                 if (any)
-                    for (i64 e = 0; e < at.dim; ++e) {
+                    for (i64 e = 0; e < at.value_dim; ++e) {
                         A* o = tile.o_es + e * at.rows;
                         row.each(n, [=](i64 i) { o[i] *= tile.rescale_s[i]; });
                     }
-                tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es,
-                             at.rows, any);
+                tile_product(row, at.value_dim, n, keys, tile.v_te, i64{1}, at.value_width, tile.p_ts,
+                             at.rows, tile.o_es, at.rows, any);
                 any = true;
             });
             if (!any)
-                row.each(at.dim * at.rows, [=](i64 i) { tile.o_es[i] = 0; });
+                row.each(at.value_dim * at.rows, [=](i64 i) { tile.o_es[i] = 0; });
             row.each(n, [=](i64 i) {
                 A part = 1;
                 if (sinks_gr) {
@@ -126,7 +130,7 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                 tile.rescale_s[i] = tile.row_sum_s[i] > 0 ? part / tile.row_sum_s[i] : A(0);
             });
             row.sync();
-            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.dense_row);
+            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.of_results());
             row.each(at.rows_of(i0), [=](i64 i) {
                 lse_bgrs[at.lse_at(group, i0 + i)] = tile.row_max_s[i] + logarithm(tile.row_sum_s[i]);
             });
@@ -145,8 +149,9 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (whole(shape) && ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
-                             tensor_attention_grad(exec, shape, args, scratch)))
+        if (whole(shape) && shape.one_width() &&
+            ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
+             tensor_attention_grad(exec, shape, args, scratch)))
             return;
     const AttentionTiles at(shape, tile_lanes<A>, args.starts_bs);
     const Bytes each = BackwardTiles<A>::bytes(at);
@@ -156,24 +161,24 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
     for_tasks(
         exec, "attention_grad", at.groups, workers, KOKKOS_LAMBDA(const Row& row, i64 group, i64 worker) {
             const BackwardTiles<A> tile(memory + worker * each, at);
-            row.each(at.kv_len * at.width, [=](i64 i) {
-                tile.dk_te[i] = 0;
-                tile.dv_te[i] = 0;
-            });
+            const HeadRows of_q = at.of_heads(at.stride.q), of_k = at.of_heads(at.stride.k),
+                           of_v = at.of_values(at.stride.v), of_o = at.of_results();
+            row.each(at.kv_len * of_k.width, [=](i64 i) { tile.dk_te[i] = 0; });
+            row.each(at.kv_len * of_v.width, [=](i64 i) { tile.dv_te[i] = 0; });
             for (i64 block = 0; block < at.query_blocks; ++block) {
                 const i64 i0 = at.first_row(block), n = at.lanes_of(i0), first = at.start_of(i0, 0);
-                load_queries(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_es);
-                load_queries(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_es);
-                load_query_rows(row, at, group, i0, args.q_bsgre, at.stride.q, A(at.scale), tile.q_se);
-                load_query_rows(row, at, group, i0, args.dout_bsgre, at.dense_row, A(1), tile.do_se);
+                load_queries(row, at, group, i0, args.q_bsgre, of_q, A(at.scale), tile.q_es);
+                load_queries(row, at, group, i0, args.dout_bsgre, of_o, A(1), tile.do_es);
+                load_query_rows(row, at, group, i0, args.q_bsgre, of_q, A(at.scale), tile.q_se);
+                load_query_rows(row, at, group, i0, args.dout_bsgre, of_o, A(1), tile.do_se);
                 load_statistics(row, at, group, i0, args, tile);
                 bool any = false;
                 at.each_tile(group, i0, first, [&](i64 j0, i64 position, i64 keys) {
-                    load_keys(row, at, group, j0, keys, args.k_btge, at.stride.k, tile.k_te);
-                    load_keys(row, at, group, j0, keys, args.v_btge, at.stride.v, tile.v_te);
-                    tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows,
+                    load_keys(row, at, group, j0, keys, args.k_btge, of_k, tile.k_te);
+                    load_keys(row, at, group, j0, keys, args.v_btge, of_v, tile.v_te);
+                    tile_product(row, keys, n, of_k.dim, tile.k_te, of_k.width, i64{1}, tile.q_es, at.rows,
                                  tile.p_ts, at.rows, false);
-                    tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows,
+                    tile_product(row, keys, n, of_v.dim, tile.v_te, of_v.width, i64{1}, tile.do_es, at.rows,
                                  tile.ds_ts, at.rows, false);
                     if (at.cap > 0)
                         cap_scores(row, at, n, keys, tile.p_ts);
@@ -193,11 +198,11 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                                 ds[i] = p[i] * (ds[i] - tile.delta_s[i]);
                             });
                     }
-                    tile_product(row, keys, at.dim, n, tile.p_ts, at.rows, i64{1}, tile.do_se, at.width,
-                                 tile.dv_te + j0 * at.width, at.width, true);
-                    tile_product(row, keys, at.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, at.width,
-                                 tile.dk_te + j0 * at.width, at.width, true);
-                    tile_product(row, at.dim, n, keys, tile.k_te, i64{1}, at.width, tile.ds_ts, at.rows,
+                    tile_product(row, keys, of_v.dim, n, tile.p_ts, at.rows, i64{1}, tile.do_se, of_v.width,
+                                 tile.dv_te + j0 * of_v.width, of_v.width, true);
+                    tile_product(row, keys, of_k.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, of_k.width,
+                                 tile.dk_te + j0 * of_k.width, of_k.width, true);
+                    tile_product(row, of_k.dim, n, keys, tile.k_te, i64{1}, of_k.width, tile.ds_ts, at.rows,
                                  tile.dq_es, at.rows, any);
                     any = true;
                 });
@@ -205,11 +210,12 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                     row.each(at.dim * at.rows, [=](i64 i) { tile.dq_es[i] = 0; });
                 row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
                 row.sync();
-                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre, at.stride.dq);
+                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre,
+                              at.of_heads(at.stride.dq));
                 row.sync();
             }
-            store_keys(row, at, group, tile.dk_te, args.dk_btge, at.stride.dk);
-            store_keys(row, at, group, tile.dv_te, args.dv_btge, at.stride.dv);
+            store_keys(row, at, group, tile.dk_te, args.dk_btge, at.of_heads(at.stride.dk));
+            store_keys(row, at, group, tile.dv_te, args.dv_btge, at.of_values(at.stride.dv));
             row.sync();
         });
 }
@@ -221,7 +227,7 @@ void attention_grad_sinks(const Exec& exec, const AttentionShape& shape, const T
 {
     using A = Acc<T>;
     const i64 q_len = shape.q_len, tokens = shape.batch * q_len, heads = shape.kv_heads * shape.q_per_kv,
-              dim = shape.head_dim;
+              dim = shape.width_of_values();
     for_rows<T>(
         exec, "attention_grad_sinks", heads, tokens * dim, KOKKOS_LAMBDA(const Row& row, i64 head) {
             const A sink = sinks_gr[head];

@@ -5,9 +5,10 @@
 // 128 (tensor_attention.hpp). Everything else uses attention_tiles.hpp, on the host and on a device. None of
 // them computes tiles of scores that are hidden from all of their queries.
 //
-// Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
-// head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query
-// head of a kv head, e element of a head.
+// Shapes: q, dq [batch, q_len, kv_heads, q_per_kv, head_dim]; k, dk [batch, kv_len, kv_heads, head_dim]; o,
+// dout and v, dv have value_dim instead of head_dim, which only attention_tiles.hpp takes if it is another;
+// lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query head of a kv
+// head, e element of a head (of queries and keys, or of values).
 #include "base/sequence_order.hpp"
 #include "kernels/exec.hpp"
 
@@ -34,15 +35,20 @@ struct AttentionShape {
     /// the first ones. starts_bs, windows and chunks are about positions.
     SequenceOrder order{};
     i64 first_query = 0, first_key = 0;
+    i64 value_dim = 0; ///< 0: head_dim
 
+    i64 width_of_values() const { return value_dim > 0 ? value_dim : head_dim; }
+    bool one_width() const { return width_of_values() == head_dim; }
     i64 query_row() const { return kv_heads * q_per_kv * head_dim; } ///< stride of a dense tensor of queries
     i64 key_row() const { return kv_heads * head_dim; }
+    i64 result_row() const { return kv_heads * q_per_kv * width_of_values(); } ///< of o
+    i64 value_row() const { return kv_heads * width_of_values(); }
     /// `rows`, with the strides of dense tensors instead of 0.
     AttentionRows strides() const
     {
         const auto of = [](i64 row, i64 dense) { return row > 0 ? row : dense; };
-        return {of(rows.q, query_row()),  of(rows.k, key_row()),  of(rows.v, key_row()),
-                of(rows.dq, query_row()), of(rows.dk, key_row()), of(rows.dv, key_row())};
+        return {of(rows.q, query_row()),  of(rows.k, key_row()),  of(rows.v, value_row()),
+                of(rows.dq, query_row()), of(rows.dk, key_row()), of(rows.dv, value_row())};
     }
 };
 

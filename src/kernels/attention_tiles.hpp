@@ -11,13 +11,19 @@
 
 namespace trivium::kernels {
 
+/// The rows of a tensor: a head has `dim` elements, `width` of them with the padding of a tile, and
+/// consecutive tokens are `apart` elements.
+struct HeadRows {
+    i64 dim, width, apart;
+};
+
 struct AttentionTiles {
     AttentionTiles(const AttentionShape& shape, i64 lanes_per_vector, const std::int32_t* starts = nullptr)
         : q_len(shape.q_len), kv_len(shape.kv_len), kv_heads(shape.kv_heads), q_per_kv(shape.q_per_kv),
-          dim(shape.head_dim), groups(shape.batch * shape.kv_heads), lanes(lanes_per_vector),
-          total_rows(shape.q_len * shape.q_per_kv),
+          dim(shape.head_dim), value_dim(shape.width_of_values()), groups(shape.batch * shape.kv_heads),
+          lanes(lanes_per_vector), total_rows(shape.q_len * shape.q_per_kv),
           rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)), width(round_up(dim, lanes)),
-          stride(shape.strides()), dense_row(shape.query_row()),
+          value_width(round_up(value_dim, lanes)), stride(shape.strides()), result_row(shape.result_row()),
           scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim))),
           cap(shape.cap), window(shape.window), chunk(shape.chunk), order(shape.order),
           first_query(shape.first_query), first_key(shape.first_key), starts_bs(starts)
@@ -29,15 +35,16 @@ struct AttentionTiles {
 
     static constexpr i64 keys = 64; ///< keys per tile
 
-    i64 q_len, kv_len, kv_heads, q_per_kv, dim;
-    i64 groups;           ///< batch * kv_heads
-    i64 lanes;            ///< columns of a tile are padded to a multiple of this
-    i64 total_rows;       ///< queries of a group
-    i64 rows;             ///< queries of a tile, padded
-    i64 query_blocks = 0; ///< tiles of queries, which have consecutive positions
-    i64 width;            ///< dim, padded
+    i64 q_len, kv_len, kv_heads, q_per_kv;
+    i64 dim, value_dim;     ///< elements of a head: of queries and keys; of values and results
+    i64 groups;             ///< batch * kv_heads
+    i64 lanes;              ///< columns of a tile are padded to a multiple of this
+    i64 total_rows;         ///< queries of a group
+    i64 rows;               ///< queries of a tile, padded
+    i64 query_blocks = 0;   ///< tiles of queries, which have consecutive positions
+    i64 width, value_width; ///< dim and value_dim, padded
     AttentionRows stride;
-    i64 dense_row; ///< stride of o and dout
+    i64 result_row; ///< stride of o and dout
     double scale, cap;
     i64 window, chunk;
     SequenceOrder order;
@@ -116,18 +123,21 @@ struct AttentionTiles {
             t += count;
         }
     }
-    /// Offset of row i of a group in q_bsgre, whose tokens are `apart` elements.
-    TRV_HOST_DEVICE i64 query_at(i64 group, i64 i, i64 apart) const
+    /// Offset of row i of a group in q_bsgre or o_bsgre.
+    TRV_HOST_DEVICE i64 query_at(i64 group, i64 i, HeadRows of) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
-        return (b * q_len + i / q_per_kv) * apart + (g * q_per_kv + i % q_per_kv) * dim;
+        return (b * q_len + i / q_per_kv) * of.apart + (g * q_per_kv + i % q_per_kv) * of.dim;
     }
-    /// Offset of key t of a group in k_btge, whose tokens are `apart` elements.
-    TRV_HOST_DEVICE i64 key_at(i64 group, i64 t, i64 apart) const
+    /// Offset of key t of a group in k_btge or v_btge.
+    TRV_HOST_DEVICE i64 key_at(i64 group, i64 t, HeadRows of) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
-        return (b * kv_len + t) * apart + g * dim;
+        return (b * kv_len + t) * of.apart + g * of.dim;
     }
+    TRV_HOST_DEVICE HeadRows of_heads(i64 apart) const { return {dim, width, apart}; }
+    TRV_HOST_DEVICE HeadRows of_values(i64 apart) const { return {value_dim, value_width, apart}; }
+    TRV_HOST_DEVICE HeadRows of_results() const { return of_values(result_row); }
     /// Offset of row i of a group in lse_bgrs.
     TRV_HOST_DEVICE i64 lse_at(i64 group, i64 i) const
     {
@@ -166,8 +176,8 @@ struct ForwardTiles {
 private:
     TRV_HOST_DEVICE ForwardTiles(Cutter<A> cut, const AttentionTiles& at)
         : q_es(cut.take(at.dim * at.rows)), k_te(cut.take(at.keys * at.width)),
-          v_te(cut.take(at.keys * at.width)), p_ts(cut.take(at.keys * at.rows)),
-          o_es(cut.take(at.dim * at.rows)), row_max_s(cut.take(at.rows)), row_sum_s(cut.take(at.rows)),
+          v_te(cut.take(at.keys * at.value_width)), p_ts(cut.take(at.keys * at.rows)),
+          o_es(cut.take(at.value_dim * at.rows)), row_max_s(cut.take(at.rows)), row_sum_s(cut.take(at.rows)),
           rescale_s(cut.take(at.rows)), size(cut.used())
     {
     }
@@ -186,12 +196,12 @@ struct BackwardTiles {
 
 private:
     TRV_HOST_DEVICE BackwardTiles(Cutter<A> cut, const AttentionTiles& at)
-        : q_es(cut.take(at.dim * at.rows)), do_es(cut.take(at.dim * at.rows)),
-          q_se(cut.take(at.rows * at.width)), do_se(cut.take(at.rows * at.width)),
-          k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
+        : q_es(cut.take(at.dim * at.rows)), do_es(cut.take(at.value_dim * at.rows)),
+          q_se(cut.take(at.rows * at.width)), do_se(cut.take(at.rows * at.value_width)),
+          k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.value_width)),
           p_ts(cut.take(at.keys * at.rows)), ds_ts(cut.take(at.keys * at.rows)),
           dq_es(cut.take(at.dim * at.rows)), lse_s(cut.take(at.rows)), delta_s(cut.take(at.rows)),
-          dk_te(cut.take(at.kv_len * at.width)), dv_te(cut.take(at.kv_len * at.width)), size(cut.used())
+          dk_te(cut.take(at.kv_len * at.width)), dv_te(cut.take(at.kv_len * at.value_width)), size(cut.used())
     {
     }
 };
@@ -199,29 +209,29 @@ private:
 /// to_es[e, i] = factor * row i0 + i of the group; rows past the end are 0.
 template <class T, class A>
 KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                  const T* from_bsgre, i64 apart, A factor, A* to_es)
+                                  const T* from_bsgre, HeadRows of, A factor, A* to_es)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, apart);
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, of);
         const A f = i < count ? factor : A(0);
-        row.each(at.dim, [=](i64 e) { to_es[e * at.rows + i] = f * A(from[e]); });
+        row.each(of.dim, [=](i64 e) { to_es[e * at.rows + i] = f * A(from[e]); });
     }
     row.sync();
 }
 
-/// load_queries() in row-major order: to_se[i, e], whose columns from dim to width are 0.
+/// load_queries() in row-major order: to_se[i, e], whose columns from of.dim to of.width are 0.
 template <class T, class A>
 KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                     const T* from_bsgre, i64 apart, A factor, A* to_se)
+                                     const T* from_bsgre, HeadRows of, A factor, A* to_se)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, apart);
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0, of);
         const A f = i < count ? factor : A(0);
-        A* to = to_se + i * at.width;
-        row.each(at.dim, [=](i64 e) { to[e] = f * A(from[e]); });
-        row.each(at.width - at.dim, [=](i64 e) { to[at.dim + e] = A(0); });
+        A* to = to_se + i * of.width;
+        row.each(of.dim, [=](i64 e) { to[e] = f * A(from[e]); });
+        row.each(of.width - of.dim, [=](i64 e) { to[of.dim + e] = A(0); });
     }
     row.sync();
 }
@@ -229,37 +239,37 @@ KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i
 /// Row i0 + i of the group = factor_s[i] * from_es[:, i].
 template <class T, class A>
 KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                   const A* from_es, const A* factor_s, T* to_bsgre, i64 apart)
+                                   const A* from_es, const A* factor_s, T* to_bsgre, HeadRows of)
 {
     const i64 count = at.rows_of(i0);
     for (i64 i = 0; i < count; ++i) {
-        T* to = to_bsgre + at.query_at(group, i0 + i, apart);
-        row.each(at.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
+        T* to = to_bsgre + at.query_at(group, i0 + i, of);
+        row.each(of.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
     }
 }
 
-/// to_te[c, :] = key (or value) j0 + c of the group, for c < keys; rows are `width` apart.
+/// to_te[c, :] = key (or value) j0 + c of the group, for c < keys; rows are of.width apart.
 template <class T, class A>
 KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 group, i64 j0, i64 keys,
-                               const T* from_btge, i64 apart, A* to_te)
+                               const T* from_btge, HeadRows of, A* to_te)
 {
     for (i64 c = 0; c < keys; ++c) {
-        const T* from = from_btge + at.key_at(group, j0 + c, apart);
-        A* to = to_te + c * at.width;
-        row.each(at.dim, [=](i64 e) { to[e] = A(from[e]); });
+        const T* from = from_btge + at.key_at(group, j0 + c, of);
+        A* to = to_te + c * of.width;
+        row.each(of.dim, [=](i64 e) { to[e] = A(from[e]); });
     }
     row.sync();
 }
 
-/// Keys (or values) of the group = the rows of from_te, `width` apart.
+/// Keys (or values) of the group = the rows of from_te, of.width apart.
 template <class T, class A>
 KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te,
-                                T* to_btge, i64 apart)
+                                T* to_btge, HeadRows of)
 {
     for (i64 t = 0; t < at.kv_len; ++t) {
-        const A* from = from_te + t * at.width;
-        T* to = to_btge + at.key_at(group, t, apart);
-        row.each(at.dim, [=](i64 e) { to[e] = T(from[e]); });
+        const A* from = from_te + t * of.width;
+        T* to = to_btge + at.key_at(group, t, of);
+        row.each(of.dim, [=](i64 e) { to[e] = T(from[e]); });
     }
 }
 
@@ -342,9 +352,9 @@ KOKKOS_FUNCTION void load_statistics(const Row& row, const AttentionTiles& at, i
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
-        const i64 from = at.query_at(group, i < count ? i0 + i : i0, at.dense_row);
+        const i64 from = at.query_at(group, i < count ? i0 + i : i0, at.of_results());
         const T *dout = args.dout_bsgre + from, *o = args.o_bsgre + from;
-        const A delta = row.sum<A>(i < count ? at.dim : 0, [=](i64 e) { return A(dout[e]) * A(o[e]); });
+        const A delta = row.sum<A>(i < count ? at.value_dim : 0, [=](i64 e) { return A(dout[e]) * A(o[e]); });
         const A lse = i < count ? args.lse_bgrs[at.lse_at(group, i0 + i)] : A(0);
         row.single([=] {
             tile.delta_s[i] = delta;

@@ -26,7 +26,8 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
 {
     resolve(m_);
     // With experts the first layers may have other parameters than the last, of other names.
-    for (const auto& list : {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
+    for (const auto& list :
+         {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
         for (const ModelParameter& parameter : list)
             dims_[parameter.name] = parameter.dims;
 }
@@ -197,10 +198,10 @@ Attributes ModelBuilder::rms_attributes() const
     return attributes;
 }
 
-ValueId ModelBuilder::rms_norm(ValueId x)
+ValueId ModelBuilder::rms_norm(ValueId x, double eps)
 {
     Attributes attributes = rms_attributes();
-    attributes.eps = m_.norm_eps;
+    attributes.eps = eps;
     return b_.op(OpKind::rms_norm, {x, vector("weight", m_.norm_offset ? 0 : 1)}, attributes,
                  {scoped("out"), scoped("rstd")})[0];
 }
@@ -211,43 +212,11 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
     b_.where.scope = scoped(name);
     ValueId y;
     if (m_.norm == NormKind::rms) {
-        y = rms_norm(x);
+        y = rms_norm(x, m_.norm_eps);
     } else {
         const ValueId w = vector("weight", 1), bias = vector("bias", 0);
         y = b_.op(OpKind::layer_norm, {x, w, bias}, {.eps = m_.norm_eps},
                   {scoped("out"), scoped("mean"), scoped("rstd")})[0];
-    }
-    b_.where.scope = outer;
-    return y;
-}
-
-ValueId ModelBuilder::qk_norm(const std::string& name, ValueId x, const std::string& heads)
-{
-    if (m_.qk_norm == QkNorm::none)
-        return x;
-    const std::string outer = b_.where.scope;
-    b_.where.scope = scoped(name);
-    ValueId y;
-    if (m_.qk_norm == QkNorm::head) {
-        y = rms_norm(x);
-    } else { // the heads may be on several ranks, so their squares are a sum apart
-        const auto rule = [&](std::string text) {
-            for (std::size_t at = 0; (at = text.find('H', at)) != std::string::npos; at += heads.size())
-                text.replace(at, 1, heads);
-            return Rule(text);
-        };
-        const Shape& shape = b_.graph()[x].type.shape;
-        i64 width = 1;
-        for (std::size_t i = 2; i < shape.size(); ++i) // all but b and s
-            width *= shape[i];
-        const ValueId squares = b_.op1(OpKind::row_squares, {x}, {.rule = rule("b s H -> b s")});
-        const ValueId mean =
-            b_.op1(OpKind::affine, {squares}, {.alpha = 1 / static_cast<double>(width), .beta = m_.norm_eps});
-        const ValueId rstd = b_.op1(OpKind::rsqrt, {mean}, {}, scoped("rstd"));
-        Attributes attributes = rms_attributes();
-        attributes.rule = rule("b s H, H, b s -> b s H");
-        y = b_.op1(OpKind::scale_rows, {x, vector("weight", m_.norm_offset ? 0 : 1), rstd}, attributes,
-                   scoped("out"));
     }
     b_.where.scope = outer;
     return y;
@@ -302,29 +271,6 @@ ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule
     return sums_branches() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
 }
 
-ValueId ModelBuilder::rope_table(LayerKind kind)
-{
-    RopeAngles angles{.theta = m_.rope_theta, .scaling = m_.rope_scaling};
-    if (kind == LayerKind::sliding) {
-        angles.theta = local_theta(m_);
-        if (!m_.scale_local)
-            angles.scaling = {};
-    }
-    const bool local = angles.theta != m_.rope_theta || !(angles.scaling == m_.rope_scaling);
-    ValueId& table = rope_tables_[local ? 1 : 0];
-    if (table)
-        return table;
-    if (angles.scaling.kind == RopeKind::none)
-        angles.scaling = llama3_scaling(1); // the same, and the shortest text
-    else if (angles.scaling.kind != RopeKind::llama3)
-        angles.seq = m_.seq; // not that of a cache: training and generation rotate alike
-    const i64 length = std::max(m_.seq, cache_capacity);
-    table = b_.value(local ? "rope_table.local" : "rope_table",
-                     {accumulator_of(c_.compute), {length, rotary_dim(m_) / 2, 2}}, Role::constant,
-                     RopeTableInit{angles});
-    return table;
-}
-
 ValueId ModelBuilder::dropped(ValueId x, i64 branch)
 {
     const Regularisers& r = c_.regularisers;
@@ -337,64 +283,6 @@ ValueId ModelBuilder::dropped(ValueId x, i64 branch)
     attrs.rate = r.dropout;
     attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
     return b_.op1(OpKind::dropout, {x, samples_}, attrs, b_.where.scope + ".dropped");
-}
-
-ValueId ModelBuilder::attention(i64 layer, ValueId x)
-{
-    const LayerKind kind = kind_of_layer(m_, layer);
-    ValueId q = linear("q", x, "b s d, d g r e -> b s g r e");
-    ValueId k = linear("k", x, "b s d, d g e -> b s g e");
-    ValueId v = linear("v", x, "b s d, d g e -> b s g e");
-    q = qk_norm("q_norm", q, "g r e");
-    k = qk_norm("k_norm", k, "g e");
-    if (rotates(m_, layer)) {
-        Attributes layout;
-        if (m_.rotary_layout == RotaryLayout::interleaved)
-            layout.lists.set(Attr::interleaved, {1});
-        const ValueId table = rope_table(kind);
-        const ValueId positions = in_order(positions_);
-        q = b_.op1(OpKind::rope, {q, positions, table}, layout);
-        k = b_.op1(OpKind::rope, {k, positions, table}, layout);
-    }
-    Attributes attributes = order_attributes();
-    attributes.scale = scale_of_attention(m_);
-    if (m_.attention_cap > 0)
-        attributes.cap = m_.attention_cap;
-    if (kind == LayerKind::sliding)
-        attributes.lists.set(Attr::window, {m_.window});
-    if (kind == LayerKind::chunked)
-        attributes.lists.set(Attr::chunk, {m_.chunk});
-    const bool by_heads = !c_.axes.context_heads.empty();
-    if (by_heads) { // sharded by tokens outside of attention
-        q = annotate(b_.reshard_to(annotate(q, {"b", "t", "g", "r", "n"}), {}), {"b", "s", "g", "r", "e"});
-        for (ValueId* const x : {&k, &v})
-            *x = annotate(b_.reshard_to(annotate(*x, {"b", "t", "g", "n"}), {}), {"b", "s", "g", "e"});
-    }
-    OpKind op = OpKind::attention;
-    if (cache_capacity > 0) {
-        op = OpKind::attention_cached;
-        const auto cached = [&](const char* name, ValueId rows) {
-            const ValueId cache = b_.value(str("layers.", layer, ".attn.", name),
-                                           {c_.compute, {batch_, cache_capacity, m_.kv_heads, m_.head_dim}},
-                                           Role::state, FillInit{0});
-            const ValueId next = b_.op1(OpKind::cache_write, {cache, rows, start});
-            b_.graph().carries.push_back({cache, next});
-            return next;
-        };
-        k = cached("k_cache", k);
-        v = cached("v_cache", v);
-    }
-    std::vector<ValueId> operands{q, k, v};
-    if (op == OpKind::attention_cached)
-        operands.push_back(start);
-    if (starts_)
-        operands.push_back(in_order(starts_));
-    if (m_.attention_sinks)
-        operands.push_back(compute_copy(parameter("sinks", FillInit{0}), accumulator_of(c_.compute)));
-    ValueId o = annotate(b_.op(op, operands, attributes)[0], {"b", "s", "g", "r", "e"});
-    if (by_heads)
-        o = annotate(b_.reshard_to(o, {}), {"b", "t", "g", "r", "n"});
-    return into_stream("o", o, "b s g r e, g r e d -> b s d");
 }
 
 ValueId ModelBuilder::activated(ValueId gate, ValueId up)

@@ -62,7 +62,7 @@ private:
     ValueId times(ValueId x, double factor);
     Attributes order_attributes() const; ///< of an op that must know it
     Attributes rms_attributes() const;
-    ValueId rms_norm(ValueId x); ///< with the weight of this scope
+    ValueId rms_norm(ValueId x, double eps); ///< with the weight of this scope
     ValueId norm(const std::string& name, ValueId x);
     /// `heads`: the dimensions after b and s.
     ValueId qk_norm(const std::string& name, ValueId x, const std::string& heads);
@@ -71,6 +71,15 @@ private:
     ValueId linear(const std::string& name, ValueId x, const Rule& rule); ///< a product and its bias
     /// The last product of a part of a layer; with parallel parts block() adds its bias.
     ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
+    // Attention (attention.cpp).
+    struct Heads {
+        ValueId q, k, v; ///< q_bsgre, k_bsge, v_bsgu
+    };
+    /// With latents: queries, normed latent vectors and the key that all heads share, of which `rotary_dim`
+    /// elements have rotated.
+    struct Latents {
+        ValueId q, c, k_rope; ///< q_bsgre, c_bsc, k_rope_bsh
+    };
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(i64 layer, ValueId x_bsd);
     /// The function between the products; `gate` is invalid if there is none.
@@ -95,11 +104,30 @@ private:
     i64 rows_of_group() const;      ///< slots of the tokens of a group
     i64 rows_of_rank() const;       ///< for which an expert rank has places, after the exchange
     i64 capacity_of_expert() const; ///< rows of a sequence
+    Heads heads_of(i64 layer, ValueId x_bsd);
+    Latents latents_of(i64 layer, ValueId x_bsd);
+    ValueId latent(const std::string& name, ValueId x_bsd); ///< a product with a norm
+    Heads heads_of(const Latents& latents);
+    /// For a cache of latents: all query heads share one key-value head whose rows, [c p], are both key and
+    /// value. The product that would make keys of c is applied to the queries instead, and that of the values
+    /// to the sums over c: scores (q W_k') c' = q (c W_k)' (DeepSeek-V2, arXiv:2405.04434, section 2.1.2).
+    Heads absorbed(const Latents& latents);
+    ValueId values_of(ValueId sums); ///< o_bsgru of the result of attention by absorbed() heads
+    /// The weights `name`, with their dimensions in the order `dims`.
+    ValueId head_weights(const std::string& name, const std::vector<i64>& dims);
+    ValueId attend(i64 layer, Heads heads); ///< o_bsgru; with a cache over its tokens
+    ValueId rotated(i64 layer, ValueId x);  ///< x itself if the layer has no rotation
+    ValueId turned(ValueId x, const std::vector<i64>& dims);
+    ValueId shaped(ValueId x, const Shape& shape);
     ValueId rope_table(LayerKind kind);
     /// Whether the branches of a block are added before their biases.
     bool sums_branches() const { return m_.placement == Placement::parallel && c_.regularisers.dropout == 0; }
     /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
     ValueId dropped(ValueId x_bsd, i64 branch);
+
+    // GPT-2's initial standard deviation; products that write into the residual stream get it divided by
+    // sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
+    static constexpr double init_std = 0.02;
 
     Builder b_;
     ModelConfig m_; // resolved

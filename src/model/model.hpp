@@ -2,13 +2,17 @@
 // A ModelConfig as a forward graph, with the loss or with a KV cache.
 //
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
-// e head size, f feed-forward width, v vocabulary size, x experts, h their width, w that of shared experts.
-// Parameters by global name (all row-major):
+// e head size, u value head size, f feed-forward width, v vocabulary size, x experts, h their width, w that
+// of shared experts; with latents c, l, n and p as in config/model_parameters.hpp. Parameters by global name
+// (all row-major):
 //
 //     embed.weight [v,d]; head.weight [v,d] if untied; positions.weight [seq,d] if learned
 //     final_norm.weight [d]; layers.N.attn_norm.weight and .ffn_norm.weight [d] unless norms are `post`,
 //         .attn_post_norm.weight and .ffn_post_norm.weight [d] with `post` and `sandwich`
-//     layers.N.attn.q.weight [d,g,r,e], .k.weight and .v.weight [d,g,e], .o.weight [g,r,e,d]
+//     layers.N.attn.q.weight [d,g,r,e], .k.weight [d,g,e], .v.weight [d,g,u], .o.weight [g,r,u,d]
+//     with latents .q.weight [d,g,r,e] or [l,g,r,e] after .q_down.weight [d,l] and .q_latent_norm.weight [l],
+//         .k.weight [c,g,n], .v.weight [c,g,u] after .kv_down.weight [d,c] and .kv_latent_norm.weight [c],
+//         .k_rope.weight [d,p]
 //     layers.N.attn.q_norm.weight [e], or over the width [g,r,e]; .k_norm.weight [e] or [g,e]; .sinks [g,r]
 //     layers.N.ffn.up.weight [d,f], .down.weight [f,d]; gated also .gate.weight [d,f]
 //     in layers with experts instead: layers.N.ffn.router.weight [d,x], .router.bias [x], .router.balance
@@ -81,7 +85,8 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 /// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters
 /// are in the compute type, and `config.fp8` is ignored. Inputs `tokens`, `positions` (i32[b,q]), hypers
 /// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are
-/// requested). Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
+/// requested). Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e]; with
+/// latents `.latent_cache` [b,capacity,1,c+p].
 Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);
 
 } // namespace trivium

@@ -294,9 +294,10 @@ Seconds seconds_of_unfused_attention(const Graph& graph, const Op& op, const Mac
 {
     const bool backward = op.kind == OpKind::attention_grad;
     const TensorType &q = graph[op.operands[backward ? 1 : 0]].type,
-                     &k = graph[op.operands[backward ? 2 : 1]].type;
-    const i64 keys = k.shape[1], queries = q.shape[1], head = q.shape.back();
-    const double heads = static_cast<double>(q.elements() / (queries * head)); // of all sequences
+                     &k = graph[op.operands[backward ? 2 : 1]].type,
+                     &v = graph[op.operands[backward ? 3 : 2]].type;
+    const i64 keys = k.shape[1], queries = q.shape[1], head = (q.shape.back() + v.shape.back()) / 2;
+    const double heads = static_cast<double>(q.elements() / (queries * q.shape.back())); // of all sequences
     const double pairs = heads * static_cast<double>(queries) * static_cast<double>(keys);
     const double elements = pairs + heads * static_cast<double>((queries + keys) * head);
     const Seconds product = product_seconds(machine, 2 * pairs * static_cast<double>(head), elements,

@@ -58,6 +58,7 @@ k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
     s.cap = a.attrs().cap.value_or(0);
     s.order = a.attrs().order_of_tokens();
     s.first_query = a.attrs().offset_of("s");
+    s.value_dim = a.last(q + 2);
     if (gradient)
         std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
     return s;

@@ -178,6 +178,8 @@ Case f64_case(const std::vector<int>& levels)
         c.model = runs::regularised(c.model);
     if (c.packing)
         c.model.dropout = 0;
+    if (c.mixed == OptionSet::sandwich && levels[f_family] == 3)
+        c.mixed = OptionSet::latent;
     share_sequences(c, levels);
     share_experts(c, turn);
     return c;

@@ -33,6 +33,13 @@ inline AttentionShape limited(AttentionShape shape, i64 window, i64 chunk = 0, d
     return shape;
 }
 
+/// A shape whose values have another width than queries and keys.
+inline AttentionShape with_values(AttentionShape shape, i64 value_dim)
+{
+    shape.value_dim = value_dim;
+    return shape;
+}
+
 /// Queries of all heads.
 inline i64 queries(const AttentionShape& shape)
 {
@@ -56,7 +63,8 @@ struct AttentionInputs {
     AttentionInputs(const AttentionShape& of, double size = 1, With with = {}, std::int32_t first = 0)
         : shape(of), start(first), q(random<T>(queries(of) * of.head_dim, "q", size)),
           k(random<T>(of.batch * of.kv_len * of.key_row(), "k", size)),
-          v(random<T>(static_cast<i64>(k.size()), "v")), dout(random<T>(static_cast<i64>(q.size()), "dout"))
+          v(random<T>(of.batch * of.kv_len * of.value_row(), "v")),
+          dout(random<T>(queries(of) * of.width_of_values(), "dout"))
     {
         if (with.documents)
             starts = random_documents(of, first);
@@ -77,7 +85,8 @@ struct AttentionInputs {
                 shape.chunk,
                 shape.cap,
                 starts,
-                {sinks.begin(), sinks.end()}};
+                {sinks.begin(), sinks.end()},
+                shape.value_dim};
     }
     AttentionExtras<T> extras() const
     {
@@ -86,9 +95,9 @@ struct AttentionInputs {
     std::string text() const
     {
         return str("b ", shape.batch, " s ", shape.q_len, " t ", shape.kv_len, " g ", shape.kv_heads, " r ",
-                   shape.q_per_kv, " e ", shape.head_dim, " scale ", shape.scale, " window ", shape.window,
-                   " chunk ", shape.chunk, " cap ", shape.cap, " start ", start,
-                   starts.empty() ? "" : ", documents", sinks.empty() ? "" : ", sinks");
+                   shape.q_per_kv, " e ", shape.head_dim, " u ", shape.width_of_values(), " scale ",
+                   shape.scale, " window ", shape.window, " chunk ", shape.chunk, " cap ", shape.cap,
+                   " start ", start, starts.empty() ? "" : ", documents", sinks.empty() ? "" : ", sinks");
     }
 };
 

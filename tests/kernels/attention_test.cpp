@@ -14,7 +14,7 @@ void check_forward(const AttentionInputs<T>& in, double room = 1)
     Doubles want_lse;
     const Doubles want = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &want_lse);
     const auto [o, lse] = stable([&](const Exec& exec) {
-        std::vector<T> out(in.q.size());
+        std::vector<T> out(in.dout.size());
         std::vector<Acc<T>> total(static_cast<std::size_t>(queries(in.shape)));
         const TestScratch scratch(attention_scratch<T>(in.shape, exec.threads));
         attention(exec, in.shape, in.q.data(), in.k.data(), in.v.data(), in.start ? &in.start : nullptr,
@@ -30,7 +30,7 @@ auto gradients(const Exec& exec, const AttentionInputs<T>& in)
 {
     const AttentionShape& shape = in.shape;
     const auto [starts, sinks] = in.extras();
-    std::vector<T> o(in.q.size()), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
+    std::vector<T> o(in.dout.size()), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
     std::vector<Acc<T>> lse(static_cast<std::size_t>(queries(shape))), dsinks(in.sinks.size(), Acc<T>(3));
     const TestScratch scratch(attention_scratch<T>(shape, exec.threads));
     const TestScratch scratch_grad(attention_grad_scratch<T>(shape, exec.threads));
@@ -58,6 +58,8 @@ TEMPLATE_TEST_CASE("attention", "", TRV_STORAGE_TYPES)
     check_forward<TestType>({{1, 200, 200, 1, 1, 80}});
     check_forward<TestType>({{1, 127, 127, 1, 1, 127}});
     check_forward<TestType>({{1, 70, 70, 1, 1, 16, 0.5}});
+    check_forward<TestType>({with_values({2, 66, 66, 2, 2, 24}, 16)});
+    check_forward<TestType>({with_values({1, 66, 66, 1, 1, 5}, 33)});
 }
 
 TEMPLATE_TEST_CASE("attention of columns has the bits of dense attention", "", TRV_STORAGE_TYPES)
@@ -117,6 +119,7 @@ TEMPLATE_TEST_CASE("attention of new tokens over a cache", "", TRV_STORAGE_TYPES
     check_forward<TestType>({{2, 1, 300, 2, 4, 64}, 1, {}, 199});
     check_forward<TestType>({{1, 5, 300, 1, 3, 31}, 1, {}, 62});
     check_forward<TestType>({{1, 100, 164, 2, 1, 8}, 1, {}, 64});
+    check_forward<TestType>({with_values({2, 5, 100, 1, 4, 24}, 16), 1, {}, 62});
 }
 
 namespace {
@@ -136,6 +139,8 @@ const std::pair<AttentionShape, With> limited_cases[] = {
     {limited({2, 200, 200, 2, 2, 16}, 0, 16, 1.5), {true, false}},
     {limited({2, 140, 140, 2, 2, 17}, 33, 50, 3), {true, true}},
     {limited({1, 40, 40, 1, 2, 8}, 1000, 1000), {}}, // hides nothing
+    {with_values(limited({2, 140, 140, 2, 2, 17}, 33, 50, 3), 10), {true, true}},
+    {with_values({1, 70, 70, 2, 1, 12}, 20), {}},
 };
 
 } // namespace
@@ -195,9 +200,9 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
     const auto check = [](const AttentionShape& shape, With with, i64 ranks, bool apart) {
         const AttentionInputs<T> in{shape, 1, with};
         const SequenceOrder order{ranks, shape.q_len};
-        const i64 q_row = shape.query_row(), k_row = shape.key_row(), heads = shape.kv_heads * shape.q_per_kv,
-                  b = shape.batch;
-        Doubles o(in.q.size()), dq(in.q.size()), dk(in.k.size()), dv(in.k.size());
+        const i64 q_row = shape.query_row(), k_row = shape.key_row(), o_row = shape.result_row(),
+                  v_row = shape.value_row(), heads = shape.kv_heads * shape.q_per_kv, b = shape.batch;
+        Doubles o(in.dout.size()), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
         const auto begin_of = [&](i64 rank) {
             return rank * (shape.q_len / ranks) + std::min(rank, shape.q_len % ranks);
         };
@@ -211,7 +216,7 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
             const auto own = [&](const auto& x, i64 width) {
                 return rows_in_order(x, b, width, order, part.first_query, part.q_len);
             };
-            const auto q = own(in.q, q_row), dout = own(in.dout, q_row);
+            const auto q = own(in.q, q_row), dout = own(in.dout, o_row);
             const Tokens starts = with.documents ? own(in.starts, 1) : Tokens{};
             const std::int32_t* const begins = with.documents ? starts.data() : nullptr;
             struct Block {
@@ -225,8 +230,8 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
                 block.begin = apart ? begin_of(other) : 0;
                 block.count = apart ? begin_of(other + 1) - block.begin : shape.kv_len;
                 block.k = rows_in_order(in.k, b, k_row, order, block.begin, block.count);
-                block.v = rows_in_order(in.v, b, k_row, order, block.begin, block.count);
-                block.o.resize(q.size());
+                block.v = rows_in_order(in.v, b, v_row, order, block.begin, block.count);
+                block.o.resize(dout.size());
                 block.lse.resize(static_cast<std::size_t>(b * heads * part.q_len));
                 part.first_key = block.begin;
                 part.kv_len = block.count;
@@ -243,9 +248,9 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
                     each.push_back(static_cast<double>(block.lse[i]));
                 lse[i] = static_cast<A>(reference::log_sum_exp(each.data(), static_cast<i64>(each.size())));
             }
-            std::vector<T> joined(q.size());
+            std::vector<T> joined(dout.size());
             for (std::size_t i = 0; i < joined.size(); ++i) {
-                const i64 row = static_cast<i64>(i) / shape.head_dim, head = row % heads,
+                const i64 row = static_cast<i64>(i) / shape.width_of_values(), head = row % heads,
                           s = row / heads % part.q_len, at = row / heads / part.q_len;
                 const auto n = static_cast<std::size_t>((at * heads + head) * part.q_len + s);
                 double sum = 0;
@@ -254,11 +259,11 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
                            std::exp(static_cast<double>(block.lse[n]) - static_cast<double>(lse[n]));
                 joined[i] = static_cast<T>(static_cast<A>(sum));
             }
-            add_in_place(joined, b, q_row, order, part.first_query, part.q_len, o);
+            add_in_place(joined, b, o_row, order, part.first_query, part.q_len, o);
             for (const Block& block : blocks) {
                 part.first_key = block.begin;
                 part.kv_len = block.count;
-                std::vector<T> dq_part(q.size()), dk_part(block.k.size()), dv_part(block.k.size());
+                std::vector<T> dq_part(q.size()), dk_part(block.k.size()), dv_part(block.v.size());
                 const TestScratch scratch(attention_grad_scratch<T>(part, 1));
                 attention_grad<T>(exec, part,
                                   {dout.data(), q.data(), block.k.data(), block.v.data(), joined.data(),
@@ -266,7 +271,7 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
                                   scratch);
                 add_in_place(dq_part, b, q_row, order, part.first_query, part.q_len, dq);
                 add_in_place(dk_part, b, k_row, order, block.begin, block.count, dk);
-                add_in_place(dv_part, b, k_row, order, block.begin, block.count, dv);
+                add_in_place(dv_part, b, v_row, order, block.begin, block.count, dv);
             }
         }
         const auto [want_dq, want_dk, want_dv, want_sinks] = gradients<T>(exec, in);
@@ -283,6 +288,7 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
         check(limited({1, 200, 200, 1, 1, 16}, 25), {true, false}, 4, apart);
         check(limited({1, 90, 90, 2, 1, 8}, 0, 16, 1.5), {false, true}, 4, apart);
         check({1, 16, 16, 1, 1, 4}, {}, 8, apart);
+        check(with_values({1, 90, 90, 2, 2, 6}, 4), {true, true}, 3, apart);
     }
 }
 
@@ -354,6 +360,8 @@ TEST_CASE("the gradient of attention agrees with differences")
              {{1, 35, 35, 1, 2, 2}, {}},
              {{1, 70, 70, 1, 1, 1}, {}},
              {{1, 3, 6, 1, 1, 4}, {}},
+             {with_values({1, 20, 20, 2, 1, 3}, 2), {}},
+             {with_values(limited({2, 9, 9, 1, 2, 2}, 4, 0, 0.7), 5), {true, true}},
              {limited({1, 20, 20, 2, 1, 3}, 4), {}},
              {limited({1, 70, 70, 1, 1, 1}, 3), {}},
              {limited({1, 20, 20, 1, 2, 2}, 0, 7), {}},

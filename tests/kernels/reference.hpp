@@ -145,9 +145,11 @@ struct AttentionSizes {
     double scale;
     i64 window = 0, chunk = 0;
     double cap = 0;
-    Tokens starts{}; ///< [b, s], or empty
-    Doubles sinks{}; ///< [g, r], or empty
+    Tokens starts{};   ///< [b, s], or empty
+    Doubles sinks{};   ///< [g, r], or empty
+    i64 value_dim = 0; ///< 0: dim
 
+    i64 value_width() const { return value_dim > 0 ? value_dim : dim; }
     bool sees(i64 b, i64 s, i64 t) const
     {
         const i64 own = start + s, document = starts.empty() ? 0 : starts[at(b * q_len + s)];
@@ -157,23 +159,24 @@ struct AttentionSizes {
     double capped(double score) const { return cap > 0 ? cap * std::tanh(score / cap) : score; }
 };
 
-/// o [b, s, g, r, e] and optionally lse [b, g, r, s].
+/// o [b, s, g, r, u] and optionally lse [b, g, r, s].
 inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Doubles& k, const Doubles& v,
                          Doubles* lse = nullptr)
 {
-    Doubles o(q.size());
+    const i64 u = z.value_width();
+    Doubles o(q.size() / at(z.dim) * at(u));
     if (lse)
         lse->assign(at(z.batch * z.kv_heads * z.q_per_kv * z.q_len), 0);
     for (i64 b = 0; b < z.batch; ++b)
         for (i64 s = 0; s < z.q_len; ++s)
             for (i64 g = 0; g < z.kv_heads; ++g)
                 for (i64 r = 0; r < z.q_per_kv; ++r) {
-                    const i64 to = (((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r) * z.dim;
+                    const i64 row = ((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r;
                     const i64 seen = std::min(z.kv_len, z.start + s + 1);
                     Doubles score(at(seen));
                     for (i64 t = 0; t < seen; ++t) {
                         for (i64 e = 0; e < z.dim; ++e)
-                            score[at(t)] += z.scale * q[at(to + e)] *
+                            score[at(t)] += z.scale * q[at(row * z.dim + e)] *
                                             k[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
                         score[at(t)] = z.sees(b, s, t) ? z.capped(score[at(t)]) : -INFINITY;
                     }
@@ -183,9 +186,9 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
                     if (lse)
                         (*lse)[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)] = total;
                     for (i64 t = 0; t < seen; ++t)
-                        for (i64 e = 0; z.sees(b, s, t) && e < z.dim; ++e) // the others may be NaN
-                            o[at(to + e)] += std::exp(score[at(t)] - total) *
-                                             v[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
+                        for (i64 e = 0; z.sees(b, s, t) && e < u; ++e) // the others may be NaN
+                            o[at(row * u + e)] += std::exp(score[at(t)] - total) *
+                                                  v[at(((b * z.kv_len + t) * z.kv_heads + g) * u + e)];
                 }
     return o;
 }
@@ -195,6 +198,7 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
 inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const Doubles& q, const Doubles& k,
                            const Doubles& v, const Doubles& o, Doubles& dq, Doubles& dk, Doubles& dv)
 {
+    const i64 u = z.value_width();
     Doubles lse;
     attention(z, q, k, v, &lse);
     dq.assign(q.size(), 0);
@@ -204,25 +208,28 @@ inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const D
         for (i64 s = 0; s < z.q_len; ++s)
             for (i64 g = 0; g < z.kv_heads; ++g)
                 for (i64 r = 0; r < z.q_per_kv; ++r) {
-                    const i64 row = (((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r) * z.dim;
+                    const i64 query = ((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r;
+                    const i64 row = query * z.dim, result = query * u;
                     double mean = 0; // of the probabilities' gradients, weighted by them
-                    for (i64 e = 0; e < z.dim; ++e)
-                        mean += dout[at(row + e)] * o[at(row + e)];
+                    for (i64 e = 0; e < u; ++e)
+                        mean += dout[at(result + e)] * o[at(result + e)];
                     for (i64 t = 0; t < std::min(z.kv_len, z.start + s + 1); ++t) {
                         if (!z.sees(b, s, t))
                             continue;
-                        const i64 key = ((b * z.kv_len + t) * z.kv_heads + g) * z.dim;
+                        const i64 seen = (b * z.kv_len + t) * z.kv_heads + g, key = seen * z.dim,
+                                  value = seen * u;
                         double score = 0, dp = 0;
-                        for (i64 e = 0; e < z.dim; ++e) {
+                        for (i64 e = 0; e < z.dim; ++e)
                             score += z.scale * q[at(row + e)] * k[at(key + e)];
-                            dp += dout[at(row + e)] * v[at(key + e)];
-                        }
+                        for (i64 e = 0; e < u; ++e)
+                            dp += dout[at(result + e)] * v[at(value + e)];
                         const double capped = z.capped(score), ratio = z.cap > 0 ? capped / z.cap : 0;
                         const double p =
                             std::exp(capped - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
                         const double ds = p * (dp - mean) * (1 - ratio * ratio) * z.scale;
+                        for (i64 e = 0; e < u; ++e)
+                            dv[at(value + e)] += p * dout[at(result + e)];
                         for (i64 e = 0; e < z.dim; ++e) {
-                            dv[at(key + e)] += p * dout[at(row + e)];
                             dq[at(row + e)] += ds * k[at(key + e)];
                             dk[at(key + e)] += ds * q[at(row + e)];
                         }

@@ -134,6 +134,16 @@ TEST_CASE("published models have their published size")
         {"starcoder2-7b", 7173923840},
         {"starcoder2-15b", 15957889024},
         {"smollm3-3b", 3075098624},
+        {"mixtral-8x7b", 46702792704},
+        {"mixtral-8x22b", 140620634112},
+        {"qwen3-30b-a3b", 30532122624},
+        {"qwen3-235b-a22b", 235093634560},
+        {"olmoe-1b-7b", 6919161856},
+        {"gpt-oss-20b", 20914757184},
+        {"gpt-oss-120b", 116829156672},
+        {"deepseek2-lite", 15706484224},
+        {"deepseek2", 235741434880},
+        {"deepseek3", 671026419200},
     };
     const std::vector<std::string> names = preset_names();
     for (const auto& [name, count] : published) {

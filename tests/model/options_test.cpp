@@ -110,6 +110,18 @@ TEST_CASE("options that cannot be combined are refused, with the key")
              m.rope_scaling = {.kind = RopeKind::linear, .factor = 2};
              m.rope_scaling.mscale = 1;
          }},
+        {"model.rope_head_dim", "even number of dimensions, is 3",
+         [](ModelConfig& m) { m.kv_latent = 8, m.rope_head_dim = 3; }},
+        {"model.rope_head_dim", "some must not",
+         [](ModelConfig& m) { m.kv_latent = 8, m.rope_head_dim = 16; }},
+        {"model.head_dim", "some must not", [](ModelConfig& m) { m.kv_latent = 8, m.head_dim = 2; }},
+        {"model.rope_head_dim", "kv_latent is 0", [](ModelConfig& m) { m.rope_head_dim = 4; }},
+        {"model.q_latent", "kv_latent is 0", [](ModelConfig& m) { m.q_latent = 4; }},
+        {"model.kv_latent", "is -1", [](ModelConfig& m) { m.kv_latent = -1; }},
+        {"model.rotary_part", "kv_latent", [](ModelConfig& m) { m.kv_latent = 8, m.rotary_part = 0.5; }},
+        {"model.qk_norm", "kv_latent", [](ModelConfig& m) { m.kv_latent = 8, m.qk_norm = QkNorm::head; }},
+        {"model.v_head_dim", "is -3", [](ModelConfig& m) { m.v_head_dim = -3; }},
+        {"model.latent_norm_eps", "at least 0", [](ModelConfig& m) { m.latent_norm_eps = -1; }},
         {"model.attention_cap", "at least 0", [](ModelConfig& m) { m.attention_cap = -1; }},
         {"model.logit_cap", "at least 0", [](ModelConfig& m) { m.logit_cap = -1; }},
         {"model.logit_divisor", "positive", [](ModelConfig& m) { m.logit_divisor = 0; }},
@@ -214,6 +226,33 @@ TEST_CASE("each layer has the attention and the rotation of its place in the pat
         tables.push_back(graph[op->operands[2]].name);
     CHECK(tables == std::vector<std::string>{"rope_table.local", "rope_table.local", "rope_table",
                                              "rope_table", "rope_table", "rope_table"});
+}
+
+TEST_CASE("a KV cache of latents has one row per token, and attention one key-value head")
+{
+    ModelConfig m = valid_model();
+    set_options(m, OptionSet::latent);
+    m.layers = 1;
+    resolve(m);
+    const Graph graph = build_decode_graph(m, {}, 2, 64);
+    const std::vector<ValueId> caches = graph.with_role(Role::state);
+    REQUIRE(caches.size() == 1);
+    CHECK(graph[caches[0]].name == "layers.0.attn.latent_cache");
+    CHECK(graph[caches[0]].type.shape == Shape{1, 64, 1, m.kv_latent + m.rope_head_dim});
+    const std::vector<const Op*> attention = ops_of(graph, OpKind::attention_cached);
+    REQUIRE(attention.size() == 1);
+    CHECK(attention[0]->operands[1] == attention[0]->operands[2]);
+    CHECK(graph[attention[0]->operands[0]].type.shape ==
+          Shape{1, 2, 1, m.heads, m.kv_latent + m.rope_head_dim});
+}
+
+TEST_CASE("the scale of attention is that of DeepSeek V2 and V3")
+{
+    // modeling_deepseek_v3.py: 192^-0.5 * (0.1 * 1 * ln 40 + 1)^2
+    CHECK(scale_of_attention(preset("deepseek3")) == Approx(0.1352337788608801).epsilon(1e-12));
+    ModelConfig plain = preset("deepseek3");
+    plain.rope_scaling = {};
+    CHECK(scale_of_attention(plain) == Approx(1 / std::sqrt(192.0)).epsilon(1e-12));
 }
 
 TEST_CASE("parallel parts are summed before their biases, in one reduction over tensor ranks")

@@ -36,6 +36,27 @@ ModelConfig small(Family family)
     m.local_rope_theta = m.local_rope_theta > 0 ? 7 : 0;
     m.attention_cap = m.attention_cap > 0 ? 1.5 : 0;
     m.logit_cap = m.logit_cap > 0 ? 2.5 : 0;
+    if (m.kv_latent > 0) {
+        m.kv_latent = 5;
+        m.q_latent = family == Family::deepseek2 ? 0 : 7;
+        m.head_dim = 6;
+        m.rope_head_dim = 4;
+        m.v_head_dim = 3;
+        m.latent_norm_eps = 2e-2;
+        m.rope_scaling = {
+            .kind = RopeKind::yarn, .factor = 4, .original_seq = 40, .mscale = 0.7, .mscale_all_dim = 1.1};
+    }
+    if (m.experts > 0) {
+        m.experts = 6;
+        m.expert_slots = 3;
+        m.expert_dim = 5;
+        m.shared_dim = m.kv_latent > 0 ? 7 : 0;
+        m.dense_layers = m.kv_latent > 0 ? 1 : 0;
+        m.router_groups = m.router_groups > 1 ? 3 : 1;
+        m.router_top_groups = m.router_groups > 1 ? 2 : 1;
+    }
+    if (family == Family::gpt_oss)
+        m.rope_scaling.original_seq = 40;
     if (family == Family::gemma3)
         m.rope_scaling = {.kind = RopeKind::linear, .factor = 8};
     if (family == Family::olmo3)
@@ -103,6 +124,17 @@ ModelConfig drawn_model(std::uint64_t seed)
     m.residual_scale = flip() ? 0.5 : 1;
     m.logit_divisor = flip() ? 2 : 1;
     m.logit_cap = flip() ? 2.5 : 0;
+    if (const i64 kind = below(draw, 4); kind == 0) {
+        m.v_head_dim = 1 + below(draw, 7);
+    } else if (kind == 1) {
+        m.kv_latent = 3 + below(draw, 4);
+        m.q_latent = flip() ? 0 : 4;
+        m.rope_head_dim = m.head_dim > 4 && flip() ? 4 : 2;
+        m.head_dim = std::max(m.head_dim, m.rope_head_dim + 1);
+        m.v_head_dim = flip() ? 0 : 5;
+        m.latent_norm_eps = flip() ? 0 : 0.03;
+        m.qk_norm = QkNorm::none;
+    }
     for (i64 i = below(draw, 4); i > 0; --i)
         m.layer_pattern.push_back(static_cast<LayerKind>(below(draw, 3)));
     const auto has = [&](LayerKind kind) {
@@ -116,7 +148,7 @@ ModelConfig drawn_model(std::uint64_t seed)
         m.positions = Positions::learned;
         return m;
     }
-    m.rotary_part = m.head_dim % 4 == 0 && flip() ? 0.5 : 1;
+    m.rotary_part = !has_latents(m) && m.head_dim % 4 == 0 && flip() ? 0.5 : 1;
     m.rotary_layout = flip() ? RotaryLayout::half : RotaryLayout::interleaved;
     m.rope_theta = 50;
     m.local_rope_theta = flip() ? 7 : 0;

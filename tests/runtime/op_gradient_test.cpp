@@ -123,6 +123,13 @@ std::vector<Case> model_cases()
                            parameter(b, "v", {2, 4, 2, 2})},
                           {.scale = 1.7})[0]};
          }},
+        {"attention with values of another width",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 4, 2, 2, 3}), parameter(b, "k", {2, 4, 2, 3}),
+                           parameter(b, "v", {2, 4, 2, 2}), parameter(b, "sinks", {2, 2})},
+                          {.scale = 0.8})[0]};
+         }},
         {"attention with a window, chunks and a cap",
          [](Builder& b) -> V {
              return {b.op(OpKind::attention,

@@ -110,19 +110,21 @@ Flops causal_attention(const Op& op, const FactorRule& rule)
         pairs += seen_keys(op, position + next - i) - seen_keys(op, position);
         i = next;
     }
-    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, size("s"));
+    return 2 * size("b") * size("g") * size("r") * (size("e") + size("u")) * std::max(pairs, size("s"));
 }
 
-/// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
+/// One worker's tiles of 64 queries by 64 keys, and rows of the padded head sizes for each.
 Bytes attention_tiles(const Op&, const FactorRule& rule, Bytes element)
 {
-    return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
+    const i64 widths = round_up(size_of(rule, "e"), 16) + round_up(size_of(rule, "u"), 16);
+    return element * (3 * 64 * 64 + 4 * 64 * widths) + 4096;
 }
 
 /// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics per query.
 Bytes attention_grad_tiles(const Op& op, const FactorRule& rule, Bytes element)
 {
-    const Bytes sums = 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
+    const Bytes sums = element * round_up(size_of(rule, "t"), 64) *
+                       (round_up(size_of(rule, "e"), 16) + round_up(size_of(rule, "u"), 16));
     const Bytes statistics =
         8 * size_of(rule, "b") * size_of(rule, "g") * round_up(size_of(rule, "s") * size_of(rule, "r"), 64);
     return std::max(attention_tiles(op, rule, element) + sums, statistics);

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "io/files/files.hpp"
 #include "io/gguf/gguf_reader.hpp"
 #include "io/hugging_face/small_models.hpp"
@@ -37,6 +38,9 @@ const std::map<Family, std::set<std::string>>& layer_names()
                                 joined = with(
                                     with(llama, biases), {"attn_qkv.weight", "attn_qkv.bias"},
                                     {"attn_q.weight", "attn_k.weight", "attn_v.weight", "ffn_gate.weight"});
+    const std::set<std::string> experts = with(
+        llama, {"ffn_gate_inp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight"},
+        {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"});
     static const std::map<Family, std::set<std::string>> all{
         {Family::llama, llama},
         {Family::mistral, llama},
@@ -53,7 +57,10 @@ const std::map<Family, std::set<std::string>>& layer_names()
         {Family::neox, joined},
         {Family::gpt2, joined},
         {Family::starcoder2,
-         with(with(llama, biases), {"attn_q.bias", "attn_k.bias", "attn_v.bias"}, {"ffn_gate.weight"})}};
+         with(with(llama, biases), {"attn_q.bias", "attn_k.bias", "attn_v.bias"}, {"ffn_gate.weight"})},
+        {Family::mixtral, experts},
+        {Family::qwen3_moe, with(experts, norms)},
+        {Family::olmoe, with(experts, norms)}};
     return all;
 }
 
@@ -67,6 +74,9 @@ ModelConfig exportable(Family family)
     model.kv_heads = family == Family::neox || family == Family::gpt2 ? 8 : 2;
     if (model.window > 0)
         model.window = 8;
+    model.dense_layers = 0;
+    if (family == Family::olmoe)
+        model.kv_heads = 8;
     if (family == Family::starcoder2)
         model.window = 64; // longer than the sequences
     return model;
@@ -136,8 +146,14 @@ TEST_CASE("each family has llama.cpp's tensors, with its shapes, in each type")
         const auto shape = [&](const std::string& name) { return exact.tensors.at(name).shape; };
         CHECK(shape("token_embd.weight") == Shape{model.vocab, d});
         CHECK(shape("blk.0.attn_output.weight") == Shape{d, q});
-        CHECK(shape("blk.0.ffn_up.weight") == Shape{family == Family::phi3 ? 2 * f : f, d});
-        CHECK(shape("blk.0.ffn_down.weight") == Shape{d, f});
+        if (model.experts > 0) {
+            CHECK(shape("blk.0.ffn_gate_inp.weight") == Shape{model.experts, d});
+            CHECK(shape("blk.0.ffn_up_exps.weight") == Shape{model.experts, model.expert_dim, d});
+            CHECK(shape("blk.0.ffn_down_exps.weight") == Shape{model.experts, d, model.expert_dim});
+        } else {
+            CHECK(shape("blk.0.ffn_up.weight") == Shape{family == Family::phi3 ? 2 * f : f, d});
+            CHECK(shape("blk.0.ffn_down.weight") == Shape{d, f});
+        }
         if (in_layer.contains("attn_qkv.weight"))
             CHECK(shape("blk.0.attn_qkv.weight") == Shape{q + 2 * kv, d});
         else
@@ -146,16 +162,18 @@ TEST_CASE("each family has llama.cpp's tensors, with its shapes, in each type")
         CHECK(exact.keys["general.file_type"] == 0);
         CHECK(exact.keys["tokenizer.ggml.model"] == "no_vocab");
         const std::string arch = exact.keys["general.architecture"];
-        CHECK(arch == (family == Family::mistral ? "llama"
-                       : family == Family::olmo3 ? "olmo2"
-                       : family == Family::neox  ? "gptneox"
-                                                 : std::string(name_of(family))));
+        CHECK(arch == (family == Family::mistral || family == Family::mixtral ? "llama"
+                       : family == Family::qwen3_moe                          ? "qwen3moe"
+                       : family == Family::olmo3                              ? "olmo2"
+                       : family == Family::neox                               ? "gptneox"
+                                                : std::string(name_of(family))));
         const auto key = [&](const std::string& name) {
             return exact.keys.value(arch + "." + name, nlohmann::json());
         };
         CHECK(key("block_count") == 3);
         CHECK(key("embedding_length") == d);
-        CHECK(key("feed_forward_length") == f);
+        CHECK(key("feed_forward_length") == (model.experts > 0 ? model.expert_dim : f));
+        CHECK(key("expert_count") == (model.experts > 0 ? nlohmann::json(model.experts) : nlohmann::json()));
         CHECK(key("context_length") == model.seq);
         CHECK(key("vocab_size") == model.vocab);
         CHECK(key("attention.head_count") == model.heads);
@@ -176,9 +194,11 @@ TEST_CASE("each family has llama.cpp's tensors, with its shapes, in each type")
                 const GgufFile::Tensor& other = rounded.tensors.at(name);
                 INFO(name << " of type " << other.type);
                 const bool blocks = type == GgufType::q8_0 && tensor.shape.back() % 32 != 0;
-                CHECK(other.type == (tensor.shape.size() == 1 || name == "position_embd.weight" ? 0
-                                     : blocks                                                   ? 1
-                                              : static_cast<std::uint32_t>(type)));
+                CHECK(other.type ==
+                      (tensor.shape.size() == 1 || name == "position_embd.weight" || has(name, "ffn_gate_inp")
+                           ? 0
+                       : blocks ? 1
+                                : static_cast<std::uint32_t>(type)));
                 REQUIRE(other.values.size() == tensor.values.size());
                 double worst = 0; // in units of half a step
                 for (std::size_t i = 0; i < tensor.values.size(); ++i) {
@@ -261,6 +281,16 @@ TEST_CASE("values are where llama.cpp reads them")
         CHECK(gemma.tensors.at(str("blk.1.", name, ".weight")).values[2] ==
               weight_of(str("param/layers.1.", ours, ".weight"), 2) + 1);
     }
+    // The experts of a layer are one tensor, [experts, out, in].
+    const ModelConfig mixtral = exportable(Family::mixtral);
+    const GgufFile experts = exported(mixtral, "mixtral");
+    const i64 h = mixtral.expert_dim;
+    CHECK(experts.tensors.at("blk.1.ffn_gate_exps.weight")
+              .values[static_cast<std::size_t>((2 * h + 5) * 64 + 7)] ==
+          weight_of("param/layers.1.ffn.experts.gate.weight", (2 * 64 + 7) * h + 5));
+    CHECK(experts.tensors.at("blk.1.ffn_down_exps.weight")
+              .values[static_cast<std::size_t>((2 * 64 + 7) * h + 5)] ==
+          weight_of("param/layers.1.ffn.experts.down.weight", (2 * h + 5) * 64 + 7));
     // A head of its own where the architecture has one.
     ModelConfig tied = exportable(Family::olmo2);
     tied.tied_embeddings = true;
@@ -403,6 +433,13 @@ TEST_CASE("what llama.cpp does not compute is refused, by the key")
                        }),
                "model.rope_scaling: is of kind \"dynamic\""));
     CHECK(says(refused(Family::olmo3, [](M& m) { m.local_rope_theta = 1e4; }), "model.local_rope_theta"));
+    CHECK(says(refused(Family::qwen3_moe, [](M& m) { m.dense_layers = 1; }), "model.dense_layers: is 1",
+               "qwen3moe"));
+    CHECK(says(refused(Family::qwen3_moe, [](M& m) { m.router_normalised = false; }),
+               "model.router_normalised"));
+    CHECK(says(refused(Family::olmoe, [](M& m) { m.router_normalised = true; }), "model.router_normalised"));
+    CHECK(says(refused(Family::olmoe, [](M& m) { m.kv_heads = 2; }), "model.kv_heads: is 2"));
+    CHECK(says(refusal(exportable(Family::gpt_oss)), "model.family: is gpt-oss"));
 }
 
 TEST_CASE("values that a type cannot hold are refused, and a block of zeros is zeros")

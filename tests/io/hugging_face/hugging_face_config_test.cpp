@@ -140,7 +140,53 @@ TEST_CASE("config.json of published models is that of their presets")
              R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
              "hidden_act":"silu","hidden_size":2048,"intermediate_size":8192,"logits_scaling":8.0,"max_position_embeddings":131072,
              "mlp_bias":false,"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"residual_multiplier":0.22,
-             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"}}) {
+             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":5000000.0,"tie_word_embeddings":true,"vocab_size":49152})"},
+            {"mixtral-8x7b",
+             R"({"architectures":["MixtralForCausalLM"],"attention_dropout":0.0,"hidden_act":"silu","hidden_size":4096,
+             "intermediate_size":14336,"max_position_embeddings":32768,"model_type":"mixtral","num_attention_heads":32,
+             "num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,"num_local_experts":8,
+             "output_router_logits":false,"rms_norm_eps":1e-05,"rope_theta":1000000.0,"router_aux_loss_coef":0.02,
+             "sliding_window":null,"tie_word_embeddings":false,"use_cache":true,"vocab_size":32000})"},
+            {"qwen3-30b-a3b",
+             R"({"architectures":["Qwen3MoeForCausalLM"],"attention_bias":false,"decoder_sparse_step":1,"head_dim":128,"hidden_act":"silu",
+             "hidden_size":2048,"intermediate_size":6144,"max_position_embeddings":40960,"max_window_layers":48,"mlp_only_layers":[],
+             "model_type":"qwen3_moe","moe_intermediate_size":768,"norm_topk_prob":true,"num_attention_heads":32,"num_experts":128,
+             "num_experts_per_tok":8,"num_hidden_layers":48,"num_key_value_heads":4,"output_router_logits":false,"rms_norm_eps":1e-06,
+             "rope_scaling":null,"rope_theta":1000000.0,"router_aux_loss_coef":0.001,"sliding_window":null,"tie_word_embeddings":false,
+             "use_sliding_window":false,"vocab_size":151936})"},
+            {"olmoe-1b-7b",
+             R"({"architectures":["OlmoeForCausalLM"],"attention_bias":false,"clip_qkv":null,"hidden_act":"silu","hidden_size":2048,
+             "intermediate_size":1024,"max_position_embeddings":4096,"model_type":"olmoe","norm_topk_prob":false,"num_attention_heads":16,
+             "num_experts":64,"num_experts_per_tok":8,"num_hidden_layers":16,"num_key_value_heads":16,"output_router_logits":false,
+             "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":10000.0,"router_aux_loss_coef":0.01,"tie_word_embeddings":false,
+             "vocab_size":50304})"},
+            {"gpt-oss-20b", // dequantised
+             R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"experts_per_token":4,"head_dim":64,"hidden_act":"silu",
+             "hidden_size":2880,"initial_context_length":4096,"intermediate_size":2880,"max_position_embeddings":131072,
+             "model_type":"gpt_oss","num_attention_heads":64,"num_experts_per_tok":4,"num_hidden_layers":24,"num_key_value_heads":8,
+             "num_local_experts":32,"rms_norm_eps":1e-05,"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
+             "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,
+             "router_aux_loss_coef":0.9,"sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088})"},
+            {"deepseek2-lite",
+             R"({"architectures":["DeepseekV2ForCausalLM"],"attention_bias":false,"aux_loss_alpha":0.001,"first_k_dense_replace":1,
+             "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"kv_lora_rank":512,"max_position_embeddings":163840,
+             "model_type":"deepseek_v2","moe_intermediate_size":1408,"moe_layer_freq":1,"n_group":1,"n_routed_experts":64,
+             "n_shared_experts":2,"norm_topk_prob":false,"num_attention_heads":16,"num_experts_per_tok":6,"num_hidden_layers":27,
+             "num_key_value_heads":16,"pretraining_tp":1,"q_lora_rank":null,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
+             "rms_norm_eps":1e-06,"rope_scaling":{"beta_fast":32,"beta_slow":1,"factor":40,"mscale":0.707,"mscale_all_dim":0.707,
+             "original_max_position_embeddings":4096,"type":"yarn"},"rope_theta":10000,"routed_scaling_factor":1.0,
+             "scoring_func":"softmax","seq_aux":true,"tie_word_embeddings":false,"topk_group":1,"topk_method":"greedy","v_head_dim":128,
+             "vocab_size":102400})"},
+            {"deepseek3",
+             R"({"architectures":["DeepseekV3ForCausalLM"],"attention_bias":false,"aux_loss_alpha":0.001,"ep_size":1,
+             "first_k_dense_replace":3,"hidden_act":"silu","hidden_size":7168,"intermediate_size":18432,"kv_lora_rank":512,
+             "max_position_embeddings":163840,"model_type":"deepseek_v3","moe_intermediate_size":2048,"moe_layer_freq":1,"n_group":8,
+             "n_routed_experts":256,"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":128,"num_experts_per_tok":8,
+             "num_hidden_layers":61,"num_key_value_heads":128,"num_nextn_predict_layers":1,"pretraining_tp":1,"q_lora_rank":1536,
+             "qk_nope_head_dim":128,"qk_rope_head_dim":64,"rms_norm_eps":1e-06,"rope_scaling":{"beta_fast":32,"beta_slow":1,"factor":40,
+             "mscale":1.0,"mscale_all_dim":1.0,"original_max_position_embeddings":4096,"type":"yarn"},"rope_theta":10000,
+             "routed_scaling_factor":2.5,"scoring_func":"sigmoid","seq_aux":true,"tie_word_embeddings":false,"topk_group":4,
+             "topk_method":"noaux_tc","v_head_dim":128,"vocab_size":129280})"}}) {
         INFO(name);
         ModelConfig expected = preset(name);
         resolve(expected);
@@ -205,13 +251,34 @@ TEST_CASE("errors name unsupported and invalid keys of config.json")
              {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
              {{{"rope_scaling", {{"type", "proportional"}, {"factor", 2.0}}}}, "proportional"},
              {{{"rope_scaling", {{"rope_type", "yarn"}, {"alpha", 3}}}}, "alpha"},
-             {{{"architectures", {"MixtralForCausalLM"}}}, "Mixtral"}})
+             {{{"architectures", {"JambaForCausalLM"}}}, "Jamba"}})
         CHECK(says(refusal(llama, change), "cannot be imported", expected));
     for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
              {{{"activation_function", "relu"}}, "activation_function"},
              {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
              {{{"add_cross_attention", true}}, "add_cross_attention"}})
         CHECK(says(refusal(gpt2, change), "cannot be imported", expected));
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
+             {{{"scoring_func", "softmax"}}, "\"scoring_func\" is \"softmax\""},
+             {{{"num_key_value_heads", 2}}, "each of the 6 heads"},
+             {{{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"mscale_all_dim", 1.0}}}},
+              "mscale_all_dim"},
+             {{{"topk", 2}}, "\"topk\" is 2"}})
+        CHECK(says(refusal(small_model(Family::deepseek3), change), "cannot be imported", expected));
+    const ModelConfig qwen = small_model(Family::qwen3_moe), oss = small_model(Family::gpt_oss);
+    CHECK(says(refusal(qwen, {{"mlp_only_layers", {0, 2}}}), "cannot be imported", "its layer 2 is dense"));
+    CHECK(says(refusal(qwen, {{"decoder_sparse_step", 2}}), "cannot be imported", "its layer 2 is dense"));
+    CHECK(says(refusal(qwen, {{"num_local_experts", 7}}), "num_experts = 6", "num_local_experts is 7"));
+    CHECK(says(refusal(qwen, {{"num_experts_per_tok", 7}}), "model.expert_slots"));
+    CHECK(says(refusal(qwen, {{"num_experts", 0}}), "num_experts = 0"));
+    CHECK(says(refusal(small_model(Family::olmoe), {{"clip_qkv", 8}}), "cannot be imported",
+               "\"clip_qkv\" is 8"));
+    CHECK(
+        says(refusal(oss, {{"swiglu_limit", 6.5}}), "cannot be imported", "\"swiglu_limit\" is 6.5", "7.0"));
+    CHECK(says(refusal(oss, {{"quantization_config", {{"quant_method", "mxfp4"}}}}), "cannot be imported",
+               "mxfp4", "dequantize"));
+    CHECK(says(refusal(small_model(Family::deepseek2), {{"topk_method", "noaux_tc"}}), "cannot be imported",
+               "noaux_tc"));
     const auto lists = [](const std::string& text, const std::string& problem, const std::string& supported) {
         CHECK(has(text, problem));
         CHECK(has(text, supported));

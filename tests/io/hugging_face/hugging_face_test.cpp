@@ -42,19 +42,16 @@ std::vector<float> read_all(const SafetensorsReader& reader, const std::string& 
 /// Imports our values from a folder, `at_once` at a time.
 void require_values(const HuggingFaceModel& theirs, i64 at_once)
 {
-    for (const HuggingFaceTensor& tensor : theirs.tensors)
-        for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            const OurTensor& ours = tensor.ours[part];
-            const ValueSource source = imported_values(tensor, part, theirs.files);
-            std::vector<float> values(static_cast<std::size_t>(element_count(ours.shape)));
-            for (i64 first = 0; first < static_cast<i64>(values.size()); first += at_once)
-                source(first,
-                       std::span(values).subspan(static_cast<std::size_t>(first),
-                                                 static_cast<std::size_t>(std::min(
-                                                     at_once, static_cast<i64>(values.size()) - first))));
-            INFO(ours.name << " in pieces of " << at_once);
-            CHECK(values == values_of("param/" + ours.name, ours.shape));
-        }
+    for (const ImportedParameter& parameter : imported_parameters(theirs)) {
+        std::vector<float> values(static_cast<std::size_t>(element_count(parameter.shape)));
+        for (i64 first = 0; first < static_cast<i64>(values.size()); first += at_once)
+            parameter.read(first,
+                           std::span(values).subspan(static_cast<std::size_t>(first),
+                                                     static_cast<std::size_t>(std::min(
+                                                         at_once, static_cast<i64>(values.size()) - first))));
+        INFO(parameter.name << " in pieces of " << at_once);
+        CHECK(values == values_of("param/" + parameter.name, parameter.shape));
+    }
 }
 
 } // namespace
@@ -62,7 +59,8 @@ void require_values(const HuggingFaceModel& theirs, i64 at_once)
 TEST_CASE("the table has each parameter of the model once, with its shape")
 {
     for (const ModelConfig& model : models()) {
-        std::map<std::string, Shape> expected, found;
+        std::map<std::string, Shape> expected;
+        std::map<std::string, i64> found; // how many elements, slices in their order
         const Graph graph = build_loss_graph(model, {});
         for (const ValueId id : graph.with_role(Role::parameter))
             expected[graph[id].name] = graph[id].type.shape;
@@ -71,12 +69,16 @@ TEST_CASE("the table has each parameter of the model once, with its shape")
             CHECK(theirs.insert(tensor.name).second);
             i64 count = 0;
             for (const OurTensor& ours : tensor.ours) {
-                CHECK(found.emplace(ours.name, ours.shape).second);
-                count += element_count(ours.shape);
+                CHECK(ours.shape == expected[ours.name]);
+                CHECK(ours.first == found[ours.name]);
+                found[ours.name] += ours.count();
+                count += ours.count();
             }
             CHECK(count == element_count(tensor.shape));
         }
-        CHECK(found == expected);
+        CHECK(found.size() == expected.size());
+        for (const auto& [name, count] : found)
+            CHECK(count == element_count(expected[name]));
     }
 }
 
@@ -104,6 +106,34 @@ TEST_CASE("values have the layout that transformers expects")
     CHECK(gate[static_cast<std::size_t>(7 * d + 3)] ==
           weight_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
     CHECK(read_all(llama, "lm_head.weight") == values_of("param/head.weight", {m.vocab, d}));
+
+    // The dimensions that rotate are the last ones of theirs, the first ones of ours.
+    const ModelConfig l = small_model(Family::deepseek3);
+    export_model(l, save_model(l, folder / "of-deepseek"), folder / "deepseek");
+    const SafetensorsReader deepseek = SafetensorsReader::open(folder / "deepseek");
+    const std::vector<float> q_b = read_all(deepseek, "model.layers.1.self_attn.q_b_proj.weight"),
+                             kv_b = read_all(deepseek, "model.layers.1.self_attn.kv_b_proj.weight"),
+                             kv_a = read_all(deepseek, "model.layers.1.self_attn.kv_a_proj_with_mqa.weight");
+    const i64 wide = l.head_dim, rotary = rotary_dim(l), rest = wide - rotary, u = l.v_head_dim,
+              c = l.kv_latent;
+    for (i64 head = 0; head < l.heads; ++head) {
+        for (i64 in = 0; in < l.q_latent; ++in)
+            for (i64 x = 0; x < wide; ++x)
+                CHECK(q_b[static_cast<std::size_t>((head * wide + x) * l.q_latent + in)] ==
+                      weight_of("param/layers.1.attn.q.weight",
+                                (in * l.heads + head) * wide + (x < rest ? rotary + x : x - rest)));
+        for (i64 in = 0; in < c; ++in)
+            for (i64 x = 0; x < rest + u; ++x)
+                CHECK(kv_b[static_cast<std::size_t>((head * (rest + u) + x) * c + in)] ==
+                      (x < rest ? weight_of("param/layers.1.attn.k.weight", (in * l.heads + head) * rest + x)
+                                : weight_of("param/layers.1.attn.v.weight",
+                                            (in * l.heads + head) * u + x - rest)));
+    }
+    for (i64 in = 0; in < l.dim; ++in)
+        for (i64 x = 0; x < c + rotary; ++x)
+            CHECK(kv_a[static_cast<std::size_t>(x * l.dim + in)] ==
+                  (x < c ? weight_of("param/layers.1.attn.kv_down.weight", in * c + x)
+                         : weight_of("param/layers.1.attn.k_rope.weight", in * rotary + x - c)));
 
     const ModelConfig n = gpt2_model();
     export_model(n, save_model(n, folder / "of-gpt2"), folder / "gpt2");
@@ -157,6 +187,56 @@ TEST_CASE("products that transformers joins have its layouts")
     CHECK(gate_up[index(3 * d + 5)] == weight_of("param/layers.0.ffn.gate.weight", 5 * n.ffn_dim + 3));
     CHECK(gate_up[index((n.ffn_dim + 3) * d + 5)] ==
           weight_of("param/layers.0.ffn.up.weight", 5 * n.ffn_dim + 3));
+}
+
+TEST_CASE("experts have the layouts that transformers expects")
+{
+    const TemporaryFolder folder;
+    const auto index = [](i64 i) { return static_cast<std::size_t>(i); };
+    const ModelConfig m = small_model(Family::mixtral), n = small_model(Family::gpt_oss);
+    const i64 d = m.dim, h = m.expert_dim, experts = m.experts;
+    const auto weight = [&](const char* name, i64 expert, i64 rows, i64 row, i64 columns, i64 column) {
+        return weight_of(str("param/layers.1.ffn.experts.", name, ".weight"),
+                         (expert * rows + row) * columns + column);
+    };
+    export_model(m, save_model(m, folder / "of-mixtral"), folder / "mixtral");
+    const SafetensorsReader mixtral = SafetensorsReader::open(folder / "mixtral");
+    const std::vector<float> router = read_all(mixtral, "model.layers.1.block_sparse_moe.gate.weight");
+    for (i64 expert = 0; expert < experts; ++expert) {
+        const std::string name = str("model.layers.1.block_sparse_moe.experts.", expert, ".w");
+        const std::vector<float> gate = read_all(mixtral, name + "1.weight"),
+                                 up = read_all(mixtral, name + "3.weight"),
+                                 down = read_all(mixtral, name + "2.weight");
+        for (i64 in = 0; in < d; ++in) {
+            CHECK(router[index(expert * d + in)] ==
+                  weight_of("param/layers.1.ffn.router.weight", in * experts + expert));
+            for (i64 out = 0; out < h; out += 5) {
+                CHECK(gate[index(out * d + in)] == weight("gate", expert, d, in, h, out));
+                CHECK(up[index(out * d + in)] == weight("up", expert, d, in, h, out));
+                CHECK(down[index(in * h + out)] == weight("down", expert, h, out, d, in));
+            }
+        }
+    }
+    // [experts, in, out], with gate and up in turn.
+    export_model(n, save_model(n, folder / "of-oss"), folder / "oss");
+    const SafetensorsReader oss = SafetensorsReader::open(folder / "oss");
+    const std::vector<float> joined = read_all(oss, "model.layers.1.mlp.experts.gate_up_proj"),
+                             bias = read_all(oss, "model.layers.1.mlp.experts.gate_up_proj_bias");
+    CHECK(oss.find("model.layers.1.mlp.experts.gate_up_proj")->shape == Shape{experts, d, 2 * h});
+    CHECK(oss.find("model.layers.1.mlp.experts.gate_up_proj_bias")->shape == Shape{experts, 2 * h});
+    for (i64 expert = 0; expert < experts; ++expert)
+        for (i64 out = 0; out < h; ++out)
+            for (const auto& [name, place] : {std::pair{"gate", 0}, std::pair{"up", 1}}) {
+                CHECK(bias[index(expert * 2 * h + 2 * out + place)] ==
+                      weight_of(str("param/layers.1.ffn.experts.", name, ".bias"), expert * h + out));
+                for (i64 in = 0; in < d; in += 7)
+                    CHECK(joined[index((expert * d + in) * 2 * h + 2 * out + place)] ==
+                          weight(name, expert, d, in, h, out));
+            }
+    CHECK(read_all(oss, "model.layers.1.mlp.experts.down_proj") ==
+          values_of("param/layers.1.ffn.experts.down.weight", {experts, h, d}));
+    CHECK(read_all(oss, "model.layers.1.self_attn.sinks") ==
+          values_of("param/layers.1.attn.sinks", {n.heads}));
 }
 
 TEST_CASE("export and import are exact, for reads of any size")

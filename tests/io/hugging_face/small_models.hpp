@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 namespace trivium {
 
@@ -32,8 +33,24 @@ inline ModelConfig small_model(Family family)
     m.layers = 3;
     m.head_dim = m.positions == Positions::learned ? 4 : 8;
     m.dim = m.head_dim * m.heads; // some classes require it
-    if (family == Family::neox || family == Family::gpt2)
+    if (family == Family::neox || family == Family::gpt2 || has_latents(m))
         m.kv_heads = m.heads;
+    if (m.experts > 0) {
+        m.experts = 6;
+        m.expert_slots = 3;
+        m.expert_dim = 12;
+        m.router_groups = m.router_groups > 1 ? 3 : 1;
+        m.router_top_groups = m.router_groups > 1 ? 2 : 1;
+        if (family == Family::qwen3_moe || has_latents(m))
+            m.dense_layers = 1;
+        if (has_latents(m))
+            m.shared_dim = 24;
+    }
+    if (has_latents(m)) {
+        m.q_latent = family == Family::deepseek2 ? 0 : 14;
+        m.kv_latent = 10;
+        m.v_head_dim = 5;
+    }
     return m;
 }
 
@@ -78,22 +95,31 @@ inline std::vector<float> values_of(const std::string& name, const Shape& shape)
     return values;
 }
 
+/// Our parameters, each once, with their shapes.
+inline std::map<std::string, Shape> parameters_of(const ModelConfig& model)
+{
+    std::map<std::string, Shape> all;
+    for (const HuggingFaceTensor& theirs : tensors_of(model))
+        for (const OurTensor& ours : theirs.ours)
+            all.emplace(ours.name, ours.shape);
+    return all;
+}
+
 /// A checkpoint of the model, saved by two ranks that shard first dimensions.
 inline std::string save_model(const ModelConfig& model, const std::string& dir)
 {
     run_on_threads(2, [&](Comm& world) {
         std::vector<std::vector<float>> values;
         std::vector<TensorPiece> pieces;
-        for (const HuggingFaceTensor& theirs : tensors_of(model))
-            for (const OurTensor& ours : theirs.ours) {
-                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, DType::f32, nullptr);
-                values.push_back(values_of(piece.name, ours.shape));
-                const i64 half = ours.shape[0] / 2, row = element_count(ours.shape) / ours.shape[0];
-                piece.box.offset[0] = world.rank() == 0 ? 0 : half;
-                piece.box.shape[0] = world.rank() == 0 ? half : ours.shape[0] - half;
-                piece.data = values.back().data() + piece.box.offset[0] * row;
-                pieces.push_back(piece);
-            }
+        for (const auto& [name, shape] : parameters_of(model)) {
+            TensorPiece piece = whole_tensor("param/" + name, shape, DType::f32, nullptr);
+            values.push_back(values_of(piece.name, shape));
+            const i64 half = shape[0] / 2, row = element_count(shape) / shape[0];
+            piece.box.offset[0] = world.rank() == 0 ? 0 : half;
+            piece.box.shape[0] = world.rank() == 0 ? half : shape[0] - half;
+            piece.data = values.back().data() + piece.box.offset[0] * row;
+            pieces.push_back(piece);
+        }
         save_checkpoint(world, dir, {}, pieces, 0);
     });
     return dir + "/" + checkpoint_name(0);

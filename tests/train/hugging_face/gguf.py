@@ -55,6 +55,11 @@ changes = {
     "starcoder2-on": ("window", dict(sliding_window=None)),
     "smollm3-on": ("qkv_bias", {**no_window, "attention_bias": False, "mlp_bias": False, "no_rope_layers": [1, 1, 1]}),
     "gpt2-on": ("attention_scale", dict(scale_attn_weights=True, activation_function="gelu_new")),
+    "mixtral-on": ("activation", dict(hidden_act="silu", sliding_window=None)),
+    "qwen3_moe-on": ("qkv_bias", {**no_window, "attention_bias": False, "mlp_only_layers": [], "norm_topk_prob": True}),
+    "olmoe-on": ("qkv_bias", dict(attention_bias=False, norm_topk_prob=False, num_key_value_heads=6,
+                                  rope_parameters=dict(rope_type="linear", rope_theta=1e4, factor=2.0))),
+    **{name: ("family", None) for name in ("gpt_oss", "gpt_oss-on", "deepseek2", "deepseek2-on", "deepseek3", "deepseek3-on")},  # refused, whatever it says
 }
 # llama.cpp computes gelu by a table of f16.
 of_tables = ("gemma", "neox", "starcoder2", "gpt2")
@@ -75,6 +80,11 @@ def changed_shapes(name, config, shapes):
     if name in ("neox-on", "starcoder2"):
         layers = [key for key, value in shapes.items() if len(value) == 2 and ".layers." in key]
         shapes.update({key.removesuffix("weight") + "bias": [shapes[key][0]] for key in layers})
+    if name == "qwen3_moe-on":  # no dense layer
+        shapes = {key: value for key, value in shapes.items() if ".0.mlp." not in key}
+        shapes.update({key.replace("layers.1.", "layers.0."): value for key, value in shapes.items() if ".1.mlp." in key})
+    if name == "olmoe-on":  # a key-value head per head
+        shapes.update({key: shapes[key.replace(f".{kind}_", ".q_")] for key in shapes for kind in "kv" if f".{kind}_" in key})
     return shapes
 
 
@@ -141,6 +151,8 @@ def check(name, place):
         run(trivium, "checkpoint", "import", home / "refused", home / "of-refused")
         said = run(trivium, "checkpoint", "export", home / "of-refused", home / "refused.gguf", "--tokenizer", "none", status=2)
         assert f"model.{key}: is" in said, said
+        if change is None:
+            return
         config = {key: value for key, value in {**config, **change}.items() if value is not None or key in config}
         config = {key: value for key, value in config.items() if not (key == "layer_types" and value is None)}
         shapes = changed_shapes(name, config, shapes)

@@ -54,6 +54,11 @@ def other_sizes(**changes):
     return sizes(**{**dict(vocab_size=263, hidden_size=36, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True), **changes})
 
 
+def latents(keys):
+    """All layers are dense."""
+    return {**dict(kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, first_k_dense_replace=keys["num_hidden_layers"]), **keys}
+
+
 def without(keys, *names):
     return {key: value for key, value in keys.items() if key not in names}
 
@@ -101,9 +106,30 @@ models = {
     "smollm3": ("SmolLM3", sizes(num_hidden_layers=5, rope_parameters=rope("default", 2e6))),
     "smollm3-on": ("SmolLM3", other_sizes(attention_bias=True, mlp_bias=True, tie_word_embeddings=False, no_rope_layers=[0, 1, 1], use_sliding_window=True,
                                           sliding_window=7, rope_parameters=plain)),
+    "mixtral": ("Mixtral", sizes(num_hidden_layers=2, intermediate_size=24, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
+                                 rope_parameters=rope("default", 1e6))),
+    "mixtral-on": ("Mixtral", other_sizes(num_hidden_layers=2, intermediate_size=18, head_dim=14, num_key_value_heads=1, sliding_window=7, num_local_experts=6,
+                                          num_experts_per_tok=3, hidden_act="gelu", rope_parameters=yarn(4.0, 16))),
+    "qwen3_moe": ("Qwen3Moe", sizes(num_hidden_layers=2, head_dim=10, moe_intermediate_size=24, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+                                    rope_parameters=plain)),
+    "qwen3_moe-on": ("Qwen3Moe", other_sizes(head_dim=8, num_key_value_heads=1, moe_intermediate_size=22, num_experts=6, num_experts_per_tok=3, mlp_only_layers=[0],
+                                             attention_bias=True, use_sliding_window=True, sliding_window=6, rope_parameters=rope("linear", 5e5, factor=3.0))),
+    "olmoe": ("Olmoe", sizes(num_hidden_layers=2, intermediate_size=20, num_experts=8, num_experts_per_tok=3, rope_parameters=plain)),
+    "olmoe-on": ("Olmoe", other_sizes(num_hidden_layers=2, intermediate_size=24, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, attention_bias=True,
+                                      rope_parameters=rope("dynamic", factor=2.0))),
+    "gpt_oss": ("GptOss", sizes(head_dim=8, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+                                rope_parameters={**yarn(32.0, 16), "rope_theta": 150000.0, "truncate": False})),
+    "gpt_oss-on": ("GptOss", other_sizes(head_dim=10, intermediate_size=18, num_local_experts=6, num_experts_per_tok=3, sliding_window=5, attention_bias=False,
+                                         layer_types=[full, sliding, sliding], rope_parameters=plain)),
     "gpt2": ("GPT2", dict(vocab_size=259, n_embd=32, n_layer=3, n_head=4, n_positions=seq)),
     "gpt2-on": ("GPT2", dict(vocab_size=263, n_embd=36, n_layer=3, n_head=6, n_positions=seq, n_inner=80, layer_norm_epsilon=1e-6, tie_word_embeddings=False,
                              activation_function="gelu", scale_attn_weights=False)),
+    "deepseek2": ("DeepseekV2", latents(sizes(q_lora_rank=None, rope_parameters=plain))),
+    "deepseek2-on": ("DeepseekV2", latents(other_sizes(q_lora_rank=14, num_key_value_heads=6, v_head_dim=13, attention_bias=True, mlp_bias=True,
+                                                       rope_parameters=yarn(4.0, 16, mscale=0.7, mscale_all_dim=1.1)))),
+    "deepseek3": ("DeepseekV3", latents(sizes(q_lora_rank=16, rope_parameters=yarn(8.0, 16, mscale=1.0, mscale_all_dim=1.0)))),
+    "deepseek3-on": ("DeepseekV3", latents(other_sizes(q_lora_rank=None, num_key_value_heads=6, qk_nope_head_dim=10, attention_bias=True, rope_interleave=False,
+                                                       rope_parameters=yarn(4.0, 32, mscale_all_dim=0.8)))),
 }
 
 
@@ -111,6 +137,8 @@ def as_written_by_4(config):
     """The same config.json in the keys of transformers 4; None if these cannot say it."""
     old = {key: value for key, value in config.items() if key not in ("rope_parameters", "layer_types", "_sliding_window_pattern", "dtype")}
     old["torch_dtype"] = config["dtype"]
+    if config["model_type"] == "qwen3_moe":
+        old["num_experts"] = old.pop("num_local_experts")
     parameters = config.get("rope_parameters")
     if parameters is None:  # learned positions
         return old
@@ -173,9 +201,10 @@ def numbers_of(model, folder):
     half = loaded(folder).to(torch.bfloat16)
     with torch.no_grad():
         in_bf16 = loss_of(half).item()
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    optimizer = torch.optim.AdamW([dict(params=decayed, weight_decay=decay), dict(params=[p for p in model.parameters() if p.dim() == 1], weight_decay=0.0)],
-                                  lr=rate, betas=(0.9, 0.95), eps=1e-8)
+    of_products = [name for name, p in model.named_parameters() if p.dim() > 1 and not name.endswith("bias")]
+    groups = [dict(params=[p for name, p in model.named_parameters() if (name in of_products) == decays], weight_decay=decay if decays else 0.0)
+              for decays in (True, False)]
+    optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), eps=1e-8)
     losses = []
     for _ in range(steps):
         loss = loss_of(model)
@@ -208,7 +237,8 @@ def train(home, name, *rows):
 def grid_of(number):
     """The settings of model `number` on eight ranks: all kinds of each, as evenly as they divide."""
     schedules = ("1f1b", "zb-v", "gpipe", "interleaved", "zb-h1", "dualpipe-v", "breadth-first", "zb-h2", "v-half", "v-min")
-    return ["parallel.data=2", "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
+    shared = ["parallel.data=1", "parallel.context=2"] if number % 8 == 7 else ["parallel.data=2"]
+    return [*shared, "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
             f"parallel.recompute={('none', 'selective', 'full')[number % 3]}", f"parallel.schedule={schedules[(number + number // 4) % 10]}",
             f"parallel.sequence={'true' if number // 2 % 2 else 'false'}", f"train.steps={steps}"]
 
