@@ -97,4 +97,31 @@ private:
     i64 groups_, experts_, bound_;
 };
 
+/// Numbers of the attribute `routing` of ops that score experts.
+struct Routing {
+    bool sigmoid = false; ///< scores; otherwise softmax
+    bool normalised = false;
+    i64 groups = 1, top_groups = 1;
+    bool top2 = false; ///< a group's score is the sum of its two largest ones
+
+    /// \pre as many numbers as members
+    static Routing of(std::span<const i64> numbers)
+    {
+        return {numbers[0] != 0, numbers[1] != 0, numbers[2], numbers[3], numbers[4] != 0};
+    }
+};
+
+/// Tokens that `dispatch` counts together, of one sequence.
+inline constexpr i64 dispatch_block = 32;
+
+/// Bytes of scratch of `dispatch` for so many sequences (or parts of them in a group) of `tokens` tokens: the
+/// rows of each expert before each block and each sequence, and those of each sequence's group.
+constexpr Bytes dispatch_scratch(i64 sequences, i64 tokens, i64 experts)
+{
+    return 4 * sequences * (experts * ((tokens + dispatch_block - 1) / dispatch_block + 1) + 1);
+}
+
+/// Rows that a grouped product on a host pads with zeros at the end of an expert.
+inline constexpr i64 grouped_pad = 32;
+
 } // namespace trivium

@@ -231,6 +231,9 @@ void validate(const ModelConfig& c)
         return;
     }
     validate_sizes(c);
+    require_model(c.gated || !only_gated(c.activation), "activation",
+                  str("is \"", name_of(c.activation), "\", a function of a gate and a value"),
+                  "set model.gated = true, or another activation");
     require_positive(c.norm_eps, "norm_eps", "1e-5 is usual");
     require_model(!c.norm_offset || c.norm == NormKind::rms, "norm_offset",
                   "is for model.norm = \"rms\", the norm is \"layer\"", "set one of the two");

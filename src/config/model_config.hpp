@@ -231,8 +231,10 @@ struct ModelConfig {
         visit("logit_divisor", self.logit_divisor, KeyKind::forward, "divisor of the logits");
         visit("logit_cap", self.logit_cap, KeyKind::forward,
               "logits s become cap * tanh(s / cap); 0 = no cap");
-        visit("activation", self.activation, KeyKind::forward,
-              "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2");
+        visit(
+            "activation", self.activation, KeyKind::forward,
+            "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2, clipped that of gpt-oss, "
+            "which needs gated = true");
         visit("gated", self.gated, KeyKind::forward,
               "the feed-forward block multiplies its activations by a second product");
         visit("experts", self.experts, KeyKind::shape,

@@ -1,5 +1,6 @@
 #include "kernels/elementwise.hpp"
 
+#include "base/check.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
@@ -52,6 +53,20 @@ KOKKOS_FUNCTION A activated_grad(A d, A v)
     }
 }
 
+/// The clipped gate and value of Activation::clipped.
+template <class A>
+struct Clipped {
+    static constexpr A limit = A(7), slope = A(1.702);
+    A gate, value;
+
+    KOKKOS_FUNCTION Clipped(A g, A u)
+        : gate(g > limit ? limit : g), value(u > limit    ? limit
+                                             : u < -limit ? -limit
+                                                          : u)
+    {
+    }
+};
+
 // Functors, because dense matrices are one range and others a row per team.
 template <Activation f, class A>
 struct Activated {
@@ -63,7 +78,15 @@ struct ActivatedGrad {
 };
 template <Activation f, class A>
 struct Gated {
-    KOKKOS_FUNCTION A operator()(A g, A u) const { return activated<f>(g) * u; }
+    KOKKOS_FUNCTION A operator()(A g, A u) const
+    {
+        if constexpr (f == Activation::clipped) {
+            const Clipped<A> c(g, u);
+            return c.gate * sigmoid(c.slope * c.gate) * (c.value + 1);
+        } else {
+            return activated<f>(g) * u;
+        }
+    }
 };
 template <Activation f, class A>
 struct GatedGrad {
@@ -72,6 +95,12 @@ struct GatedGrad {
         if constexpr (f == Activation::silu) { // one sigmoid for both
             const A s = sigmoid(g);
             return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
+        } else if constexpr (f == Activation::clipped) { // at a limit as inside
+            const Clipped<A> c(g, u);
+            const A s = sigmoid(c.slope * c.gate);
+            return Values<A, 2>{
+                {g > c.limit ? A(0) : d * (c.value + 1) * s * (1 + c.slope * c.gate * (1 - s)),
+                 u > c.limit || u < -c.limit ? A(0) : d * c.gate * s}};
         } else {
             return Values<A, 2>{{activated_grad<f>(d * u, g), d * activated<f>(g)}};
         }
@@ -87,6 +116,7 @@ void with_activation(Activation f, F call)
     case Activation::gelu: return call(std::integral_constant<Activation, Activation::gelu>());
     case Activation::gelu_tanh: return call(std::integral_constant<Activation, Activation::gelu_tanh>());
     case Activation::relu2: return call(std::integral_constant<Activation, Activation::relu2>());
+    case Activation::clipped: return call(std::integral_constant<Activation, Activation::clipped>());
     }
 }
 
@@ -146,16 +176,20 @@ void swiglu_grad(const Exec& exec, i64 rows, i64 columns, RowsOf<const T> dy, Ro
 template <class T>
 void gelu(const Exec& exec, i64 n, const T* x, T* y, Activation f)
 {
+    TRV_CHECK(!only_gated(f), "gelu: a function of a gate and a value");
     with_activation(f, [&](auto constant) {
-        map(exec, "gelu", n, Activated<decltype(constant)::value, Acc<T>>(), y, x);
+        if constexpr (!only_gated(decltype(constant)::value))
+            map(exec, "gelu", n, Activated<decltype(constant)::value, Acc<T>>(), y, x);
     });
 }
 
 template <class T>
 void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx, Activation f)
 {
+    TRV_CHECK(!only_gated(f), "gelu: a function of a gate and a value");
     with_activation(f, [&](auto constant) {
-        map(exec, "gelu_grad", n, ActivatedGrad<decltype(constant)::value, Acc<T>>(), dx, dy, x);
+        if constexpr (!only_gated(decltype(constant)::value))
+            map(exec, "gelu_grad", n, ActivatedGrad<decltype(constant)::value, Acc<T>>(), dx, dy, x);
     });
 }
 

@@ -298,6 +298,9 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::convolution:
     case OpKind::convolution_grad_x:
     case OpKind::convolution_grad_w: return bind_convolution(b);
+    case OpKind::grouped_matmul:
+    case OpKind::grouped_matmul_grad_rows:
+    case OpKind::grouped_matmul_grad_weight: return bind_grouped_product(b);
     case OpKind::split:
     case OpKind::concat: return bind_parts(b);
     case OpKind::pack_columns: return bind_pack(b);
@@ -305,7 +308,7 @@ Call Dispatch::bind(const Binding& b)
     }
     if (const ElementCall elements = bind_elements(b))
         return over_all(elements, b);
-    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers})
+    for (auto* const bind_kind : {&bind_optimizer, &bind_general, &bind_integers, &bind_experts})
         if (Call call = bind_kind(b))
             return call;
     const DType type = (b.op->kind == OpKind::row_squares_grad ? a.out_type(0) : a.in_type(0)).dtype;

@@ -47,6 +47,7 @@ private:
     struct Products;
     Call bind_product(const Binding& binding);
     Call bind_convolution(const Binding& binding);
+    Call bind_grouped_product(const Binding& binding);
 
     int threads_;
     std::unique_ptr<Products> products_;

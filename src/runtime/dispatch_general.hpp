@@ -7,6 +7,9 @@ namespace trivium {
 /// An empty Call if the op is not a general op, or elements.hpp or dispatch_products.cpp bind it.
 Call bind_general(const Binding& binding);
 
+/// Ops of mixtures of experts (ir/expert_ops.inc) but the grouped products; an empty Call for other ops.
+Call bind_experts(const Binding& binding);
+
 /// pool, pool_grad, dynamic_slice, dynamic_update_slice, gather and scatter; an empty Call for other ops.
 Call bind_windows(const Binding& binding);
 

@@ -7,6 +7,8 @@
 #include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"
 #include "kernels/general/einsum.hpp"
+#include "kernels/grouped_product.hpp"
+#include "runtime/expert_shapes.hpp"
 #include "runtime/general_shapes.hpp"
 
 #include <map>
@@ -18,6 +20,8 @@ struct Dispatch::Products {
     std::map<kernels::ProductShape, std::unique_ptr<kernels::Product>> made;
     using Key = std::tuple<kernels::ConvKind, kernels::ConvShape, DType, Bytes>; ///< with the scratch
     std::map<Key, std::unique_ptr<kernels::Convolution>> convolutions;
+    using GroupedKey = std::tuple<kernels::GroupedKind, kernels::GroupedShape, Bytes>; ///< with the scratch
+    std::map<GroupedKey, std::unique_ptr<kernels::GroupedProduct>> grouped;
 };
 
 namespace {
@@ -187,6 +191,26 @@ Call Dispatch::bind_convolution(const Binding& binding)
     return [ready = made.get(), x, y, z, scratch = binding.scratch](const kernels::Exec& e) {
         ready->run(e, x, y, z, scratch);
     };
+}
+
+Call Dispatch::bind_grouped_product(const Binding& binding)
+{
+    using kernels::GroupedKind;
+    const Args a{binding};
+    const OpKind op = binding.op->kind;
+    const GroupedKind kind = op == OpKind::grouped_matmul             ? GroupedKind::forward
+                             : op == OpKind::grouped_matmul_grad_rows ? GroupedKind::grad_rows
+                                                                      : GroupedKind::grad_weight;
+    const Shape& weight = kind == GroupedKind::grad_weight ? a.out_shape(0) : a.in_shape(1);
+    const kernels::GroupedShape shape{grouped_rows(a, 2), weight[1], weight[2], a.in_type(0).dtype,
+                                      a.out_type(0).dtype};
+    std::unique_ptr<kernels::GroupedProduct>& made = products_->grouped[{kind, shape, binding.scratch.size}];
+    if (!made)
+        made = std::make_unique<kernels::GroupedProduct>(kind, shape, threads_, binding.scratch.size);
+    const void *x = binding.operands[0], *y = binding.operands[1];
+    return [ready = made.get(), x, y, counts = a.ids(2), z = binding.results[0],
+            overwrite = a.over() || kind != GroupedKind::grad_weight, scratch = binding.scratch](
+               const kernels::Exec& exec) { ready->run(exec, x, y, counts, z, overwrite, scratch); };
 }
 
 } // namespace trivium

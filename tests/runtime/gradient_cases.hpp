@@ -25,5 +25,7 @@ inline ValueId ids(Builder& b, const std::string& name, Shape shape)
 
 /// Those of general_ops.inc.
 std::vector<GradientCase> general_cases();
+/// Those of expert_ops.inc.
+std::vector<GradientCase> expert_cases();
 
 } // namespace trivium::runs

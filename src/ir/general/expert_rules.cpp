@@ -1,6 +1,7 @@
 #include "ir/general/expert_rules.hpp"
 
 #include "base/counted.hpp"
+#include "base/expert_rows.hpp"
 #include "ir/general/op_view.hpp"
 
 namespace trivium::general {
@@ -120,9 +121,37 @@ struct Experts {
     }
 };
 
+constexpr i64 most_groups = 64; ///< a mask of the kernel
+
 i64 rows_of(const OpView& op) { return op.shape(0)[1]; }
 
 } // namespace
+
+void check_logits(const Graph& graph, const Op& op, const FactorRule&)
+{
+    if (graph[op.operands[0]].type.dtype == DType::bf16)
+        throw UserError({place_of(graph, op), "operand 0 is bf16, must be f32 or f64",
+                         "experts are chosen in the type of sums", "use cast"});
+}
+
+void check_routing(const Graph& graph, const Op& given, const FactorRule& rule)
+{
+    check_logits(graph, given, rule);
+    const OpView op(graph, given);
+    const Routing routing = Routing::of(op.list(Attr::routing, 5));
+    const int of_experts = rule.find("x"), of_slots = rule.find("k");
+    const i64 experts = rule[of_experts].size, slots = of_slots < 0 ? 0 : rule[of_slots].size;
+    op.require(routing.groups >= 1 && routing.groups <= most_groups && experts % routing.groups == 0,
+               str("cannot divide ", counted(experts, "expert"), " into ", counted(routing.groups, "group")),
+               str("make the groups a divisor of the experts, at most ", most_groups));
+    op.require(routing.top_groups >= 1 && routing.top_groups <= routing.groups,
+               str("chooses ", routing.top_groups, " of ", counted(routing.groups, "group")),
+               "choose between 1 and all groups");
+    const i64 candidates = experts / routing.groups * routing.top_groups;
+    op.require(slots <= candidates, str("chooses ", slots, " of ", counted(candidates, "expert")),
+               "choose fewer experts, or among more groups");
+    op.require(experts < INT32_MAX, str("has ", counted(experts, "expert")), "use fewer");
+}
 
 FactorRule dispatch(const Graph& graph, const Op& given)
 {

@@ -5,6 +5,11 @@
 
 namespace trivium::general {
 
+/// Of ops on logits: their type is that of sums.
+void check_logits(const Graph& graph, const Op& op, const FactorRule& rule);
+/// Of those with the attribute `routing`: its groups of experts, and that they have the slots.
+void check_routing(const Graph& graph, const Op& op, const FactorRule& rule);
+
 // Between tokens [b s d] and rows [q m d] of their groups: q = (B S) with spread="B S", b = (B b'), s = (S
 // s').
 FactorRule dispatch(const Graph& graph, const Op& op);

@@ -138,13 +138,15 @@ std::string place_of(const Graph& graph, const Op& op)
     return str(source_place(graph, op.line), op.scope, op.scope.empty() ? "" : ".", info(op).name);
 }
 
-bool is_linear(const Graph& graph, const Op& op)
+OperandSet linear_operands(const Graph& graph, const Op& op)
 {
+    const OperandSet linear = op.attrs.beta ? 0 : info(op).linear; // each partial sum would get the constant
     if (op.kind != OpKind::cast)
-        return info(op).linear && !op.attrs.beta; // each partial sum would get the constant
+        return linear;
     const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;
-    return from == to ||
-           (is_floating(from) && is_floating(to) && (op.stays_partial || size_of(to) > size_of(from)));
+    const bool keeps_values = from == to || (is_floating(from) && is_floating(to) &&
+                                             (op.stays_partial || size_of(to) > size_of(from)));
+    return keeps_values ? linear : 0;
 }
 
 FactorRule rule_of(const Graph& graph, const Op& op)
@@ -199,6 +201,8 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
                              str("cannot have the rule \"", to_text(*op.attrs.rule), "\""), why,
                              "transpose an operand, or use ops with dims (docs/ops.md)"});
     check_types(graph, op);
+    if (row.check)
+        row.check(graph, op, rule);
     if (row.bucket)
         check_bucket(graph, op);
     std::vector<TensorType> types;

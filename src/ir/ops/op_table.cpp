@@ -1,5 +1,7 @@
 #include "ir/ops/op_table.hpp"
 
+#include "base/activation.hpp"
+#include "base/expert_rows.hpp"
 #include "ir/builder.hpp"
 #include "ir/general/expert_rules.hpp"
 #include "ir/general/general_gradients.hpp"
@@ -150,6 +152,43 @@ Flops grouped_product(const Op& op, const FactorRule& rule)
     const i64 columns = op.kind == OpKind::grouped_matmul_grad_rows ? others[1] : others[2];
     return 2 * static_cast<Flops>(rows[0]) * static_cast<Flops>(n) * static_cast<Flops>(rows[2]) *
            static_cast<Flops>(columns);
+}
+
+/// The rows that end an expert's, padded, and the library's scratch.
+Bytes grouped_tiles(const Op&, const FactorRule& rule, Bytes element)
+{
+    const i64 columns = rule.shape_of(rule.operands[0]).back() + rule.shape_of(rule.results[0]).back();
+    return element * grouped_pad * round_up(columns, 64) + (Bytes{2} << 20);
+}
+
+/// A number per token.
+Bytes token_places(const Op&, const FactorRule& rule, Bytes element)
+{
+    const Shape logits = rule.shape_of(rule.operands[0]);
+    return element * logits[0] * logits[1];
+}
+
+/// As dispatch_scratch(), for each group's part of each sequence.
+Bytes places_of_rows(const Op& op, const FactorRule& rule, Bytes)
+{
+    const Shape tokens = rule.shape_of(rule.operands[0]);
+    const i64 parts = op.attrs.lists.find(Attr::spread)->back();
+    return dispatch_scratch(tokens[0] * parts, tokens[1] / std::max<i64>(parts, 1),
+                            op.attrs.lists.find(Attr::count)->front());
+}
+
+/// Rows of each group, as i64.
+Bytes count_of_groups(const Op&, const FactorRule& rule, Bytes)
+{
+    return 8 * rule.shape_of(rule.results[0]).front();
+}
+
+/// Refuses functions of a gate and a value.
+void of_one_number(const Graph& graph, const Op& op, const FactorRule&)
+{
+    if (op.attrs.activation && only_gated(*value_named<Activation>(*op.attrs.activation)))
+        throw UserError({place_of(graph, op), str("cannot compute '", *op.attrs.activation, "'"),
+                         "this function has two arguments", "use swiglu"});
 }
 
 const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }

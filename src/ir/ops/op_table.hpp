@@ -4,6 +4,7 @@
 #include "ir/factors.hpp"
 #include "ir/graph.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace trivium {
@@ -17,6 +18,14 @@ struct Alias {
     int operand = 0;
     bool must = false;
 };
+
+/// Bit i is the operand at position i, the last bit also those behind it.
+using OperandSet = std::uint32_t;
+inline constexpr OperandSet all_operands = ~OperandSet{0};
+constexpr bool has_operand(OperandSet set, std::size_t i)
+{
+    return (set >> std::min<std::size_t>(i, 31) & 1u) != 0;
+}
 
 /// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is position i.
 struct ColumnsAt {
@@ -89,8 +98,10 @@ struct OpInfo {
     const char* (*rejects)(const Rule&) = nullptr;
     std::vector<ResultType> results{};
     std::vector<OperandType> types{}; ///< of the operands; the last one repeats. Empty: not checked
-    AttrSet needs{}, may_have{};      ///< required and optional attributes
-    AttrSet of_part{};                ///< of `may_have`: added by `localize`, refused in a graph of all ranks
+    /// Throws UserError if attributes do not fit shapes; null: their places in the rule say all.
+    void (*check)(const Graph&, const Op&, const FactorRule&) = nullptr;
+    AttrSet needs{}, may_have{}; ///< required and optional attributes
+    AttrSet of_part{};           ///< of `may_have`: added by `localize`, refused in a graph of all ranks
     void (*gradient)(Tape&) = nullptr; ///< null: autodiff() refuses the op
     /// Model FLOPs; null: not counted.
     Flops (*flops)(const Op&, const FactorRule&) = nullptr;
@@ -102,13 +113,15 @@ struct OpInfo {
     /// Minimum scratch of the op's own kernel (on one thread), from its rule and the bytes of an accumulator
     /// element; null: the fixed budget of its kind is enough.
     Bytes (*least_scratch)(const Op&, const FactorRule&, Bytes) = nullptr;
-    bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
-    bool variadic = false;     ///< the last operand's pattern stands for zero or more operands
-    bool linear = false;       ///< maps partial sums to a partial sum of its result; ask is_linear()
+    bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
+    bool variadic = false;    ///< the last operand's pattern stands for zero or more operands
+    /// Operands in which the op is linear together, given the others: if all of them are partial sums, so is
+    /// its result. Ask linear_operands().
+    OperandSet linear = 0;
+    std::uint32_t kept = 0;    ///< results that are never computed twice, as choices: bit i is result i
     bool placement = false;    ///< the identity; the sharding of its result determines which data move
     bool contributes = false;  ///< missing operands count as 0: of all ranks, exactly one has each operand
     bool cheap = false;        ///< for selective recomputation: large results for little work
-    bool chooses = false;      ///< a discrete choice, which recomputation must not make again
     bool communicates = false; ///< moves data between ranks along its attribute `axis`
     bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
     /// Splits its operand into its results along one dimension, or concatenates its operands.
@@ -144,9 +157,10 @@ FactorRule rule_of(const Graph& graph, const Op& op);
 /// The position among the op's operands of optional operand `which` of its row, counted from 0, or -1.
 /// Throws UserError if the op has operands that do not fit.
 int optional_operand(const Graph& graph, const Op& op, int which);
-/// Whether the op maps partial sums of its operands to a partial sum of its result. A cast that loses digits
-/// does not, unless Op::stays_partial; nor does a cast from or to integers, whose partial sums may wrap.
-bool is_linear(const Graph& graph, const Op& op);
+/// The operands that may all be partial sums, if the result then is one; 0: none. Those of a cast that loses
+/// digits may not, unless Op::stays_partial; nor those of a cast from or to integers, whose partial sums may
+/// wrap.
+OperandSet linear_operands(const Graph& graph, const Op& op);
 /// The types of the op's results. Throws UserError if the op does not fit its row.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
 /// As above. \pre `rule` is rule_of(graph, op)

@@ -113,7 +113,7 @@ struct Product::Impl {
         if (tiled)
             return tiled_product({.threads = threads}, shape, from_a, from_b, to, overwrite, lent);
         checked_dnnl("running a product", [&] {
-            const KernelScope shown("product");
+            const KernelScope shown("product", omp_in_parallel() == 0);
             const ThreadScope scope(threads);
             dnnl::stream stream(dnnl_engine());
             const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {

@@ -10,7 +10,9 @@ inline namespace on_host {
 /// The tools see a kernel during the lifetime of this object. Costs one test if no tool is loaded.
 class KernelScope {
 public:
-    explicit KernelScope(const char* label) : on_(Kokkos::Profiling::profileLibraryLoaded())
+    /// Not `shown`: within another kernel.
+    explicit KernelScope(const char* label, bool shown = true)
+        : on_(shown && Kokkos::Profiling::profileLibraryLoaded())
     {
         if (on_)
             Kokkos::Profiling::beginParallelFor(label, 0, &id_);

@@ -254,7 +254,7 @@ void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
 {
     const Op& op = g_.ops[o];
     const OpPlan& p = ops_[o];
-    if (!is_linear(g_, op) || op.operands.empty())
+    if (linear_operands(g_, op) != all_operands || op.operands.empty())
         return;
     i64 before = 0, after = 0;
     for (const ValueId v : op.operands) {
