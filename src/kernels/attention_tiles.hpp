@@ -226,15 +226,22 @@ KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i
     row.sync();
 }
 
-/// Row i0 + i of the group = factor_s[i] * from_es[:, i].
+/// Row i0 + i of the group = factor_s[i] * from_es[:, i], with `before` plus what that has there.
 template <class T, class A>
 KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                   const A* from_es, const A* factor_s, T* to_bsgre, i64 apart)
+                                   const A* from_es, const A* factor_s, T* to_bsgre, i64 apart,
+                                   const T* before_bsgre = nullptr)
 {
     const i64 count = at.rows_of(i0);
     for (i64 i = 0; i < count; ++i) {
-        T* to = to_bsgre + at.query_at(group, i0 + i, apart);
-        row.each(at.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
+        const i64 place = at.query_at(group, i0 + i, apart);
+        T* to = to_bsgre + place;
+        if (before_bsgre)
+            row.each(at.dim, [=](i64 e) {
+                to[e] = before_bsgre[place + e] + T(factor_s[i] * from_es[e * at.rows + i]);
+            });
+        else
+            row.each(at.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
     }
 }
 
