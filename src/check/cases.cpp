@@ -128,6 +128,7 @@ std::vector<Choice> choices()
 {
     const ParallelConfig usual;
     const auto reduces_gradients = [](const ParallelConfig& g) { return gradient_ranks(g) > 1; };
+    const auto shares_sequences = [](const ParallelConfig& g) { return g.data % 2 == 0; };
     const auto has_data_ranks = [](const ParallelConfig& g) { return g.data > 1; };
     const auto has_stages = [](const ParallelConfig& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
@@ -148,9 +149,9 @@ std::vector<Choice> choices()
             c.parallel.context = context;
             c.parallel.data /= context;
         }
-    })).matters = [](const ParallelConfig& g) { return g.data % 2 == 0; };
+    })).matters = shares_sequences;
     add(list_choice<i64>("parallel.expert", {1, 2, 4}, setting(&ParallelConfig::expert))).matters =
-        [](const ParallelConfig& g) { return g.data % 2 == 0; };
+        shares_sequences;
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always = static_cast<int>(zero.levels.size());
@@ -167,6 +168,9 @@ std::vector<Choice> choices()
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
         return choice;
     };
+    add(without_automatic(enum_choice("parallel.context_form", ContextForm::gather, parallel,
+                                      &ParallelConfig::context_form)))
+        .matters = shares_sequences;
     add(without_automatic(
         enum_choice("parallel.recompute", usual.recompute, parallel, &ParallelConfig::recompute)));
     add(without_automatic(

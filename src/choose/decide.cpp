@@ -4,6 +4,7 @@
 #include "choose/choose_schedule.hpp"
 #include "choose/memory_policy.hpp"
 #include "choose/smaller.hpp"
+#include "config/schedules.hpp"
 
 namespace trivium {
 
@@ -23,13 +24,41 @@ void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& e
         remedy.empty() ? "" : "within the limit: " + remedy);
 }
 
+/// The form with the shorter step, by rough scores on one order; gather if both take as long.
+ContextForm form_of(RunConfig config, Estimator& estimator)
+{
+    ParallelConfig& p = config.parallel;
+    if (p.context_form != ContextForm::automatic)
+        return p.context_form;
+    if (block_ranks(p) == 1)
+        return ContextForm::gather;
+    const Machine clock = deciding_machine(p, estimator.machine().is_device);
+    config.train.micro_batch = micro_batch(config);
+    if (p.schedule == automatic_schedule) {
+        p.schedule = name_of(p.pipeline > 1 ? ScheduleKind::zb_h1 : ScheduleKind::one_f_one_b);
+        p.chunks = 0;
+    }
+    if (p.update == UpdateMode::automatic)
+        p.update = UpdateMode::synchronous;
+    config = with_usual_policy(std::move(config));
+    const auto step = [&](ContextForm form) {
+        p.context_form = form;
+        return estimator.rough_score({config, training_order(config)}, clock, {}).step;
+    };
+    const Seconds gather = step(ContextForm::gather);
+    return step(ContextForm::ring) < gather ? ContextForm::ring : ContextForm::gather;
+}
+
 } // namespace
 
-Choices decide(const RunConfig& given, Estimator& estimator, const std::function<bool(i64)>& stages)
+Choices decide(const RunConfig& config, Estimator& estimator, const std::function<bool(i64)>& stages)
 {
+    RunConfig given = config;
+    given.parallel.context_form = form_of(config, estimator);
     Candidate chosen = choose_schedule(given, estimator);
     Choices choices;
     choices.recorded = chosen.config;
+    choices.recorded.parallel.context_form = config.parallel.context_form;
     chosen.config.train.micro_batch = micro_batch(chosen.config);
     chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
     StageBuckets buckets;

@@ -149,7 +149,7 @@ double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
     const ParallelConfig& p = config.parallel;
-    std::vector<i64> degrees{p.context_heads, p.expert};
+    std::vector<i64> degrees{p.context_heads, static_cast<i64>(p.context_form), p.expert};
     for (const auto& [axis, degree] : named_degrees(p))
         if (axis != data_axis && axis != pipeline_axis)
             degrees.push_back(degree);
@@ -215,6 +215,7 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     small.parallel.expert = p.expert;
     small.parallel.expert_buffer = p.expert_buffer;
     small.parallel.data = p.expert / std::gcd(p.expert, p.context);
+    small.parallel.context_form = p.context_form;
     small.parallel.tensor = p.tensor;
     small.parallel.axes = p.axes;
     small.parallel.sequence = p.sequence;

@@ -233,8 +233,9 @@ private:
     static std::string memory_key(const RunConfig& c)
     {
         const ParallelConfig& p = c.parallel;
-        return str(describe_degrees(p), " ", p.context_heads, " ", p.expert, " ", p.zero, " ", p.shard, " ",
-                   c.train.micro_batch, " ", name_of(p.gather_every), " ", p.schedule, " ", p.chunks);
+        return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert,
+                   " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ",
+                   p.schedule, " ", p.chunks);
     }
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const

@@ -74,25 +74,45 @@ std::vector<ParallelConfig> program_degrees(const RunConfig& config, i64 ranks)
     return all;
 }
 
-/// Context ranks, and those among which attention exchanges heads, that are worth a look with these tensor
-/// ranks: those of the config if it sets them, as many as `ranks` allow; otherwise more than one where each
-/// has enough tokens to pay for keys and values of others.
-std::vector<std::pair<i64, i64>> contexts_of(const RunConfig& config, i64 tensor, i64 ranks, bool keep)
+/// The grid with each ContextForm that it may have.
+std::vector<ParallelConfig> with_each_form(const ParallelConfig& grid)
+{
+    if (grid.context_form != ContextForm::automatic)
+        return {grid};
+    std::vector<ParallelConfig> all(block_ranks(grid) > 1 ? 2 : 1, grid);
+    all.front().context_form = ContextForm::gather;
+    if (all.size() > 1)
+        all.back().context_form = ContextForm::ring;
+    return all;
+}
+
+/// Grids with context ranks, those among which attention exchanges heads, and forms that are worth a look on
+/// `grid`'s tensor ranks: those of the config if it sets them, as many as `ranks` allow; otherwise more than
+/// one where each has enough tokens to pay for keys and values of others.
+std::vector<ParallelConfig> contexts_of(const RunConfig& config, ParallelConfig grid, i64 ranks, bool keep)
 {
     const ParallelConfig& p = config.parallel;
     const ModelConfig& m = config.model;
+    std::vector<ParallelConfig> all;
+    const auto add = [&](i64 context, i64 heads) {
+        grid.context = context;
+        grid.context_heads = heads;
+        for (ParallelConfig& each : with_each_form(grid))
+            all.push_back(std::move(each));
+    };
     if (is_given(config, "parallel.context")) {
         const i64 context = keep ? p.context : std::gcd(p.context, ranks);
-        return {{context, p.context_heads > 0 ? std::gcd(p.context_heads, context) : 0}};
+        add(context, p.context_heads > 0 ? std::gcd(p.context_heads, context) : 0);
+        return all;
     }
     constexpr i64 least_tokens = 8192;
-    const i64 heads = kv_heads_of_rank(m, tensor);
-    std::vector<std::pair<i64, i64>> all{{1, 0}};
-    for (i64 context = 2; context * tensor <= ranks && m.seq / context >= least_tokens; context *= 2) {
-        all.emplace_back(context, 0);
+    const i64 heads = kv_heads_of_rank(m, grid.tensor);
+    add(1, 0);
+    for (i64 context = 2; context * grid.tensor <= ranks && m.seq / context >= least_tokens; context *= 2) {
+        add(context, 0);
         if (const i64 shared = std::gcd(context, static_cast<i64>(std::bit_floor(static_cast<u64>(heads))));
             shared > 1)
-            all.emplace_back(context, shared);
+            add(context, shared);
     }
     return all;
 }
@@ -120,13 +140,13 @@ std::vector<ParallelConfig> tensor_grids(const RunConfig& config, i64 ranks, boo
         return given || (keep && is_given(config, "parallel.axes")) ? std::vector{config.parallel}
                                                                     : program_degrees(config, ranks);
     std::vector<ParallelConfig> all;
-    for (const i64 tensor : given ? std::vector{config.parallel.tensor} : tensor_degrees(config.model, ranks))
-        for (const auto& [context, heads] : contexts_of(config, tensor, ranks, keep)) {
-            ParallelConfig& grid = all.emplace_back(config.parallel);
-            grid.tensor = tensor;
-            grid.context = context;
-            grid.context_heads = heads;
-        }
+    for (const i64 tensor :
+         given ? std::vector{config.parallel.tensor} : tensor_degrees(config.model, ranks)) {
+        ParallelConfig grid = config.parallel;
+        grid.tensor = tensor;
+        for (ParallelConfig& each : contexts_of(config, grid, ranks, keep))
+            all.push_back(std::move(each));
+    }
     return all;
 }
 
@@ -200,7 +220,7 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks)
 {
     const ParallelConfig& p = config.parallel;
     if (rank_count(p) == ranks)
-        return {p};
+        return with_each_form(p);
     const ModelConfig& m = config.model;
     i64 fixed = 1;
     for (const GridAxis& axis : grid_axes)
@@ -306,10 +326,10 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
 std::string key_of(const RunConfig& c)
 {
     const ParallelConfig& p = c.parallel;
-    return str(describe_degrees(p), " ", p.context_heads, " ", p.expert, " ", p.zero, " ", p.shard, " ",
-               c.train.micro_batch, " ", p.schedule, " ", p.chunks, " ", p.sequence, " ",
-               name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every), " ",
-               name_of(p.reduce_every), " ", name_of(p.update), " ", name_of(p.offload));
+    return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert, " ",
+               p.zero, " ", p.shard, " ", c.train.micro_batch, " ", p.schedule, " ", p.chunks, " ",
+               p.sequence, " ", name_of(p.recompute), " ", p.recompute_layers, " ", name_of(p.gather_every),
+               " ", name_of(p.reduce_every), " ", name_of(p.update), " ", name_of(p.offload));
 }
 
 bool more_recomputation(RunConfig& c)

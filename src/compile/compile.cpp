@@ -342,8 +342,12 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const SharedOrder& order) {
         const std::string suffix = suffix_of(*sharded);
         Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
-        const FinishConfig finish{false, buckets_of(*sharded, compiled.at, own, mode), config_.parallel.group,
-                                  config_.parallel.offload == Offload::optimizer, overlap};
+        const FinishConfig finish{false,
+                                  buckets_of(*sharded, compiled.at, own, mode),
+                                  config_.parallel.group,
+                                  config_.parallel.offload == Offload::optimizer,
+                                  overlap,
+                                  config_.parallel.context_form == ContextForm::ring};
         compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
                                      order->shape.microbatches,
                                      {},

@@ -49,6 +49,8 @@ std::string describe_choices(const ParallelConfig& p)
         if (matters)
             text += (text.empty() ? "" : ", ") + part;
     };
+    add(block_ranks(p) > 1 && p.context_form == ContextForm::gather, "keys and values gathered");
+    add(block_ranks(p) > 1 && p.context_form == ContextForm::ring, "keys and values in a ring");
     add(shard_ranks(p) > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
     add(shard_ranks(p) > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
     add(!p.schedule_near.empty() && p.pipeline > 1, "schedule found from " + p.schedule_near);

@@ -21,6 +21,11 @@ template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
                                                                           "auto"};
 
+/// How attention gets the keys and values of other context ranks.
+enum class ContextForm { automatic, gather, ring };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<ContextForm>{"auto", "gather", "ring"};
+
 enum class Offload { none, optimizer };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
@@ -65,6 +70,7 @@ struct ParallelConfig {
     i64 data = 1;
     i64 context = 1;
     i64 context_heads = 0;
+    ContextForm context_form = ContextForm::automatic;
     i64 expert = 1;
     double expert_buffer = 0;
     ExpertOverflow expert_overflow = ExpertOverflow::refuse;
@@ -112,6 +118,11 @@ struct ParallelConfig {
         visit("context_heads", self.context_heads, KeyKind::free,
               "context ranks among which attention exchanges tokens for heads (all-to-all), a divisor of "
               "context; others gather the keys and values. 0 = 1");
+        visit(
+            "context_form", self.context_form, KeyKind::free,
+            "how context / context_heads ranks get each other's keys and values: all before attention "
+            "(gather), or block by block, while attention computes with the block before (ring); auto = the "
+            "one with the shorter step by the simulator");
         visit(
             "expert", self.expert, KeyKind::free,
             "ranks that share the experts of a layer (expert parallelism): the fastest of the data x context "
@@ -278,6 +289,12 @@ inline i64 batch_ranks(const ParallelConfig& config)
     for (const ProgramAxes::Axis& axis : config.axes.list)
         ranks *= axis.shards_batch ? axis.degree : 1;
     return ranks;
+}
+
+/// Number of ranks that get each other's keys and values as ContextForm says.
+inline i64 block_ranks(const ParallelConfig& config)
+{
+    return config.context / std::max<i64>(config.context_heads, 1);
 }
 
 /// Number of ranks over which the gradients of a parameter are summed.

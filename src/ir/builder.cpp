@@ -301,6 +301,17 @@ ValueId Builder::part_at(ValueId x, const Box& part)
                graph_[x].name + ".slice");
 }
 
+ValueId Builder::padded(ValueId x, const Shape& before, const Shape& shape)
+{
+    if (graph_[x].type.shape == shape)
+        return x;
+    Shape after = shape;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+        after[d] -= before[d] + graph_[x].type.shape[d];
+    return op1(OpKind::pad, {x}, {.value = 0.0, .lists = {{Attr::low, before}, {Attr::high, after}}},
+               graph_[x].name + ".padded");
+}
+
 ValueId Builder::slice_of(ValueId x, std::size_t dim, IndexRange part)
 {
     Box box{Shape(graph_[x].type.shape.size(), 0), graph_[x].type.shape};

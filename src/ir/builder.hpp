@@ -113,6 +113,8 @@ public:
                      const std::vector<Box>& needed, const Shape& shape);
     /// The slice of `x` that the box `part` covers.
     ValueId part_at(ValueId x, const Box& part);
+    /// x from `before` on in a tensor of `shape` that is 0 elsewhere; x itself if it has that shape.
+    ValueId padded(ValueId x, const Shape& before, const Shape& shape);
     /// The slice [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, IndexRange part);
     /// Consecutive slices of dimension `dim` with these extents, which add up to its own.

@@ -68,13 +68,15 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (whole(shape) && shape.one_width() &&
+        if (whole(shape) && shape.one_width() && !extras.o_sum_bsgre &&
             ((!start && !extras.starts_bs && !extras.sinks_gr &&
               cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
              tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras)))
             return;
     const AttentionTiles at(shape, tile_lanes<A>, extras.starts_bs);
-    const A* const sinks_gr = extras.sinks_gr;
+    const A *const sinks_gr = extras.sinks_gr, *const o_before = extras.o_before_bsgre,
+                   *const lse_before = extras.lse_before_bgrs;
+    A* const o_sum = extras.o_sum_bsgre;
     // Finite, because a row may see none of the keys of its first tiles.
     const A lowest = std::numeric_limits<A>::lowest();
     const Bytes each = ForwardTiles<A>::bytes(at);
@@ -91,11 +93,15 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
             const HeadRows of_q = at.of_heads(at.stride.q), of_k = at.of_heads(at.stride.k),
                            of_v = at.of_values(at.stride.v);
             load_queries(row, at, group, i0, q_bsgre, of_q, A(at.scale), tile.q_es);
+            const i64 count = at.rows_of(i0);
             row.each(n, [=](i64 i) {
-                tile.row_max_s[i] = lowest;
-                tile.row_sum_s[i] = 0;
+                const A lse = lse_before && i < count ? lse_before[at.lse_at(group, i0 + i)] : -A(INFINITY);
+                tile.row_max_s[i] = lse > lowest ? lse : lowest;
+                tile.row_sum_s[i] = lse > lowest ? A(1) : A(0);
             });
-            bool any = false;
+            bool any = o_before != nullptr;
+            if (any)
+                load_queries(row, at, group, i0, o_before, at.of_results(), A(1), tile.o_es);
             at.each_tile(group, i0, first, [&](i64 j0, i64 position, i64 keys) {
                 load_keys(row, at, group, j0, keys, k_btge, of_k, tile.k_te);
                 load_keys(row, at, group, j0, keys, v_btge, of_v, tile.v_te);
@@ -130,8 +136,11 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
                 tile.rescale_s[i] = tile.row_sum_s[i] > 0 ? part / tile.row_sum_s[i] : A(0);
             });
             row.sync();
-            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.of_results());
-            row.each(at.rows_of(i0), [=](i64 i) {
+            if (o_sum)
+                store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_sum, at.of_results());
+            else
+                store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre, at.of_results());
+            row.each(count, [=](i64 i) {
                 lse_bgrs[at.lse_at(group, i0 + i)] = tile.row_max_s[i] + logarithm(tile.row_sum_s[i]);
             });
             row.sync();
@@ -149,7 +158,7 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (whole(shape) && shape.one_width() &&
+        if (whole(shape) && shape.one_width() && !args.dq_sum_bsgre &&
             ((!args.starts_bs && cudnn_attention_grad(exec, shape, args, scratch)) ||
              tensor_attention_grad(exec, shape, args, scratch)))
             return;
@@ -210,8 +219,12 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                     row.each(at.dim * at.rows, [=](i64 i) { tile.dq_es[i] = 0; });
                 row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
                 row.sync();
-                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre,
-                              at.of_heads(at.stride.dq));
+                if (args.dq_sum_bsgre)
+                    store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_sum_bsgre,
+                                  at.of_heads(at.query_row), args.dq_before_bsgre);
+                else
+                    store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre,
+                                  at.of_heads(at.stride.dq));
                 row.sync();
             }
             store_keys(row, at, group, tile.dk_te, args.dk_btge, at.of_heads(at.stride.dk));

@@ -69,6 +69,10 @@ struct AttentionExtras {
     /// For each head, a score without a value: exp(sink) is added to the sum of a query's exponentials (Xiao
     /// et al. 2023, arXiv:2309.17453; gpt-oss). Null: none.
     const Acc<T>* sinks_gr = nullptr;
+    // Of keys in parts: o and lse of the keys so far, among which these are counted (null: none; lse -inf:
+    // the query saw none), and o in its accumulator type, instead of o_bsgre. They may be the same buffers.
+    const Acc<T>*o_before_bsgre = nullptr, *lse_before_bgrs = nullptr;
+    Acc<T>* o_sum_bsgre = nullptr;
 };
 
 /// A query sees the keys whose positions are not after its own, which is *start + i for query i in the
@@ -90,6 +94,10 @@ struct AttentionGrad {
     const Acc<T>* lse_bgrs;
     T *dq_bsgre, *dk_btge, *dv_btge;
     const std::int32_t* starts_bs = nullptr; ///< as in AttentionExtras
+    // Of keys in parts, where o and lse are of all: what is added to dq (null: nothing), and the sum instead
+    // of dq_bsgre. They may be the same buffer.
+    const Acc<T>* dq_before_bsgre = nullptr;
+    Acc<T>* dq_sum_bsgre = nullptr;
 };
 
 /// The gradient for start = 0. \pre q_len <= kv_len \throws InternalError as attention()

@@ -23,7 +23,8 @@ struct AttentionTiles {
           dim(shape.head_dim), value_dim(shape.width_of_values()), groups(shape.batch * shape.kv_heads),
           lanes(lanes_per_vector), total_rows(shape.q_len * shape.q_per_kv),
           rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)), width(round_up(dim, lanes)),
-          value_width(round_up(value_dim, lanes)), stride(shape.strides()), result_row(shape.result_row()),
+          value_width(round_up(value_dim, lanes)), stride(shape.strides()), query_row(shape.query_row()),
+          result_row(shape.result_row()),
           scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim))),
           cap(shape.cap), window(shape.window), chunk(shape.chunk), order(shape.order),
           first_query(shape.first_query), first_key(shape.first_key), starts_bs(starts)
@@ -44,7 +45,7 @@ struct AttentionTiles {
     i64 query_blocks = 0;   ///< tiles of queries, which have consecutive positions
     i64 width, value_width; ///< dim and value_dim, padded
     AttentionRows stride;
-    i64 result_row; ///< stride of o and dout
+    i64 query_row, result_row; ///< strides: of dense queries; of o and dout
     double scale, cap;
     i64 window, chunk;
     SequenceOrder order;
@@ -236,15 +237,22 @@ KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i
     row.sync();
 }
 
-/// Row i0 + i of the group = factor_s[i] * from_es[:, i].
+/// Row i0 + i of the group = factor_s[i] * from_es[:, i], with `before` plus what that has there.
 template <class T, class A>
 KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
-                                   const A* from_es, const A* factor_s, T* to_bsgre, HeadRows of)
+                                   const A* from_es, const A* factor_s, T* to_bsgre, HeadRows of,
+                                   const T* before_bsgre = nullptr)
 {
     const i64 count = at.rows_of(i0);
     for (i64 i = 0; i < count; ++i) {
-        T* to = to_bsgre + at.query_at(group, i0 + i, of);
-        row.each(of.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
+        const i64 place = at.query_at(group, i0 + i, of);
+        T* to = to_bsgre + place;
+        if (before_bsgre)
+            row.each(of.dim, [=](i64 e) {
+                to[e] = before_bsgre[place + e] + T(factor_s[i] * from_es[e * at.rows + i]);
+            });
+        else
+            row.each(of.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
     }
 }
 

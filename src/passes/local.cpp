@@ -4,6 +4,7 @@
 #include "passes/fuse.hpp"
 #include "passes/group.hpp"
 #include "passes/memory/offload.hpp"
+#include "passes/sharding/ring.hpp"
 #include "passes/simplify.hpp"
 
 namespace trivium {
@@ -34,6 +35,8 @@ Graph finish_local(Graph graph, const FinishConfig& config, const std::string& s
     };
     if (config.join)
         pass("join-reductions", join_reductions);
+    if (config.ring)
+        pass("ring", ring);
     pass("bucket", [&](Graph g) { return bucket(std::move(g), config.buckets); });
     if (config.overlap)
         pass("overlap-halos", [&](Graph g) { return overlap_halos(std::move(g), config.overlap); });

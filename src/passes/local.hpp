@@ -20,6 +20,7 @@ struct FinishConfig {
     bool group = false;       ///< group_products()
     bool offload = false;     ///< offload_optimizer()
     OverlapSeconds overlap{}; ///< overlap_halos(); empty: not
+    bool ring = false;        ///< ring()
 };
 
 /// From part_of_rank() to the graph that a rank runs: the passes of `config`, and fuse.

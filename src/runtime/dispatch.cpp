@@ -59,6 +59,7 @@ k::AttentionShape attention_shape(const Args& a, int q, bool gradient)
     s.order = a.attrs().order_of_tokens();
     s.first_query = a.attrs().offset_of("s");
     s.value_dim = a.last(q + 2);
+    s.first_key = a.number_or(Attr::begin, 0);
     if (gradient)
         std::tie(s.rows.dq, s.rows.dk, s.rows.dv) = std::tuple(a.out_row(0), a.out_row(1), a.out_row(2));
     return s;
@@ -160,14 +161,27 @@ Call bind_typed(const Binding& b)
     case OpKind::attention:
     case OpKind::attention_cached: {
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
-        const k::AttentionExtras<T> extras{a.optional<std::int32_t>(0), a.optional<A>(1)};
+        k::AttentionExtras<T> extras{a.optional<std::int32_t>(0), a.optional<A>(1)};
+        if (a.attrs().dtype)
+            extras.o_sum_bsgre = a.out<A>(0);
         return call_of(k::attention<T>, attention_shape(a, 0, false), a.in<T>(0), a.in<T>(1), a.in<T>(2),
                        start, a.out<T>(0), a.out<A>(1), a.scratch(), extras);
     }
-    case OpKind::attention_grad: {
-        const k::AttentionGrad<T> g{
-            a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3),  a.in<T>(4),
-            a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2), a.optional<std::int32_t>(0)};
+    case OpKind::attention_step: {
+        k::AttentionExtras<T> extras{a.optional<std::int32_t>(0), nullptr, a.in<A>(3), a.in<A>(4),
+                                     a.out<A>(0)};
+        return call_of(k::attention<T>, attention_shape(a, 0, false), a.in<T>(0), a.in<T>(1), a.in<T>(2),
+                       nullptr, nullptr, a.out<A>(1), a.scratch(), extras);
+    }
+    case OpKind::attention_grad:
+    case OpKind::attention_grad_step: {
+        k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3),  a.in<T>(4),
+                              a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2), a.optional<std::int32_t>(0)};
+        const bool further = b.op->kind == OpKind::attention_grad_step;
+        if (further)
+            g.dq_before_bsgre = a.in<A>(6);
+        if (further || a.attrs().dtype)
+            g.dq_sum_bsgre = a.out<A>(0);
         return call_of(k::attention_grad<T>, attention_shape(a, 1, true), g, a.scratch());
     }
     case OpKind::attention_grad_sinks: {

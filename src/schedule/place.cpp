@@ -79,8 +79,15 @@ private:
         }
     }
 
+    bool exchanges_along(const Item& item, const std::string& axis) const
+    {
+        return item.kind == StepKind::op && info(graph_[item.op]).exchanges &&
+               *graph_[item.op].attrs.axis == axis;
+    }
+
     /// Exchanges of boxes. Not over another collective of their axis, nor if that gathers parameters, which
-    /// move, too: their order must be that of all ranks, while what ranks compute in between may differ.
+    /// move, too: their order must be that of all ranks, while what ranks compute in between may differ. But
+    /// neighbours move together.
     void find_exchanges()
     {
         std::vector<std::size_t> after(buffers_.count(), 0),
@@ -95,7 +102,10 @@ private:
             }
             const Op& op = graph_[item.op];
             if (info(op).exchanges) {
-                std::size_t to = std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
+                const bool follows =
+                    i > 0 && i != decision_ && exchanges_along(items_[i - 1], *op.attrs.axis);
+                std::size_t to = follows ? (before_[i - 1] == none ? i : before_[i - 1])
+                                         : std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
                 for (const ValueId v : op.operands)
                     to = std::max(to, written[index(v)]);
                 for (const ValueId v : op.results)

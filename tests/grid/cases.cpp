@@ -139,6 +139,7 @@ void share_sequences(Case& c, const std::vector<int>& levels)
     if (p.data % context != 0 || turn % 2 != 0)
         return;
     p.context = context;
+    p.context_form = turn / 2 % 2 == 0 ? ContextForm::ring : ContextForm::gather;
     p.data /= context;
     if (p.shard > 0 && p.data % p.shard != 0)
         p.shard = 0;

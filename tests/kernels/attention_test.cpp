@@ -191,7 +191,8 @@ void add_in_place(const V& part, i64 batch, i64 width, const SequenceOrder& orde
 
 } // namespace
 
-// Each rank has its queries, and in turn the keys of each rank or all of them.
+// Each rank has its queries, and in turn the keys of each rank or all of them; also with the results of its
+// own keys first, to which those of the others are added.
 TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of the sequence", "",
                    TRV_STORAGE_TYPES)
 {
@@ -202,7 +203,7 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
         const SequenceOrder order{ranks, shape.q_len};
         const i64 q_row = shape.query_row(), k_row = shape.key_row(), o_row = shape.result_row(),
                   v_row = shape.value_row(), heads = shape.kv_heads * shape.q_per_kv, b = shape.batch;
-        Doubles o(in.dout.size()), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
+        Doubles o(in.dout.size()), in_steps(o), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
         const auto begin_of = [&](i64 rank) {
             return rank * (shape.q_len / ranks) + std::min(rank, shape.q_len % ranks);
         };
@@ -260,24 +261,40 @@ TEMPLATE_TEST_CASE("attention of parts of a sequence in zigzag order is that of 
                 joined[i] = static_cast<T>(static_cast<A>(sum));
             }
             add_in_place(joined, b, o_row, order, part.first_query, part.q_len, o);
+            std::vector<A> sum(dout.size(), A(NAN)), lse_of_steps(lse.size(), A(NAN));
+            for (std::size_t i = 0; i < blocks.size(); ++i) {
+                const Block& block = blocks[(static_cast<std::size_t>(rank) + i) % blocks.size()];
+                part.first_key = block.begin;
+                part.kv_len = block.count;
+                const TestScratch scratch(attention_scratch<T>(part, 1));
+                attention<T>(exec, part, q.data(), block.k.data(), block.v.data(), nullptr, nullptr,
+                             lse_of_steps.data(), scratch,
+                             {begins, i == 0 ? in.extras().sinks_gr : nullptr, i == 0 ? nullptr : sum.data(),
+                              i == 0 ? nullptr : lse_of_steps.data(), sum.data()});
+            }
+            add_in_place(sum, b, o_row, order, part.first_query, part.q_len, in_steps);
+            require_close(lse_of_steps, wide(lse), tolerance<A>, "lse of steps");
+            sum.assign(q.size(), A(NAN));
             for (const Block& block : blocks) {
                 part.first_key = block.begin;
                 part.kv_len = block.count;
-                std::vector<T> dq_part(q.size()), dk_part(block.k.size()), dv_part(block.v.size());
+                std::vector<T> dk_part(block.k.size()), dv_part(block.v.size());
                 const TestScratch scratch(attention_grad_scratch<T>(part, 1));
                 attention_grad<T>(exec, part,
                                   {dout.data(), q.data(), block.k.data(), block.v.data(), joined.data(),
-                                   lse.data(), dq_part.data(), dk_part.data(), dv_part.data(), begins},
+                                   lse.data(), nullptr, dk_part.data(), dv_part.data(), begins,
+                                   &block == blocks.data() ? nullptr : sum.data(), sum.data()},
                                   scratch);
-                add_in_place(dq_part, b, q_row, order, part.first_query, part.q_len, dq);
                 add_in_place(dk_part, b, k_row, order, block.begin, block.count, dk);
                 add_in_place(dv_part, b, v_row, order, block.begin, block.count, dv);
             }
+            add_in_place(sum, b, q_row, order, part.first_query, part.q_len, dq);
         }
         const auto [want_dq, want_dk, want_dv, want_sinks] = gradients<T>(exec, in);
         const double room = apart ? 4 : 2; // parts are rounded
-        require_close(o, reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v)),
-                      room * tolerance<T>, "o");
+        const Doubles want_o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v));
+        require_close(o, want_o, room * tolerance<T>, "o");
+        require_close(in_steps, want_o, room * tolerance<A>, "o in steps"); // not rounded to T
         require_close(dq, wide(want_dq), room * tolerance<T>, "dq");
         require_close(dk, wide(want_dk), room * tolerance<T>, "dk");
         require_close(dv, wide(want_dv), room * tolerance<T>, "dv");

@@ -24,7 +24,9 @@ bool has_rows(const Graph& graph, const Op& op, std::size_t operand, const Shape
     case OpKind::rope:
     case OpKind::rope_grad:
     case OpKind::attention:
-    case OpKind::attention_grad: return shape.size() >= 2 && shape[0] * shape[1] == rows;
+    case OpKind::attention_step:
+    case OpKind::attention_grad:
+    case OpKind::attention_grad_step: return shape.size() >= 2 && shape[0] * shape[1] == rows;
     case OpKind::swiglu:
     case OpKind::swiglu_grad: return !shape.empty() && element_count(shape) == rows * shape.back();
     case OpKind::reduce_sum: return element_count(shape) == rows * graph[op.results[0]].type.elements();

@@ -211,6 +211,8 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
         ResultType type = row.results[std::min(i, row.results.size() - 1)];
         if (i == 0 && row.accumulates && op.attrs.dtype)
             type = ResultType::attribute();
+        else if (i == 0 && row.blocks && op.attrs.dtype)
+            type = ResultType::accumulator();
         else if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
             type = ResultType::accumulator();
         types.push_back({element_type(graph, op, type, i), rule.shape_of(rule.results[i])});

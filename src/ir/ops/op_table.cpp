@@ -6,6 +6,7 @@
 #include "ir/general/expert_rules.hpp"
 #include "ir/general/general_gradients.hpp"
 #include "ir/general/general_rules.hpp"
+#include "ir/ops/seen_keys.hpp"
 
 #include <algorithm>
 
@@ -79,20 +80,11 @@ Bytes convolution_weights(const Op& op, const FactorRule& rule, Bytes)
     return bytes * times + (Bytes{24} << 20);
 }
 
-/// Keys that the queries 0 to n - 1 see together: a query sees those up to itself, of its chunk and within
-/// the window.
-Flops seen_keys(const Op& op, i64 n)
+/// The keys that an attention has.
+IndexRange keys_of(const Op& op, i64 count)
 {
-    const auto limit = [&](Attr attr) {
-        const auto* list = op.attrs.lists.find(attr);
-        return list ? std::min(list->front(), n) : n;
-    };
-    const i64 chunk = std::max<i64>(limit(Attr::chunk), 1), window = limit(Attr::window);
-    const auto of_chunk = [&](i64 queries) {
-        const auto all = static_cast<Flops>(queries), wide = static_cast<Flops>(std::min(queries, window));
-        return wide * (wide + 1) / 2 + (all - wide) * wide;
-    };
-    return static_cast<Flops>(n / chunk) * of_chunk(chunk) + of_chunk(n % chunk);
+    const auto* begin = op.attrs.lists.find(Attr::begin);
+    return {begin ? begin->front() : 0, count};
 }
 
 /// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, and neither
@@ -101,15 +93,9 @@ Flops causal_attention(const Op& op, const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
     const i64 s = size_of(rule, "s"), t = size_of(rule, "t");
-    const SequenceOrder order = op.attrs.order_of_tokens();
     // The queries of a cache are the last ones.
     const i64 first = op.attrs.offsets.empty() ? std::max<i64>(t - s, 0) : op.attrs.offset_of("s");
-    Flops pairs = 0;
-    for (i64 i = first; i < first + s;) {
-        const i64 next = std::min(order.run_end(i), first + s), position = order.position(i);
-        pairs += seen_keys(op, position + next - i) - seen_keys(op, position);
-        i = next;
-    }
+    const Flops pairs = seen_pairs(op, {first, s}, keys_of(op, t));
     return 2 * size("b") * size("g") * size("r") * (size("e") + size("u")) * std::max(pairs, size("s"));
 }
 

@@ -32,6 +32,20 @@ struct ColumnsAt {
     std::uint32_t operands = 0, results = 0;
 };
 
+/// How an op is computed in steps, each with a block of a factor, while the next rank's block arrives. The
+/// first step is the op itself, whose result 0 then has its accumulator type (attribute `dtype`); the others
+/// are ops `step`. A step with a block that does not begin at index 0 has the attribute `begin`. `step` has
+/// the op's required operands, then the results so far that lack the factor, then the optional ones that its
+/// row has. Results without the factor are the next state of what they were; of results with it, which ranks
+/// sum, a step has its block.
+struct Blocks {
+    OpKind step{};
+    const char* factor = ""; ///< of operands that ranks gather
+    const char* own = "";    ///< the indexed factor that ranks share in the same way
+    /// The part of a block that the op reads with this range of the own factor, the same for all ranks.
+    IndexRange (*reads)(const Graph&, const Op&, const IndexRange& own, const IndexRange& block){};
+};
+
 /// Kind of library or kernel scratch that an op may use; the machine file states the bytes of each kind.
 enum class ScratchKind { none, product, attention, reduction, exchange };
 
@@ -124,6 +138,7 @@ struct OpInfo {
     bool cheap = false;        ///< for selective recomputation: large results for little work
     bool communicates = false; ///< moves data between ranks along its attribute `axis`
     bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
+    std::optional<Blocks> blocks{}; ///< it may be computed in steps
     /// Splits its operand into its results along one dimension, or concatenates its operands.
     bool parts = false;
     bool columns = false; ///< its results are columns of its operand, or its operands of its result

@@ -7,10 +7,7 @@
 
 namespace trivium {
 
-namespace {
-
-/// Whether ranks only swap what they have.
-bool same_boxes(std::vector<Box> have, std::vector<Box> need)
+bool permutes(std::vector<Box> have, std::vector<Box> need)
 {
     const auto less = [](const Box& a, const Box& b) {
         return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
@@ -19,8 +16,6 @@ bool same_boxes(std::vector<Box> have, std::vector<Box> need)
     std::sort(need.begin(), need.end(), less);
     return have == need;
 }
-
-} // namespace
 
 std::vector<i64> numbers_of(const Mesh& mesh, const std::vector<std::string>& axes, const BoxOf& boxes)
 {
@@ -62,7 +57,7 @@ ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimA
         have.push_back(owned(mesh.coordinates(member)));
         need.push_back(needed(mesh.coordinates(member)));
     }
-    const auto kind = same_boxes(have, need) ? Builder::Exchange::permute : Builder::Exchange::halo;
+    const auto kind = permutes(have, need) ? Builder::Exchange::permute : Builder::Exchange::halo;
     return builder.exchange(kind, x, joint, have, need, needed(at).shape);
 }
 

@@ -12,6 +12,9 @@ using BoxOf = std::function<Box(const Coordinates&)>;
 /// The offsets and shapes of the boxes of all ranks along `axes`, of which boxes depend.
 std::vector<i64> numbers_of(const Mesh& mesh, const std::vector<std::string>& axes, const BoxOf& boxes);
 
+/// Whether ranks only swap what they have; by rank.
+bool permutes(std::vector<Box> have, std::vector<Box> need);
+
 /// The box `need` of the local value x, which is the box `have` of the same tensor. \pre `have` contains
 /// `need`
 ValueId sliced(Builder& builder, ValueId x, const Box& have, Box need);
