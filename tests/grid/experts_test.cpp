@@ -5,6 +5,8 @@
 #include "grid/cases.hpp"
 #include "has.hpp"
 
+#include <cmath>
+
 using namespace trivium;
 using namespace trivium::grids;
 
@@ -93,4 +95,41 @@ TEST_CASE("more places than rows arrive change no bit; too few are an error, or 
     const Differences d = differences(train_on_threads(c), all);
     CHECK(d.losses > 1e-9);
     CHECK(d.losses < 0.1);
+}
+
+TEST_CASE("routers that send nearly all tokens to few experts, and parameters that are not finite")
+{
+    Case c = case_of({2, 1, 2, 1, 1, 1});
+    c.spread = 5; // also of the router's bias, so that few experts are chosen
+    c.lr = 1e-3;
+    Outcome got;
+    REQUIRE_NOTHROW(got = train_on_threads(c));
+    const Differences d = differences(got, train_on_threads(alone(c)));
+    INFO(d.text());
+    CHECK(d.losses < 1e-9);
+    c.parallel.expert_buffer = 1.01;
+    CHECK(has(message_of<UserError>([&] { train_on_threads(c); }), "rows arrive, its buffer has"));
+    c.parallel.expert_buffer = 0;
+    c.lr = NAN; // from the second step on, all are
+    REQUIRE_NOTHROW(got = train_on_threads(c));
+    REQUIRE(got.norms.size() == 3);
+    CHECK(std::isfinite(got.norms[0]));
+    CHECK(std::isnan(got.norms[2]));
+}
+
+TEST_CASE("more ranks than experts, or others than can share them, are refused")
+{
+    const auto message = [](Case c) { return message_of<UserError>([&] { compile(c, 0); }); };
+    Case c = case_of({8, 1, 8});
+    c.micro_batch = 1;
+    CHECK(has(message(c), "parallel.expert: 8 ranks cannot share 6 experts"));
+    CHECK(has(message(c), "set it to 2"));
+    CHECK(has(message(case_of({4, 1, 3})), "is 3, which does not divide the 4 ranks of data x context"));
+    Case dense = case_of({2, 1, 2});
+    dense.mixed = {};
+    CHECK(has(message(dense), "the model has no experts"));
+    Case groups = case_of({4, 1, 4, 1, 1, 1});
+    groups.mixed = OptionSet::groups;
+    groups.parallel.shard = 2;
+    CHECK(has(message(groups), "expert ranks are in one group of parallel.shard"));
 }
