@@ -349,7 +349,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         throw UserError({place, "does not describe a model that can be trained", error.what(),
                          "docs/hugging-face.md lists what can be imported"});
     }
-    return {model, &architecture};
+    return {model, &architecture, false, balance_loss_in(keys, model)};
 }
 
 std::string print_hugging_face_config(const ModelConfig& of_run, const Architecture& architecture,

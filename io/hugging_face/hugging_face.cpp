@@ -85,7 +85,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
                          "name a folder that save_pretrained of transformers has written"});
     const HuggingFaceConfig description =
         parse_hugging_face_config(read_file(config, "config.json", max_settings_bytes), config);
-    HuggingFaceModel result{description.model, description.architecture, SafetensorsReader::open(folder), {}};
+    HuggingFaceModel result{description.model,
+                            description.architecture,
+                            description.balance_loss,
+                            SafetensorsReader::open(folder),
+                            {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;
     if (model.layers > static_cast<i64>(files.tensors().size())) // before allocating a list of this length
