@@ -5,6 +5,7 @@
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/mxfp4.hpp"
 
 #include <algorithm>
 #include <array>
@@ -111,10 +112,15 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     std::set<std::string> known;
     for (HuggingFaceTensor& tensor : result.tensors) {
         const std::string name = name_in_file(tensor.name);
+        tensor.name = name;
+        if (has_mxfp4(tensor, files, folder)) {
+            tensor.mxfp4 = true;
+            known.insert({Mxfp4Names(name).blocks, Mxfp4Names(name).scales});
+            continue;
+        }
         const SafetensorsEntry* entry = files.find(name);
         if (!entry)
             refuse(folder, "has no tensor " + in_quotes(tensor.name), "the model in config.json needs it");
-        tensor.name = name;
         if (entry->shape != tensor.shape)
             refuse(folder,
                    str("tensor ", in_quotes(tensor.name), " has the shape ", print_shape(entry->shape)),

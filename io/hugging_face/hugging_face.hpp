@@ -31,6 +31,7 @@ struct HuggingFaceTensor {
     i64 groups = 1;
     /// So many columns that are first in each part of ours are last in theirs.
     i64 moved = 0;
+    bool mxfp4 = false; ///< in a folder that was opened: stored in blocks of 4-bit numbers (mxfp4.hpp)
     std::vector<OurTensor> ours;
 };
 
