@@ -122,7 +122,6 @@ struct OpInfo {
     bool placement = false;    ///< the identity; the sharding of its result determines which data move
     bool contributes = false;  ///< missing operands count as 0: of all ranks, exactly one has each operand
     bool cheap = false;        ///< for selective recomputation: large results for little work
-    bool chooses = false;      ///< a discrete choice, which recomputation must not make again
     bool communicates = false; ///< moves data between ranks along its attribute `axis`
     bool exchanges = false;    ///< moves boxes of a sharded tensor between ranks (exchange.hpp)
     /// Splits its operand into its results along one dimension, or concatenates its operands.

@@ -381,8 +381,9 @@ std::vector<bool> sums_that_wait(const Graph& graph)
         for (const ValueId v : op.operands)
             ++readers[v.index()];
     for (const Op& op : graph.ops)
-        if (op.accumulate && linear_operands(graph, op) == all_operands && graph[op.operands.back()].role == Role::carry &&
-            readers[op.operands.back().index()] == 1 && readers[op.operands[0].index()] == 1)
+        if (op.accumulate && linear_operands(graph, op) == all_operands &&
+            graph[op.operands.back()].role == Role::carry && readers[op.operands.back().index()] == 1 &&
+            readers[op.operands[0].index()] == 1)
             sums[op.operands[0].index()] = true;
     return sums;
 }

@@ -211,7 +211,8 @@ private:
     {
         if (!op.division.empty() && !op.stays_partial)
             return false;
-        if (linear_operands(g_, op) != all_operands || op.operands.empty() || (op.accumulate && !sums_[op.operands[0].index()]))
+        if (linear_operands(g_, op) != all_operands || op.operands.empty() ||
+            (op.accumulate && !sums_[op.operands[0].index()]))
             return false;
         if (op.accumulate)
             settle_addend(op.operands[0]);
