@@ -230,8 +230,9 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
 {
     const auto is_known = [&](const std::string& key, const Json& value) {
         const bool is_off = value.is_null() || value == false, is_rotary = of.has("rope_theta");
-        return is_off || key == rounding_key || is_experts_key(of, key) || of.defaults.contains(key) ||
-               has_word(harmless, key) || has_word(of.architecture.ignored, key) ||
+        return is_off || key == rounding_key || is_experts_key(of, key) || key == "quantization_config" ||
+               of.defaults.contains(key) || has_word(harmless, key) ||
+               has_word(of.architecture.ignored, key) ||
                std::ranges::any_of(fields(),
                                    [&](const Field& f) { return f.required && of.name(f.key) == key; }) ||
                (is_rotary && has_word("rope_theta rope_scaling rope_parameters partial_rotary_factor "
@@ -249,6 +250,20 @@ void require_known(const ConfigKeys& keys, const ClassKeys& of)
         else if (at == fixed.end() && !is_known(key, value))
             keys.unsupported(str("its ", in_quotes(key), " is ", shown(value)),
                              str("Trivium does not know this key of ", of.architecture.name));
+}
+
+/// Of quantised weights, only gpt-oss' experts are read (mxfp4.hpp).
+void require_read_weights(const ConfigKeys& keys, const Architecture& architecture)
+{
+    const Json& quantised = keys.object("quantization_config");
+    if (quantised.empty() ||
+        (architecture.names == TensorNames::gpt_oss && quantised.value("quant_method", Json()) == "mxfp4"))
+        return;
+    throw UserError({keys.place,
+                     str("this model cannot be imported: its weights are quantised, quantization_config = ",
+                         shown(quantised)),
+                     "only f32, f16 and bf16 are read, and MXFP4 of gpt-oss",
+                     "get a version whose weights are not quantised"});
 }
 
 /// How norms round, if the file is of a model that rounds otherwise than its class.
@@ -320,14 +335,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         return of_text;
     }
     const Architecture& architecture = architecture_in(any);
-    if (const Json* quantised = any.find("quantization_config"))
-        throw UserError(
-            {place, str("this model cannot be imported: its weights are quantised, ", shown(*quantised)),
-             "only f32, f16 and bf16 are read",
-             architecture.family == Family::gpt_oss
-                 ? "in transformers, load it with quantization_config = Mxfp4Config(dequantize=True) "
-                   "and save it with save_pretrained"
-                 : "get a version whose weights are not quantised"});
+    require_read_weights(any, architecture);
     const ClassKeys of(architecture);
     const ConfigKeys keys{json, of.defaults, place};
     ModelConfig model = fixed_options(architecture);
@@ -349,7 +357,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         throw UserError({place, "does not describe a model that can be trained", error.what(),
                          "docs/hugging-face.md lists what can be imported"});
     }
-    return {model, &architecture};
+    return {model, &architecture, false, balance_loss_in(keys, model)};
 }
 
 std::string print_hugging_face_config(const ModelConfig& of_run, const Architecture& architecture,

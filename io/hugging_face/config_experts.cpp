@@ -63,6 +63,14 @@ i64 read_dense_layers(const ConfigKeys& keys, const ClassKeys& of, i64 layers)
 
 } // namespace
 
+std::string balance_loss_in(const ConfigKeys& keys, const ModelConfig& model)
+{
+    for (const char* key : {"router_aux_loss_coef", "aux_loss_alpha"})
+        if (model.experts > 0 && keys.number(key, 0) > 0)
+            return str(key, " = ", keys.number(key));
+    return "";
+}
+
 bool is_experts_key(const ClassKeys& of, const std::string& key)
 {
     return of.has(experts_key) && std::ranges::find(experts_keys, key) != experts_keys.end();

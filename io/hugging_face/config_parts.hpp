@@ -33,6 +33,8 @@ void write_rope(const ModelConfig& model, const ClassKeys& of, nlohmann::ordered
 void read_experts(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& model);
 /// \pre resolved
 void write_experts(const ModelConfig& model, const ClassKeys& of, nlohmann::ordered_json& to);
+/// The coefficient of a loss that balances experts, with its key; "" if there is none.
+std::string balance_loss_in(const ConfigKeys& keys, const ModelConfig& model);
 /// Whether the class reads the number of experts from this key; it has several names.
 bool is_experts_key(const ClassKeys& of, const std::string& key);
 

@@ -53,6 +53,7 @@ std::string adapted_config(const std::string& imported, const HuggingFaceConfig&
     if (scaling != RopeKind::dynamic && scaling != RopeKind::longrope && scaling != RopeKind::yarn)
         json[key_of(*theirs.architecture, "max_position_embeddings")] = std::max(model.seq, theirs.model.seq);
     json.erase("auto_map"); // refers to Python files that are not exported
+    json.erase("quantization_config");
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
     if (!same_tokenizer) {
         json["bos_token_id"] = json["eos_token_id"] = eos < 0 ? OrderedJson() : OrderedJson(eos);

@@ -5,6 +5,7 @@
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/mxfp4.hpp"
 
 #include <algorithm>
 #include <array>
@@ -85,7 +86,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
                          "name a folder that save_pretrained of transformers has written"});
     const HuggingFaceConfig description =
         parse_hugging_face_config(read_file(config, "config.json", max_settings_bytes), config);
-    HuggingFaceModel result{description.model, description.architecture, SafetensorsReader::open(folder), {}};
+    HuggingFaceModel result{description.model,
+                            description.architecture,
+                            description.balance_loss,
+                            SafetensorsReader::open(folder),
+                            {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;
     if (model.layers > static_cast<i64>(files.tensors().size())) // before allocating a list of this length
@@ -107,10 +112,15 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     std::set<std::string> known;
     for (HuggingFaceTensor& tensor : result.tensors) {
         const std::string name = name_in_file(tensor.name);
+        tensor.name = name;
+        if (has_mxfp4(tensor, files, folder)) {
+            tensor.mxfp4 = true;
+            known.insert({Mxfp4Names(name).blocks, Mxfp4Names(name).scales});
+            continue;
+        }
         const SafetensorsEntry* entry = files.find(name);
         if (!entry)
             refuse(folder, "has no tensor " + in_quotes(tensor.name), "the model in config.json needs it");
-        tensor.name = name;
         if (entry->shape != tensor.shape)
             refuse(folder,
                    str("tensor ", in_quotes(tensor.name), " has the shape ", print_shape(entry->shape)),

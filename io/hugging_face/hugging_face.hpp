@@ -31,6 +31,7 @@ struct HuggingFaceTensor {
     i64 groups = 1;
     /// So many columns that are first in each part of ours are last in theirs.
     i64 moved = 0;
+    bool mxfp4 = false; ///< in a folder that was opened: stored in blocks of 4-bit numbers (mxfp4.hpp)
     std::vector<OurTensor> ours;
 };
 
@@ -45,7 +46,8 @@ std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model,
 struct HuggingFaceConfig {
     ModelConfig model; ///< resolved and validated; seq is the model's maximum sequence length
     const Architecture* architecture = nullptr;
-    bool is_part = false; ///< the text model of one that also reads images
+    bool is_part = false;       ///< the text model of one that also reads images
+    std::string balance_loss{}; ///< "router_aux_loss_coef = 0.02", which no training applies by itself; or ""
 };
 /// Parses config.json. UserError about `place` if it is invalid, or describes what [model] cannot express.
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
@@ -72,6 +74,7 @@ ModelDifference difference_of_models(const ModelConfig& a, const ModelConfig& b)
 struct HuggingFaceModel {
     ModelConfig model;
     const Architecture* architecture;
+    std::string balance_loss; ///< HuggingFaceConfig::balance_loss
     SafetensorsReader files;
     std::vector<HuggingFaceTensor> tensors; ///< with the names in the files, with or without "transformer."
 };

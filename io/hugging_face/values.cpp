@@ -2,6 +2,7 @@
 #include "io/hugging_face/hugging_face.hpp"
 
 #include "base/check.hpp"
+#include "io/hugging_face/mxfp4.hpp"
 
 #include <algorithm>
 #include <map>
@@ -119,6 +120,8 @@ void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from
 
 ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, const SafetensorsReader& from)
 {
+    if (tensor.mxfp4)
+        return mxfp4_values(tensor, part, from);
     const SafetensorsEntry* entry = from.find(tensor.name);
     TRV_CHECK(entry && entry->shape == tensor.shape, "no tensor ", tensor.name, " of this shape");
     const OurTensor ours = tensor.ours[part];

@@ -181,6 +181,9 @@ int import_model(const ImportArguments& a)
                : own.empty() ? "none usable: " + tokenizer.problem
                              : fs::path(own).filename().string(),
                file, file);
+    if (!source.balance_loss.empty())
+        fmt::print("  experts    {} is not applied: set train.balance_loss, by its own formula\n",
+                   source.balance_loss);
     return 0;
 }
 

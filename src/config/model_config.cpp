@@ -75,7 +75,8 @@ void validate_latents(const ModelConfig& c)
                   str("must be an even number of dimensions, is ", c.rope_head_dim),
                   "0 = a third of head_dim");
     const i64 rotary = rotary_dim(c);
-    require_model(rotary > 0 && rotary<c.head_dim, c.rope_head_dim> 0 ? "rope_head_dim" : "head_dim",
+    const bool in_part = rotary > 0 && rotary < c.head_dim;
+    require_model(in_part, c.rope_head_dim != 0 ? "rope_head_dim" : "head_dim",
                   str("of a head of ", c.head_dim, " ", counted(rotary, "dimension"),
                       " would rotate, but some must and some must not"),
                   "set rope_head_dim to an even number below head_dim");

@@ -125,10 +125,6 @@ private:
     /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
     ValueId dropped(ValueId x_bsd, i64 branch);
 
-    // GPT-2's initial standard deviation; products that write into the residual stream get it divided by
-    // sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
-    static constexpr double init_std = 0.02;
-
     Builder b_;
     ModelConfig m_; // resolved
     GraphConfig c_;

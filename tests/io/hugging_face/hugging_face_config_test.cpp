@@ -247,7 +247,7 @@ TEST_CASE("errors name unsupported and invalid keys of config.json")
              {{{"unknown", 5}}, "\"unknown\" is 5"},
              {{{"sliding_window", 16}}, "sliding_window"},
              {{{"hidden_act", "relu"}}, "hidden_act"},
-             {{{"quantization_config", Json::object()}}, "quantised"},
+             {{{"quantization_config", {{"bits", 4}}}}, "quantised"},
              {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
              {{{"rope_scaling", {{"type", "proportional"}, {"factor", 2.0}}}}, "proportional"},
              {{{"rope_scaling", {{"rope_type", "yarn"}, {"alpha", 3}}}}, "alpha"},
@@ -275,8 +275,11 @@ TEST_CASE("errors name unsupported and invalid keys of config.json")
                "\"clip_qkv\" is 8"));
     CHECK(
         says(refusal(oss, {{"swiglu_limit", 6.5}}), "cannot be imported", "\"swiglu_limit\" is 6.5", "7.0"));
-    CHECK(says(refusal(oss, {{"quantization_config", {{"quant_method", "mxfp4"}}}}), "cannot be imported",
-               "mxfp4", "dequantize"));
+    CHECK(refusal(oss, {{"quantization_config", {{"quant_method", "mxfp4"}}}}).empty());
+    CHECK(says(refusal(oss, {{"quantization_config", {{"quant_method", "fp8"}}}}), "cannot be imported",
+               "fp8"));
+    CHECK(says(refusal(qwen, {{"quantization_config", {{"quant_method", "mxfp4"}}}}), "cannot be imported",
+               "mxfp4"));
     CHECK(says(refusal(small_model(Family::deepseek2), {{"topk_method", "noaux_tc"}}), "cannot be imported",
                "noaux_tc"));
     const auto lists = [](const std::string& text, const std::string& problem, const std::string& supported) {

@@ -55,7 +55,7 @@ def other_sizes(**changes):
 
 
 def latents(keys):
-    """All layers are dense."""
+    """All layers are dense, unless the keys say otherwise."""
     return {**dict(kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, first_k_dense_replace=keys["num_hidden_layers"]), **keys}
 
 
@@ -130,6 +130,11 @@ models = {
     "deepseek3": ("DeepseekV3", latents(sizes(q_lora_rank=16, rope_parameters=yarn(8.0, 16, mscale=1.0, mscale_all_dim=1.0)))),
     "deepseek3-on": ("DeepseekV3", latents(other_sizes(q_lora_rank=None, num_key_value_heads=6, qk_nope_head_dim=10, attention_bias=True, rope_interleave=False,
                                                        rope_parameters=yarn(4.0, 32, mscale_all_dim=0.8)))),
+    "deepseek2-experts": ("DeepseekV2", latents(sizes(q_lora_rank=None, first_k_dense_replace=1, moe_intermediate_size=20, n_routed_experts=6, num_experts_per_tok=3,
+                                                      n_shared_experts=2, topk_method="group_limited_greedy", n_group=3, topk_group=2,
+                                                      routed_scaling_factor=1.5, rope_parameters=plain))),
+    "deepseek3-experts": ("DeepseekV3", latents(sizes(q_lora_rank=16, first_k_dense_replace=1, moe_intermediate_size=18, n_routed_experts=8, num_experts_per_tok=3,
+                                                      n_shared_experts=1, n_group=4, topk_group=2, rope_parameters=plain))),
 }
 
 
@@ -180,7 +185,7 @@ def their_model(class_name, keys):
 
 
 def loaded(folder):
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager")
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
     assert not any(info.get(key) for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), info
     return model.eval()
 
@@ -219,7 +224,7 @@ def numbers_of(model, folder):
 def settings(home, name, *rows):
     """Config and overrides of a run."""
     return [f"{home}/ours/model.toml", f"data.train={home.parent}/train.h5", f"checkpoint.dir={home}/{name}", f"log.dir={home}/logs-{name}",
-            f"train.global_batch={sequences}", f"train.lr={rate}", f"train.min_lr={rate}", f"train.weight_decay={decay}", "train.grad_clip=0", *rows]
+            f"train.global_batch={sequences}", "train.balance_rate=0", f"train.lr={rate}", f"train.min_lr={rate}", f"train.weight_decay={decay}", "train.grad_clip=0", *rows]
 
 
 def losses_of(home, name):
@@ -238,6 +243,8 @@ def grid_of(number):
     """The settings of model `number` on eight ranks: all kinds of each, as evenly as they divide."""
     schedules = ("1f1b", "zb-v", "gpipe", "interleaved", "zb-h1", "dualpipe-v", "breadth-first", "zb-h2", "v-half", "v-min")
     shared = ["parallel.data=1", "parallel.context=2"] if number % 8 == 7 else ["parallel.data=2"]
+    if any("expert" in key for key in list(models.values())[number][1]):
+        shared.append("parallel.expert=2")
     return [*shared, "parallel.pipeline=2", "parallel.tensor=2", "train.micro_batch=1", f"parallel.zero={number % 4}",
             f"parallel.recompute={('none', 'selective', 'full')[number % 3]}", f"parallel.schedule={schedules[(number + number // 4) % 10]}",
             f"parallel.sequence={'true' if number // 2 % 2 else 'false'}", f"train.steps={steps}"]
