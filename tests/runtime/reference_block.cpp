@@ -65,8 +65,19 @@ Num activate(Activation kind, Num x)
     case Activation::gelu_tanh:
         return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
     case Activation::relu2: return x.value > 0 ? x * x : Num(0);
+    case Activation::clipped: break; // gated()
     }
     return 0;
+}
+
+/// Activation of a gate, with the value u.
+Num gated(Activation kind, Num x, Num u)
+{
+    if (kind != Activation::clipped)
+        return activate(kind, x) * u;
+    const auto within = [](Num v, double low) { return v.value > 7 ? Num(7) : v.value < low ? Num(low) : v; };
+    const Num g = within(x, -INFINITY);
+    return g / (1 + exp(0 - 1.702 * g)) * (within(u, -7) + 1);
 }
 
 Num capped(Num x, double cap) { return cap > 0 ? cap * tanh(x / cap) : x; }
@@ -319,10 +330,9 @@ private:
         Rows h = linear(scope + "up", x, m.ffn_bias);
         const Rows gate = m.gated ? linear(scope + "gate", x, m.ffn_bias) : h;
         for (size_t s = 0; s < seq_; ++s)
-            for (size_t i = 0; i < h[s].size(); ++i) {
-                const Num active = activate(m.activation, gate[s][i]);
-                h[s][i] = m.gated ? active * h[s][i] : active;
-            }
+            for (size_t i = 0; i < h[s].size(); ++i)
+                h[s][i] =
+                    m.gated ? gated(m.activation, gate[s][i], h[s][i]) : activate(m.activation, gate[s][i]);
         return linear(scope + "down", h, m.ffn_bias);
     }
 

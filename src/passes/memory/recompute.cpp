@@ -42,6 +42,9 @@ bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, 
     return false;
 }
 
+/// Results that decide something: to compute them again might decide otherwise.
+bool is_kept(const Op& op, std::size_t result) { return (info(op).kept >> result & 1u) != 0; }
+
 } // namespace
 
 Graph recompute(Graph graph, const RecomputeConfig& config)
@@ -83,7 +86,7 @@ Graph recompute(Graph graph, const RecomputeConfig& config)
                                       : own;
             for (ValueId& operand : reader.operands)
                 for (std::size_t v = 0; v < again.results.size(); ++v)
-                    if (operand == graph.ops[i].results[v]) {
+                    if (operand == graph.ops[i].results[v] && !is_kept(graph.ops[i], v)) {
                         operand = again.results[v];
                         place = std::min(place, begin);
                     }
