@@ -91,7 +91,7 @@ Graph recompute(Graph graph, const RecomputeConfig& config)
                                       : own;
             for (ValueId& operand : reader.operands)
                 for (std::size_t v = 0; v < again.results.size(); ++v)
-                    if (operand == graph.ops[i].results[v] && !is_kept(again, v)) {
+                    if (operand == graph.ops[i].results[v] && !is_kept(graph.ops[i], v)) {
                         operand = again.results[v];
                         place = std::min(place, begin);
                     }
