@@ -47,11 +47,12 @@ i64 read_dense_layers(const ConfigKeys& keys, const ClassKeys& of, i64 layers)
     if (!of.has(step_key))
         return 0;
     const i64 step = positive_whole(keys, step_key);
-    const std::vector<double> dense = keys.find(dense_key) ? keys.numbers(dense_key) : std::vector<double>();
+    std::vector<double> dense = keys.find(dense_key) ? keys.numbers(dense_key) : std::vector<double>();
+    std::ranges::sort(dense);
     i64 first = 0;
     for (i64 layer = 0; layer < layers; ++layer) {
         const bool is_dense =
-            (layer + 1) % step != 0 || std::ranges::find(dense, static_cast<double>(layer)) != dense.end();
+            (layer + 1) % step != 0 || std::ranges::binary_search(dense, static_cast<double>(layer));
         if (is_dense && first < layer)
             keys.unsupported(
                 str("its layer ", layer, " is dense, after one with experts"),
@@ -100,7 +101,8 @@ void read_experts(const ConfigKeys& keys, const ClassKeys& of, ModelConfig& m)
         m.router_groups = keys.whole(groups_key, 1);
         m.router_top_groups = keys.whole(top_groups_key, 1);
     }
-    if (const std::string method = keys.text(method_key); of.has(method_key) && method != in_groups) {
+    if (const std::string method = of.has(method_key) ? keys.text(method_key) : in_groups;
+        method != in_groups) {
         if (method != "greedy")
             keys.unsupported(str("its ", method_key, " is ", in_quotes(method)),
                              str("supported: \"greedy\", \"", in_groups, "\""));
