@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "grid/cases.hpp"
 #include "has.hpp"
+#include "runtime/deferred_streams.hpp"
 
 #include <cmath>
 
@@ -80,6 +81,34 @@ TEST_CASE("ranks that share experts compute what one rank does")
         const Differences d = differences(got, alone_outcome(c));
         INFO(d.text());
         CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("so they do in f32, and with gradients reduced in bf16")
+{
+    for (const bool reduce_bf16 : {false, true}) {
+        Case c = shared_case({4, 1, 2, 1, 1, reduce_bf16 ? 2 : 3, OptionSet::groups});
+        c.precision = Precision::f32;
+        c.parallel.reduce = reduce_bf16 ? GradientType::bf16 : GradientType::f32;
+        c.steps = 10;
+        c.lr = 1e-3;
+        c.spread = 0.1;
+        INFO(c.text());
+        const Differences d = differences(train_on_threads(c), train_on_threads(alone(c)));
+        INFO(d.text());
+        CHECK(std::max(d.losses, d.norms) < (reduce_bf16 ? 2e-2 : 1e-4));
+    }
+}
+
+TEST_CASE("exchanges of rows on streams that delay their work change no bit")
+{
+    const Case c = shared_case({4, 1, 2, 1, 1, 3});
+    const Outcome on_host = train_on_threads(c);
+    Meddle meddle;
+    for (const u64 seed : {3, 4}) {
+        meddle.streams = runs::deferred_streams(seed);
+        meddle.settle = runs::settle_deferred;
+        CHECK(same_bits(on_host, train_on_threads(c, meddle)));
     }
 }
 
