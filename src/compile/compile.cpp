@@ -175,7 +175,6 @@ RunConfig for_one_rank(RunConfig config)
         axis.degree = 1;
     config.parallel.shard = config.parallel.context_heads = 0;
     config.parallel.offload = Offload::none;
-    config.log.samples = 0;
     return config;
 }
 

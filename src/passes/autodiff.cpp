@@ -138,13 +138,15 @@ private:
                   " is read whole and in parts");
         Carry& carry = mine[static_cast<std::size_t>(leaf.part)];
         if (!carry.in) {
-            carry.in = builder_.value(
-                str(grad_name(parameter),
-                    accumulators_[parameter.index()].size() > 1 ? str(".block", block) : "",
-                    leaf.division ? str(".part", leaf.part) : "", ".before"),
-                {config_.accumulate_bf16 ? DType::bf16 : accumulator_of(graph_[read].type.dtype),
-                 graph_[read].type.shape},
-                Role::carry);
+            carry.in =
+                builder_.value(str(grad_name(parameter),
+                                   accumulators_[parameter.index()].size() > 1 ? str(".block", block) : "",
+                                   leaf.division ? str(".part", leaf.part) : "", ".before"),
+                               {config_.accumulate_bf16 && is_trained(graph_[parameter])
+                                    ? DType::bf16
+                                    : accumulator_of(graph_[read].type.dtype),
+                                graph_[read].type.shape},
+                               Role::carry);
             Sharding sharding = graph_[read].sharding;
             if (!config_.reduce_axis.empty()) {
                 // Along the dimension that shards the parameter's states, too.
@@ -164,7 +166,7 @@ private:
         if (shards(sharding, config_.reduce_axis) ||
             std::ranges::any_of(config_.batch_axes,
                                 [&](const auto& axis) { return shards(sharding, axis); })) {
-            if (config_.reduce_bf16)
+            if (config_.reduce_bf16 && is_trained(graph_[parameter]))
                 contribution = builder_.cast_to_send(contribution, DType::bf16);
             else if (own)
                 builder_.widen(contribution);
