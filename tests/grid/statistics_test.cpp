@@ -3,6 +3,7 @@
 #include "grid/programs.hpp"
 
 #include "base/check.hpp"
+#include "ir/ops/op_table.hpp"
 #include "model/program.hpp"
 
 #include <cmath>
@@ -57,6 +58,12 @@ parameter %last : f32[1,channels,1,1] init normal(std=0.4) decay
 %loss = reduce(%dd) {combine="sum", dims="0 1 2 3"} : f32[]
 output %loss
 )";
+
+/// The same with the statistics of a batch in evaluations, too.
+const std::string without_averages = std::regex_replace(
+    std::regex_replace(batch_norm, std::regex(R"(running_statistic\(%\S+, (%\S+?)(, %\S+)?\))"),
+                       "affine($1) {alpha=1.0}"),
+    std::regex("parameter.*average.*"), "");
 
 /// Averages of inputs, which formulas tell: of the mean over samples, in block 0, and, with what the loss
 /// does not read, of the largest number.
@@ -239,11 +246,7 @@ TEST_CASE("an evaluation of a net with batch norm does not depend on how its sam
     const double all = evaluated(constant, 8);
     CHECK(std::abs(evaluated(constant, 2) / all - 1) < 1e-12);
     CHECK(std::abs(evaluated(constant, 1) / all - 1) < 1e-12);
-    const std::regex running(R"(running_statistic\(%\S+, (%\S+?)(, %\S+)?\))"),
-        averages("parameter.*average.*");
-    const std::string of_batches =
-        std::regex_replace(std::regex_replace(batch_norm, running, "affine($1) {alpha=1.0}"), averages, "");
-    CHECK(std::abs(evaluated(of_batches, 2) / evaluated(of_batches, 8) - 1) > 1e-4);
+    CHECK(std::abs(evaluated(without_averages, 2) / evaluated(without_averages, 8) - 1) > 1e-4);
 }
 
 TEST_CASE("post-validated updates of averages have the same bits")
@@ -279,6 +282,19 @@ TEST_CASE("an average has no gradient, moments or share of the norm")
     }
     CHECK(config_of({.text = batch_norm}).model.program.parameters ==
           4 * 9 + 2 * (4 * 4 * 9 + 4) + 4); // those that are trained
+}
+
+TEST_CASE("averages of what is reduced anyway add no collective to a microbatch")
+{
+    const auto collectives_of = [](const std::string& text) {
+        ProgramCase c{.text = text};
+        c.parallel.axes = {{{"x", 2}}};
+        c.parallel.data = 2;
+        const Graph graph = first_rank_of(c);
+        return std::ranges::count_if(
+            graph.ops, [](const Op& op) { return op.region == Region::microbatch && info(op).communicates; });
+    };
+    CHECK(collectives_of(batch_norm) == collectives_of(without_averages));
 }
 
 TEST_CASE("running statistics that are refused")
