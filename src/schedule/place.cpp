@@ -129,11 +129,15 @@ private:
         while (end > 0 && !(items_[end - 1].kind == StepKind::op && items_[end - 1].microbatch >= 0))
             --end;
         std::map<std::string, std::size_t> next;                 // reduction of an axis
-        std::vector<std::size_t> access(buffers_.count(), none); // the next one
+        std::vector<std::size_t> access(buffers_.count(), none); // the first place of a later one
+        const auto note = [&](ValueId v, i64 microbatch, std::size_t place) { // exchanges move to the front
+            std::size_t& first = access[buffers_.index_of(v, microbatch)];
+            first = std::min(first, place);
+        };
         for (std::size_t i = items_.size(); i-- > 0;) {
             const Item& item = items_[i];
             if (item.kind != StepKind::op) {
-                access[buffers_.index_of(item.value, item.microbatch)] = i;
+                note(item.value, item.microbatch, i);
                 continue;
             }
             const Op& op = graph_[item.op];
@@ -150,7 +154,7 @@ private:
                 next[*op.attrs.axis] = at;
             for (const auto* values : {&op.operands, &op.results})
                 for (const ValueId v : *values)
-                    access[buffers_.index_of(v, item.microbatch)] = at;
+                    note(v, item.microbatch, at);
         }
     }
 

@@ -129,6 +129,8 @@ TEST_CASE("a ring has no gathers of keys and values, and a block travels while t
                     continue;
                 for (const ValueId v : g.ops[i].operands)
                     if (const OpId from = g[v].producer; from && info(g[from]).communicates) {
+                        if (*g[from].attrs.axis == tensor_axis)
+                            continue;
                         REQUIRE(info(g[from]).exchanges);
                         ahead += place[from.index()] < place[before] ? 1 : 0;
                         ++steps;
@@ -189,31 +191,4 @@ TEST_CASE("blocks of a ring that no query of a rank sees are neither sent nor co
     CHECK(attentions(128) == 2 * 6 * 7);
     CHECK(attentions(9) == 2 * 6 * 2); // of both neighbours
     CHECK(attentions(1) == 0);
-}
-
-TEST_CASE("temporary: covering cases with rings", "[.temporary]")
-{
-    const auto& all = covering_cases(true);
-    int done = 0;
-    const char* skip = std::getenv("SKIP");
-    for (std::size_t i = skip ? std::stoul(skip) : 0; i < all.size(); ++i) {
-        const Case& c = all[i];
-        if (c.parallel.context == 1 || c.parallel.context_form != ContextForm::ring ||
-            block_ranks(c.parallel) == 1)
-            continue;
-        if (++done > 40)
-            break;
-        INFO(i << " " << c.text());
-        const Differences found = differences(train_on_threads(c), alone_outcome(c));
-        INFO(found.text());
-        CHECK(found.most() < 1e-9);
-        int gathers = 0;
-        for (const Program& program : programs_of(c))
-            for (const Op& op : program.graph.ops)
-                if (info(op).blocks &&
-                    info(program.graph[program.graph[op.operands[2]].producer]).communicates)
-                    ++gathers;
-        CHECK(gathers == 0);
-    }
-    WARN("done " << done << " of " << all.size());
 }
