@@ -29,7 +29,7 @@ template <class T>
 auto gradients(const Exec& exec, const AttentionInputs<T>& in)
 {
     const AttentionShape& shape = in.shape;
-    const auto [starts, sinks] = in.extras();
+    const auto extras = in.extras();
     std::vector<T> o(in.dout.size()), dq(in.q.size()), dk(in.k.size()), dv(in.v.size());
     std::vector<Acc<T>> lse(static_cast<std::size_t>(queries(shape))), dsinks(in.sinks.size(), Acc<T>(3));
     const TestScratch scratch(attention_scratch<T>(shape, exec.threads));
@@ -38,12 +38,12 @@ auto gradients(const Exec& exec, const AttentionInputs<T>& in)
                  in.extras());
     attention_grad<T>(exec, shape,
                       {in.dout.data(), in.q.data(), in.k.data(), in.v.data(), o.data(), lse.data(), dq.data(),
-                       dk.data(), dv.data(), starts},
+                       dk.data(), dv.data(), extras.starts_bs},
                       scratch_grad);
     for (const bool overwrite : {true, false}) // which makes the sum twice the gradient
-        if (sinks)
-            attention_grad_sinks<T>(exec, shape, in.dout.data(), o.data(), lse.data(), sinks, dsinks.data(),
-                                    overwrite);
+        if (extras.sinks_gr)
+            attention_grad_sinks<T>(exec, shape, in.dout.data(), o.data(), lse.data(), extras.sinks_gr,
+                                    dsinks.data(), overwrite);
     return std::tuple(dq, dk, dv, dsinks);
 }
 

@@ -113,7 +113,7 @@ private:
             squares.push_back(b_.squares_of(x));
         squares.insert(squares.begin(), {squares[0], squares[0]});
         const ValueId totals = b_.all_reduce(b_.stack_of(squares, "totals.part"), "world", Combine::sum),
-                      norm = b_.norm_of(totals, 1);
+                      norm = b_.norm_of(totals, 1, std::ssize(reduced));
         graph_.outputs = {totals, norm};
         const ValueId hyper = b_.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
         for (std::size_t i = 0; i < parameters_.size(); ++i) {
