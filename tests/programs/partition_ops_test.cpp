@@ -322,10 +322,10 @@ input %up : f64[4,16,32] <x:(2)2,-,y>
 input %down : f64[4,32,16] <x:(2)2,y,->
 input %dy : f64[8,6,16] <x,-,->
 %w, %e = route(%l) {routing="0 1 1 1 0", k=2} : f64[8,6,2], i32[8,6,2]
-%r, %s, %c = dispatch(%t, %e) {spread="4 1", count=4} : f64[4,12,16], i32[8,6,2], i32[4,4]
-%h = grouped_matmul(%r, %up, %c) {groups=2, expected=12} : f64[4,12,32]
-%a = gelu(%h) : f64[4,12,32]
-%o = grouped_matmul(%a, %down, %c) {groups=2, expected=12} : f64[4,12,16]
+%r, %s, %c = dispatch(%t, %e) {spread="4 1", count=4} : f64[4,24,16], i32[8,6,2], i32[4,4]
+%h = grouped_matmul(%r, %up, %c) {groups=2, expected=24} : f64[4,24,32]
+%a = gelu(%h) : f64[4,24,32]
+%o = grouped_matmul(%a, %down, %c) {groups=2, expected=24} : f64[4,24,16]
 %y = combine(%o, %s, %w) {spread="4 1"} : f64[8,6,16]
 %dw = combine_grad_weights(%dy, %s, %o) {spread="4 1"} : f64[8,6,2]
 output %y
