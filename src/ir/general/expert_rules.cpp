@@ -163,7 +163,8 @@ FactorRule dispatch(const Graph& graph, const Op& given)
     op.require(experts >= slots, str("chooses ", slots, " of ", counted(experts, "expert")), "choose fewer");
     op.require(capacity == 0 || x.parts[1] == 1, "limits the rows of a sequence that several groups share",
                "use no capacity, or one group per sequence");
-    const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(slots, replicated);
+    // Slots and counts lack d: they would be partial sums if it were sharded.
+    const int d = x.maker.factor(op.shape(0)[2], replicated), k = x.maker.factor(slots, replicated);
     x.maker.rule.operands[0] = x.with(d);
     x.slots(op, 1, k);
     x.maker.result({x.groups, x.maker.factor(x.b * x.s * slots, replicated), d});
