@@ -10,6 +10,7 @@
 #include "runtime/device.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trivium {
 
@@ -112,6 +113,9 @@ void set_model(RunConfig& c)
     c.model.seq = small ? 6 : 9;
     if (const i64 context = c.parallel.context; context > 1)
         c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
+    c.parallel.expert = std::gcd(
+        c.parallel.expert,
+        c.model.experts == 0 ? 1 : std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context));
     if (c.model.experts > 0) { // what context ranks can share
         c.model.seq = round_up(c.model.seq, c.parallel.context);
         c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
@@ -145,6 +149,8 @@ std::vector<Choice> choices()
             c.parallel.data /= context;
         }
     })).matters = [](const ParallelConfig& g) { return g.data % 2 == 0; };
+    add(list_choice<i64>("parallel.expert", {1, 2, 4}, setting(&ParallelConfig::expert))).matters =
+        [](const ParallelConfig& g) { return g.data % 2 == 0; };
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always = static_cast<int>(zero.levels.size());
@@ -356,6 +362,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     };
     for (const GridAxis& axis : grid_axes)
         note(p.*axis.degree > 1, str(axis.name, " > 1"));
+    note(p.expert > 1, "expert > 1");
     note(shard_ranks(p) > 1 && p.zero > 0, str("zero ", p.zero));
     note(shard_ranks(p) > 1 && p.zero == 0, "data > 1 without zero");
     note(p.pipeline > 1, str("schedule ", p.schedule));

@@ -33,13 +33,17 @@ void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<s
             "limits the tokens of a sequence, which several ranks share",
             str("parallel.context = ", p.context), "set expert_capacity to 0, or parallel.context to 1");
     const i64 ranks = group_ranks(p) * p.context;
-    require(ranks % p.expert == 0, "parallel.expert",
-            str("is ", p.expert, ", which does not divide ", counted(ranks, "rank"), " of data x context"),
-            shards_in_groups(p) ? "expert ranks are in one group of parallel.shard" : "",
-            "choose a divisor of them");
+    i64 most = p.expert;
+    while (ranks % most != 0 || m.experts % most != 0)
+        --most;
+    const std::string remedy = str("set it to ", most, ", or to another divisor of both");
     require(m.experts % p.expert == 0, "parallel.expert",
-            str("is ", p.expert, ", which does not divide ", counted(m.experts, "expert")), "",
-            "choose a divisor of model.experts");
+            str(counted(p.expert, "rank"), " cannot share ", counted(m.experts, "expert")),
+            str("model.experts = ", m.experts, " is no multiple"), remedy);
+    require(
+        ranks % p.expert == 0, "parallel.expert",
+        str("is ", p.expert, ", which does not divide the ", counted(ranks, "rank"), " of data x context"),
+        shards_in_groups(p) ? "expert ranks are in one group of parallel.shard" : "", remedy);
     if (p.expert == 1)
         return;
     axes.expert_ranks = p.expert;

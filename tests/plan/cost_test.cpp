@@ -276,6 +276,43 @@ TEST_CASE("an exchange of boxes: a message per peer, and the bytes of the busier
     CHECK(seconds(0) == Approx(0.25 + 2 + 4));
 }
 
+TEST_CASE("an exchange of rows: the bytes of equally loaded experts, within nodes and between them at once")
+{
+    Graph g;
+    g.name = "g";
+    g.mesh = {{{"data", 8}}};
+    g.at = {1};
+    Builder b(g);
+    b.where = {Region::microbatch, Phase::forward, 0, ""};
+    Attributes attributes{.axis = "data:(2)4"};
+    attributes.lists.set(Attr::groups, {1});
+    attributes.lists.set(Attr::begin, {1});
+    attributes.lists.set(Attr::count, {400});
+    attributes.lists.set(Attr::expected, {100});
+    b.op1(OpKind::exchange_rows,
+          {b.value("rows", {DType::f32, {1, 200, 10}}, Role::input),
+           b.value("counts", {DType::i32, {4, 8}}, Role::input)},
+          attributes);
+    verify(g, Level::local);
+    Machine machine;
+    machine.launch = 0.5;
+    machine.collective_latency = 0.25;
+    machine.link_latency = 2;
+    machine.node_link_latency = 10;
+    machine.link_bytes_per_second = 1000;
+    machine.node_link_bytes_per_second = 100;
+    machine.is_device = true;
+    const auto seconds = [&] { return op_seconds(g, machine, 1).at(0); };
+    CHECK(bytes_sent(g, g.ops[0]) == 3000);                 // of 4000, the rest is its own
+    CHECK(seconds() == Approx(2 * 0.5 + 0.25 + 3 * 2 + 3)); // the host waits for the counts
+    machine.ranks_per_node = 2;
+    CHECK(seconds() == Approx(2 * 0.5 + 0.25 + 2 + 2 * 10 + 20));
+    machine.node_link_bytes_per_second = 1e6;
+    CHECK(seconds() == Approx(2 * 0.5 + 0.25 + 2 + 2 * 10 + 1));
+    machine.is_device = false;
+    CHECK(seconds() == Approx(0.5 + 0.25 + 2 + 2 * 10 + 1));
+}
+
 TEST_CASE("communication along joint axes has rows of its own")
 {
     Graph g;

@@ -13,7 +13,7 @@ namespace {
 using Draw = std::mt19937_64;
 using Rows = std::vector<std::vector<u64>>; ///< by row; a row of zeros: nothing
 
-i64 random_below(Draw& draw, i64 n) { return static_cast<i64>(draw() % static_cast<u64>(n)); }
+i64 some_below(Draw& draw, i64 n) { return static_cast<i64>(draw() % static_cast<u64>(n)); }
 
 /// An exchange with drawn counts, and what each group and each rank of experts should get.
 struct RowTrial {
@@ -23,26 +23,26 @@ struct RowTrial {
 
     RowTrial(Draw& draw, int members)
     {
-        shape.blocks = 1 + random_below(draw, 2);
-        shape.groups = members * (1 + random_below(draw, 2));
-        shape.experts = shape.groups * (1 + random_below(draw, 3));
-        const i64 width = 1 + random_below(draw, 4);
+        shape.blocks = 1 + some_below(draw, 2);
+        shape.groups = members * (1 + some_below(draw, 2));
+        shape.experts = shape.groups * (1 + some_below(draw, 3));
+        const i64 width = 1 + some_below(draw, 4);
         shape.row = width * 8;
-        shape.sent = 1 + random_below(draw, 20);
+        shape.sent = 1 + some_below(draw, 20);
         const auto zeros = [&](i64 rows) {
             return Rows(static_cast<std::size_t>(shape.blocks * shape.groups * rows),
                         std::vector<u64>(static_cast<std::size_t>(width), 0));
         };
         tokens = zeros(shape.sent);
         counts.assign(static_cast<std::size_t>(shape.counts()), 0);
-        const i64 kind = random_below(draw, 4); // some groups without rows; all rows to one expert
-        const i64 favourite = random_below(draw, shape.experts);
+        const i64 kind = some_below(draw, 4); // some groups without rows; all rows to one expert
+        const i64 favourite = some_below(draw, shape.experts);
         i64 most = 0;
         for (i64 block = 0; block < shape.blocks; ++block)
             for (i64 g = 0; g < shape.groups; ++g) {
-                i64 rows = kind == 0 && random_below(draw, 2) == 0 ? 0 : random_below(draw, shape.sent + 1);
+                i64 rows = kind == 0 && some_below(draw, 2) == 0 ? 0 : some_below(draw, shape.sent + 1);
                 for (i64 r = 0; r < rows; ++r) {
-                    ++count(block, g, kind == 1 ? favourite : random_below(draw, shape.experts));
+                    ++count(block, g, kind == 1 ? favourite : some_below(draw, shape.experts));
                     std::vector<u64>& row = tokens[at(block, g, shape.sent, r)];
                     std::ranges::generate(row, [&] { return draw() | 1; });
                 }
@@ -50,7 +50,7 @@ struct RowTrial {
             }
         const i64 worst = shape.groups * most;
         shape.received =
-            random_below(draw, 2) == 0 ? worst + random_below(draw, 3) : random_below(draw, worst + 1);
+            some_below(draw, 2) == 0 ? worst + some_below(draw, 3) : some_below(draw, worst + 1);
         experts = zeros(shape.received);
         back = zeros(shape.sent);
         const i64 of_rank = shape.experts / shape.groups;

@@ -7,6 +7,7 @@
 #include "searches.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 using namespace trivium;
@@ -74,6 +75,32 @@ TEST_CASE("no strategy that is drawn is faster than the one that the search find
         }
         CHECK(legal > 5);
     }
+}
+
+TEST_CASE("ranks share experts where that pays, within a node if the links between nodes are slow")
+{
+    const std::vector<std::string> experts{"train.global_batch=32", "model.experts=8",
+                                           "model.expert_dim=512",  "model.layers=3",
+                                           "model.seq=32",          "parallel.expert_buffer=1.25"};
+    const SearchResult found = search(toy_config(experts), 8, small_nodes());
+    REQUIRE_FALSE(found.strategies.empty());
+    std::set<i64> seen;
+    for (const Strategy& s : found.strategies) {
+        const ParallelConfig& p = s.config.parallel;
+        seen.insert(p.expert);
+        CHECK(p.expert_buffer == 1.25);
+        CHECK(group_ranks(p) * p.context % p.expert == 0);
+    }
+    CHECK(seen.size() > 1);
+    const ParallelConfig& best = found.strategies.front().config.parallel;
+    INFO(to_toml(found.strategies.front().config, {"parallel", "train"}));
+    CHECK(best.expert > 1); // a copy of all experts on each rank, and the sum of their gradients, cost more
+    CHECK(best.expert * best.tensor <= 4);
+    std::vector<std::string> given = experts;
+    given.push_back("parallel.expert=2");
+    for (const Strategy& s : search(toy_config(given), 8, small_nodes()).strategies)
+        CHECK(s.config.parallel.expert ==
+              std::gcd(i64{2}, group_ranks(s.config.parallel) * s.config.parallel.context));
 }
 
 TEST_CASE("what a config sets stays; degrees but that of data if they divide the ranks")

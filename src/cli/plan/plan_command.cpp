@@ -15,6 +15,8 @@
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
+#include "ir/exchange.hpp"
+#include "ir/ops/op_table.hpp"
 #include "plan/report.hpp"
 #include "schedule/trace.hpp"
 
@@ -173,6 +175,18 @@ std::string calibration_of(const PlanReport& r)
                        100 * r.machine.calibration_worst);
 }
 
+/// "; each exchange moves 4,096 rows of a rank into 8,192 places"; nothing without exchanges.
+std::string exchanges_text(const PlanReport& r)
+{
+    for (const SimulatedRank& one : r.simulated)
+        for (const Op& op : one.program.graph.ops)
+            if (op.kind == OpKind::exchange_rows)
+                return str("; an exchange moves ", format_count(expected_rows(one.program.graph, op)),
+                           " rows of a rank into ",
+                           format_count(one.program.graph[op.results[0]].type.shape[1]), " places");
+    return "";
+}
+
 void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
@@ -208,6 +222,8 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
     fmt::print("estimate   {} per step, {} {}/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
                format_si(tokens / score.step), m.units(), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
+    if (m.experts > 0)
+        fmt::print("           assumes equally loaded experts{}\n", exchanges_text(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
