@@ -13,7 +13,8 @@ constexpr const char *experts_key = "num_experts", *slots_key = "num_experts_per
                      *step_key = "decoder_sparse_step", *dense_key = "mlp_only_layers",
                      *first_dense_key = "first_k_dense_replace", *shared_key = "n_shared_experts",
                      *scale_key = "routed_scaling_factor", *groups_key = "n_group",
-                     *top_groups_key = "topk_group";
+                     *top_groups_key = "topk_group", *method_key = "topk_method",
+                     *in_groups = "group_limited_greedy";
 
 /// transformers accepts each of them in each class.
 constexpr std::array experts_keys{"num_experts", "num_local_experts", "n_routed_experts"};

@@ -16,7 +16,7 @@ constexpr i64 block = 32;                  ///< numbers with one exponent
 constexpr int bias = 127, no_number = 255; ///< of exponents
 
 /// E2M1: a sign, two bits of exponent, one of mantissa.
-constexpr std::array<float, 16> numbers{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+constexpr std::array<float, 16> e2m1{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
 float factor_of(std::byte exponent)
 {
@@ -49,7 +49,7 @@ struct Mxfp4Source {
                     const int pair =
                         std::to_integer<int>(packed[row * block / 2 + static_cast<std::size_t>(i / 2)]);
                     values[static_cast<std::size_t>((g * block + i) * out + o)] =
-                        numbers[static_cast<std::size_t>(i % 2 == 0 ? pair & 15 : pair >> 4)] * factor;
+                        e2m1[static_cast<std::size_t>(i % 2 == 0 ? pair & 15 : pair >> 4)] * factor;
                 }
             }
         expert = which;
