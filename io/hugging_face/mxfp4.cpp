@@ -15,7 +15,7 @@ namespace {
 constexpr i64 block = 32;                  ///< numbers with one exponent
 constexpr int bias = 127, no_number = 255; ///< of exponents
 
-/// The numbers of type E2M1: a sign, two bits of exponent, one of mantissa.
+/// E2M1: a sign, two bits of exponent, one of mantissa.
 constexpr std::array<float, 16> e2m1{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
 float factor_of(std::byte exponent)
