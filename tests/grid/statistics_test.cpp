@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"
+#include "ir/text/text.hpp"
 #include "model/program.hpp"
 
 #include <cmath>
@@ -276,6 +277,7 @@ TEST_CASE("offloaded averages have the same bits")
 TEST_CASE("an average has no gradient, moments or share of the norm")
 {
     const Graph graph = first_rank_of({.text = batch_norm});
+    CHECK(to_text(parse_graph(to_text(graph), "graph")) == to_text(graph));
     for (const Value& v : graph.values) {
         CHECK(v.name != "adam_m.mean.0");
         CHECK(v.name != "grad_sum.mean.0.squares");
