@@ -179,6 +179,8 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
             cost.link = Link::between_nodes;
     }
     cost.alone += cost.moving;
+    if (machine.is_device)
+        cost.share = cost.link == Link::between_nodes ? machine.node_link_share : machine.link_share;
     if (cost.link == Link::within_node)
         cost.copying = copying(machine, static_cast<double>(sent.bytes[0]), bytes_of(graph, op));
     return cost;

@@ -64,22 +64,25 @@ TEST_CASE("a layer under tensor parallelism has Megatron's collectives and bytes
 TEST_CASE("a layer with context ranks sends keys and values, or tokens for heads, and their gradients")
 {
     for (const std::int64_t ranks : {2, 4})
-        for (const bool heads : {false, true}) {
-            INFO(ranks << " ranks, heads " << heads);
+        for (const std::string form : {"gather", "ring", "heads"}) {
+            INFO(ranks << " ranks, " << form);
+            const bool heads = form == "heads";
             const std::vector<std::string> grid{str("parallel.context=", ranks), "model.kv_heads=4",
                                                 str("parallel.context_heads=", heads ? ranks : 1),
+                                                str("parallel.context_form=", heads ? "gather" : form),
                                                 "train.micro_batch=4"};
             const json less = totals_of(2, grid), more = totals_of(3, grid);
             // Numbers of a rank: b s g / ranks of keys and of values, as many of queries and of results.
             const std::int64_t numbers = 4 * (32 / ranks) * 64, bytes = 4;
             const std::int64_t gathered = 2 * numbers * (ranks - 1) * bytes,
-                               exchanged = 4 * numbers * (ranks - 1) / ranks * bytes;
+                               // Whole blocks from later ranks, the first half from earlier ones.
+                around = gathered * 3 / 4, exchanged = 4 * numbers * (ranks - 1) / ranks * bytes;
             const auto grows = [&](const std::string& part) {
                 return total(more, "data", part)["bytes_sent"].get<std::int64_t>() -
                        total(less, "data", part)["bytes_sent"].get<std::int64_t>();
             };
-            CHECK(grows("forward") == (heads ? exchanged : gathered));
-            CHECK(grows("backward") == (heads ? exchanged : 2 * gathered));
+            CHECK(grows("forward") == (heads ? exchanged : form == "ring" ? around : gathered));
+            CHECK(grows("backward") == (heads ? exchanged : 2 * (form == "ring" ? around : gathered)));
         }
 }
 
