@@ -113,10 +113,8 @@ void set_model(RunConfig& c)
     c.model.seq = small ? 6 : 9;
     if (const i64 context = c.parallel.context; context > 1)
         c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
-    c.parallel.expert = std::gcd(
-        c.parallel.expert,
-        c.model.experts == 0 ? 1 : std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context));
-    if (c.model.experts > 0) { // what context ranks can share
+    if (c.model.experts > 0) { // as many ranks as can share them, and what context ranks can
+        c.parallel.expert = std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context);
         c.model.seq = round_up(c.model.seq, c.parallel.context);
         c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
     }
@@ -150,8 +148,6 @@ std::vector<Choice> choices()
             c.parallel.data /= context;
         }
     })).matters = shares_sequences;
-    add(list_choice<i64>("parallel.expert", {1, 2, 4}, setting(&ParallelConfig::expert))).matters =
-        shares_sequences;
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always = static_cast<int>(zero.levels.size());
@@ -293,11 +289,12 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
     return rows;
 }
 
-/// The family, or where a mix of families has its norms.
+/// The family, or where a mix of families has its norms; with experts, how many.
 std::string model_text(const ModelConfig& model)
 {
-    return model.placement == Placement::pre ? std::string(name_of(model.family))
-                                             : str("norms ", name_of(model.placement));
+    return str(model.placement == Placement::pre ? std::string(name_of(model.family))
+                                                 : str("norms ", name_of(model.placement)),
+               model.experts > 0 ? str(" with ", counted(model.experts, "expert")) : "");
 }
 
 } // namespace
@@ -352,8 +349,8 @@ std::string answer_key(const RunConfig& c)
 {
     return str(model_text(c.model), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
                ", attention ", name_of(c.data.attention), ", dropout ", c.model.dropout, ", of ",
-               c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq);
+               c.model.layers, " layers, capacity ", c.model.expert_capacity, " and ", c.model.heads,
+               " heads, ", c.train.global_batch, " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -366,7 +363,6 @@ std::vector<std::string> traits_of(const RunConfig& c)
     };
     for (const GridAxis& axis : grid_axes)
         note(p.*axis.degree > 1, str(axis.name, " > 1"));
-    note(p.expert > 1, "expert > 1");
     note(shard_ranks(p) > 1 && p.zero > 0, str("zero ", p.zero));
     note(shard_ranks(p) > 1 && p.zero == 0, "data > 1 without zero");
     note(p.pipeline > 1, str("schedule ", p.schedule));
