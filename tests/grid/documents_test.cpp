@@ -23,6 +23,7 @@ Case two_documents(int number, int grid)
     Case c = case_of(levels);
     c.packing = SamplePacking::concatenate;
     c.model.seq += 6;
+    c.model.expert_capacity = 0; // of a sequence, whatever its documents
     c.rows = 2 * batch_ranks(c.parallel);
     c.micro_batch = 2;
     c.parallel.update = UpdateMode::synchronous;

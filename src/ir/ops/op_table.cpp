@@ -1,6 +1,7 @@
 #include "ir/ops/op_table.hpp"
 
 #include "base/activation.hpp"
+#include "base/check.hpp"
 #include "base/expert_rows.hpp"
 #include "ir/builder.hpp"
 #include "ir/general/expert_rules.hpp"
@@ -16,7 +17,9 @@ namespace {
 
 i64 size_of(const FactorRule& rule, const char* name)
 {
-    return rule.factors[static_cast<std::size_t>(rule.find(name))].size;
+    const int factor = rule.find(name);
+    TRV_CHECK(factor >= 0, "no factor is called ", name);
+    return rule[factor].size;
 }
 
 /// Whether the dimensions of `last` are the last ones of `all`.
