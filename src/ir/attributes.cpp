@@ -247,6 +247,12 @@ private:
             if (const auto* keys = a_.lists.find(attr); keys && (keys->size() != 1 || keys->front() < 1))
                 fail(list_name(attr).name, print_numbers(*keys), "one integer above 0",
                      "remove it, or write the number of keys");
+        if (const auto* begin = a_.lists.find(Attr::begin);
+            begin && (begin->size() != 1 || begin->front() < 0 || begin->front() > max_elements))
+            fail("begin", print_numbers(*begin), "the index of a key",
+                 "remove it, or write, for example, \"0\"");
+        if (const DType wide = accumulator_of(g_[op_.operands[0]].type.dtype); a_.dtype && *a_.dtype != wide)
+            fail("dtype", std::string(name_of(*a_.dtype)), std::string(name_of(wide)), "remove it");
     }
 
     /// The table has an angle per pair, and the pairs fit into a head.

@@ -104,6 +104,29 @@ TEST_CASE("a config without auto and without a limit is taken as it is, and noth
     CHECK(decide(c, formulas).buckets == std::vector<std::string>{"greedy", "greedy"});
 }
 
+TEST_CASE("context ranks get keys and values in the form with the shorter step")
+{
+    Formulas formulas;
+    const auto form_of = [&](i64 context, i64 heads, ContextForm given) {
+        RunConfig c = on_grid(2, 1);
+        c.parallel.context = context;
+        c.parallel.context_heads = heads;
+        c.parallel.context_form = given;
+        const Choices choices = decide(c, formulas);
+        CHECK(choices.recorded.parallel.context_form == given);
+        return choices.config.parallel.context_form;
+    };
+    for (const ContextForm faster : {ContextForm::gather, ContextForm::ring}) {
+        formulas.step = [=](const Candidate& c) {
+            return c.config.parallel.context_form == faster ? 1.0 : 2.0;
+        };
+        CHECK(form_of(4, 2, ContextForm::automatic) == faster);
+        CHECK(form_of(4, 0, ContextForm::gather) == ContextForm::gather);
+        CHECK(form_of(4, 0, ContextForm::ring) == ContextForm::ring);
+        CHECK(form_of(4, 4, ContextForm::automatic) == ContextForm::gather); // by heads alone
+    }
+}
+
 TEST_CASE("within a limit: the fewest transfers, then the least recomputation, found with few questions")
 {
     Formulas formulas;
