@@ -1,6 +1,6 @@
 // Ops of mixtures of experts but the grouped products.
 #include "base/check.hpp"
-#include "kernels/routing.hpp"
+#include "kernels/experts/routing.hpp"
 #include "runtime/dispatch_general.hpp"
 #include "runtime/expert_shapes.hpp"
 

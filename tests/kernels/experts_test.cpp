@@ -1,7 +1,7 @@
 // Mixtures of experts: routers, tokens as rows of their experts, and products with the experts' matrices.
-#include "kernels/experts.hpp"
-#include "kernels/grouped_product.hpp"
-#include "kernels/routing.hpp"
+#include "kernels/experts/grouped_product.hpp"
+#include "kernels/experts/routing.hpp"
+#include "kernels/experts/rows.hpp"
 #include "support.hpp"
 
 #include <array>
@@ -187,8 +187,7 @@ TEMPLATE_TEST_CASE("a router chooses the best experts, by all of its rules", "",
                 Tokens e(w.size());
                 route(exec, s, lend(logits), biased ? static_cast<const R*>(lend(bias)) : nullptr,
                       static_cast<R*>(lend(w)), lend(e));
-                auto in_place = lend(dl);
-                route_grad<R>(exec, s, lend(dweights), in_place, lend(e), in_place);
+                route_grad<R>(exec, s, lend(dweights), lend(dl), lend(e), lend(dl));
                 return std::tuple(w, e, dl);
             });
             for (i64 t = 0; t < s.tokens; ++t) {
@@ -248,10 +247,8 @@ TEMPLATE_TEST_CASE("what the losses of a router read", "", double, float)
             const TestScratch scratch(s.sequences * s.tokens * static_cast<Bytes>(sizeof(R)));
             router_scores<R>(exec, s, lend(logits), lend(sc), scratch);
             router_squares<R>(exec, s, lend(logits), lend(sq), scratch);
-            auto in_place = lend(ds);
-            router_scores_grad<R>(exec, s, lend(dscores), in_place, in_place);
-            auto also = lend(dq);
-            router_squares_grad<R>(exec, s, lend(dsquares), also, also);
+            router_scores_grad<R>(exec, s, lend(dscores), lend(ds), lend(ds));
+            router_squares_grad<R>(exec, s, lend(dsquares), lend(dq), lend(dq));
             return std::tuple(sc, sq, ds, dq);
         });
         const auto losses = [&](const Doubles& x) {
@@ -383,8 +380,7 @@ TEMPLATE_TEST_CASE("a bias per expert, and its gradient", "", TRV_STORAGE_TYPES)
         const auto [y, sums, added] = stable([&](const Exec& exec) {
             std::vector<T> out = x;
             std::vector<Acc<T>> overwritten(start), more(start);
-            auto in_place = lend(out);
-            grouped_bias<T>(exec, c.rows, c.j, in_place, lend(bias), lend(counts), in_place);
+            grouped_bias<T>(exec, c.rows, c.j, lend(out), lend(bias), lend(counts), lend(out));
             grouped_bias_grad<T>(exec, c.rows, c.j, lend(x), lend(counts), lend(overwritten), true);
             grouped_bias_grad<T>(exec, c.rows, c.j, lend(x), lend(counts), lend(more), false);
             return std::tuple(out, overwritten, more);

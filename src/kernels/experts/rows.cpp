@@ -1,4 +1,4 @@
-#include "kernels/experts.hpp"
+#include "kernels/experts/rows.hpp"
 
 #include "base/check.hpp"
 #include "kernels/general/blocks.hpp"
