@@ -23,7 +23,8 @@ Case two_documents(int number, int grid)
     Case c = case_of(levels);
     c.packing = SamplePacking::concatenate;
     c.model.seq += 6;
-    c.model.expert_capacity = 0; // of a sequence, whatever its documents
+    if (c.mixed == OptionSet::groups) // has a capacity, of a sequence whatever its documents
+        c.mixed = OptionSet::experts;
     c.rows = 2 * batch_ranks(c.parallel);
     c.micro_batch = 2;
     c.parallel.update = UpdateMode::synchronous;
