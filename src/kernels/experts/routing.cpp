@@ -1,4 +1,4 @@
-#include "kernels/routing.hpp"
+#include "kernels/experts/routing.hpp"
 
 #include "base/check.hpp"
 #include "kernels/instantiate.hpp"
