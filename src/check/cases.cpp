@@ -115,6 +115,8 @@ void set_model(RunConfig& c)
         c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
     if (c.model.experts > 0) { // as many ranks as can share them, and what context ranks can
         c.parallel.expert = std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context);
+        if (c.train.precision == Precision::bf16) // whose rounding decides between nearly equal scores
+            c.train.precision = Precision::f32;
         c.model.seq = round_up(c.model.seq, c.parallel.context);
         c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
     }
@@ -156,9 +158,16 @@ std::vector<Choice> choices()
     schedule.matters = has_stages;
     schedule.always = static_cast<int>(schedule.levels.size());
     Choice& family = add({"model.family", {}});
-    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i)
-        family.levels.push_back({std::string(names_of_enum<OptionSet>[i]),
-                                 [=](RunConfig& c) { set_options(c.model, static_cast<OptionSet>(i)); }});
+    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i) {
+        const auto set = static_cast<OptionSet>(i);
+        if (set !=
+            OptionSet::groups) // alternates with the other mixture of experts, so that it adds no trainings
+            family.levels.push_back({std::string(name_of(set)), [=](RunConfig& c) {
+                                         const bool groups =
+                                             set == OptionSet::experts && c.parallel.zero % 2 == 1;
+                                         set_options(c.model, groups ? OptionSet::groups : set);
+                                     }});
+    }
     family.always = 2;                                 // the others are mixes of families
     const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
