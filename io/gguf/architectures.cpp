@@ -141,7 +141,6 @@ struct Requirements {
         using Biases = GgufArchitecture::Biases;
         const ModelConfig& m = model;
         const GgufArchitecture& a = architecture;
-        need(m.experts == 0, "experts", m.experts, "has dense feed-forward blocks");
         for (const auto& [key, value] : {std::pair{"qkv_bias", m.qkv_bias}, std::pair{"o_bias", m.o_bias},
                                          std::pair{"ffn_bias", m.ffn_bias}})
             need(a.biases == Biases::any || value == (a.biases == Biases::all), key, value ? "true" : "false",

@@ -10,8 +10,9 @@ namespace trivium {
 
 namespace {
 
-/// Our module, or a parameter, and theirs. Those with the same name there are one: the products side by side,
-/// in the order of the table. A module has `*` for the number of an expert where each has tensors of its own.
+/// Our module, or a parameter (before its module), and theirs. Those with the same name there are one: the
+/// products side by side, in the order of the table. A module has `*` for the number of an expert where each
+/// has tensors of its own.
 struct Module {
     const char *ours, *theirs;
 };
@@ -32,8 +33,8 @@ constexpr std::array llama_modules{
     Module{"ffn.down", "mlp.down_proj"},
     Module{"ffn_post_norm", "post_feedforward_layernorm"},
     Module{"attn.sinks", "self_attn.sinks"},
-    Module{"ffn.router", "mlp.gate"},
     Module{"ffn.router.balance", "mlp.gate.e_score_correction_bias"},
+    Module{"ffn.router", "mlp.gate"},
     Module{"ffn.experts.gate", "mlp.experts.*.gate_proj"},
     Module{"ffn.experts.up", "mlp.experts.*.up_proj"},
     Module{"ffn.experts.down", "mlp.experts.*.down_proj"},
