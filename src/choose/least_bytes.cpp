@@ -19,9 +19,9 @@ std::size_t count_states(std::string_view update) { return find_op(update)->stat
 i64 least_width(const ModelConfig& m)
 {
     const i64 experts = m.expert_capacity > 0 ? 0 : m.expert_slots * m.expert_dim;
-    return m.experts == 0         ? m.ffn_dim
+    return m.experts == 0        ? m.ffn_dim
            : m.dense_layers == 0 ? experts + m.shared_dim
-                                  : std::min(m.ffn_dim, experts + m.shared_dim);
+                                 : std::min(m.ffn_dim, experts + m.shared_dim);
 }
 
 /// Lower bounds of the bytes that a rank holds.

@@ -95,8 +95,7 @@ std::vector<GradientCase> expert_cases()
              return {r.product(b, r.rows, "w", 3, 5, 1)};
          }},
         {"grouped_matmul of two ranks and two groups of ranks",
-         [](Builder& b)
-             -> V {
+         [](Builder& b) -> V {
              const Rows r(b, {2, 2}, 3);
              return {r.product(b, r.rows, "w", 3, 5, 2)};
          }},
