@@ -149,8 +149,9 @@ void validate_experts(const ModelConfig& c)
         return;
     require_from("expert_slots", c.expert_slots, 1, c.experts,
                  str("choose how many of the ", counted(c.experts, "expert"), " each token goes to"));
-    require_from("expert_dim", c.expert_dim, 1, max_extent / c.experts,
-                 str("the ", counted(c.experts, "expert"), " of a layer are at most ", max_extent, " wide together"));
+    require_from(
+        "expert_dim", c.expert_dim, 1, max_extent / c.experts,
+        str("the ", counted(c.experts, "expert"), " of a layer are at most ", max_extent, " wide together"));
     require_from("shared_dim", c.shared_dim, 0, max_extent, "0 is no shared expert");
     require_from("dense_layers", c.dense_layers, 0, c.layers - 1,
                  str("at least one of the ", counted(c.layers, "layer"),

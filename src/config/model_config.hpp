@@ -285,8 +285,8 @@ const ModelConfig& options_of(Family family);
 /// the family does. The shape stays.
 void set_family(ModelConfig& config, Family family);
 
-/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and a scaling
-/// of frequencies that changes nothing by none.
+/// Replaces zeros by the values that they stand for (kv_heads, head_dim, ffn_dim, expert_dim; not vocab), and
+/// a scaling of frequencies that changes nothing by none.
 void resolve(ModelConfig& config);
 /// Throws UserError for the first key of a resolved config with an impossible value, also for vocab = 0.
 void validate(const ModelConfig& config);

@@ -5,8 +5,8 @@
 namespace trivium {
 
 /// `dims`: a letter per dimension, as in model/model.hpp: d model width, g key-value heads, r query heads per
-/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions, x experts, h their width,
-/// w that of shared experts.
+/// key-value head, e head size, f feed-forward width, v vocabulary size, s positions, x experts, h their
+/// width, w that of shared experts.
 struct ModelParameter {
     std::string name, dims;
 };

@@ -26,7 +26,8 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
 {
     resolve(m_);
     // With experts the first layers may have other parameters than the last, of other names.
-    for (const auto& list : {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
+    for (const auto& list :
+         {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
         for (const ModelParameter& parameter : list)
             dims_[parameter.name] = parameter.dims;
 }

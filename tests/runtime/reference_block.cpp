@@ -1,4 +1,5 @@
 #include "reference_block.hpp"
+#include "reference_number.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,46 +15,6 @@ using trivium::ModelConfig;
 using trivium::Placement;
 using trivium::RopeKind;
 
-const double circle = 2 * std::acos(-1.0);
-
-/// What a number was computed from, with the derivatives by these.
-struct Made {
-    int from[2];
-    double slope[2];
-};
-std::vector<Made> tape;
-
-struct Num {
-    double value = 0;
-    int at = -1; ///< on the tape; -1: a constant
-
-    Num(double constant = 0) : value(constant) {}
-    Num(double result, Num a, double by_a, Num b = 0, double by_b = 0) : value(result)
-    {
-        if (a.at >= 0 || b.at >= 0) {
-            at = static_cast<int>(tape.size());
-            tape.push_back({{a.at, b.at}, {by_a, by_b}});
-        }
-    }
-    static Num variable(double value)
-    {
-        Num made(value);
-        made.at = static_cast<int>(tape.size());
-        tape.push_back({{-1, -1}, {0, 0}});
-        return made;
-    }
-};
-
-Num operator+(Num a, Num b) { return {a.value + b.value, a, 1, b, 1}; }
-Num operator-(Num a, Num b) { return {a.value - b.value, a, 1, b, -1}; }
-Num operator*(Num a, Num b) { return {a.value * b.value, a, b.value, b, a.value}; }
-Num operator/(Num a, Num b) { return {a.value / b.value, a, 1 / b.value, b, -a.value / b.value / b.value}; }
-Num exp(Num a) { return {std::exp(a.value), a, std::exp(a.value)}; }
-Num log(Num a) { return {std::log(a.value), a, 1 / a.value}; }
-Num sqrt(Num a) { return {std::sqrt(a.value), a, 0.5 / std::sqrt(a.value)}; }
-Num tanh(Num a) { return {std::tanh(a.value), a, 1 - std::tanh(a.value) * std::tanh(a.value)}; }
-Num erf(Num a) { return {std::erf(a.value), a, 2 / std::sqrt(circle / 2) * std::exp(-a.value * a.value)}; }
-
 using Row = std::vector<Num>;
 using Rows = std::vector<Row>; ///< by token
 
@@ -65,8 +26,19 @@ Num activate(Activation kind, Num x)
     case Activation::gelu_tanh:
         return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
     case Activation::relu2: return x.value > 0 ? x * x : Num(0);
+    case Activation::clipped: break; // gated()
     }
     return 0;
+}
+
+/// Activation of a gate, with the value u.
+Num gated(Activation kind, Num x, Num u)
+{
+    if (kind != Activation::clipped)
+        return activate(kind, x) * u;
+    const auto within = [](Num v, double low) { return v.value > 7 ? Num(7) : v.value < low ? Num(low) : v; };
+    const Num g = within(x, -INFINITY);
+    return g / (1 + exp(0 - 1.702 * g)) * (within(u, -7) + 1);
 }
 
 Num capped(Num x, double cap) { return cap > 0 ? cap * tanh(x / cap) : x; }
@@ -320,15 +292,18 @@ private:
         return linear(scope + "o", o, m.o_bias);
     }
 
+    Num hidden(Num gate, Num up) const
+    {
+        return m.gated ? gated(m.activation, gate, up) : activate(m.activation, gate);
+    }
+
     Rows feed_forward(const std::string& scope, const Rows& x, bool bias) const
     {
         Rows h = linear(scope + "up", x, bias);
         const Rows gate = m.gated ? linear(scope + "gate", x, bias) : h;
         for (size_t s = 0; s < seq_; ++s)
-            for (size_t i = 0; i < h[s].size(); ++i) {
-                const Num active = activate(m.activation, gate[s][i]);
-                h[s][i] = m.gated ? active * h[s][i] : active;
-            }
+            for (size_t i = 0; i < h[s].size(); ++i)
+                h[s][i] = hidden(gate[s][i], h[s][i]);
         return linear(scope + "down", h, bias);
     }
 
@@ -381,10 +356,8 @@ private:
         const auto width = static_cast<size_t>(m.expert_dim);
         Row h = product("up", x, width);
         const Row gate = m.gated ? product("gate", x, width) : h;
-        for (size_t i = 0; i < width; ++i) {
-            const Num active = activate(m.activation, gate[i]);
-            h[i] = m.gated ? active * h[i] : active;
-        }
+        for (size_t i = 0; i < width; ++i)
+            h[i] = hidden(gate[i], h[i]);
         return product("down", h, x.size());
     }
 
