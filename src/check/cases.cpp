@@ -113,10 +113,10 @@ void set_model(RunConfig& c)
     c.model.seq = small ? 6 : 9;
     if (const i64 context = c.parallel.context; context > 1)
         c.model.seq = std::max(c.model.seq, 2 * context * t + 1);
-    c.parallel.expert = std::gcd(
-        c.parallel.expert,
-        c.model.experts == 0 ? 1 : std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context));
-    if (c.model.experts > 0) { // what context ranks can share
+    if (c.model.experts > 0) { // as many ranks as can share them, and what context ranks can
+        c.parallel.expert = std::gcd(c.model.experts, group_ranks(c.parallel) * c.parallel.context);
+        if (c.train.precision == Precision::bf16) // whose rounding decides between nearly equal scores
+            c.train.precision = Precision::f32;
         c.model.seq = round_up(c.model.seq, c.parallel.context);
         c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
     }
@@ -149,8 +149,6 @@ std::vector<Choice> choices()
             c.parallel.data /= context;
         }
     })).matters = [](const ParallelConfig& g) { return g.data % 2 == 0; };
-    add(list_choice<i64>("parallel.expert", {1, 2, 4}, setting(&ParallelConfig::expert))).matters =
-        [](const ParallelConfig& g) { return g.data % 2 == 0; };
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, setting(&ParallelConfig::zero)));
     zero.matters = has_data_ranks;
     zero.always = static_cast<int>(zero.levels.size());
@@ -159,9 +157,16 @@ std::vector<Choice> choices()
     schedule.matters = has_stages;
     schedule.always = static_cast<int>(schedule.levels.size());
     Choice& family = add({"model.family", {}});
-    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i)
-        family.levels.push_back({std::string(names_of_enum<OptionSet>[i]),
-                                 [=](RunConfig& c) { set_options(c.model, static_cast<OptionSet>(i)); }});
+    for (std::size_t i = 0; i < names_of_enum<OptionSet>.size(); ++i) {
+        const auto set = static_cast<OptionSet>(i);
+        if (set !=
+            OptionSet::groups) // alternates with the other mixture of experts, so that it adds no trainings
+            family.levels.push_back({std::string(name_of(set)), [=](RunConfig& c) {
+                                         const bool groups =
+                                             set == OptionSet::experts && c.parallel.zero % 2 == 1;
+                                         set_options(c.model, groups ? OptionSet::groups : set);
+                                     }});
+    }
     family.always = 2;                                 // the others are mixes of families
     const auto without_automatic = [](Choice choice) { // implied by the others
         std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
@@ -289,11 +294,12 @@ std::vector<std::vector<int>> rows_of(const std::vector<ParallelConfig>& grids,
     return rows;
 }
 
-/// The family, or where a mix of families has its norms.
+/// The family, or where a mix of families has its norms; with experts, how many.
 std::string model_text(const ModelConfig& model)
 {
-    return model.placement == Placement::pre ? std::string(name_of(model.family))
-                                             : str("norms ", name_of(model.placement));
+    return str(model.placement == Placement::pre ? std::string(name_of(model.family))
+                                                 : str("norms ", name_of(model.placement)),
+               model.experts > 0 ? str(" with ", counted(model.experts, "expert")) : "");
 }
 
 } // namespace
@@ -348,8 +354,8 @@ std::string answer_key(const RunConfig& c)
 {
     return str(model_text(c.model), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
                ", attention ", name_of(c.data.attention), ", dropout ", c.model.dropout, ", of ",
-               c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq);
+               c.model.layers, " layers, capacity ", c.model.expert_capacity, " and ", c.model.heads,
+               " heads, ", c.train.global_batch, " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -362,7 +368,6 @@ std::vector<std::string> traits_of(const RunConfig& c)
     };
     for (const GridAxis& axis : grid_axes)
         note(p.*axis.degree > 1, str(axis.name, " > 1"));
-    note(p.expert > 1, "expert > 1");
     note(shard_ranks(p) > 1 && p.zero > 0, str("zero ", p.zero));
     note(shard_ranks(p) > 1 && p.zero == 0, "data > 1 without zero");
     note(p.pipeline > 1, str("schedule ", p.schedule));

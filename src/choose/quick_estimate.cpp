@@ -19,7 +19,7 @@ double as_double(i64 value) { return static_cast<double>(value); }
 struct Elements {
     double all = 0, experts = 0;
 
-    /// What `each(shard ranks)` says of an element, of all.
+    /// The sum of `each(shard ranks)` over all elements.
     template <class Each>
     double sum(const ParallelConfig& p, Each&& each) const
     {

@@ -3,14 +3,18 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
+#include "io/files/files.hpp"
+#include "io/metrics/metrics.hpp"
 #include "train/data/inputs.hpp"
 #include "train/data/store_samples.hpp"
 #include "train/data/training_data.hpp"
 #include "train/evaluator.hpp"
+#include "train/report/sample_report.hpp"
 #include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <cmath>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +24,7 @@ namespace {
 
 struct EvalArguments {
     ConfigArguments config;
-    std::string checkpoint, data;
+    std::string checkpoint, data, samples;
     i64 batches = 0;
 };
 
@@ -66,9 +70,38 @@ nlohmann::ordered_json numbers_of(const ModelConfig& model, const std::string& p
     return numbers;
 }
 
+/// With the samples to show, for which --samples is the folder.
+RunConfig config_of(const EvalArguments& a)
+{
+    RunConfig config = load_config(a.config);
+    if (a.samples.empty()) {
+        config.log.samples = 0;
+        return config;
+    }
+    if (config.model.program.shown.empty() || config.log.samples == 0)
+        throw UserError(
+            {"--samples", "there is nothing to show",
+             config.log.samples == 0 ? "log.samples is 0" : "the model has no output with numbers per sample",
+             "leave it out"});
+    if (std::filesystem::exists(a.samples + "/launches.jsonl"))
+        throw UserError({"--samples " + a.samples, "is the folder of a run's log",
+                         "the run's own metrics are in it", "name another folder"});
+    config.log.dir = a.samples;
+    return config;
+}
+
+/// Lets `metrics report` make a page of the folder.
+void write_metrics(const RunConfig& config, i64 step, const Evaluation& e)
+{
+    nlohmann::ordered_json record{{"step", step}, {"valid_loss", e.loss}};
+    for (std::size_t i = 0; i < e.metrics.size(); ++i)
+        record["valid_" + config.model.program.metrics[i]] = e.metrics[i].mean();
+    write_file(metrics_file(config.log.dir), record.dump() + "\n");
+}
+
 int run_eval(const EvalArguments& a)
 {
-    const RunConfig config = load_config(a.config);
+    const RunConfig config = config_of(a);
     const std::vector<ValidationStore> sets = sets_of(a, config.data);
     const SampleTypes inputs = inputs_of(config);
     const bool reads_tokens = inputs.empty();
@@ -93,11 +126,24 @@ int run_eval(const EvalArguments& a)
     Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
     restore_parameters(checkpoint, engine.program(only_program), engine.arenas());
+    std::optional<SampleReport> shown; // of the first set
+    if (config.log.samples > 0) {
+        make_folders(config.log.dir);
+        shown.emplace(config, data[0], 0);
+    }
     std::vector<NamedEvaluation> losses;
-    for (std::size_t i = 0; i < sets.size(); ++i)
-        losses.push_back({sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch,
-                                                 {.program = only_program})});
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+        EvaluationCalls calls{.program = only_program};
+        if (shown && i == 0)
+            calls.after = [&](i64 first) { shown->take(engine, first, only_program); };
+        losses.push_back(
+            {sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch, calls)});
+    }
     const Evaluation all = joined(losses);
+    if (shown) {
+        shown->write(checkpoint.state().step);
+        write_metrics(config, checkpoint.state().step, all);
+    }
     if (a.config.json) {
         nlohmann::ordered_json report{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step}};
         report.update(numbers_of(config.model,
@@ -138,6 +184,8 @@ void add_eval_command(Command& program)
     command
         .option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
         .option("--data", arguments->data, "token store: a file, a folder or a pattern (default: data.valid)")
+        .option("--samples", arguments->samples,
+                "folder for slices of samples of a program, for `metrics report`")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});
     command.action([=] { return on_first_rank([&] { return run_eval(*arguments); }); });

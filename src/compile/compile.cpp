@@ -178,7 +178,6 @@ RunConfig for_one_rank(RunConfig config)
     config.parallel.shard = config.parallel.context_heads = 0;
     config.parallel.expert = 1;
     config.parallel.offload = Offload::none;
-    config.log.samples = 0;
     return config;
 }
 

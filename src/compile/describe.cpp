@@ -17,7 +17,8 @@ std::string describe_experts(const ModelConfig& m)
 {
     if (m.experts == 0)
         return "";
-    return str(", ", counted(m.experts, "expert"), " of width ", m.expert_dim, ", ", m.expert_slots, " per token");
+    return str(", ", counted(m.experts, "expert"), " of width ", m.expert_dim, ", ", m.expert_slots,
+               " per token");
 }
 
 std::string describe_model(const RunConfig& config)
@@ -26,9 +27,9 @@ std::string describe_model(const RunConfig& config)
     if (m.is_program())
         return str(format_si(static_cast<double>(m.program.parameters)), " parameters: ", m.file, ", ",
                    counted(m.program.blocks, "block"), ", ", name_of(config.train.precision));
-    return str(describe_size(m), ": ", name_of(m.family), ", ",
-               counted(m.layers, "layer"), ", dim ", m.dim, ", ", counted(m.heads, "head"), " (", m.kv_heads,
-               " key-value)", describe_experts(m), ", vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
+    return str(describe_size(m), ": ", name_of(m.family), ", ", counted(m.layers, "layer"), ", dim ", m.dim,
+               ", ", counted(m.heads, "head"), " (", m.kv_heads, " key-value)", describe_experts(m),
+               ", vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
 }
 
 std::string describe_grid(const ParallelConfig& p)

@@ -56,7 +56,7 @@ struct ProgramAxes {
     bool operator==(const ProgramAxes&) const = default;
 };
 
-/// What happens to rows for which an expert rank's buffer has no place.
+/// What happens to rows that do not fit an expert rank's buffer.
 enum class ExpertOverflow { refuse, drop };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<ExpertOverflow>{"refuse", "drop"};

@@ -86,7 +86,8 @@ public:
             if (const auto* numbers = a_.lists.find(flag))
                 within(list_name(flag).name, numbers->at(0), 0, 1);
         if (a_.activation && !value_named<Activation>(*a_.activation))
-            fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2, clipped", "write one of these");
+            fail("activation", *a_.activation, "one of silu, gelu, gelu-tanh, relu2, clipped",
+                 "write one of these");
         if (op_.kind == OpKind::rope || op_.kind == OpKind::rope_grad)
             check_turns();
         if (info(op_).scratch == ScratchKind::attention)

@@ -42,6 +42,8 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
         attributes.scale = m_.router_scale;
     const std::vector<ValueId> made =
         b_.op(OpKind::route, operands, attributes, {scoped("weights"), scoped("experts")});
+    for (const ValueId slots : made) // whole where the rows of tokens are made, which each tensor rank has
+        annotate(slots, {"b", "t", "n"});
     add_router_loss(logits, made[1]);
     if (c_.loads)
         add_load(made[1]);
@@ -171,7 +173,7 @@ ValueId ModelBuilder::experts(ValueId x)
         of_dispatch.lists.set(Attr::capacity, {capacity_of_expert()});
     const std::vector<ValueId> sent = b_.op(OpKind::dispatch, {x, routed.experts}, of_dispatch,
                                             {scoped("rows"), scoped("slots"), scoped("counts")});
-    const ValueId slots = sent[1], counts = sent[2];
+    const ValueId slots = annotate(sent[1], {"b", "t", "n"}), counts = sent[2];
     if (c_.loads && of_dispatch.lists.find(Attr::capacity)) {
         loads_.push_back(b_.output_sum(OpKind::count_valid, slots, scoped("kept")));
         b_.graph().outputs.pop_back(); // they follow the loss

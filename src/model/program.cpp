@@ -42,9 +42,11 @@ void require_forward_pass(const Graph& graph)
                "remove the line");
     for (const Value& v : graph.values) {
         if (v.role == Role::state || v.role == Role::carry || v.role == Role::hyper || v.role == Role::kept)
-            refuse(graph, v.line, str("has the ", name_of(v.role), " %", v.name),
-                   "the optimizer adds what a step keeps",
-                   "use inputs, parameters, constants and ops of a forward pass");
+            refuse(
+                graph, v.line, str("has the ", name_of(v.role), " %", v.name),
+                "the optimizer adds what a step keeps",
+                "use inputs, parameters (of running statistics with `update average(decay=0.9)`), constants "
+                "and ops of a forward pass");
         if (v.role == Role::parameter && !is_floating(v.type.dtype))
             refuse(graph, v.line, str("has the parameter %", v.name, " of type ", v.type),
                    "gradients are of floating-point types", "make it an input or a constant");

@@ -46,7 +46,8 @@ Graph resolve_statistics(Graph graph, bool evaluates, DType master)
         const Op op = graph.ops[i];
         if (!is_statistic(op))
             continue;
-        const ValueId state = op.operands[0], now = op.operands[1], kept = op.operands.back();
+        const ValueId state = op.operands[0], now = op.operands[1],
+                      kept = op.operands.size() > 2 ? op.operands[2] : op.results[0];
         graph.ops[i].kind = OpKind::reshard;
         graph.ops[i].operands = {evaluates ? state : now};
         if (evaluates)

@@ -246,18 +246,26 @@ Seconds memory_seconds(const Machine& machine, double bytes)
     return bytes / (machine.memory_efficiency * machine.bytes_per_second);
 }
 
-double elements_of(const Graph& graph, ValueId v) { return static_cast<double>(graph[v].type.elements()); }
-
-/// Elements of an operand or result of the op that it reads or computes: places of rows without a row (those
-/// of experts, equally loaded) cost nothing.
-double used_elements(const Graph& graph, const Op& op, ValueId v)
+/// The part of a value of the op that holds rows, if experts are equally loaded: buffers of rows have places
+/// for more than a grouped product expects. 1 for other values and ops.
+double used_part(const Graph& graph, const Op& op, ValueId v)
 {
-    const Shape &places = graph[op.operands[0]].type.shape, &shape = graph[v].type.shape;
-    const bool of_rows = op.attrs.lists.find(Attr::expected) && shape.size() == 3 && shape[0] == places[0] &&
-                         shape[1] == places[1];
-    return elements_of(graph, v) * (of_rows ? std::min(1., static_cast<double>(expected_rows(graph, op)) /
-                                                               static_cast<double>(places[1]))
-                                            : 1);
+    const auto* expected = op.attrs.lists.find(Attr::expected);
+    if (!expected)
+        return 1;
+    const Shape &rows = graph[op.operands[0]].type.shape, &shape = graph[v].type.shape;
+    const bool same = shape.size() == 3 && shape[0] == rows[0] && shape[1] == rows[1] && rows[1] > 0;
+    return same ? std::min(1.0, static_cast<double>(expected->front()) / static_cast<double>(rows[1])) : 1;
+}
+
+/// Elements, or bytes, of a value that the op reads or writes.
+double elements_of(const Graph& graph, const Op& op, ValueId v)
+{
+    return used_part(graph, op, v) * static_cast<double>(graph[v].type.elements());
+}
+double bytes_of(const Graph& graph, const Op& op, ValueId v)
+{
+    return used_part(graph, op, v) * static_cast<double>(graph[v].type.bytes());
 }
 
 /// A product of m x n x k at product_efficiency x s / (s + product_half), where s is the harmonic mean of m,
@@ -274,13 +282,14 @@ Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const 
     const bool fp8 = op.attrs.fp8 && machine.flops_fp8 > 0;
     const DType type = graph[op.operands[0]].type.dtype;
     const double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
-    const auto element = static_cast<double>(size_of(type));
-    const double in = used_elements(graph, op, op.operands[0]) + used_elements(graph, op, op.operands[1]),
-                 in_bytes = in * element;
+    const double in = elements_of(graph, op, op.operands[0]) + elements_of(graph, op, op.operands[1]);
+    const double in_bytes = bytes_of(graph, op, op.operands[0]) + bytes_of(graph, op, op.operands[1]);
     const Seconds product =
-        product_seconds(machine, flops, in + used_elements(graph, op, op.results[0]), peak, threads);
-    const double unused = elements_of(graph, op.operands[0]) + elements_of(graph, op.operands[1]) - in,
-                 bytes = static_cast<double>(bytes_of(graph, op)) - unused * element;
+        product_seconds(machine, flops, in + elements_of(graph, op, op.results[0]), peak, threads);
+    double bytes = 0;
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+        for (const ValueId v : *values)
+            bytes += bytes_of(graph, op, v);
     // Each operand is read for its maximum, and read again and written as bytes, which the product reads.
     return fp8 ? memory_seconds(machine, 2 * in_bytes + in) +
                      std::max(product, memory_seconds(machine, bytes - in_bytes + in))

@@ -1,6 +1,6 @@
 // Ops of mixtures of experts but the grouped products.
 #include "base/check.hpp"
-#include "kernels/routing.hpp"
+#include "kernels/experts/routing.hpp"
 #include "runtime/dispatch_general.hpp"
 #include "runtime/expert_shapes.hpp"
 
@@ -85,13 +85,17 @@ Call bind_rows(const Binding& b)
             return call_of(k::combine<T, W>, s, a.in<T>(0), a.ids(1), a.in<W>(2), a.out<T>(0));
         });
     }
-    case OpKind::combine_grad_rows:
+    case OpKind::combine_grad_rows: {
+        const k::TokenShape s = token_shape(a, a.in_shape(0), a.last(1), a.out_shape(0)[1]);
+        if (b.operands.size() == 2)
+            return call_of(k::combine_grad_rows<T, A>, s, a.in<T>(0), a.ids(1),
+                           static_cast<const A*>(nullptr), a.out<T>(0), a.scratch());
         return with_type(a.in_type(2).dtype, [&](auto weight) {
             using W = decltype(weight);
-            return call_of(k::combine_grad_rows<T, W>,
-                           token_shape(a, a.in_shape(0), a.last(1), a.out_shape(0)[1]), a.in<T>(0), a.ids(1),
-                           a.in<W>(2), a.out<T>(0), a.scratch());
+            return call_of(k::combine_grad_rows<T, W>, s, a.in<T>(0), a.ids(1), a.in<W>(2), a.out<T>(0),
+                           a.scratch());
         });
+    }
     case OpKind::combine_grad_weights:
         return call_of(k::combine_grad_weights<T>, token_shape(a, a.in_shape(0), a.last(1), a.dim(2, 1)),
                        a.in<T>(0), a.ids(1), a.in<T>(2), a.out<A>(0));

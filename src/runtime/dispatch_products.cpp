@@ -4,10 +4,10 @@
 #include "ir/general/general_rules.hpp"
 #include "ir/general/op_view.hpp"
 #include "ir/ops/product_form.hpp"
+#include "kernels/experts/grouped_product.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"
 #include "kernels/general/einsum.hpp"
-#include "kernels/grouped_product.hpp"
 #include "runtime/expert_shapes.hpp"
 #include "runtime/general_shapes.hpp"
 

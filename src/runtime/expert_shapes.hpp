@@ -1,6 +1,6 @@
 #pragma once
 // For dispatch: where the rows of experts are, from the op's operands.
-#include "kernels/experts.hpp"
+#include "kernels/experts/rows.hpp"
 #include "runtime/op_args.hpp"
 
 namespace trivium {

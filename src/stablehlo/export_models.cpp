@@ -121,10 +121,22 @@ void to_gelu(W& w, const Op& op)
     w.give(op, w.cast(activated(w, op, accumulated(w, w.operand(op, 0)), "gelu"), w.type(op, 0).dtype));
 }
 
+/// Activation::clipped.
+HloName clipped(W& w, const HloName& gate, const HloName& up)
+{
+    const HloName g = w.same("minimum", {gate, w.like(gate, 7)});
+    const HloName u = w.same("maximum", {w.same("minimum", {up, w.like(up, 7)}), w.like(up, -7)});
+    return w.same("multiply",
+                  {w.same("multiply", {g, w.same("logistic", {times(w, g, 1.702)})}), plus(w, u, 1)});
+}
+
 void to_swiglu(W& w, const Op& op)
 {
-    const HloName gate = activated(w, op, accumulated(w, w.operand(op, 0)), "silu");
-    w.give(op, w.cast(w.same("multiply", {gate, accumulated(w, w.operand(op, 1))}), w.type(op, 0).dtype));
+    const HloName gate = accumulated(w, w.operand(op, 0)), up = accumulated(w, w.operand(op, 1));
+    const HloName y = op.attrs.activation == name_of(Activation::clipped)
+                          ? clipped(w, gate, up)
+                          : w.same("multiply", {activated(w, op, gate, "silu"), up});
+    w.give(op, w.cast(y, w.type(op, 0).dtype));
 }
 
 void to_affine(W& w, const Op& op)

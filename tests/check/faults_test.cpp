@@ -22,7 +22,7 @@ namespace {
 bool by_data(const RunConfig& c)
 {
     return c.train.precision == Precision::f32 && c.parallel.reduce == GradientType::f32 &&
-           c.parallel.zero <= 1 && c.parallel.context == 1;
+           c.parallel.zero <= 1 && c.parallel.context == 1 && c.parallel.expert == 1;
 }
 
 bool few(const RunConfig& c)

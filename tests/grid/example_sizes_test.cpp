@@ -53,6 +53,16 @@ const std::vector<Example> examples{
       {{{{"y", 2}}}, 2, 1, 2, selective, 1},
       {{}, 1, 2, 0, none, 1},
       {{{{"x", 2}}}, 1, 2, 0, full, 2}}},
+    {"resnet",
+     "classes",
+     {{{}, 2, 1, 1},
+      {{{{"x", 2}}}},
+      {{}, 4, 1, 3, full},
+      {{{{"x", 3}}}, 1, 1, 0, selective},
+      {{{{"x", 2}}}, 2, 1, 2},
+      {{}, 1, 2, 0},
+      {{{{"x", 2}}}, 1, 2, 0, full},
+      {{}, 2, 2, 3}}},
     {"decoder", "vocab", decoder_meshes},
     {"experts", "vocab", decoder_meshes},
     {"conformer",
@@ -73,6 +83,17 @@ struct Kept {
     std::vector<double> losses;
 };
 
+/// "side 9 levels 2"
+NamedNumbers sizes_of(const std::string& line)
+{
+    NamedNumbers sizes;
+    std::istringstream words(line);
+    std::string size;
+    for (i64 number = 0; words >> size >> number;)
+        sizes.list.emplace_back(size, number);
+    return sizes;
+}
+
 /// Toy, odd, larger.
 std::vector<Kept> kept_of(const Example& example)
 {
@@ -85,19 +106,14 @@ std::vector<Kept> kept_of(const Example& example)
             kept.back().losses.push_back(loss);
             continue;
         }
-        words.clear();
-        words.seekg(0);
-        kept.emplace_back();
-        std::string size;
-        for (i64 number = 0; words >> size >> number;)
-            kept.back().sizes.list.emplace_back(size, number);
+        kept.push_back({sizes_of(line), {}});
     }
     REQUIRE(kept.size() == 3);
     return kept;
 }
 
-std::vector<double> losses_of(const Example& example, const NamedNumbers& sizes, Precision precision,
-                              const ProgramMesh& mesh = {})
+ProgramOutcome outcome_of(const Example& example, const NamedNumbers& sizes, Precision precision,
+                          const ProgramMesh& mesh = {})
 {
     const ProgramCase c = on_mesh({.text = example_text(example.name + ".graph"),
                                    .name = example.name + ".graph",
@@ -109,7 +125,7 @@ std::vector<double> losses_of(const Example& example, const NamedNumbers& sizes,
     for (const auto& [name, number] : sizes.list)
         classes = name == example.classes ? number : classes;
     try {
-        return train_program(c, classes).losses;
+        return train_program(c, classes);
     } catch (const std::exception& error) {
         FAIL_CHECK(describe_degrees(c.parallel) << ": " << error.what());
         return {};
@@ -138,7 +154,7 @@ double check_meshes(const Example& example, const Kept& kept, Precision precisio
                     std::size_t every)
 {
     const double within = precision == Precision::f64 ? 1e-9 : 1e-4;
-    const std::vector<double> want = losses_of(example, kept.sizes, precision);
+    const std::vector<double> want = outcome_of(example, kept.sizes, precision).losses;
     if (precision == Precision::f64) {
         INFO(text_of(example, kept) << ", PyTorch");
         CHECK(largest_difference(want, kept.losses) < 1e-5);
@@ -147,7 +163,7 @@ double check_meshes(const Example& example, const Kept& kept, Precision precisio
     for (std::size_t m = first; m < example.meshes.size(); m += every) {
         INFO(text_of(example, kept) << ", mesh " << m << ", " << name_of(precision));
         const double d =
-            largest_difference(losses_of(example, kept.sizes, precision, example.meshes[m]), want);
+            largest_difference(outcome_of(example, kept.sizes, precision, example.meshes[m]).losses, want);
         CHECK(d < within);
         most = std::max(most, d);
     }
@@ -163,6 +179,36 @@ TEST_CASE("losses of 20 steps are those of PyTorch and of some meshes")
             for (const Precision precision : {Precision::f64, Precision::f32})
                 check_meshes(examples[e], kept_of(examples[e])[size], precision,
                              precision == Precision::f64 ? 5 - size : (e + size) % 8, 8);
+}
+
+TEST_CASE("running statistics of batch norms, and what an evaluation makes of them, are PyTorch's")
+{
+    const auto example = std::ranges::find(examples, "resnet", &Example::name);
+    std::ifstream file(str(TRIVIUM_TEST_DATA, "/grid/torch/resnet.averages"));
+    int sizes = 0;
+    for (std::string line; sizes < 2 && std::getline(file, line); ++sizes) { // toy and odd
+        ProgramOutcome alone = outcome_of(*example, sizes_of(line), Precision::f64),
+                       shared = outcome_of(*example, sizes_of(line), Precision::f64,
+                                           {{{{"x", 2}}}, 2, 1, 3, Recompute::full});
+        for (ProgramOutcome* got : {&alone, &shared})
+            got->parameters["evaluation"] = {got->evaluation.at(0)};
+        while (std::getline(file, line) && !line.empty()) {
+            std::istringstream words(line);
+            std::string name;
+            std::vector<double> want;
+            words >> name;
+            for (double number = 0; words >> number;)
+                want.push_back(number);
+            INFO(name);
+            for (const ProgramOutcome* got : {&alone, &shared}) {
+                const auto& values = got->parameters.at(name);
+                REQUIRE(values.size() == want.size());
+                for (std::size_t i = 0; i < want.size(); ++i)
+                    CHECK(values[i] == Approx(want[i]).epsilon(1e-5).margin(1e-6));
+            }
+        }
+    }
+    CHECK(sizes == 2);
 }
 
 // All with TRIVIUM_SOAK_WHOLE=1 (tests/soak --whole), otherwise from the one that the seed says for as long

@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "grid/cases.hpp"
 #include "has.hpp"
+#include "runtime/deferred_streams.hpp"
 
 #include <cmath>
 
@@ -20,7 +21,7 @@ struct Shared {
     void (*set)(Case&) = [](Case&) {};
 };
 
-Case case_of(const Shared& s)
+Case shared_case(const Shared& s)
 {
     Case c;
     c.model.layers = s.pipeline > 1 ? 4 : 3;
@@ -73,7 +74,7 @@ TEST_CASE("ranks that share experts compute what one rank does")
          }},
     };
     for (const Shared& shared : cases) {
-        const Case c = case_of(shared);
+        const Case c = shared_case(shared);
         INFO(c.text());
         Outcome got;
         REQUIRE_NOTHROW(got = train_on_threads(c));
@@ -83,9 +84,37 @@ TEST_CASE("ranks that share experts compute what one rank does")
     }
 }
 
+TEST_CASE("so they do in f32, and with gradients reduced in bf16")
+{
+    for (const bool reduce_bf16 : {false, true}) {
+        Case c = shared_case({4, 1, 2, 1, 1, reduce_bf16 ? 2 : 3, OptionSet::groups});
+        c.precision = Precision::f32;
+        c.parallel.reduce = reduce_bf16 ? GradientType::bf16 : GradientType::f32;
+        c.steps = 10;
+        c.lr = 1e-3;
+        c.spread = 0.1;
+        INFO(c.text());
+        const Differences d = differences(train_on_threads(c), train_on_threads(alone(c)));
+        INFO(d.text());
+        CHECK(std::max(d.losses, d.norms) < (reduce_bf16 ? 2e-2 : 1e-4));
+    }
+}
+
+TEST_CASE("exchanges of rows on streams that delay their work change no bit")
+{
+    const Case c = shared_case({4, 1, 2, 1, 1, 3});
+    const Outcome on_host = train_on_threads(c);
+    Meddle meddle;
+    for (const u64 seed : {3, 4}) {
+        meddle.streams = runs::deferred_streams(seed);
+        meddle.settle = runs::settle_deferred;
+        CHECK(same_bits(on_host, train_on_threads(c, meddle)));
+    }
+}
+
 TEST_CASE("more places than rows arrive change no bit; too few are an error, or rows are dropped")
 {
-    Case c = case_of({2, 1, 2});
+    Case c = shared_case({2, 1, 2});
     const Outcome all = train_on_threads(c);
     c.parallel.expert_buffer = 1.9; // of at most 2
     CHECK(same_bits(all, train_on_threads(c)));
@@ -99,7 +128,7 @@ TEST_CASE("more places than rows arrive change no bit; too few are an error, or 
 
 TEST_CASE("routers that send nearly all tokens to few experts, and parameters that are not finite")
 {
-    Case c = case_of({2, 1, 2, 1, 1, 1});
+    Case c = shared_case({2, 1, 2, 1, 1, 1});
     c.spread = 5; // also of the router's bias, so that few experts are chosen
     c.lr = 1e-3;
     Outcome got;
@@ -120,15 +149,15 @@ TEST_CASE("routers that send nearly all tokens to few experts, and parameters th
 TEST_CASE("more ranks than experts, or others than can share them, are refused")
 {
     const auto message = [](Case c) { return message_of<UserError>([&] { compile(c, 0); }); };
-    Case c = case_of({8, 1, 8});
+    Case c = shared_case({8, 1, 8});
     c.micro_batch = 1;
     CHECK(has(message(c), "parallel.expert: 8 ranks cannot share 6 experts"));
     CHECK(has(message(c), "set it to 2"));
-    CHECK(has(message(case_of({4, 1, 3})), "is 3, which does not divide the 4 ranks of data x context"));
-    Case dense = case_of({2, 1, 2});
+    CHECK(has(message(shared_case({4, 1, 3})), "is 3, which does not divide the 4 ranks of data x context"));
+    Case dense = shared_case({2, 1, 2});
     dense.mixed = {};
     CHECK(has(message(dense), "the model has no experts"));
-    Case groups = case_of({4, 1, 4, 1, 1, 1});
+    Case groups = shared_case({4, 1, 4, 1, 1, 1});
     groups.mixed = OptionSet::groups;
     groups.parallel.shard = 2;
     CHECK(has(message(groups), "expert ranks are in one group of parallel.shard"));

@@ -106,8 +106,10 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
         const Program& train = engine.program(trivium::train_program);
         ProgramOutcome mine;
         for (int step = 1; step <= c.steps; ++step) {
+            const bool refused = c.refused.contains(step);
             const StepResult result = engine.step(batch_at(inputs, (step - 1) * c.samples, classes),
-                                                  hyper_of(config.train, c.lr, step));
+                                                  hyper_of(config.train, refused ? NAN : c.lr, step),
+                                                  {.accept = [&](const StepResult&) { return !refused; }});
             mine.losses.push_back(result.loss.mean());
             mine.norms.push_back(result.norm);
         }

@@ -4,6 +4,7 @@
 #include "ir/graph.hpp"
 #include "runtime/reference_model.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ProgramCase {
     ParallelConfig parallel{};
     int steps = 4;
     double lr = 0.01;
+    std::set<int> refused{}; ///< steps, from 1, that are not accepted; their learning rate is NaN
 };
 
 struct ProgramOutcome {

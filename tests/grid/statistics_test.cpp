@@ -3,6 +3,7 @@
 #include "grid/programs.hpp"
 
 #include "base/check.hpp"
+#include "ir/ops/op_table.hpp"
 #include "model/program.hpp"
 
 #include <cmath>
@@ -58,6 +59,12 @@ parameter %last : f32[1,channels,1,1] init normal(std=0.4) decay
 output %loss
 )";
 
+/// The same with the statistics of a batch in evaluations, too.
+const std::string without_averages = std::regex_replace(
+    std::regex_replace(batch_norm, std::regex(R"(running_statistic\(%\S+, (%\S+?)(, %\S+)?\))"),
+                       "affine($1) {alpha=1.0}"),
+    std::regex("parameter.*average.*"), "");
+
 /// Averages of inputs, which formulas tell: of the mean over samples, in block 0, and, with what the loss
 /// does not read, of the largest number.
 const std::string of_inputs = R"(graph of_inputs
@@ -91,6 +98,8 @@ std::vector<double> averages_of(const ProgramCase& c)
     std::vector<double> mean(3, 2.0);
     double largest = 0;
     for (int step = 0; step < c.steps; ++step) {
+        if (c.refused.contains(step + 1))
+            continue;
         for (i64 k = 0; k < width; ++k) {
             double sum = 0;
             for (i64 s = 0; s < c.samples; ++s)
@@ -156,6 +165,53 @@ TEST_CASE("averages are those of a formula, whatever the division of a step")
     }
 }
 
+TEST_CASE("a step that is not accepted leaves averages as they are")
+{
+    for (const UpdateMode update : {UpdateMode::synchronous, UpdateMode::post_validated})
+        for (const auto& [data, pipeline] : {std::pair(1, 1), {2, 2}}) {
+            ProgramCase c{.text = of_inputs, .micro_batch = 2, .refused = {1, 3}};
+            c.parallel.data = data;
+            c.parallel.pipeline = pipeline;
+            c.parallel.zero = data - 1;
+            c.parallel.update = update;
+            ProgramCase whole = c;
+            whole.micro_batch = 2 * data;
+            const ProgramOutcome got = train_program(c, 1);
+            CHECK(most_apart(of(got), averages_of(whole)) < 1e-12);
+            CHECK(std::isfinite(got.losses[1]));
+        }
+}
+
+TEST_CASE("an average of weights")
+{
+    // It keeps what a step reads of the weights, which do not change here: init is 0.5, that of the average
+    // 0.
+    const std::string text = R"(graph weights
+size b=4
+mesh x=2
+input %in : compute[b,6] <-,x>
+parameter %w : f32[6,4] <x,-> init fill(value=0.5)
+parameter %later : f32[6,4] init fill(value=0.0) update average(decay=0.75)
+%used = running_statistic(%later, %w) : f32[6,4]
+%out = matmul(%in, %used) {rule="b i, i o -> b o"} : f32[b,4]
+@ forward block 1
+%squares = multiply(%out, %out) : f32[b,4]
+%loss = reduce(%squares) {combine="sum", dims="0 1"} : f32[]
+output %loss
+)";
+    ProgramCase c{.text = text, .micro_batch = 4, .steps = 3, .lr = 0};
+    const ProgramOutcome still = train_program(c, 1);
+    for (const double x : still.parameters.at("later"))
+        CHECK(std::abs(x - 0.5 * (1 - 0.75 * 0.75 * 0.75)) < 1e-14);
+    c.lr = 0.1;
+    check_same_on(c, 1,
+                  {{{{{"x", 2}}}},
+                   {{{{"x", 2}}}, 2, 1, 1},
+                   {{}, 4, 1, 2, Recompute::full, 1},
+                   {{{{"x", 2}}}, 2, 1, 3, Recompute::none, 1},
+                   {{}, 2, 2, 3, Recompute::none, 2}});
+}
+
 TEST_CASE("a net with batch norm is the same on all meshes")
 {
     const auto on = [](i64 x, i64 y) { return ProgramAxes{{{"x", x}, {"y", y}}}; };
@@ -190,11 +246,7 @@ TEST_CASE("an evaluation of a net with batch norm does not depend on how its sam
     const double all = evaluated(constant, 8);
     CHECK(std::abs(evaluated(constant, 2) / all - 1) < 1e-12);
     CHECK(std::abs(evaluated(constant, 1) / all - 1) < 1e-12);
-    const std::regex running(R"(running_statistic\(%\S+, (%\S+?)(, %\S+)?\))"),
-        averages("parameter.*average.*");
-    const std::string of_batches =
-        std::regex_replace(std::regex_replace(batch_norm, running, "affine($1) {alpha=1.0}"), averages, "");
-    CHECK(std::abs(evaluated(of_batches, 2) / evaluated(of_batches, 8) - 1) > 1e-4);
+    CHECK(std::abs(evaluated(without_averages, 2) / evaluated(without_averages, 8) - 1) > 1e-4);
 }
 
 TEST_CASE("post-validated updates of averages have the same bits")
@@ -210,6 +262,17 @@ TEST_CASE("post-validated updates of averages have the same bits")
     }
 }
 
+TEST_CASE("offloaded averages have the same bits")
+{
+    ProgramCase c{.text = batch_norm, .micro_batch = 4};
+    c.parallel.axes = {{{"x", 2}}};
+    c.parallel.data = 2;
+    c.parallel.zero = 1;
+    const ProgramOutcome want = train_program(c, 1);
+    c.parallel.offload = Offload::optimizer;
+    CHECK(differences(train_program(c, 1), want).most() == 0);
+}
+
 TEST_CASE("an average has no gradient, moments or share of the norm")
 {
     const Graph graph = first_rank_of({.text = batch_norm});
@@ -219,6 +282,19 @@ TEST_CASE("an average has no gradient, moments or share of the norm")
     }
     CHECK(config_of({.text = batch_norm}).model.program.parameters ==
           4 * 9 + 2 * (4 * 4 * 9 + 4) + 4); // those that are trained
+}
+
+TEST_CASE("averages of what is reduced anyway add no collective to a microbatch")
+{
+    const auto collectives_of = [](const std::string& text) {
+        ProgramCase c{.text = text};
+        c.parallel.axes = {{{"x", 2}}};
+        c.parallel.data = 2;
+        const Graph graph = first_rank_of(c);
+        return std::ranges::count_if(
+            graph.ops, [](const Op& op) { return op.region == Region::microbatch && info(op).communicates; });
+    };
+    CHECK(collectives_of(batch_norm) == collectives_of(without_averages));
 }
 
 TEST_CASE("running statistics that are refused")

@@ -122,6 +122,38 @@ TEMPLATE_TEST_CASE("activations, alone and as gates, with their gradients", "", 
     }
 }
 
+TEMPLATE_TEST_CASE("the clipped gate and its gradient", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const auto x = arguments<T>("x"), dy = random<T>(static_cast<i64>(x.size()), "dy");
+    auto up = random<T>(static_cast<i64>(x.size()), "up", 5);
+    const i64 n = static_cast<i64>(x.size());
+    const auto [z, dgate, dup] = stable([&](const Exec& exec) {
+        std::vector<T> a(x.size()), b(a), c(a);
+        swiglu<T>(exec, 1, n, {lend(x), n}, {lend(up), n}, {lend(a), n}, Activation::clipped);
+        swiglu_grad<T>(exec, 1, n, {lend(dy), n}, {lend(x), n}, {lend(up), n}, {lend(b), n}, {lend(c), n},
+                       Activation::clipped);
+        return std::tuple(a, b, c);
+    });
+    const auto value = [](double gate, double u) {
+        const double g = std::min(gate, 7.0);
+        return g / (1 + std::exp(-1.702 * g)) * (std::clamp(u, -7.0, 7.0) + 1);
+    };
+    const Doubles wx = wide(x), wu = wide(up), wd = wide(dy);
+    Doubles want_z, want_dgate, want_dup;
+    const double step = 1e-6;
+    for (std::size_t i = 0; i < wx.size(); ++i) {
+        want_z.push_back(value(wx[i], wu[i]));
+        // Backwards at the limits, where the slope is that of the inside.
+        want_dgate.push_back(wd[i] * (value(wx[i], wu[i]) - value(wx[i] - step, wu[i])) / step);
+        const double inside = wu[i] == -7 ? -step : step;
+        want_dup.push_back(wd[i] * (value(wx[i], wu[i]) - value(wx[i], wu[i] - inside)) / inside);
+    }
+    require_close(z, want_z, tolerance<T>, "z");
+    require_close(dgate, want_dgate, std::max(tolerance<T>, 1e-5), "dgate");
+    require_close(dup, want_dup, std::max(tolerance<T>, 1e-5), "dup");
+}
+
 TEMPLATE_TEST_CASE("factors and caps", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;

@@ -1,7 +1,7 @@
 // Mixtures of experts: routers, tokens as rows of their experts, and products with the experts' matrices.
-#include "kernels/experts.hpp"
-#include "kernels/grouped_product.hpp"
-#include "kernels/routing.hpp"
+#include "kernels/experts/grouped_product.hpp"
+#include "kernels/experts/routing.hpp"
+#include "kernels/experts/rows.hpp"
 #include "support.hpp"
 
 #include <array>
@@ -13,7 +13,7 @@ using namespace trivium::kernels;
 
 namespace {
 
-std::size_t at(i64 i) { return static_cast<std::size_t>(i); }
+std::size_t nth(i64 i) { return static_cast<std::size_t>(i); }
 
 /// A router in f64, from the definitions.
 struct NaiveRouter {
@@ -45,14 +45,14 @@ struct NaiveRouter {
         const auto by = [](const Doubles& v) {
             std::vector<i64> order(v.size());
             std::iota(order.begin(), order.end(), 0);
-            std::stable_sort(order.begin(), order.end(), [&](i64 a, i64 b) { return v[at(a)] > v[at(b)]; });
+            std::stable_sort(order.begin(), order.end(), [&](i64 a, i64 b) { return v[nth(a)] > v[nth(b)]; });
             return order;
         };
         std::vector<i64> groups = by(of_groups), experts;
-        groups.resize(at(shape.routing.top_groups));
+        groups.resize(nth(shape.routing.top_groups));
         for (const i64 e : by(value))
             if (std::count(groups.begin(), groups.end(), e / of_group) > 0 &&
-                experts.size() < at(shape.slots))
+                experts.size() < nth(shape.slots))
                 experts.push_back(e);
         return experts;
     }
@@ -61,7 +61,7 @@ struct NaiveRouter {
         const Doubles s = scores();
         Doubles w;
         for (const i64 e : experts)
-            w.push_back(s[at(e)]);
+            w.push_back(s[nth(e)]);
         const double sum = shape.routing.normalised ? std::accumulate(w.begin(), w.end(), 0.0) : 1;
         for (double& x : w)
             x *= shape.scale / sum;
@@ -84,7 +84,7 @@ struct NaiveDispatch {
     std::vector<i64> token_of_row; // -1: none
 
     NaiveDispatch(const TokenShape& s, i64 experts, i64 capacity, const Tokens& named)
-        : slots(named.size(), -1), token_of_row(at(s.groups() * s.rows), -1)
+        : slots(named.size(), -1), token_of_row(nth(s.groups() * s.rows), -1)
     {
         for (i64 major = 0; major < s.of_sequences; ++major)
             for (i64 minor = 0; minor < s.of_tokens; ++minor) {
@@ -97,11 +97,11 @@ struct NaiveDispatch {
                             for (i64 k = 0; k < s.slots; ++k) {
                                 const i64 token = (major * s.group_sequences() + b) * s.tokens +
                                                   minor * s.group_tokens() + i;
-                                if (named[at(token * s.slots + k)] != e ||
+                                if (named[nth(token * s.slots + k)] != e ||
                                     (capacity > 0 && of_sequence++ >= capacity))
                                     continue;
-                                token_of_row[at((major * s.of_tokens + minor) * s.rows + next)] = token;
-                                slots[at(token * s.slots + k)] = static_cast<std::int32_t>(next++);
+                                token_of_row[nth((major * s.of_tokens + minor) * s.rows + next)] = token;
+                                slots[nth(token * s.slots + k)] = static_cast<std::int32_t>(next++);
                             }
                     }
                     counts.push_back(static_cast<std::int32_t>(next - before));
@@ -128,15 +128,15 @@ Tokens random_counts(const GroupedRows& s, i64 most, const std::string& name)
 /// The weights of each row's expert, -1 behind the last row, by base/expert_rows.hpp.
 std::vector<i64> weights_of_rows(const GroupedRows& s, const Tokens& counts)
 {
-    std::vector<i64> all(at(s.all_rows()), -1);
-    const std::size_t each = at(s.all_ranks * s.experts);
+    std::vector<i64> all(nth(s.all_rows()), -1);
+    const std::size_t each = nth(s.all_ranks * s.experts);
     for (i64 o = 0; o < s.outer; ++o) {
-        const ExpertRows rows({counts.data() + at(o) * each, each}, s.all_ranks, s.rows);
+        const ExpertRows rows({counts.data() + nth(o) * each, each}, s.all_ranks, s.rows);
         for (i64 rank = 0; rank < s.ranks; ++rank)
             for (i64 e = 0; e < rows.experts_of_rank(); ++e) {
                 const auto range = rows.of_expert((s.first + rank) * rows.experts_of_rank() + e);
                 for (i64 r = range.begin; r < range.begin + range.size; ++r)
-                    all[at((o * s.ranks + rank) * s.rows + r)] = rank * rows.experts_of_rank() + e;
+                    all[nth((o * s.ranks + rank) * s.rows + r)] = rank * rows.experts_of_rank() + e;
             }
     }
     return all;
@@ -161,7 +161,7 @@ std::vector<T> with_nan(std::vector<T> x, i64 columns, const std::vector<i64>& o
 {
     for (std::size_t r = 0; r < of_rows.size(); ++r)
         for (i64 c = 0; c < columns && of_rows[r] < 0; ++c)
-            x[r * at(columns) + at(c)] = T(std::numeric_limits<float>::quiet_NaN());
+            x[r * nth(columns) + nth(c)] = T(std::numeric_limits<float>::quiet_NaN());
     return x;
 }
 
@@ -183,12 +183,11 @@ TEMPLATE_TEST_CASE("a router chooses the best experts, by all of its rules", "",
             const auto bias = random<R>(s.experts, "bias", 0.3);
             const auto dweights = random<R>(s.tokens * s.slots, "dweights");
             const auto [weights, experts, dlogits] = stable([&](const Exec& exec) {
-                std::vector<R> w(at(s.tokens * s.slots)), dl = logits;
+                std::vector<R> w(nth(s.tokens * s.slots)), dl = logits;
                 Tokens e(w.size());
                 route(exec, s, lend(logits), biased ? static_cast<const R*>(lend(bias)) : nullptr,
                       static_cast<R*>(lend(w)), lend(e));
-                auto in_place = lend(dl);
-                route_grad<R>(exec, s, lend(dweights), in_place, lend(e), in_place);
+                route_grad<R>(exec, s, lend(dweights), lend(dl), lend(e), lend(dl));
                 return std::tuple(w, e, dl);
             });
             for (i64 t = 0; t < s.tokens; ++t) {
@@ -197,7 +196,7 @@ TEMPLATE_TEST_CASE("a router chooses the best experts, by all of its rules", "",
                 naive.logits.assign(all.begin() + t * s.experts, all.begin() + (t + 1) * s.experts);
                 const std::vector<i64> want = naive.chosen();
                 for (i64 k = 0; k < s.slots; ++k)
-                    REQUIRE(experts[at(t * s.slots + k)] == want[at(k)]);
+                    REQUIRE(experts[nth(t * s.slots + k)] == want[nth(k)]);
                 require_close(
                     std::vector<R>(weights.begin() + t * s.slots, weights.begin() + (t + 1) * s.slots),
                     naive.weights(want), tolerance<R>);
@@ -244,30 +243,28 @@ TEMPLATE_TEST_CASE("what the losses of a router read", "", double, float)
         const auto dscores = random<R>(s.sequences * s.experts, "dscores"),
                    dsquares = random<R>(3, "dsquares");
         const auto [scores, squares, from_scores, from_squares] = stable([&](const Exec& exec) {
-            std::vector<R> sc(at(s.sequences * s.experts)), sq(3), ds = logits, dq = logits;
+            std::vector<R> sc(nth(s.sequences * s.experts)), sq(3), ds = logits, dq = logits;
             const TestScratch scratch(s.sequences * s.tokens * static_cast<Bytes>(sizeof(R)));
             router_scores<R>(exec, s, lend(logits), lend(sc), scratch);
             router_squares<R>(exec, s, lend(logits), lend(sq), scratch);
-            auto in_place = lend(ds);
-            router_scores_grad<R>(exec, s, lend(dscores), in_place, in_place);
-            auto also = lend(dq);
-            router_squares_grad<R>(exec, s, lend(dsquares), also, also);
+            router_scores_grad<R>(exec, s, lend(dscores), lend(ds), lend(ds));
+            router_squares_grad<R>(exec, s, lend(dsquares), lend(dq), lend(dq));
             return std::tuple(sc, sq, ds, dq);
         });
         const auto losses = [&](const Doubles& x) {
-            std::pair<Doubles, Doubles> both{Doubles(at(s.sequences * s.experts)), Doubles(3)};
+            std::pair<Doubles, Doubles> both{Doubles(nth(s.sequences * s.experts)), Doubles(3)};
             for (i64 t = 0; t < s.sequences * s.tokens; ++t) {
                 double sum = 0, sigmoids = 0;
                 for (i64 e = 0; e < s.experts; ++e) {
-                    sum += std::exp(x[at(t * s.experts + e)]);
-                    sigmoids += 1 / (1 + std::exp(-x[at(t * s.experts + e)]));
+                    sum += std::exp(x[nth(t * s.experts + e)]);
+                    sigmoids += 1 / (1 + std::exp(-x[nth(t * s.experts + e)]));
                 }
                 for (i64 e = 0; e < s.experts; ++e) {
-                    const double l = x[at(t * s.experts + e)];
-                    both.first[at(t / s.tokens * s.experts + e)] +=
+                    const double l = x[nth(t * s.experts + e)];
+                    both.first[nth(t / s.tokens * s.experts + e)] +=
                         sigmoid ? 1 / (1 + std::exp(-l)) / sigmoids : std::exp(l) / sum;
                 }
-                both.second[at(t / s.tokens)] += std::pow(std::log(sum), 2);
+                both.second[nth(t / s.tokens)] += std::pow(std::log(sum), 2);
             }
             return both;
         };
@@ -279,13 +276,13 @@ TEMPLATE_TEST_CASE("what the losses of a router read", "", double, float)
         for (i64 i = 3; i < all; i += 97) {
             const auto at_step = [&](double step) {
                 Doubles moved = x;
-                moved[at(i)] += step;
+                moved[nth(i)] += step;
                 const auto both = losses(moved);
                 return std::pair(dot(both.first, wide(dscores)), dot(both.second, wide(dsquares)));
             };
             const auto up = at_step(1e-4), down = at_step(-1e-4);
-            CHECK(std::abs(static_cast<double>(from_scores[at(i)]) - (up.first - down.first) / 2e-4) < 1e-5);
-            CHECK(std::abs(static_cast<double>(from_squares[at(i)]) - (up.second - down.second) / 2e-4) <
+            CHECK(std::abs(static_cast<double>(from_scores[nth(i)]) - (up.first - down.first) / 2e-4) < 1e-5);
+            CHECK(std::abs(static_cast<double>(from_squares[nth(i)]) - (up.second - down.second) / 2e-4) <
                   1e-4);
         }
     }
@@ -302,8 +299,9 @@ TEST_CASE("slots per expert are counted")
     });
     for (i64 g = 0; g < 2; ++g)
         for (i64 e = 0; e < 5; ++e)
-            CHECK(counts[at(g * 5 + e)] == 7 + static_cast<float>(std::count(
-                                                   named.begin() + g * 90, named.begin() + (g + 1) * 90, e)));
+            CHECK(
+                counts[nth(g * 5 + e)] ==
+                7 + static_cast<float>(std::count(named.begin() + g * 90, named.begin() + (g + 1) * 90, e)));
 }
 
 TEMPLATE_TEST_CASE("tokens become rows of their experts, and rows tokens", "", TRV_STORAGE_TYPES)
@@ -325,7 +323,7 @@ TEMPLATE_TEST_CASE("tokens become rows of their experts, and rows tokens", "", T
             const NaiveDispatch want(s, experts, capacity, named);
             const auto [rows, slots, counts, sums, plain, drows, dweights] = stable([&](const Exec& exec) {
                 std::vector<T> r(other_rows), y(tokens.size()), z(tokens.size()), dr(other_rows);
-                Tokens sl(named.size()), c(at(s.groups() * experts));
+                Tokens sl(named.size()), c(nth(s.groups() * experts));
                 std::vector<W> dw(weights.size());
                 const TestScratch scratch(
                     dispatch_scratch(s.sequences * s.of_tokens, s.group_tokens(), experts));
@@ -345,16 +343,16 @@ TEMPLATE_TEST_CASE("tokens become rows of their experts, and rows tokens", "", T
             const Doubles x = wide(tokens), dx = wide(dtokens), w = wide(weights), other = wide(other_rows);
             for (std::size_t r = 0; r < want.token_of_row.size(); ++r)
                 for (i64 d = 0; d < s.dim && want.token_of_row[r] >= 0; ++d)
-                    want_rows[r * at(s.dim) + at(d)] = x[at(want.token_of_row[r] * s.dim + d)];
+                    want_rows[r * nth(s.dim) + nth(d)] = x[nth(want.token_of_row[r] * s.dim + d)];
             for (i64 t = 0; t < s.all(); ++t)
                 for (i64 k = 0; k < s.slots; ++k) {
-                    const i64 slot = want.slots[at(t * s.slots + k)];
+                    const i64 slot = want.slots[nth(t * s.slots + k)];
                     const i64 group =
                         t / s.tokens / s.group_sequences() * s.of_tokens + t % s.tokens / s.group_tokens();
                     for (i64 d = 0; d < s.dim && slot >= 0; ++d) {
-                        const std::size_t to = at(t * s.dim + d),
-                                          from = at((group * s.rows + slot) * s.dim + d),
-                                          weight = at(t * s.slots + k);
+                        const std::size_t to = nth(t * s.dim + d),
+                                          from = nth((group * s.rows + slot) * s.dim + d),
+                                          weight = nth(t * s.slots + k);
                         want_sums[to] += w[weight] * other[from];
                         want_plain[to] += other[from];
                         want_drows[from] = w[weight] * dx[to];
@@ -382,8 +380,7 @@ TEMPLATE_TEST_CASE("a bias per expert, and its gradient", "", TRV_STORAGE_TYPES)
         const auto [y, sums, added] = stable([&](const Exec& exec) {
             std::vector<T> out = x;
             std::vector<Acc<T>> overwritten(start), more(start);
-            auto in_place = lend(out);
-            grouped_bias<T>(exec, c.rows, c.j, in_place, lend(bias), lend(counts), in_place);
+            grouped_bias<T>(exec, c.rows, c.j, lend(out), lend(bias), lend(counts), lend(out));
             grouped_bias_grad<T>(exec, c.rows, c.j, lend(x), lend(counts), lend(overwritten), true);
             grouped_bias_grad<T>(exec, c.rows, c.j, lend(x), lend(counts), lend(more), false);
             return std::tuple(out, overwritten, more);
@@ -392,7 +389,7 @@ TEMPLATE_TEST_CASE("a bias per expert, and its gradient", "", TRV_STORAGE_TYPES)
         const Doubles xs = wide(x), biases = wide(bias);
         for (std::size_t r = 0; r < of_rows.size(); ++r)
             for (i64 j = 0; j < c.j && of_rows[r] >= 0; ++j) {
-                const std::size_t from = r * at(c.j) + at(j), to = at(of_rows[r] * c.j + j);
+                const std::size_t from = r * nth(c.j) + nth(j), to = nth(of_rows[r] * c.j + j);
                 want[from] = xs[from] + biases[to];
                 want_sums[to] += xs[from];
                 want_added[to] += xs[from];
@@ -436,8 +433,8 @@ TEMPLATE_TEST_CASE("grouped products: rows with their experts' matrices, and gra
         for (std::size_t r = 0; r < of_rows.size(); ++r)
             for (i64 i = 0; i < c.i && of_rows[r] >= 0; ++i)
                 for (i64 j = 0; j < c.j; ++j) {
-                    const std::size_t row_i = r * at(c.i) + at(i), row_j = r * at(c.j) + at(j),
-                                      weight = at((of_rows[r] * c.i + i) * c.j + j);
+                    const std::size_t row_i = r * nth(c.i) + nth(i), row_j = r * nth(c.j) + nth(j),
+                                      weight = nth((of_rows[r] * c.i + i) * c.j + j);
                     want[row_j] += xs[row_i] * ws[weight];
                     want_dx[row_i] += dys[row_j] * ws[weight];
                     want_dw[weight] += xs[row_i] * dys[row_j];

@@ -176,6 +176,29 @@ TEMPLATE_TEST_CASE("the element-wise parts of Muon", "", double, float)
     CHECK((std::isnan(std::get<0>(of_nan)[0]) && std::isnan(std::get<0>(of_nan)[1])));
 }
 
+TEMPLATE_TEST_CASE("moving averages", "", float, double)
+{
+    using T = TestType;
+    const double decay = 0.9;
+    const Doubles count{7};
+    for (const i64 n : {0, 1, 5, 16385, 50001}) {
+        const auto p = random<T>(n, "p"), sum = random<T>(n, "sum", 10);
+        const auto [next] = stable([&](const Exec& exec) {
+            auto kept = p;
+            {
+                const Lent<T> on_p = lend(kept);
+                moving_average<T>(exec, n, decay, lend(count), lend(sum), on_p);
+            }
+            return std::tuple(kept);
+        });
+        Doubles want;
+        for (std::size_t i = 0; i < p.size(); ++i)
+            want.push_back(decay * static_cast<double>(p[i]) +
+                           (1 - decay) * static_cast<double>(sum[i]) / count[0]);
+        require_close(next, want, tolerance<T>, "p");
+    }
+}
+
 TEST_CASE("stack writes scalars to their positions and 0 elsewhere")
 {
     for (const i64 count : {0, 1, 5, 128, 300}) {

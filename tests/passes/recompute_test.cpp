@@ -1,6 +1,7 @@
 // Which values of the forward phase the backward phase still reads with recomputation. That the bits do not
 // change is tested on grids (tests/grid/bitwise_test.cpp).
 #include "catch.hpp"
+#include "ir/builder.hpp"
 #include "ir/names.hpp"
 #include "ir/ops/op_table.hpp"
 #include "ir/verify.hpp"
@@ -105,6 +106,47 @@ TEST_CASE("with selective recomputation the backward phase computes cheap ops ag
                              [](const Op& op) { return op.kind == OpKind::matmul; });
     };
     CHECK(products(g) == products(before));
+}
+
+TEST_CASE("recomputation does not choose experts again")
+{
+    Graph before;
+    before.name = "experts";
+    Builder b(before);
+    b.where.block = 1;
+    const auto parameter = [&](const char* name, Shape shape) {
+        return b.value(name, {DType::f32, std::move(shape)}, Role::parameter, NormalInit{1});
+    };
+    const ValueId x = parameter("x", {2, 3, 4});
+    const ValueId logits = b.product_of(x, parameter("router", {4, 6}), "b s d, d x -> b s x");
+    const auto routed =
+        b.op(OpKind::route, {logits}, {.sizes = {{"k", 2}}, .lists = {{Attr::routing, {0, 1, 1, 1, 0}}}});
+    const auto rows =
+        b.op(OpKind::dispatch, {x, routed[1]}, {.lists = {{Attr::spread, {1, 1}}, {Attr::count, {6}}}});
+    const ValueId h = b.op1(OpKind::grouped_matmul, {rows[0], parameter("up", {6, 4, 5}), rows[2]},
+                            {.lists = {{Attr::groups, {1}}}});
+    const ValueId o =
+        b.op1(OpKind::grouped_matmul, {b.op1(OpKind::gelu, {h}), parameter("down", {6, 5, 4}), rows[2]},
+              {.lists = {{Attr::groups, {1}}}});
+    const ValueId y = b.op1(OpKind::combine, {o, rows[1], routed[0]}, {.lists = {{Attr::spread, {1, 1}}}});
+    b.where.block = 2;
+    b.product_of(y, parameter("head", {2, 3, 4}), "b s d, b s d -> .");
+    before.values.back().name = "the loss";
+    before = autodiff(before, {"the loss"});
+    const Graph g = recompute(before, {.activations = Recompute::full});
+    verify(g, Level::global);
+    const auto count = [&](OpKind kind) {
+        return std::count_if(g.ops.begin(), g.ops.end(), [&](const Op& op) { return op.kind == kind; });
+    };
+    CHECK(count(OpKind::route) == 1);
+    CHECK(count(OpKind::dispatch) == 2); // the rows again
+    for (const Op& op : g.ops)
+        if (op.phase == Phase::backward)
+            for (const ValueId v : op.operands)
+                if (const OpId producer = g[v].producer; producer && g[producer].kind == OpKind::dispatch) {
+                    const bool is_rows = g[producer].results[0] == v;
+                    CHECK((g[producer].phase == Phase::backward) == is_rows);
+                }
 }
 
 TEST_CASE("without recomputation the graph stays as it is")

@@ -36,9 +36,7 @@ TEST_CASE("rows of experts travel along axes and parts of them as on one rank")
     start_runtime();
     for (const auto& [mesh, rows, axis, ranks] : {std::tuple{"data=4", "<data,-,->", "data", 4},
                                                   {"data=4", "<data,-,->", "data:(2)2", 2},
-                                                  {"data=2 tensor=3", "<data,-,tensor>", "data", 2},
-                                                  {"data=2", "<-,-,->", "data", 2},
-                                                  {"data=4", "<-,-,data>", "data:(2)2", 2},
+                                                  {"data=4 tensor=2", "<data,-,tensor>", "data:(2)2", 2},
                                                   {"replica=2 data=2", "<replica+data,-,->", "data", 2}})
         for (const int places : {ranks * 72, 40}) // all, or only some of them
             for (const char* type : {"f64", "bf16"}) {
@@ -67,8 +65,19 @@ TEST_CASE("an exchange of rows that does not fit its axis is refused")
     CHECK(has(message(exchange_on("data=4", "<data,-,->", "data", 2, 144)),
               "has 2 expert ranks, but there are 4 ranks along 'data'"));
     CHECK(has(message(exchange_on("data=2 x=2", "<data,-,->", "data+x", 4, 288)), "along 'data+x'"));
-    CHECK(has(message(exchange_on("data=3", "<->", "data", 3, 216)),
+    CHECK(has(message(exchange_on("data=3", "<-,-,->", "data", 3, 216)),
               "cannot divide 4 groups among 3 expert ranks"));
+}
+
+TEST_CASE("rows of several groups on a rank cannot travel")
+{
+    start_runtime();
+    for (const auto& [mesh, rows, axis] :
+         {std::tuple{"data=2", "<data,-,->", "data"}, {"data=4", "<-,-,->", "data:(2)2"}}) {
+        const std::string text = exchange_on(mesh, rows, axis, 2, 144);
+        CHECK(has(message_of<UserError>([&] { differences_on_threads(text, 3); }),
+                  "exchange_rows: cannot be sharded"));
+    }
 }
 
 TEST_CASE("an exchange of rows sends what equally loaded experts get, of all but the rank's own")

@@ -183,4 +183,11 @@ std::vector<OpCase> op_cases()
     return all;
 }
 
+std::vector<OpCase> expert_op_cases()
+{
+    std::vector<OpCase> all;
+    add_cases(all, expert_cases);
+    return all;
+}
+
 } // namespace trivium

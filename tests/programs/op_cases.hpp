@@ -17,6 +17,8 @@ struct OpCase {
 /// With even and uneven extents, in every element type. Numbers are such that f32, bf16 and i32 are exact in
 /// whatever order they are added; f64 are normal numbers.
 std::vector<OpCase> op_cases();
+/// Those of mixtures of experts, in f64. They have so many operands that shardings are only drawn.
+std::vector<OpCase> expert_op_cases();
 
 /// Appends the cases of a text, each
 ///
@@ -34,5 +36,6 @@ extern const char* const shape_cases;
 extern const char* const window_cases;
 extern const char* const convolution_cases;
 extern const char* const index_cases;
+extern const char* const expert_cases;
 
 } // namespace trivium

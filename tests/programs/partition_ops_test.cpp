@@ -138,9 +138,11 @@ void check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
 
 const bool whole = soak::whole();
 
-std::vector<OpCase> selected_cases()
+std::vector<OpCase> selected_cases(bool experts = false)
 {
     std::vector<OpCase> all = op_cases();
+    for (OpCase& op : experts ? expert_op_cases() : std::vector<OpCase>{})
+        all.push_back(std::move(op));
     if (only_case)
         std::erase_if(all, [&](const OpCase& op) { return op.name.find(only_case) == std::string::npos; });
     return all;
@@ -150,7 +152,7 @@ std::vector<OpCase> selected_cases()
 u64 check_drawn(u64 round, const std::vector<std::size_t>& quarters, std::map<std::string, int>* kinds)
 {
     runs::start_runtime();
-    const std::vector<OpCase> cases = selected_cases();
+    const std::vector<OpCase> cases = selected_cases(true);
     u64 count = 0;
     for (std::size_t m = 0; m < drawn_meshes.size(); ++m) {
         const Mesh& mesh = drawn_meshes[m];
@@ -293,6 +295,51 @@ TEST_CASE("the cases have every general op, with every attribute, combiner and e
                 CHECK(seen[op].types.count(dtype) == 1);
             }
     }
+}
+
+TEST_CASE("shardings of mixtures of experts")
+{
+    runs::start_runtime();
+    const std::vector<OpCase> cases = expert_op_cases();
+    for (const Mesh& mesh : {two_axes, Mesh{{{"x", 4}, {"y", 2}}}}) {
+        Draw draw(soak::seed());
+        Batches batches(mesh, 7);
+        for (const OpCase& op : cases)
+            for (int i = 0; i < 4; ++i)
+                batches.add(drawn_program(draw, op, mesh, drawn_pieces(draw, mesh, i % 2 == 0)));
+        batches.flush();
+    }
+}
+
+TEST_CASE("a sum that tensor ranks have of rows is one of tokens")
+{
+    // Rows become tokens before the sum: 2 slots per token, so half of the elements.
+    const std::string text = R"(graph experts
+mesh x=4 y=2
+input %t : f64[8,6,16] <x,-,->
+input %l : f64[8,6,4] <x,-,->
+input %up : f64[4,16,32] <x:(2)2,-,y>
+input %down : f64[4,32,16] <x:(2)2,y,->
+input %dy : f64[8,6,16] <x,-,->
+%w, %e = route(%l) {routing="0 1 1 1 0", k=2} : f64[8,6,2], i32[8,6,2]
+%r, %s, %c = dispatch(%t, %e) {spread="4 1", count=4} : f64[4,24,16], i32[8,6,2], i32[4,4]
+%h = grouped_matmul(%r, %up, %c) {groups=2, expected=24} : f64[4,24,32]
+%a = gelu(%h) : f64[4,24,32]
+%o = grouped_matmul(%a, %down, %c) {groups=2, expected=24} : f64[4,24,16]
+%y = combine(%o, %s, %w) {spread="4 1"} : f64[8,6,16]
+%dw = combine_grad_weights(%dy, %s, %o) {spread="4 1"} : f64[8,6,2]
+output %y
+output %dw
+)";
+    std::vector<std::string> reduced;
+    const Graph local = local_graph(sharded_graph(read_graph(text, "t")), 0);
+    for (const Op& op : local.ops)
+        if (op.kind == OpKind::all_reduce)
+            for (const ValueId v : op.operands)
+                reduced.push_back(str(local[v].type));
+    CHECK(reduced == std::vector<std::string>{"f64[2,6,16]", "f64[2,6,2]"});
+    for (const double difference : runs::differences_on_threads(text, 11))
+        CHECK(difference <= 1e-12);
 }
 
 TEST_CASE("attention with a window, chunks, a cap, documents and sinks over batch and heads")

@@ -49,8 +49,7 @@ struct RowTrial {
                 most = std::max(most, rows);
             }
         const i64 worst = shape.groups * most;
-        shape.received =
-            some_below(draw, 2) == 0 ? worst + some_below(draw, 3) : some_below(draw, worst + 1);
+        shape.received = some_below(draw, 2) == 0 ? worst + some_below(draw, 3) : some_below(draw, worst + 1);
         experts = zeros(shape.received);
         back = zeros(shape.sent);
         const i64 of_rank = shape.experts / shape.groups;

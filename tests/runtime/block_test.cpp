@@ -333,7 +333,8 @@ TEST_CASE("gradients of blocks with drawn options agree with the reference in f6
         compare_gradients(drawn_model(seed), Precision::f64, 1e-8);
 }
 
-TEST_CASE("gradients of drawn mixtures of experts agree with the reference, with the losses of their routers")
+TEST_CASE(
+    "gradients of drawn mixtures of experts and of the losses of their routers agree with the reference")
 {
     for (std::uint64_t seed = 301; seed <= 300 + draws; ++seed) {
         const ModelConfig model = with_drawn_experts(drawn_model(seed), seed);

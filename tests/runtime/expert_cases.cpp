@@ -25,7 +25,7 @@ GradientCase routed(std::string name, std::vector<i64> routing, bool biased = fa
                 if (biased)
                     in.push_back(bias(b));
                 return {b.op(K::route, in,
-                             {.scale = 1.7, .sizes = {{"k", 2}}, .lists = {{A::routing, routing}}})[0]};
+                             {.sizes = {{"k", 2}}, .scale = 1.7, .lists = {{A::routing, routing}}})[0]};
             }};
 }
 

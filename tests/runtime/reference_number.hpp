@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that know what they were computed from, so that gradients of plain loops follow.
+// A number that knows what it was computed from, so that a tape of all of them has the gradients.
 #include <cmath>
 #include <vector>
 

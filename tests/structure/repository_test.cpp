@@ -144,7 +144,8 @@ TEST_CASE("no pass names an op or a model")
                     "divide",    "select",    "reduce",   "pad",      "constant",   "gather",  "scatter",
                     "sort",      "reverse",   "local",    "global",   "pool",       "compare", "power",
                     "remainder", "negate",    "multiply", "subtract", "maximum",    "minimum", "reshape",
-                    "transpose", "broadcast", "sqrt",     "tanh",     "sigmoid",    "erf",     "iota"};
+                    "transpose", "broadcast", "sqrt",     "tanh",     "sigmoid",    "erf",     "iota",
+                    "combine",   "balance"};
     names.models = trivium::preset_names();
     for (const std::string_view family :
          std::span(trivium::names_of_enum<trivium::Family>).first(trivium::transformer_families))

@@ -163,7 +163,8 @@ FactorRule dispatch(const Graph& graph, const Op& given)
     op.require(experts >= slots, str("chooses ", slots, " of ", counted(experts, "expert")), "choose fewer");
     op.require(capacity == 0 || x.parts[1] == 1, "limits the rows of a sequence that several groups share",
                "use no capacity, or one group per sequence");
-    const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(slots, replicated);
+    // Slots and counts lack d: they would be partial sums if it were sharded.
+    const int d = x.maker.factor(op.shape(0)[2], replicated), k = x.maker.factor(slots, replicated);
     x.maker.rule.operands[0] = x.with(d);
     x.slots(op, 1, k);
     x.maker.result({x.groups, x.maker.factor(x.b * x.s * slots, replicated), d});
@@ -171,11 +172,21 @@ FactorRule dispatch(const Graph& graph, const Op& given)
     return x.maker.with_result({x.groups, x.maker.factor(experts, replicated)});
 }
 
+namespace {
+
+/// Operands of a combination, or of its gradient: weights may be missing.
+void require_rows_and_slots(const OpView& op)
+{
+    op.require(op.operands() == 2 || op.operands() == 3,
+               str("has ", op.operands(), " operands, takes 2 or 3"), "see docs/ops.md");
+}
+
+} // namespace
+
 FactorRule combine(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given);
-    op.require(op.operands() == 2 || op.operands() == 3,
-               str("has ", op.operands(), " operands, takes 2 or 3"), "see docs/ops.md");
+    require_rows_and_slots(op);
     Spread x(op, 1);
     Spread::rank(op, 0, 3);
     const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(op.shape(1)[2], replicated);
@@ -188,14 +199,15 @@ FactorRule combine(const Graph& graph, const Op& given)
 
 FactorRule combine_grad_rows(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given, 3);
+    const OpView op(graph, given);
+    require_rows_and_slots(op);
     Spread x(op, 0);
     Spread::rank(op, 1, 3);
     const i64 slots = op.shape(1)[2];
     const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(slots, replicated);
     x.maker.rule.operands[0] = x.with(d);
-    x.slots(op, 1, k);
-    x.slots(op, 2, k);
+    for (std::size_t i = 1; i < op.operands(); ++i)
+        x.slots(op, i, k);
     return x.maker.with_result({x.groups, x.maker.factor(x.b * x.s * slots, replicated), d});
 }
 

@@ -209,6 +209,14 @@ void gradient_by(Tape& t, int i, OpKind kind, std::vector<ValueId> operands, Att
         t.accumulate_grad(i, t.build().op1(kind, std::move(operands), std::move(attributes)));
 }
 
+/// The gradient of result 0, then the operands but the first.
+std::vector<ValueId> with_other_operands(Tape& t)
+{
+    std::vector<ValueId> all = t.op().operands;
+    all[0] = t.grad(0);
+    return all;
+}
+
 /// The gradients of operands 0, 1, …, which one op computes together.
 void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 {

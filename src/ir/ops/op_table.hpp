@@ -5,6 +5,7 @@
 #include "ir/graph.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace trivium {
@@ -25,6 +26,12 @@ inline constexpr OperandSet all_operands = ~OperandSet{0};
 constexpr bool has_operand(OperandSet set, std::size_t i)
 {
     return (set >> std::min<std::size_t>(i, 31) & 1u) != 0;
+}
+
+/// \pre set != 0
+constexpr std::size_t first_operand(OperandSet set)
+{
+    return static_cast<std::size_t>(std::countr_zero(set));
 }
 
 /// Operands and results that may be columns of a wider value (ir/general/columns.hpp): bit i is position i.

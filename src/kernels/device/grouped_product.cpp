@@ -1,6 +1,6 @@
 // Grouped products on a device: a team per tile of the result, which finds its expert in the counts, so that
 // the host need not know them.
-#include "kernels/grouped_product.hpp"
+#include "kernels/experts/grouped_product.hpp"
 
 #include "base/check.hpp"
 #include "team.hpp"

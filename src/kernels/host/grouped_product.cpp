@@ -1,7 +1,7 @@
 // Grouped products on the host: an expert's rows in pieces of fixed sizes, for which the library's products
 // are prepared. Pieces follow from the counts, and each is computed by one thread, so that no sum depends on
 // the number of threads.
-#include "kernels/grouped_product.hpp"
+#include "kernels/experts/grouped_product.hpp"
 
 #include "base/check.hpp"
 #include "dnnl_calls.hpp"

@@ -24,18 +24,10 @@ Recompute level_of(int block, const RecomputeConfig& config, int head)
     return config.activations == Recompute::full ? Recompute::selective : Recompute::none;
 }
 
-/// Whether result r of the op is never computed twice.
-bool is_kept(const Op& op, std::size_t r) { return (info(op).kept >> r & 1u) != 0; }
-
 /// `head`: the last block.
 bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, int head)
 {
     if (op.region != Region::microbatch || op.phase != Phase::forward || op.accumulate)
-        return false;
-    std::size_t kept = 0;
-    while (kept < op.results.size() && is_kept(op, kept))
-        ++kept;
-    if (kept == op.results.size())
         return false;
     if (info(op).placement && graph[op.operands[0]].lifetime != Lifetime::microbatch)
         return config.gathers;
@@ -49,6 +41,9 @@ bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, 
     }
     return false;
 }
+
+/// Results that decide something: to compute them again might decide otherwise.
+bool is_kept(const Op& op, std::size_t result) { return (info(op).kept >> result & 1u) != 0; }
 
 } // namespace
 
@@ -91,7 +86,7 @@ Graph recompute(Graph graph, const RecomputeConfig& config)
                                       : own;
             for (ValueId& operand : reader.operands)
                 for (std::size_t v = 0; v < again.results.size(); ++v)
-                    if (operand == graph.ops[i].results[v] && !is_kept(again, v)) {
+                    if (operand == graph.ops[i].results[v] && !is_kept(graph.ops[i], v)) {
                         operand = again.results[v];
                         place = std::min(place, begin);
                     }

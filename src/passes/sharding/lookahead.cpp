@@ -182,6 +182,14 @@ private:
         return start_.size() - 1;
     }
 
+    /// How the option reads one of these operands as a partial sum, or null.
+    static const Need* open_need(const OpOption& option, const std::vector<std::size_t>& operands)
+    {
+        const auto found =
+            std::ranges::find_if(operands, [&](std::size_t i) { return option.needs[i].pending; });
+        return found == operands.end() ? nullptr : &option.needs[*found];
+    }
+
     /// Adds the costs of moving v from where it is computed over its home to all who read it.
     void tabulate(ValueId v)
     {
@@ -201,7 +209,7 @@ private:
         Home own = candidates(v, by_reader, made_here);
         const bool nobody = own.candidates.back() == unsettled && fixed.empty() && !by_reader.empty() &&
                             std::ranges::all_of(by_reader, [&](const auto& reader) {
-                                return ops_.chosen(reader.first).pending;
+                                return open_need(ops_.chosen(reader.first), reader.second) != nullptr;
                             });
         own.variable = variable(own.candidates.size(), nobody ? own.candidates.size() - 1 : 0);
         const auto& all = homes_.emplace(v, std::move(own)).first->second;
@@ -338,7 +346,7 @@ private:
                 for (const Need& need : mine)
                     sum += ops_.bytes(from, need, v);
                 table.costs.push_back(sum);
-                any_pending = any_pending || option.pending;
+                any_pending = any_pending || open_need(option, operands);
             }
         problem_.tables.push_back(std::move(table));
         if (!any_pending)
@@ -349,12 +357,12 @@ private:
         CostTable same{varies ? std::vector<std::size_t>{producer, variables_[o]}
                               : std::vector<std::size_t>{variables_[o]},
                        {}};
-        for (const OpOption& option : options)
+        for (const OpOption& option : options) {
+            const Need* const need = open_need(option, operands);
             for (std::size_t a = varies ? 0 : p.chosen; a < (varies ? p.options.size() : p.chosen + 1); ++a)
-                same.costs.push_back(option.pending && p.options[a].made[ops_.result_of(v)] !=
-                                                           option.needs[operands[0]].layout
-                                         ? impossible_cost
-                                         : 0);
+                same.costs.push_back(
+                    need && p.options[a].made[ops_.result_of(v)] != need->layout ? impossible_cost : 0);
+        }
         problem_.tables.push_back(std::move(same));
     }
 

@@ -11,6 +11,13 @@ struct Layout {
     DimAxes axes;
     std::vector<Partial> partial;
     bool operator==(const Layout&) const = default;
+    /// Leaves these sums open, too.
+    void add(const std::vector<Partial>& more)
+    {
+        for (const Partial& p : more)
+            if (std::ranges::find(partial, p) == partial.end())
+                partial.push_back(p);
+    }
 };
 
 /// Whether all of `some` are in `all`.

@@ -219,7 +219,8 @@ void OpPlans::widen(std::size_t o, std::size_t most)
         bool open = p.options[a].pending;
         for (std::size_t i = 0; i < op.operands.size() && open; ++i) {
             const ValueId v = op.operands[i];
-            open = chosen(g_[v].producer.index()).made[result_of(v)] == p.options[a].needs[i].layout;
+            if (p.options[a].needs[i].pending)
+                open = chosen(g_[v].producer.index()).made[result_of(v)] == p.options[a].needs[i].layout;
         }
         if (open)
             p.chosen = a;
@@ -249,15 +250,21 @@ void OpPlans::add_orders(std::size_t o, std::size_t most, std::vector<OpOption>&
         }
 }
 
-/// A linear op may run on partial sums: those that the first operand's producer may make.
+/// An op may run on partial sums of the operands in which it is linear: those that the first one's producer
+/// may make.
 void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
 {
     const Op& op = g_.ops[o];
     const OpPlan& p = ops_[o];
-    if (linear_operands(g_, op) != all_operands || op.operands.empty())
+    const OperandSet open = linear_operands(g_, op);
+    if (open == 0 || op.operands.empty())
         return;
+    const std::size_t one = first_operand(open);
     i64 before = 0, after = 0;
-    for (const ValueId v : op.operands) {
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+        const ValueId v = op.operands[i];
+        if (!has_operand(open, i))
+            continue;
         before += g_[v].type.elements();
         const OpId producer = g_[v].producer;
         if (!producer || !plain(g_[producer]) || g_[producer].block != op.block ||
@@ -269,27 +276,29 @@ void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
     if (after > before) // that would make the partial tensor larger
         return;
     std::set<int> layouts;
-    for (const OpOption& option : of(g_[op.operands[0]].producer.index()).options)
-        layouts.insert(option.made[result_of(op.operands[0])]);
+    const ValueId first = op.operands[one];
+    for (const OpOption& option : of(g_[first].producer.index()).options)
+        layouts.insert(option.made[result_of(first)]);
     for (const int number : layouts) {
         const Layout layout = prices_.layout(number);
         if (layout.partial.empty() || std::ranges::any_of(layout.partial, [](const Partial& partial) {
                 return partial.combine != Combine::sum;
             }))
             continue;
-        const std::optional<Assignment> like = p.sharding->assignment_like(layout.axes);
+        const std::optional<Assignment> like = p.sharding->assignment_like(one, layout.axes);
         if (!like)
             continue;
-        OpOption one = option_of(o, *like);
-        one.pending = true;
-        for (Need& need : one.needs)
-            need = {number, true, -1};
+        OpOption option = option_of(o, *like);
+        option.pending = true;
+        for (std::size_t i = 0; i < option.needs.size(); ++i)
+            if (has_operand(open, i))
+                option.needs[i] = {number, true, -1};
         for (std::size_t r = 0; r < op.results.size(); ++r) {
             Layout made = p.sharding->result_layout(r, *like);
-            made.partial = layout.partial;
-            one.made[r] = prices_.number(made);
+            made.add(layout.partial);
+            option.made[r] = prices_.number(made);
         }
-        all.push_back(std::move(one));
+        all.push_back(std::move(option));
     }
 }
 

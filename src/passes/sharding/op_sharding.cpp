@@ -175,12 +175,12 @@ std::vector<Assignment> OpSharding::assignments(Options options) const
     return all;
 }
 
-std::optional<Assignment> OpSharding::assignment_like(const DimAxes& operand) const
+std::optional<Assignment> OpSharding::assignment_like(std::size_t i, const DimAxes& operand) const
 {
     ValueSharding sharding;
     for (const auto& axes : operand)
         sharding.dims.push_back({parts_.parts_of(axes)});
-    const FactorShardings factors(rule_, rule_.operands[0], g_[op_.operands[0]].type.shape, sharding, parts_);
+    const FactorShardings factors(rule_, rule_.operands[i], g_[op_.operands[i]].type.shape, sharding, parts_);
     Assignment made(rule_.factors.size());
     for (std::size_t f = 0; f < made.size(); ++f)
         if (const PartList* axes = factors.axes_of(static_cast<int>(f)))
@@ -188,7 +188,7 @@ std::optional<Assignment> OpSharding::assignment_like(const DimAxes& operand) co
     for (std::size_t f = 0; f < made.size(); ++f)
         if (!made[f].empty() && rule_.factors[f].kind == FactorKind::replicated)
             return {};
-    if (!possible(made) || operand_axes(0, made) != operand || (composed_ && irregular_operand(0, made)))
+    if (!possible(made) || operand_axes(i, made) != operand || (composed_ && irregular_operand(i, made)))
         return {};
     return made;
 }

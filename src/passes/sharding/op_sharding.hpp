@@ -31,8 +31,8 @@ public:
     /// As assignments(), but each axis may shard any factor that may be sharded. assignments() if these ways
     /// would be more than `most`.
     std::vector<Assignment> all_assignments(std::size_t most) const;
-    /// The assignment with operand_axes(0) == operand. Nothing if the op cannot run with it.
-    std::optional<Assignment> assignment_like(const DimAxes& operand) const;
+    /// The assignment with operand_axes(i) == operand. Nothing if the op cannot run with it.
+    std::optional<Assignment> assignment_like(std::size_t i, const DimAxes& operand) const;
 
     DimAxes operand_axes(std::size_t i, const Assignment& assignment) const;
     Layout result_layout(std::size_t r, const Assignment& assignment) const;

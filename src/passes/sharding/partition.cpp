@@ -205,22 +205,23 @@ private:
         append(op, std::move(local), {layout});
     }
 
-    /// Runs a linear op whose operands are all partial over the same axes without summing them first. Whether
-    /// it could.
+    /// Runs an op without summing the operands in which it is linear first, if all of them are partial over
+    /// the same axes. Whether it could.
     bool run_pending(const Op& op)
     {
-        if (!op.division.empty() && !op.stays_partial)
-            return false;
-        if (linear_operands(g_, op) != all_operands || op.operands.empty() ||
-            (op.accumulate && !sums_[op.operands[0].index()]))
+        const OperandSet open = op.division.empty() || op.stays_partial ? linear_operands(g_, op) : 0;
+        if (open == 0 || op.operands.empty() || (op.accumulate && !sums_[op.operands[0].index()]))
             return false;
         if (op.accumulate)
             settle_addend(op.operands[0]);
-        const Layout first = of(op.operands[0]).layout;
+        const std::size_t one = first_operand(open);
+        const Layout first = of(op.operands[one]).layout;
         if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
             return false;
         i64 growth = 0;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
+            if (!has_operand(open, i))
+                continue;
             const Placed& p = of(op.operands[i]);
             growth -= g_[op.operands[i]].type.elements();
             const bool stays =
@@ -235,13 +236,11 @@ private:
             std::ranges::any_of(first.partial, [](const Partial& p) { return p.combine != Combine::sum; }))
             return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
-        const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
-        if (!assignment)
+        const std::optional<Assignment> assignment = sharding.assignment_like(one, first.axes);
+        if (!assignment || std::ranges::any_of(
+                               op.results, [&](ValueId v) { return !lacking_partial(g_, v, first).empty(); }))
             return false;
-        for (const ValueId v : op.results)
-            if (!lacking_partial(g_, v, first).empty())
-                return false;
-        emit(op, sharding, *assignment, first.partial);
+        emit(op, sharding, *assignment, first.partial, open);
         return true;
     }
 
@@ -317,7 +316,7 @@ private:
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
-        emit(op, sharding, chosen_for(op, sharding), {});
+        emit(op, sharding, chosen_for(op, sharding), {}, 0);
     }
 
     /// Whether the op is appended only when its reader asks for it: it may read what it needs elsewhere.
@@ -398,9 +397,9 @@ private:
                          : sliced(b_, x, shards(c_.at), needed(c_.at));
     }
 
-    /// Appends the local op. With `pending`, its operands are still partial over these axes.
+    /// Appends the local op. The operands `open` are still partial over the axes of `pending`.
     void emit(const Op& op, const OpSharding& sharding, const Assignment& assignment,
-              const std::vector<Partial>& pending)
+              const std::vector<Partial>& pending, OperandSet open)
     {
         const FactorRule& rule = sharding.rule();
         Op local = sharding.local_op(assignment, c_.at);
@@ -408,14 +407,13 @@ private:
         local.stays_partial = false;
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
             local.operands[i] =
-                !pending.empty() ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);
+                has_operand(open, i) ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);
         if (op.accumulate)
             local.operands.back() = of(op.operands.back()).native;
         std::vector<Layout> layouts;
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             layouts.push_back(sharding.result_layout(r, assignment));
-            if (!pending.empty())
-                layouts.back().partial = pending;
+            layouts.back().add(pending);
         }
         if (op.accumulate)
             add_once(op, local, layouts[0]);

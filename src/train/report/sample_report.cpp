@@ -55,12 +55,12 @@ SampleReport::SampleReport(const RunConfig& config, const Batches& data, i64 ste
     std::erase_if(earlier_, [&](const ShownSample& shown) { return shown.step < 0 || shown.step > step; });
 }
 
-void SampleReport::take(const Engine& engine, i64 first)
+void SampleReport::take(const Engine& engine, i64 first, std::size_t program)
 {
     if (first == 0)
         taken_.clear();
-    const Graph& graph = engine.program(eval_program).graph;
-    const Executor& executor = engine.executor(eval_program);
+    const Graph& graph = engine.program(program).graph;
+    const Executor& executor = engine.executor(program);
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
         const Value& value = graph[graph.outputs.at(1 + i)];
         const Shape slice(value.type.shape.begin() + 1, value.type.shape.end());

@@ -18,7 +18,7 @@ public:
     SampleReport(const RunConfig& config, const Batches& data, i64 step);
 
     /// Takes the outputs of the batch from sample `first` on, which the engine has evaluated last.
-    void take(const Engine& engine, i64 first);
+    void take(const Engine& engine, i64 first, std::size_t program = eval_program);
     /// Writes the file with the outputs taken, as those after `step`. If that fails, warns: a run does not
     /// end for that.
     void write(i64 step);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Losses of docs/examples/*.graph in PyTorch (f64), 20 steps of AdamW in three sizes: writes EXAMPLE.losses next to this file.
+Of batch norms also EXAMPLE.averages: their running means and variances, and the loss of an evaluation of the first batch.
 
 The initial values are Trivium's: a run whose learning rate is 0 saves them. The data are the formulas of element_of and
 integer_of in tests/grid/programs.cpp. Needs torch, numpy, h5py.    example_losses.py PATH/TO/trivium [EXAMPLE …]
@@ -169,6 +170,19 @@ def conformer(p, s, sound, label, counts):
     return (each.sum(1) * counts).sum() / (counts.sum() * frames)
 
 
+def resnet(p, s, image, label, counts, training=True):
+    def norm(x, n):
+        averages = p[f"mean.{n}"], p[f"variance.{n}"]
+        return F.gelu(F.batch_norm(x, *averages, p[f"gain.{n}"], p[f"bias.{n}"], training, momentum=0.1, eps=1e-5))
+    x = F.conv2d(image, p["stem.w"], padding=1)
+    for i in range(s["levels"]):
+        y = norm(F.conv2d(x, p[f"w.{i}.0"], stride=2, padding=1), f"{i}.0")
+        y = norm(F.conv2d(y, p[f"w.{i}.1"], padding=1), f"{i}.1")
+        x = y + F.conv2d(x, p[f"short.w.{i}"], stride=2)
+    logits = F.linear(x.mean((2, 3)), p["head.w"].T, p["head.b"])
+    return (F.cross_entropy(logits, label, reduction="none") * counts).sum() / counts.sum()
+
+
 def train(p, decays, loss_of):
     groups = [{"params": [v for k, v in p.items() if decays(k)], "weight_decay": 0.1},
               {"params": [v for k, v in p.items() if not decays(k)], "weight_decay": 0.0}]
@@ -196,6 +210,10 @@ def unet3d_inputs(s):
     return {name: (1, s["x0"], s["y0"], s["z0"]) for name in ("field", "target")}
 
 
+def resnet_inputs(s):
+    return {"image": (s["channels"], s["x0"], s["y0"]), "label": ()}
+
+
 def decoder_inputs(s):
     return {"tokens": (s["seq"] + 1,)}
 
@@ -214,6 +232,10 @@ models = {
                [dict(levels=1, x0=8, y0=4, z0=4, c0=2),
                 dict(levels=2, x0=9, x1=5, x2=3, y0=13, y1=7, y2=4, z0=4, c0=2),
                 dict(levels=2, x0=16, y0=16, z0=8, c0=4)]),
+    "resnet": (resnet, resnet_inputs, lambda p: lambda k: ".w" in k or k.startswith("w."),
+               [dict(channels=1, classes=5, levels=1, c0=4, x0=8, y0=6),
+                dict(channels=3, classes=7, levels=2, c0=3, x0=9, x1=5, x2=3, y0=7, y1=4, y2=2),
+                dict(channels=3, classes=10, levels=3, c0=8, x0=16, y0=16)]),
     "decoder": (decoder, decoder_inputs, matrices,
                 [dict(seq=4, width=8, heads=2, head=4, hidden=16, vocab=16, layers=1),
                  dict(seq=5, width=11, heads=3, head=6, hidden=13, vocab=17, layers=3),
@@ -234,17 +256,28 @@ def losses_of(trivium, example, s):
     inputs = {name: (shape, s[CLASSES[name]] if name in CLASSES else 0) for name, shape in shapes(s).items()}
     with tempfile.TemporaryDirectory() as folder:
         p = initial_values(trivium, f"{example}.graph", s, inputs, pathlib.Path(folder))
+    averages = {k: torch.full_like(v, float(k.startswith("variance")), requires_grad=False)
+                for k, v in p.items() if k.startswith(("mean", "variance"))}
+    p.update(averages)
     data = lambda step: [torch.tensor(batch(name, step, *what)) for name, what in inputs.items()]
-    return train(p, decays(p), lambda step: loss(p, s, *data(step), valid(step)))
+    losses = train(p, decays(p), lambda step: loss(p, s, *data(step), valid(step)))
+    if averages:
+        averages["evaluation"] = loss(p, s, *data(0), valid(0), training=False).detach().reshape(1)
+    return losses, averages
 
 
 def main(trivium, chosen):
     for example in chosen or models:
-        text = ""
+        text = kept = ""
         for s in models[example][3]:
+            losses, averages = losses_of(trivium, example, s)
             text += "".join(f"{k} {v} " for k, v in s.items()) + "\n"
-            text += "".join(f"{loss:.17g}\n" for loss in losses_of(trivium, example, s))
+            text += "".join(f"{loss:.17g}\n" for loss in losses)
+            kept += "".join(f"{k} {v} " for k, v in s.items()) + "\n"
+            kept += "".join(k + "".join(f" {x:.17g}" for x in v.tolist()) + "\n" for k, v in averages.items()) + "\n"
         (here / f"{example}.losses").write_text(text)
+        if averages:
+            (here / f"{example}.averages").write_text(kept)
 
 
 main(str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:])

@@ -162,4 +162,18 @@ output %three
     check("mpirun -n 2 trivium train run.toml parallel.data=2 train.steps=4 "
           "checkpoint.resume=checkpoints/step-00000002",
           {1, 2, 3, 4});
+    // An evaluation shows the same of a checkpoint, in a folder of its own.
+    const Outcome evaluated = run_line("trivium eval run.toml --samples shown", folder);
+    INFO(evaluated.err);
+    CHECK(evaluated.status == 0);
+    const std::vector<ShownSample> all = read_shown_samples(folder / "logs"),
+                                   shown = read_shown_samples(folder / "shown");
+    CHECK(shown.size() == 3 * (2 + 2));
+    for (const ShownSample& one : shown)
+        CHECK(std::ranges::any_of(all, [&](const ShownSample& other) {
+            return one.name == other.name && one.sample == other.sample && one.values == other.values &&
+                   (one.step < 0) == (other.step < 0);
+        }));
+    CHECK(run_line("trivium metrics report shown -o shown.html", folder).status == 0);
+    CHECK(run_line("trivium eval run.toml --samples logs", folder).status == 2); // those of the run
 }

@@ -1,14 +1,14 @@
 #pragma once
 // Products of rows with the matrix of their expert. Which rows an expert has is in the counts, on a device
 // in its memory, and changes from run to run.
-#include "kernels/experts.hpp"
+#include "kernels/experts/rows.hpp"
 
 #include <memory>
 
 namespace trivium::kernels {
 
 /// Which of the tensors rows [outer, ranks, rows, i], weights [weights(), i, j] and products [outer, ranks,
-/// rows, j] is computed from the other two (experts.hpp: GroupedRows).
+/// rows, j] is computed from the other two (rows.hpp: GroupedRows).
 enum class GroupedKind { forward, grad_rows, grad_weight };
 
 struct GroupedShape {

@@ -1,4 +1,4 @@
-#include "kernels/experts.hpp"
+#include "kernels/experts/rows.hpp"
 
 #include "base/check.hpp"
 #include "kernels/general/blocks.hpp"
@@ -214,7 +214,7 @@ void combine_grad_rows(const Exec& exec, const TokenShape& shape, const T* dtoke
             T* const rows = drows_qmd + places.first_row(t) * dim;
             for (i64 i = t * slots; i < (t + 1) * slots; ++i)
                 if (slots_tk[i] >= 0) {
-                    const A weight = static_cast<A>(weights_tk[i]);
+                    const A weight = weights_tk ? static_cast<A>(weights_tk[i]) : A(1);
                     row.map(
                         dim, [=](A dtoken) { return weight * dtoken; }, rows + slots_tk[i] * dim,
                         dtokens_td + t * dim);

@@ -1,46 +1,80 @@
-#include "kernels/routing.hpp"
+#include "kernels/experts/routing.hpp"
 
 #include "base/check.hpp"
 #include "kernels/instantiate.hpp"
 #include "softmax_stats.hpp"
 
+#include <type_traits>
+
 namespace trivium::kernels {
 
 namespace detail { // not without a name: lambdas keep them
 
-/// A candidate; index -1: none.
-template <class R>
-struct Candidate {
-    R value;
-    std::int32_t index;
-};
-
-/// Whether `a` is chosen before `b`: NaN, then by value, then by index.
-template <class R>
-TRV_HOST_DEVICE bool is_before(const Candidate<R>& a, const Candidate<R>& b)
+/// The bits of a number as an integer in the same order. NaN is the largest, -0 is 0.
+TRV_HOST_DEVICE inline std::uint32_t in_order_of(float value)
 {
-    if (a.index < 0 || b.index < 0)
-        return b.index < 0 && a.index >= 0;
-    const bool a_nan = !(a.value == a.value), b_nan = !(b.value == b.value);
-    if (a_nan != b_nan)
-        return a_nan;
-    if (a_nan || a.value == b.value)
-        return a.index < b.index;
-    return a.value > b.value;
+    constexpr std::uint32_t sign = std::uint32_t{1} << 31;
+    const auto bits = __builtin_bit_cast(std::uint32_t, value);
+    return value != value       ? ~std::uint32_t{0}
+           : bits == sign       ? sign
+           : (bits & sign) != 0 ? ~bits
+                                : bits | sign;
+}
+TRV_HOST_DEVICE inline u64 in_order_of(double value)
+{
+    constexpr u64 sign = u64{1} << 63;
+    const auto bits = __builtin_bit_cast(u64, value);
+    return value != value ? ~u64{0} : bits == sign ? sign : (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
-/// The first of [0, n) behind `last` in that order. value(i): a Candidate. A team of a device makes the same
-/// choice in all lanes.
+/// A candidate: the larger one is chosen first, by value, then by index. For float a single integer, of which
+/// loops over candidates are fast.
+struct WideKey {
+    u64 value;
+    std::uint32_t rest, unused; ///< rest: the more, the smaller the index
+
+    TRV_HOST_DEVICE friend bool operator<(const WideKey& a, const WideKey& b)
+    {
+        return a.value != b.value ? a.value < b.value : a.rest < b.rest;
+    }
+};
+template <class R>
+using Key = std::conditional_t<sizeof(R) == 4, u64, WideKey>;
+
+TRV_HOST_DEVICE inline std::uint32_t rest_of(i64 index) { return ~static_cast<std::uint32_t>(index + 1); }
+TRV_HOST_DEVICE inline u64 key_of(float value, i64 index)
+{
+    return (u64{in_order_of(value)} << 32) | rest_of(index);
+}
+TRV_HOST_DEVICE inline WideKey key_of(double value, i64 index)
+{
+    return {in_order_of(value), rest_of(index), 0};
+}
+TRV_HOST_DEVICE inline i64 index_of(std::uint32_t rest) { return static_cast<i64>(~rest) - 1; }
+TRV_HOST_DEVICE inline i64 index_of(u64 key) { return index_of(static_cast<std::uint32_t>(key)); }
+TRV_HOST_DEVICE inline i64 index_of(const WideKey& key) { return index_of(key.rest); }
+
+/// Larger than every candidate; Key<R>{} is smaller.
+template <class R>
+TRV_HOST_DEVICE Key<R> above_all()
+{
+    if constexpr (sizeof(R) == 4)
+        return ~u64{0};
+    else
+        return {~u64{0}, ~std::uint32_t{0}, 0};
+}
+
+/// The largest key of [0, n) below `last`. All lanes of a team get the same one.
 template <class R, class F>
-TRV_HOST_DEVICE Candidate<R> next_of(const Row& row, i64 n, const Candidate<R>& last, F value)
+TRV_HOST_DEVICE Key<R> next_of(const Row& row, i64 n, const Key<R>& last, F key)
 {
     return row.fold(
-        n, Candidate<R>{R(0), -1},
+        n, Key<R>{},
         [=](i64 i) {
-            const Candidate<R> one = value(i);
-            return last.index < 0 || is_before(last, one) ? one : Candidate<R>{R(0), -1};
+            const Key<R> one = key(i);
+            return one < last ? one : Key<R>{};
         },
-        [](const Candidate<R>& a, const Candidate<R>& b) { return is_before(b, a) ? b : a; });
+        [](const Key<R>& a, const Key<R>& b) { return a < b ? b : a; });
 }
 
 /// The scores of a token.
@@ -61,20 +95,18 @@ struct Scores {
 };
 
 /// The largest value of a group's experts, or with `top2` the sum of the two largest.
-template <class R, class Choice>
-TRV_HOST_DEVICE R group_value(const Choice& choice, i64 first, i64 size, bool top2)
+template <class R, class F>
+TRV_HOST_DEVICE R group_value(F value, i64 first, i64 size, bool top2)
 {
-    Candidate<R> best{R(0), -1}, second{R(0), -1};
-    for (i64 e = first; e < first + size; ++e) {
-        const Candidate<R> one = choice(e);
-        if (is_before(one, best)) {
-            second = best;
-            best = one;
-        } else if (is_before(one, second)) {
-            second = one;
-        }
+    R best = value(first), second = 0;
+    for (i64 e = first + 1; e < first + size; ++e) {
+        const R one = value(e);
+        const bool is_best = in_order_of(one) > in_order_of(best);
+        const R other = is_best ? best : one;
+        second = e == first + 1 || in_order_of(other) > in_order_of(second) ? other : second;
+        best = is_best ? one : best;
     }
-    return top2 && second.index >= 0 ? best.value + second.value : best.value;
+    return top2 && size > 1 ? best + second : best;
 }
 
 } // namespace detail
@@ -90,34 +122,39 @@ void route(const Exec& exec, const RouteShape& shape, const R* logits_tx, const 
     for_rows<R>(
         exec, "route", s.tokens, s.experts, KOKKOS_LAMBDA(const Row& row, i64 t) {
             const Scores<R> scores(row, s.experts, logits_tx + t * s.experts, s.routing.sigmoid);
-            const auto choice = [=](i64 e) {
-                return Candidate<R>{scores[e] + (bias_x ? bias_x[e] : R(0)), static_cast<std::int32_t>(e)};
+            // Scores without bias are in the order of the logits.
+            const bool by_logits = !bias_x && !s.routing.top2;
+            const auto value = [=](i64 e) {
+                return by_logits ? scores.logits[e] : scores[e] + (bias_x ? bias_x[e] : R(0));
             };
             u64 chosen = ~u64{0}; // groups
             if (s.routing.top_groups < s.routing.groups) {
                 chosen = 0;
-                Candidate<R> group{R(0), -1};
+                Key<R> group = above_all<R>();
                 for (i64 i = 0; i < s.routing.top_groups; ++i) {
-                    group = next_of(row, s.routing.groups, group, [=](i64 g) {
-                        return Candidate<R>{group_value<R>(choice, g * of_group, of_group, s.routing.top2),
-                                            static_cast<std::int32_t>(g)};
+                    group = next_of<R>(row, s.routing.groups, group, [=](i64 g) {
+                        return key_of(group_value<R>(value, g * of_group, of_group, s.routing.top2), g);
                     });
-                    chosen |= u64{1} << group.index;
+                    chosen |= u64{1} << index_of(group);
                 }
             }
             R* const weights = weights_tk + t * s.slots;
             std::int32_t* const experts = experts_tk + t * s.slots;
-            Candidate<R> expert{R(0), -1};
+            Key<R> expert = above_all<R>();
             R sum = 0;
             for (i64 i = 0; i < s.slots; ++i) {
-                expert = next_of(row, s.experts, expert, [=](i64 e) {
-                    return (chosen >> (e / of_group) & 1u) != 0 ? choice(e) : Candidate<R>{R(0), -1};
-                });
-                const R score = scores[expert.index];
+                if (chosen == ~u64{0})
+                    expert = next_of<R>(row, s.experts, expert, [=](i64 e) { return key_of(value(e), e); });
+                else
+                    expert = next_of<R>(row, s.experts, expert, [=](i64 e) {
+                        return (chosen >> (e / of_group) & 1u) != 0 ? key_of(value(e), e) : Key<R>{};
+                    });
+                const i64 e = index_of(expert);
+                const R score = scores[e];
                 sum += score;
                 row.single([=] {
                     weights[i] = score;
-                    experts[i] = expert.index;
+                    experts[i] = static_cast<std::int32_t>(e);
                 });
             }
             const bool normalised = s.routing.normalised;
@@ -170,8 +207,10 @@ void expert_counts(const Exec& exec, i64 groups, i64 slots, i64 experts, const s
             const std::int32_t expert = static_cast<std::int32_t>(at % experts);
             const std::int32_t* const of = experts_gk + at / experts * slots;
             const auto count = row.sum<std::int32_t>(slots, [=](i64 i) { return of[i] == expert ? 1 : 0; });
-            row.single(
-                [=] { counts_gx[at] = static_cast<N>((overwrite ? N(0) : counts_gx[at]) + N(count)); });
+            row.single([=] {
+                const auto more = static_cast<Acc<N>>(count);
+                counts_gx[at] = static_cast<N>(overwrite ? more : static_cast<Acc<N>>(counts_gx[at]) + more);
+            });
         });
 }
 

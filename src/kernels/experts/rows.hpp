@@ -32,7 +32,8 @@ void dispatch(const Exec& exec, const TokenShape& shape, i64 experts, i64 capaci
 template <class T, class W>
 void combine(const Exec& exec, const TokenShape& shape, const T* rows_qmd, const std::int32_t* slots_tk,
              const W* weights_tk, T* tokens_td);
-/// drows_qmd = weight * dtoken, with zeros behind the last row. Scratch: 8 bytes per group.
+/// drows_qmd = weight * dtoken, with zeros behind the last row. weights_tk may be null: 1. Scratch: 8 bytes
+/// per group.
 template <class T, class W>
 void combine_grad_rows(const Exec& exec, const TokenShape& shape, const T* dtokens_td,
                        const std::int32_t* slots_tk, const W* weights_tk, T* drows_qmd, Scratch scratch);
