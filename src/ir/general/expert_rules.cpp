@@ -90,8 +90,8 @@ struct Experts {
         groups = maker.product({o, p});
     }
 
-    /// The last operand, counts [(o a) x].
-    void counts(const OpView& op)
+    /// The last operand, counts [(o a) x]. `weights`: experts whose weights, or gradients, are here.
+    void counts(const OpView& op, std::optional<i64> weights = {})
     {
         const std::size_t last = maker.rule.operands.size() - 1;
         Spread::rank(op, last, 2);
@@ -100,6 +100,10 @@ struct Experts {
             outer > 0 && shape[0] % outer == 0 && (op.is_part() || shape[0] / outer == ranks),
             str("the counts are those of ", counted(shape[0], "group"), ", the rows of ", outer * ranks),
             "use the counts of the dispatch whose rows these are");
+        op.require(outer == 0 || !weights || *weights * (shape[0] / outer) == shape[1] * ranks,
+                   str("the counts are those of ", counted(shape[1], "expert"), ", the weights of ",
+                       counted(weights.value_or(0), "expert")),
+                   "use as many experts in both");
         maker.rule.operands[last] = {maker.product({o, maker.factor(shape[0] / outer, replicated)}),
                                      maker.factor(shape[1], replicated)};
     }
@@ -158,6 +162,7 @@ FactorRule dispatch(const Graph& graph, const Op& given)
     const OpView op(graph, given, 2);
     Spread x(op, 0);
     const i64 experts = op.list(Attr::count, 1)[0], capacity = op.number_or(Attr::capacity, 0);
+    op.require(capacity >= 0, str("has a capacity of ", capacity), "write at least 1, or none");
     Spread::rank(op, 1, 3);
     const i64 slots = op.shape(1)[2];
     op.require(experts >= slots, str("chooses ", slots, " of ", counted(experts, "expert")), "choose fewer");
@@ -267,7 +272,7 @@ FactorRule grouped_matmul(const Graph& graph, const Op& given)
     x.same(op, 0, 2, weight[1]);
     x.maker.rule.operands[0] = {x.groups, n, i};
     x.maker.rule.operands[1] = {x.experts(op, weight[0]), i, j};
-    x.counts(op);
+    x.counts(op, weight[0]);
     return x.maker.with_result({x.groups, n, j});
 }
 
@@ -282,7 +287,7 @@ FactorRule grouped_matmul_grad_rows(const Graph& graph, const Op& given)
     x.same(op, 0, 2, weight[2]);
     x.maker.rule.operands[0] = {x.groups, n, j};
     x.maker.rule.operands[1] = {x.experts(op, weight[0]), i, j};
-    x.counts(op);
+    x.counts(op, weight[0]);
     return x.maker.with_result({x.groups, n, i});
 }
 
@@ -297,7 +302,7 @@ FactorRule grouped_matmul_grad_weight(const Graph& graph, const Op& given)
     x.same(op, 1, 1, rows_of(op));
     x.maker.rule.operands[0] = {x.groups, n, i};
     x.maker.rule.operands[1] = {x.groups, n, j};
-    x.counts(op);
+    x.counts(op, op.list(Attr::count, 1)[0]);
     return x.maker.with_result({x.experts(op, op.list(Attr::count, 1)[0]), i, j});
 }
 
@@ -311,7 +316,7 @@ FactorRule grouped_bias(const Graph& graph, const Op& given)
     x.same(op, 1, 1, op.shape(0)[2]);
     x.maker.rule.operands[0] = rows;
     x.maker.rule.operands[1] = {x.experts(op, op.shape(1)[0]), j};
-    x.counts(op);
+    x.counts(op, op.shape(1)[0]);
     return x.maker.with_result(rows);
 }
 
@@ -321,7 +326,7 @@ FactorRule grouped_bias_grad(const Graph& graph, const Op& given)
     Experts x(op, FactorKind::reduced);
     const int j = x.maker.factor(op.shape(0)[2]);
     x.maker.rule.operands[0] = {x.groups, x.maker.factor(rows_of(op), replicated), j};
-    x.counts(op);
+    x.counts(op, op.list(Attr::count, 1)[0]);
     return x.maker.with_result({x.experts(op, op.list(Attr::count, 1)[0]), j});
 }
 
