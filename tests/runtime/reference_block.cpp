@@ -1,4 +1,5 @@
 #include "reference_block.hpp"
+
 #include "reference_number.hpp"
 
 #include <algorithm>
@@ -26,19 +27,18 @@ Num activate(Activation kind, Num x)
     case Activation::gelu_tanh:
         return 0.5 * x * (1 + tanh(std::sqrt(4 / circle) * (x + 0.044715 * x * x * x)));
     case Activation::relu2: return x.value > 0 ? x * x : Num(0);
-    case Activation::clipped: break; // gated()
+    case Activation::clipped: break;
     }
     return 0;
 }
 
-/// Activation of a gate, with the value u.
-Num gated(Activation kind, Num x, Num u)
+/// With a second product.
+Num gated(Activation kind, Num gate, Num up)
 {
     if (kind != Activation::clipped)
-        return activate(kind, x) * u;
-    const auto within = [](Num v, double low) { return v.value > 7 ? Num(7) : v.value < low ? Num(low) : v; };
-    const Num g = within(x, -INFINITY);
-    return g / (1 + exp(0 - 1.702 * g)) * (within(u, -7) + 1);
+        return activate(kind, gate) * up;
+    const Num g = gate.value < 7 ? gate : Num(7), u = up.value > 7 ? Num(7) : up.value < -7 ? Num(-7) : up;
+    return g / (1 + exp(0 - 1.702 * g)) * (1 + u);
 }
 
 Num capped(Num x, double cap) { return cap > 0 ? cap * tanh(x / cap) : x; }
@@ -54,7 +54,8 @@ Angles angles_of(const ModelConfig& m, bool sliding)
     const trivium::RopeScaling none;
     const auto& s = sliding && !m.scale_local ? none : m.rope_scaling;
     double theta = sliding && m.local_rope_theta > 0 ? m.local_rope_theta : m.rope_theta;
-    const int n = static_cast<int>(static_cast<double>(m.head_dim) * m.rotary_part);
+    const int n = m.kv_latent > 0 ? static_cast<int>(m.rope_head_dim)
+                                  : static_cast<int>(static_cast<double>(m.head_dim) * m.rotary_part);
     const double f = s.factor, long_seq = static_cast<double>(m.seq),
                  short_seq = static_cast<double>(s.original_seq);
     if (s.kind == RopeKind::dynamic)
@@ -182,12 +183,12 @@ private:
     }
 
     /// Of the n numbers from x on.
-    void rms(Num* x, size_t n, const Row& w) const
+    void rms(Num* x, size_t n, const Row& w, double eps) const
     {
         Num square;
         for (size_t i = 0; i < n; ++i)
             square = square + x[i] * x[i] / static_cast<double>(n);
-        const Num root = sqrt(square + m.norm_eps);
+        const Num root = sqrt(square + eps);
         for (size_t i = 0; i < n; ++i)
             x[i] = x[i] / root * (w[i] + (m.norm_offset ? 1 : 0));
     }
@@ -197,7 +198,7 @@ private:
         const Row& w = p.at(name + ".weight");
         for (Row& row : x) {
             if (m.norm == trivium::NormKind::rms) {
-                rms(row.data(), row.size(), w);
+                rms(row.data(), row.size(), w, m.norm_eps);
                 continue;
             }
             const auto n = static_cast<double>(row.size());
@@ -222,12 +223,12 @@ private:
             m.qk_norm == trivium::QkNorm::head ? static_cast<size_t>(m.head_dim) : x[0].size();
         for (Row& row : x)
             for (size_t i = 0; i < row.size(); i += width)
-                rms(&row[i], width, w);
+                rms(&row[i], width, w, m.norm_eps);
     }
 
-    void rotate(Rows& x, const Angles& angles) const
+    /// Heads of width e.
+    void rotate(Rows& x, const Angles& angles, size_t e) const
     {
-        const auto e = static_cast<size_t>(m.head_dim);
         const size_t pairs = angles.frequency.size();
         const bool half = m.rotary_layout == trivium::RotaryLayout::half;
         for (size_t s = 0; s < seq_; ++s)
@@ -250,23 +251,54 @@ private:
         return m.window > 0 ? LayerKind::sliding : m.chunk > 0 ? LayerKind::chunked : LayerKind::full;
     }
 
+    Rows latent(const std::string& name, const Rows& x) const
+    {
+        Rows y = linear(name + "_down", x, m.qkv_bias);
+        for (Row& row : y)
+            rms(row.data(), row.size(), p.at(name + "_latent_norm.weight"),
+                m.latent_norm_eps > 0 ? m.latent_norm_eps : m.norm_eps);
+        return y;
+    }
+
     Rows attention(size_t layer, const std::string& scope, const Rows& x) const
     {
         const auto e = static_cast<size_t>(m.head_dim), heads = static_cast<size_t>(m.heads),
-                   group = heads / static_cast<size_t>(m.kv_heads);
-        Rows q = linear(scope + "q", x, m.qkv_bias), k = linear(scope + "k", x, m.qkv_bias);
-        const Rows v = linear(scope + "v", x, m.qkv_bias);
+                   keys = static_cast<size_t>(m.kv_heads), group = heads / keys;
+        const bool latents = m.kv_latent > 0;
+        const Rows of_kv = latents ? latent(scope + "kv", x) : x;
+        Rows q = linear(scope + "q", latents && m.q_latent > 0 ? latent(scope + "q", x) : x,
+                        m.qkv_bias && !latents),
+             k = linear(scope + "k", of_kv, m.qkv_bias && !latents);
+        const Rows v = linear(scope + "v", of_kv, m.qkv_bias && !latents);
+        if (latents) { // each head's key begins with the shared one
+            const Rows shared = linear(scope + "k_rope", x, m.qkv_bias);
+            const size_t own = k[0].size() / keys;
+            for (size_t s = 0; s < seq_; ++s) {
+                Row joined;
+                for (size_t g = 0; g < keys; ++g) {
+                    joined.insert(joined.end(), shared[s].begin(), shared[s].end());
+                    for (size_t i = 0; i < own; ++i)
+                        joined.push_back(k[s][g * own + i]);
+                }
+                k[s] = joined;
+            }
+        }
         norm_heads(scope + "q_norm", q);
         norm_heads(scope + "k_norm", k);
         if (m.positions == trivium::Positions::rotary &&
             (m.rotary_pattern.empty() || m.rotary_pattern[layer % m.rotary_pattern.size()] == 1)) {
             const Angles angles = angles_of(m, kind(layer) == LayerKind::sliding);
-            rotate(q, angles);
-            rotate(k, angles);
+            rotate(q, angles, e);
+            rotate(k, angles, e);
         }
+        const trivium::RopeScaling& s_ = m.rope_scaling;
+        const double mscale = latents && s_.kind == RopeKind::yarn && s_.factor > 1
+                                  ? 0.1 * s_.mscale_all_dim * std::log(s_.factor) + 1
+                                  : 1;
         const double scale =
-            m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(e));
-        Rows o(seq_, Row(heads * e));
+            m.attention_scale > 0 ? m.attention_scale : mscale * mscale / std::sqrt(static_cast<double>(e));
+        const size_t u = v[0].size() / keys;
+        Rows o(seq_, Row(heads * u));
         for (size_t s = 0; s < seq_; ++s)
             for (size_t h = 0; h < heads; ++h) {
                 Row weight(seq_);
@@ -286,15 +318,10 @@ private:
                     sum = sum + weight[t];
                 }
                 for (size_t t = 0; t < seq_; ++t)
-                    for (size_t i = 0; i < e && weight[t].at >= 0; ++i)
-                        o[s][h * e + i] = o[s][h * e + i] + weight[t] / sum * v[t][h / group * e + i];
+                    for (size_t i = 0; i < u && weight[t].at >= 0; ++i)
+                        o[s][h * u + i] = o[s][h * u + i] + weight[t] / sum * v[t][h / group * u + i];
             }
         return linear(scope + "o", o, m.o_bias);
-    }
-
-    Num hidden(Num gate, Num up) const
-    {
-        return m.gated ? gated(m.activation, gate, up) : activate(m.activation, gate);
     }
 
     Rows feed_forward(const std::string& scope, const Rows& x, bool bias) const
@@ -303,7 +330,8 @@ private:
         const Rows gate = m.gated ? linear(scope + "gate", x, bias) : h;
         for (size_t s = 0; s < seq_; ++s)
             for (size_t i = 0; i < h[s].size(); ++i)
-                h[s][i] = hidden(gate[s][i], h[s][i]);
+                h[s][i] =
+                    m.gated ? gated(m.activation, gate[s][i], h[s][i]) : activate(m.activation, h[s][i]);
         return linear(scope + "down", h, bias);
     }
 
@@ -357,7 +385,7 @@ private:
         Row h = product("up", x, width);
         const Row gate = m.gated ? product("gate", x, width) : h;
         for (size_t i = 0; i < width; ++i)
-            h[i] = hidden(gate[i], h[i]);
+            h[i] = m.gated ? gated(m.activation, gate[i], h[i]) : activate(m.activation, h[i]);
         return product("down", h, x.size());
     }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A number that knows what it was computed from, so that a tape of all of them has the gradients.
+// Numbers that know what they were computed from, so that gradients of plain loops follow.
 #include <cmath>
 #include <vector>
 
