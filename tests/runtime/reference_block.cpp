@@ -1,5 +1,4 @@
 #include "reference_block.hpp"
-#include "reference_number.hpp"
 
 #include <algorithm>
 #include <cmath>
