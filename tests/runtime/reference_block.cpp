@@ -1,5 +1,7 @@
 #include "reference_block.hpp"
 
+#include "reference_number.hpp"
+
 #include <algorithm>
 #include <cmath>
 
