@@ -21,8 +21,8 @@ struct GraphProgram {
 };
 
 /// Parses and verifies the graph of all ranks, or of one rank if the text has a line `at`. Throws UserError,
-/// placed in `file`, if the text or the graph is not legal, or if a graph of all ranks shards a value over the
-/// axis of pipeline stages, or communicates, except by exchange_rows, which the partitioner divides.
+/// placed in `file`, if the text or the graph is not legal, or if a graph of all ranks shards a value over
+/// the axis of pipeline stages, or communicates, except by exchange_rows, which the partitioner divides.
 Graph read_graph(std::string_view text, const std::string& file);
 
 // The three steps of compile_graph(). `runner`: null: a new one.
