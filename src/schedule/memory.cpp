@@ -5,7 +5,6 @@
 #include "schedule/packing.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 
@@ -26,9 +25,8 @@ public:
             return;
         for (const Intervals& use : find_intervals(schedule, schedule.representative)) {
             begins_.push_back(firsts_.size());
-            times_.emplace_back();
             for (const Interval& interval : use)
-                add_interval(interval, times_.back());
+                add_interval(interval);
         }
         begins_.push_back(firsts_.size());
     }
@@ -73,22 +71,8 @@ private:
         explicit Bits(std::size_t count) : words((count + 63) / 64, 0) {}
         void set(std::size_t i) { words[i / 64] |= std::uint64_t{1} << i % 64; }
         void reset(std::size_t i) { words[i / 64] &= ~(std::uint64_t{1} << i % 64); }
-        void clear() { std::ranges::fill(words, 0); }
-        void add(const Bits& other)
-        {
-            for (std::size_t w = 0; w < words.size(); ++w)
-                words[w] |= other.words[w];
-        }
-        void keep(const Bits& other)
-        {
-            for (std::size_t w = 0; w < words.size(); ++w)
-                words[w] &= other.words[w];
-        }
         std::vector<std::uint64_t> words;
     };
-
-    static constexpr std::size_t words = 8;
-    using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
 
     /// Whether buffer `i` is in the arena that is planned.
     bool is_here(const Buffer& buffer) const { return buffer.space == config_.space; }
@@ -99,7 +83,7 @@ private:
         Index queue = 0, position = 0;
     };
 
-    void add_interval(const Interval& interval, Times& times)
+    void add_interval(const Interval& interval)
     {
         const StepId first = interval.first;
         firsts_.push_back(
@@ -110,48 +94,14 @@ private:
                 after = std::max(after, order_.first_after(last, queue));
             after_.push_back(static_cast<Index>(after));
         }
-        // In positions of the compute queue: the interval is over before any that begins at `end` or later.
-        const std::size_t ended = order_.ended(first, queue_compute),
-                          begin = order_.queue(first) == queue_compute ? ended
-                                                                       : std::max<std::size_t>(ended, 1) - 1,
-                          end = std::max<std::size_t>(after_[after_.size() - order_.queues() + queue_compute],
-                                                      begin + 1),
-                          all = order_.size(queue_compute) + 1;
-        for (std::size_t bit = begin * words * 64 / all; bit <= (end - 1) * words * 64 / all; ++bit)
-            times[bit / 64] |= std::uint64_t{1} << bit % 64;
-    }
-
-    /// Whether interval `i` ends before interval `j` begins.
-    bool over(std::size_t i, std::size_t j) const
-    {
-        return firsts_[j].position >= after_[i * order_.queues() + firsts_[j].queue];
     }
 
     /// Which of these buffers may be needed at the same time.
     Conflicts conflicts_of(const std::vector<std::size_t>& buffers) const
     {
         Conflicts conflicts(buffers.size());
-        const std::vector<bool> moved = add_computed(buffers, conflicts);
-        if (std::ranges::find(moved, true) == moved.end())
-            return conflicts;
-        // Most pairs are not needed in the same span of the compute queue: only the others are compared.
-        Bits met(buffers.size()), of_moved(buffers.size()); // by the buffer that is looked at
-        std::vector<Bits> needed(words * 64, met);          // by span, the buffers so far
-        for (std::size_t i = 0; i < buffers.size(); ++i) {
-            met.clear();
-            for_each_bit(times_[buffers[i]], [&](std::size_t span) {
-                met.add(needed[span]);
-                needed[span].set(i);
-            });
-            if (!moved[i])
-                met.keep(of_moved);
-            for_each_bit(met.words, [&](std::size_t j) {
-                if (conflict(buffers[i], buffers[j]))
-                    conflicts.add(i, j);
-            });
-            if (moved[i])
-                of_moved.set(i);
-        }
+        add_moved(buffers, add_computed(buffers, conflicts), conflicts);
+        conflicts.complete();
         return conflicts;
     }
 
@@ -173,7 +123,7 @@ private:
                 moved[i] = moved[i] || firsts_[interval].queue != queue_compute;
             for (std::size_t interval = begin; interval < end && !moved[i]; ++interval) {
                 events.push_back({firsts_[interval].position, true, i});
-                events.push_back({after_[interval * order_.queues() + queue_compute], false, i});
+                events.push_back({after(interval, queue_compute), false, i});
             }
         }
         std::ranges::sort(events);
@@ -186,24 +136,59 @@ private:
                 alive.reset(event.buffer);
             }
         }
-        conflicts.complete();
         return moved;
     }
 
-    /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
-    /// microbatches between its uses, so it has a single interval. Both lists are ordered, so one pass over
-    /// them finds any two intervals that may overlap.
-    bool conflict(std::size_t a, std::size_t b) const
+    /// Adds the conflicts of the buffers `moved`. Intervals a and b may overlap if b begins at a position of
+    /// its queue before the first at which a is certainly over, and a likewise.
+    void add_moved(const std::vector<std::size_t>& buffers, const std::vector<bool>& moved,
+                   Conflicts& conflicts) const
     {
-        for (std::size_t i = begins_[a], j = begins_[b]; i < begins_[a + 1] && j < begins_[b + 1];) {
-            if (over(i, j))
-                ++i;
-            else if (over(j, i))
-                ++j;
-            else
-                return true;
-        }
-        return false;
+        struct Begin {
+            Index position;
+            std::size_t interval, buffer;
+        };
+        std::vector<std::vector<Begin>> all(order_.queues()), movers(order_.queues());
+        for (std::size_t i = 0; i < buffers.size(); ++i)
+            for (std::size_t n = begins_[buffers[i]]; n < begins_[buffers[i] + 1]; ++n) {
+                const Begin begin{firsts_[n].position, n, i};
+                all[firsts_[n].queue].push_back(begin);
+                if (moved[i])
+                    movers[firsts_[n].queue].push_back(begin);
+            }
+        for (auto* lists : {&all, &movers})
+            for (std::vector<Begin>& list : *lists)
+                std::ranges::stable_sort(list, {}, &Begin::position);
+        std::vector<std::pair<Index, std::size_t>> ends; // of the intervals that begin on a queue
+        for (std::size_t own = 0; own < movers.size(); ++own)
+            for (std::size_t queue = 0; queue < all.size() && !movers[own].empty(); ++queue) {
+                const std::vector<Begin>& others = all[queue];
+                Bits lasting(others.size()); // those that are not over where the mover begins
+                ends.clear();
+                for (std::size_t k = 0; k < others.size(); ++k) {
+                    lasting.set(k);
+                    ends.emplace_back(after(others[k].interval, own), k);
+                }
+                std::ranges::sort(ends);
+                auto over = ends.begin();
+                for (const Begin& mover : movers[own]) {
+                    for (; over != ends.end() && over->first <= mover.position; ++over)
+                        lasting.reset(over->second);
+                    const auto begun =
+                        std::ranges::lower_bound(others, after(mover.interval, queue), {}, &Begin::position);
+                    const auto count = static_cast<std::size_t>(begun - others.begin());
+                    for_each_bit({lasting.words.data(), (count + 63) / 64}, [&](std::size_t k) {
+                        if (k < count && others[k].buffer != mover.buffer)
+                            conflicts.add(mover.buffer, others[k].buffer);
+                    });
+                }
+            }
+    }
+
+    /// HappensBefore::first_after() of an interval's last uses.
+    Index after(std::size_t interval, std::size_t queue) const
+    {
+        return after_[interval * order_.queues() + queue];
     }
 
     Schedule& s_;
@@ -212,7 +197,6 @@ private:
     std::vector<First> firsts_; ///< of all intervals, buffer by buffer
     std::vector<Index> after_;  ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
-    std::vector<Times> times_;        ///< by buffer: when it may be needed
 };
 
 } // namespace

@@ -24,11 +24,8 @@ public:
     explicit Conflicts(std::size_t n) : n_(n), words_((n + 63) / 64), bits_(n * words_, 0) {}
 
     std::size_t size() const { return n_; }
-    void add(std::size_t a, std::size_t b)
-    {
-        bits_[a * words_ + b / 64] |= std::uint64_t{1} << b % 64;
-        bits_[b * words_ + a / 64] |= std::uint64_t{1} << a % 64;
-    }
+    /// Adds the pair (a, b), for complete() to make symmetric.
+    void add(std::size_t a, std::size_t b) { bits_[a * words_ + b / 64] |= std::uint64_t{1} << b % 64; }
     /// Adds the pairs of `a` with the ranges whose bits are set in `others`, for complete() to make
     /// symmetric.
     void add(std::size_t a, const std::vector<std::uint64_t>& others)

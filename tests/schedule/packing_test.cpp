@@ -57,6 +57,7 @@ TEST_CASE("a packing keeps what is in conflict disjoint and comes close to a per
                     puzzle.pieces[j].begin < puzzle.pieces[i].end)
                     conflicts.add(i, j);
         }
+        conflicts.complete();
         const Bytes perfect = Bytes{1} << 20;
         const Packing fast = pack(bytes, conflicts, Bytes{1} << 40), best = pack(bytes, conflicts, perfect);
         for (const Packing& packing : {fast, best}) {
@@ -88,6 +89,7 @@ TEST_CASE("nothing to pack, and sizes of nothing")
     CHECK(pack({}, Conflicts(0), 0).end == 0);
     Conflicts conflicts(2);
     conflicts.add(0, 1);
+    conflicts.complete();
     CHECK(pack({0, 0}, conflicts, 0).end == 0);
     CHECK_THROWS_AS(pack({1}, conflicts, 0), InternalError);
 }
