@@ -127,7 +127,8 @@ std::vector<i64> experts_of(const RunConfig& c)
         return {std::gcd(p.expert, most)};
     std::vector<i64> all;
     for (i64 experts = 1; most % experts == 0; experts *= 2)
-        all.push_back(experts);
+        if (experts % p.context == 0 || p.context % experts == 0) // parts of one axis
+            all.push_back(experts);
     return all;
 }
 

@@ -37,6 +37,11 @@ void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<s
     while (ranks % most != 0 || m.experts % most != 0)
         --most;
     const std::string remedy = str("set it to ", most, ", or to another divisor of both");
+    const auto nests = [&](i64 ranks) { return ranks % p.expert == 0 || p.expert % ranks == 0; };
+    require(nests(p.context) && nests(std::max<i64>(p.context_heads, 1)), "parallel.expert",
+            str("is ", p.expert, ", neither a divisor nor a multiple of ", counted(p.context, "context rank"),
+                p.context_heads > 1 ? str(" and of ", p.context_heads, " by heads") : ""),
+            "both are the fastest part of data x context", "choose such a number");
     require(m.experts % p.expert == 0, "parallel.expert",
             str(counted(p.expert, "rank"), " cannot share ", counted(m.experts, "expert")),
             str("model.experts = ", m.experts, " is no multiple"), remedy);

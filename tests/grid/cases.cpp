@@ -159,7 +159,7 @@ void share_experts(Case& c, int turn)
     if (p.context > 1 || c.packing) // a capacity is of a sequence, on one rank
         c.mixed = OptionSet::experts;
     c.model.seq = static_cast<int>(round_up(c.model.seq, p.context));
-    if (turn % 2 == 0 && group_ranks(p) * p.context % 2 == 0)
+    if (turn % 2 == 0 && group_ranks(p) * p.context % 2 == 0 && (p.context == 1 || p.context % 2 == 0))
         p.expert = 2;
 }
 
