@@ -142,7 +142,7 @@ TEST_CASE("any two compatible traits occur in a case whose numbers show small er
                                           "several microbatches"})
                     CHECK(met.count({bucket, other}) == 1);
         }
-        CHECK(few.size() <= std::size_t(ranks == 8 ? 88 : ranks == 4 ? 83 : 82));
+        CHECK(few.size() <= std::size_t(ranks == 8 ? 97 : ranks == 4 ? 85 : 92));
         std::printf("%d ranks: %zu trainings\n", ranks, few.size());
     }
 }
@@ -162,7 +162,7 @@ TEST_CASE("few ranks, odd numbers of ranks, many ranks")
     CHECK(firsts == std::set<int>{0, 1}); // no rank is idle in all cases
     for (const int ranks : {96, 1009}) {
         const std::vector<CheckCase> many = check_cases(ranks, false);
-        CHECK(many.size() < 340);
+        CHECK(many.size() < 400);
         for (const CheckCase& c : many)
             CHECK((c.config.parallel.tensor <= 8 && c.config.parallel.pipeline <= 8));
     }
