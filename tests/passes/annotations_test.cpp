@@ -37,7 +37,7 @@ double annotations_of(const Graph& g)
 
 } // namespace
 
-TEST_CASE("the models annotate less than 3 % of the values of a training step")
+TEST_CASE("the models annotate less than 3 % of the values of a training step, with experts 4 %")
 {
     double most = 0;
     for (const std::string& name : preset_names()) {
@@ -52,7 +52,7 @@ TEST_CASE("the models annotate less than 3 % of the values of a training step")
         const double share = annotations_of(loss) / static_cast<double>(step.values.size());
         INFO(name << " annotates " << annotations_of(loss) << " of " << step.values.size() << " values");
         CHECK(annotations_of(loss) > 0);
-        CHECK(share < 0.03);
+        CHECK(share < (m.experts > 0 ? 0.04 : 0.03));
         most = std::max(most, share);
     }
     WARN("at most " << 100 * most << " % of the values are annotated");
