@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "config/schedules.hpp"
+#include "ir/collectives.hpp"
 #include "passes/fuse.hpp"
 #include "plan/cost.hpp"
 
@@ -82,6 +83,7 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
         if (op.region == Region::microbatch && op.phase != Phase::forward)
             for (const ValueId v : op.operands)
                 kept[v.index()] = true;
+    const std::vector<bool> reduces = gradient_reductions(graph);
     Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
@@ -96,9 +98,12 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
                     cost.activations += static_cast<double>(graph[v].type.bytes());
         if (op.attrs.tag)
             costs.message = std::max(costs.message, seconds[i]);
-        // Compute hides those of parameters and gradients along the data axis.
-        const bool in_line = !info(op).communicates || (!op.attrs.tag && !joins(*op.attrs.axis, data_axis) &&
-                                                        !joins(*op.attrs.axis, replica_axis));
+        // Compute hides those of parameters and gradients along the data axis, and the steps of a ring.
+        const bool hidden = info(op).communicates &&
+                            (joins(*op.attrs.axis, data_axis) || joins(*op.attrs.axis, replica_axis)) &&
+                            (reduces[i] || gathers_parameters(graph, op) ||
+                             (info(op).exchanges && op.kind != OpKind::all_to_all));
+        const bool in_line = !info(op).communicates || (!op.attrs.tag && !hidden);
         if (in_line)
             (op.phase == Phase::forward    ? cost.forward
              : op.phase == Phase::backward ? cost.input_gradient

@@ -123,6 +123,8 @@ struct Op {
     std::vector<std::vector<std::string>> division;
     bool stays_partial = false; ///< it runs on partial operands, and its result is reduced: set by
                                 ///< look_ahead(), with `division`, or for a cast that makes messages smaller
+    int together = 0; ///< neighbouring exchanges with one such number, which is the same on all ranks, begin
+                      ///< together; 0: none. Set by ring()
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.

@@ -79,15 +79,16 @@ private:
         }
     }
 
-    bool exchanges_along(const Item& item, const std::string& axis) const
+    /// Whether two items are exchanges that begin together (Op::together).
+    bool are_together(const Item& a, const Item& b) const
     {
-        return item.kind == StepKind::op && info(graph_[item.op]).exchanges &&
-               *graph_[item.op].attrs.axis == axis;
+        return a.kind == StepKind::op && b.kind == StepKind::op && a.microbatch == b.microbatch &&
+               graph_[a.op].together != 0 && graph_[a.op].together == graph_[b.op].together;
     }
 
     /// Exchanges of boxes. Not over another collective of their axis, nor if that gathers parameters, which
-    /// move, too: their order must be that of all ranks, while what ranks compute in between may differ. But
-    /// neighbours move together.
+    /// move, too: their order must be that of all ranks, while what ranks compute in between may differ. So
+    /// neighbours move together only if they are neighbours on all ranks.
     void find_exchanges()
     {
         std::vector<std::size_t> after(buffers_.count(), 0),
@@ -102,8 +103,7 @@ private:
             }
             const Op& op = graph_[item.op];
             if (info(op).exchanges) {
-                const bool follows =
-                    i > 0 && i != decision_ && exchanges_along(items_[i - 1], *op.attrs.axis);
+                const bool follows = i > 0 && i != decision_ && are_together(items_[i - 1], item);
                 std::size_t to = follows ? (before_[i - 1] == none ? i : before_[i - 1])
                                          : std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
                 for (const ValueId v : op.operands)

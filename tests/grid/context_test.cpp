@@ -192,3 +192,32 @@ TEST_CASE("blocks of a ring that no query of a rank sees are neither sent nor co
     CHECK(attentions(9) == 2 * 6 * 2); // of both neighbours
     CHECK(attentions(1) == 0);
 }
+
+TEST_CASE("ranks that share sequences issue their transfers in one order")
+{
+    for (const i64 window : {3, 7, 16, 64}) {
+        Case c = case_of_form(4, forms[1], 0);
+        c.model.seq = 64; // 8 chunks of 8: with a window some ranks see nothing of others
+        RunConfig config = config_of(c);
+        config.model.layers = 4;
+        config.model.layer_pattern = {LayerKind::sliding};
+        config.model.window = window;
+        config.parallel.zero = 3; // gathers along the axis of the ring
+        config.parallel.recompute = Recompute::none;
+        CompileConfig options = runs::small_machine();
+        options.outline = true;
+        std::vector<std::string> orders;
+        compile_ranks(
+            decide(config, options.machine), options, [](const Mesh&, i64) { return true; },
+            [&](i64, Compiled& rank) {
+                const Program& program = rank.programs[train_program];
+                std::string& order = orders.emplace_back();
+                for (const Step& step : program.schedule.steps)
+                    if (step.kind == StepKind::op && info(program.graph[step.op]).communicates)
+                        order += str(info(program.graph[step.op]).name, " ");
+                return true;
+            });
+        INFO("window " << window);
+        CHECK(std::ranges::all_of(orders, [&](const std::string& order) { return order == orders[0]; }));
+    }
+}

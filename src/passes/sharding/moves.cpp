@@ -61,15 +61,43 @@ bool changes_places(const DimAxes& from, const DimAxes& to, const Mesh& mesh)
     return false;
 }
 
+/// The boxes of ranks by a layout, as box_of_axes(), whose axes are found once.
+class Shards {
+public:
+    Shards(const Shape& whole, const DimAxes& axes, const Mesh& mesh) : whole_(whole), parts_(axes.size())
+    {
+        for (std::size_t d = 0; d < axes.size(); ++d)
+            for (const std::string& axis : axes[d])
+                if (const AxisPart part = axis_part(mesh, axis); part.size > 1)
+                    parts_[d].push_back(part);
+    }
+    Box of(const Coordinates& at) const
+    {
+        Box box{Shape(whole_.size(), 0), whole_};
+        for (std::size_t d = 0; d < parts_.size(); ++d)
+            for (const AxisPart& part : parts_[d]) {
+                const IndexRange range =
+                    part_of(box.shape[d], part.size, part.digit(at[static_cast<std::size_t>(part.axis)]));
+                box.offset[d] += range.begin;
+                box.shape[d] = range.size;
+            }
+        return box;
+    }
+
+private:
+    const Shape& whole_;
+    std::vector<std::vector<AxisPart>> parts_;
+};
+
 /// Elements that each of these ranks gets from others in an exchange, added.
 double received(const DimAxes& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                 const std::vector<i64>& ranks)
 {
+    const Shards has(whole, from, mesh), needs(whole, to, mesh);
     double moved = 0;
     for (const i64 rank : ranks) {
         const Coordinates at = mesh.coordinates(rank);
-        const Box have = box_of_axes(whole, from, mesh, at), need = box_of_axes(whole, to, mesh, at);
-        moved += static_cast<double>(elements_lacking(have, need));
+        moved += static_cast<double>(elements_lacking(has.of(at), needs.of(at)));
     }
     return moved;
 }

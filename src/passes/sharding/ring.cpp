@@ -197,10 +197,14 @@ private:
             const IndexRange& own = next.read[static_cast<std::size_t>(d.rank)];
             if (std::ranges::all_of(next.read, [](const IndexRange& each) { return each.size == 0; }))
                 continue;
+            const std::size_t first = g_.ops.size();
             for (const Circulation::Gathered& each : d.gathered)
                 operands[each.operand] = moved(
                     d, each.own, each.dim, [&](i64 rank) { return d.block(rank); },
                     [&](i64 rank) { return next.read[static_cast<std::size_t>(rank)]; });
+            ++together_;
+            for (std::size_t k = first; k < g_.ops.size(); ++k)
+                g_.ops[k].together = together_;
             const std::vector<ValueId> received = sent_home(d, made);
             if (own.size > 0)
                 now = step(op, info(op).blocks->step, operands_of_step(op, operands, now), {}, own.begin);
@@ -322,6 +326,7 @@ private:
     const Graph& from_;
     Graph g_;
     Builder b_;
+    int together_ = 0; ///< Op::together of the last step
 };
 
 } // namespace
