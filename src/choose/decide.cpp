@@ -24,13 +24,13 @@ void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& e
         remedy.empty() ? "" : "within the limit: " + remedy);
 }
 
-/// The form with the shorter step, by rough scores on one order; gather if both take as long.
+/// The form with the shorter step, by rough scores on one order; gather if both take as long, and on devices.
 ContextForm form_of(RunConfig config, Estimator& estimator)
 {
     ParallelConfig& p = config.parallel;
     if (p.context_form != ContextForm::automatic)
         return p.context_form;
-    if (block_ranks(p) == 1)
+    if (block_ranks(p) == 1 || estimator.machine().is_device) // rings between devices are not built yet
         return ContextForm::gather;
     const Machine clock = deciding_machine(p, estimator.machine().is_device);
     config.train.micro_batch = micro_batch(config);

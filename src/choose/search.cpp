@@ -26,6 +26,9 @@ public:
         : config_(config), open_(open_settings(config)), ranks_(ranks), search_(search),
           estimator_(estimator), quick_(estimator, search_.clock, search_.threads)
     {
+        ContextForm& form = config_.parallel.context_form;
+        if (form == ContextForm::automatic && search_.clock.is_device) // as decide()
+            form = ContextForm::gather;
     }
 
     SearchResult run()
@@ -429,7 +432,7 @@ private:
         return all;
     }
 
-    const RunConfig& config_;
+    RunConfig config_;
     const OpenSettings open_;
     i64 ranks_;
     const SearchConfig& search_;

@@ -33,11 +33,11 @@ void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<s
             "limits the tokens of a sequence, which several ranks share",
             str("parallel.context = ", p.context), "set expert_capacity to 0, or parallel.context to 1");
     const i64 ranks = group_ranks(p) * p.context;
-    i64 most = p.expert;
+    i64 most = std::min(p.expert, std::gcd(ranks, m.experts));
     while (ranks % most != 0 || m.experts % most != 0)
         --most;
     const std::string remedy = str("set it to ", most, ", or to another divisor of both");
-    const auto nests = [&](i64 ranks) { return ranks % p.expert == 0 || p.expert % ranks == 0; };
+    const auto nests = [&](i64 part) { return part % p.expert == 0 || p.expert % part == 0; };
     require(nests(p.context) && nests(std::max<i64>(p.context_heads, 1)), "parallel.expert",
             str("is ", p.expert, ", neither a divisor nor a multiple of ", counted(p.context, "context rank"),
                 p.context_heads > 1 ? str(" and of ", p.context_heads, " by heads") : ""),

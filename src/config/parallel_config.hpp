@@ -122,17 +122,18 @@ struct ParallelConfig {
             "context_form", self.context_form, KeyKind::free,
             "how context / context_heads ranks get each other's keys and values: all before attention "
             "(gather), or block by block, while attention computes with the block before (ring); auto = the "
-            "one with the shorter step by the simulator");
+            "one with the shorter step by the simulator, on GPUs gather: rings between GPUs are not built "
+            "yet");
         visit(
             "expert", self.expert, KeyKind::free,
             "ranks that share the experts of a layer (expert parallelism): the fastest of the data x context "
             "ranks, of whose number and of model.experts it is a divisor; tokens travel to the ranks of "
             "their experts and back");
         visit(
-            "expert_buffer", self.expert_buffer, KeyKind::free,
+            "expert_buffer", self.expert_buffer, KeyKind::training,
             "with expert > 1: rows that a rank can take from its group, as a multiple of those that it gets "
             "if all experts are equally loaded; 0 = as many as can arrive");
-        visit("expert_overflow", self.expert_overflow, KeyKind::free,
+        visit("expert_overflow", self.expert_overflow, KeyKind::training,
               "with expert_buffer: rows beyond it end the run with an error (refuse), or are dropped and "
               "counted (drop)");
         visit("tensor", self.tensor, KeyKind::free, "tensor-parallel ranks");

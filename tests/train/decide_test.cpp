@@ -17,8 +17,9 @@ public:
     std::function<Bytes(const RunConfig&)> arena = [](const RunConfig&) { return Bytes{1000}; };
     std::function<Seconds(const Candidate&)> step = [](const Candidate&) { return 1.0; };
     int questions = 0;
+    Machine on = machine_called("cpu");
 
-    const Machine& machine() const override { return machine_; }
+    const Machine& machine() const override { return on; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override
     {
         ++questions;
@@ -55,9 +56,6 @@ public:
         costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.layers + 2), StageCost{});
         return costs;
     }
-
-private:
-    Machine machine_ = machine_called("cpu");
 };
 
 RunConfig on_grid(i64 data, i64 pipeline)
@@ -125,6 +123,9 @@ TEST_CASE("context ranks get keys and values in the form with the shorter step")
         CHECK(form_of(4, 0, ContextForm::ring) == ContextForm::ring);
         CHECK(form_of(4, 4, ContextForm::automatic) == ContextForm::gather); // by heads alone
     }
+    formulas.on = machine_called("h100"); // rings between devices are not built
+    CHECK(form_of(4, 2, ContextForm::automatic) == ContextForm::gather);
+    CHECK(form_of(4, 0, ContextForm::ring) == ContextForm::ring); // plans show it
 }
 
 TEST_CASE("within a limit: the fewest transfers, then the least recomputation, found with few questions")

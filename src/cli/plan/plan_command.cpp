@@ -157,6 +157,8 @@ void print_verdict(const PlanReport& r)
                                       : " available here");
     if (r.machine.is_device && r.config.parallel.offload != Offload::none)
         fmt::print("  but `train` of this version refuses parallel.offload on GPUs\n");
+    if (r.machine.is_device && r.config.parallel.context_form == ContextForm::ring)
+        fmt::print("  but `train` of this version refuses parallel.context_form = \"ring\" on GPUs\n");
     if (!m.fits)
         fmt::print("  {} too much{}\n", format_bytes(m.needed - m.available),
                    r.asked > 0 ? str("; no strategy for ", counted(r.asked, "rank"), " fits") : "");
