@@ -57,6 +57,10 @@ void require_forward_pass(const Graph& graph)
         if (v.role == Role::parameter && std::holds_alternative<std::monostate>(v.init))
             refuse(graph, v.line, str("has the parameter %", v.name, " without initial values"), "",
                    "add `init normal(std=0.02)` or `init fill(value=1.0)`");
+        if (v.update.kind == UpdateKind::balance)
+            refuse(graph, v.line, str("has the parameter %", v.name, " with `update balance`"),
+                   "the models' own routers of experts have it",
+                   "remove it, or keep a running statistic with `update average(decay=0.9)`");
         if (v.space != Space::device)
             refuse(graph, v.line, str("has %", v.name, " in host memory"), "", "remove `on host`");
     }

@@ -326,6 +326,8 @@ TEST_CASE("running statistics that are refused")
         "keeps two running statistics in %mean");
     has(problem("average(decay=0.9)", "average(decay=1.5)"), "use a number from 0 to 1");
     has(problem("average(decay=0.9)", "average(rate=0.5)"), "write update average(decay=");
+    has(problem("average(decay=0.9)", "balance(rate=0.5)"),
+        "f.graph:6: a model: has the parameter %mean with `update balance`");
     has(problem("average(decay=0.9)", "median(decay=0.5)"), "there is no update 'median'");
     has(problem("update average(decay=0.9)", "decay update average(decay=0.9)"),
         "decay and rows are for the optimizer");
