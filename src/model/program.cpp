@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace trivium {
 
@@ -192,15 +193,14 @@ void add_copies(Builder& b, DType master)
                 op = static_cast<int>(i);
     std::vector<ValueId> copy(graph.values.size());
     for (const ValueId id : graph.with_role(Role::parameter)) {
-        if (first[id.index()] < 0)
+        const DType type = std::exchange(graph[id].type.dtype, master);
+        if (first[id.index()] < 0) // an average, in a training
             continue;
         const Op& reader = graph.ops[static_cast<std::size_t>(first[id.index()])];
         b.where = {Region::prologue, Phase::forward, reader.block, reader.scope};
         const std::string name = graph[id].name;
-        const DType type = graph[id].type.dtype;
         Sharding sharding = std::move(graph[id].sharding);
         graph[id].sharding = {};
-        graph[id].type.dtype = master;
         const ValueId read = type == master ? id : b.cast_to(id, type, str(name, ".", name_of(type)));
         copy[id.index()] = b.reshard_to(read, {}, name + ".used");
         graph[copy[id.index()]].sharding = std::move(sharding);
@@ -299,8 +299,10 @@ private:
 /// The output `name`: the sum of `of`, a scalar, over microbatches.
 ValueId add_sum(Builder& b, ValueId of, const std::string& name)
 {
-    if (b.graph()[of].type.dtype == DType::i32)
+    if (const DType type = b.graph()[of].type.dtype; type == DType::i32)
         of = b.cast_to(of, DType::f64, name + ".f64");
+    else if (type == DType::bf16)
+        of = b.cast_to(of, DType::f32, name + ".f32");
     return b.output_sum(OpKind::sum, of, name);
 }
 
