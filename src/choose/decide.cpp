@@ -24,7 +24,8 @@ void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& e
         remedy.empty() ? "" : "within the limit: " + remedy);
 }
 
-/// The form with the shorter step, by rough scores on one order; gather if both take as long, and on devices.
+/// The form with the shorter step, by rough scores on one order, whatever fits; gather if both take as long,
+/// and on devices.
 ContextForm form_of(RunConfig config, Estimator& estimator)
 {
     ParallelConfig& p = config.parallel;
@@ -53,19 +54,32 @@ ContextForm form_of(RunConfig config, Estimator& estimator)
 
 Choices decide(const RunConfig& config, Estimator& estimator, const std::function<bool(i64)>& stages)
 {
-    RunConfig given = config;
-    given.parallel.context_form = form_of(config, estimator);
-    Candidate chosen = choose_schedule(given, estimator);
     Choices choices;
-    choices.recorded = chosen.config;
-    choices.recorded.parallel.context_form = config.parallel.context_form;
-    chosen.config.train.micro_batch = micro_batch(chosen.config);
-    chosen.config = with_memory_policy(chosen.config, chosen.order, estimator);
+    const auto choose = [&](ContextForm form) {
+        RunConfig given = config;
+        given.parallel.context_form = form;
+        Candidate made = choose_schedule(given, estimator);
+        choices.recorded = made.config;
+        choices.recorded.parallel.context_form = config.parallel.context_form;
+        made.config.train.micro_batch = micro_batch(made.config);
+        made.config = with_memory_policy(made.config, made.order, estimator);
+        return made;
+    };
+    const ContextForm form = form_of(config, estimator);
+    Candidate chosen = choose(form);
     StageBuckets buckets;
-    if (given.parallel.memory_limit == 0) {
+    if (const Bytes limit = config.parallel.memory_limit; limit == 0) {
         buckets = estimator.buckets(chosen, stages);
     } else {
         StagesNeed need = *estimator.needs(chosen, {});
+        if (need.largest.arena > limit && config.parallel.context_form == ContextForm::automatic &&
+            block_ranks(config.parallel) > 1) { // the slower form may need less
+            Candidate other = choose(form == ContextForm::ring ? ContextForm::gather : ContextForm::ring);
+            if (std::optional<StagesNeed> fitting = estimator.needs(other, {.arena = limit})) {
+                chosen = std::move(other);
+                need = std::move(*fitting);
+            }
+        }
         require_limit(chosen, need, estimator);
         buckets = std::move(need.buckets);
     }

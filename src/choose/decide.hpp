@@ -6,11 +6,12 @@ namespace trivium {
 
 /// Decides, in this order: the form of attention among context ranks, the schedule with its microbatch and
 /// its updates (choose_schedule.hpp), what is recomputed and when parameters are gathered and gradients
-/// reduced (memory_policy.hpp), which collectives are merged (estimator.cpp). The grid is the config's;
-/// search.hpp finds others. Deterministic: all ranks decide alike, without communication. \pre resolved and
-/// validated \throws UserError if the schedule or, where it compiles, the model does not fit the grid, or if
-/// the largest rank needs more than parallel.memory_limit: then with tested settings that fit `stages`: those
-/// whose Choices::buckets the caller needs (empty: all); the others may be left empty.
+/// reduced (memory_policy.hpp), which collectives are merged (estimator.cpp). Does that again with the slower
+/// form if only that fits parallel.memory_limit. The grid is the config's; search.hpp finds others.
+/// Deterministic: all ranks decide alike, without communication. \pre resolved and validated \throws
+/// UserError if the schedule or, where it compiles, the model does not fit the grid, or if the largest rank
+/// needs more than parallel.memory_limit: then with tested settings that fit. `stages`: those whose
+/// Choices::buckets the caller needs (empty: all); the others may be left empty.
 Choices decide(const RunConfig& config, Estimator& estimator,
                const std::function<bool(i64 stage)>& stages = {});
 /// decide() with Compiling(machine).

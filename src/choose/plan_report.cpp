@@ -194,11 +194,12 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.strategies[report.shown].score = std::move(score);
     report.strategies[report.shown].exact = true;
     report.memory = verdict_on(report);
-    if (report.memory.known && !report.memory.fits)
-        report.memory.remedy = // without a limit, "auto" stands for the same whatever changes
-            remedy_for(report,
-                       {chosen.parallel.memory_limit == 0 ? choices.config : choices.recorded, choices.order},
-                       config, ranks, estimator);
+    if (report.memory.known && !report.memory.fits) {
+        // Without a limit, "auto" stands for the same whatever changes; with one, so does the form.
+        Candidate own{chosen.parallel.memory_limit == 0 ? chosen : choices.recorded, choices.order};
+        own.config.parallel.context_form = chosen.parallel.context_form;
+        report.memory.remedy = remedy_for(report, own, config, ranks, estimator);
+    }
     return report;
 }
 

@@ -221,7 +221,7 @@ void attention_grad(const Exec& exec, const AttentionShape& given, const Attenti
                 row.sync();
                 if (args.dq_sum_bsgre)
                     store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_sum_bsgre,
-                                  at.of_heads(at.query_row), args.dq_before_bsgre);
+                                  at.of_heads(at.stride.dq), args.dq_before_bsgre);
                 else
                     store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre,
                                   at.of_heads(at.stride.dq));

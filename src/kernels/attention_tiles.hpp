@@ -23,8 +23,7 @@ struct AttentionTiles {
           dim(shape.head_dim), value_dim(shape.width_of_values()), groups(shape.batch * shape.kv_heads),
           lanes(lanes_per_vector), total_rows(shape.q_len * shape.q_per_kv),
           rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)), width(round_up(dim, lanes)),
-          value_width(round_up(value_dim, lanes)), stride(shape.strides()), query_row(shape.query_row()),
-          result_row(shape.result_row()),
+          value_width(round_up(value_dim, lanes)), stride(shape.strides()), result_row(shape.result_row()),
           scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim))),
           cap(shape.cap), window(shape.window), chunk(shape.chunk), order(shape.order),
           first_query(shape.first_query), first_key(shape.first_key), starts_bs(starts)
@@ -45,7 +44,7 @@ struct AttentionTiles {
     i64 query_blocks = 0;   ///< tiles of queries, which have consecutive positions
     i64 width, value_width; ///< dim and value_dim, padded
     AttentionRows stride;
-    i64 query_row, result_row; ///< strides: of dense queries; of o and dout
+    i64 result_row; ///< stride of o and dout
     double scale, cap;
     i64 window, chunk;
     SequenceOrder order;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace trivium {
 
@@ -57,6 +58,10 @@ void require_forward_pass(const Graph& graph)
         if (v.role == Role::parameter && std::holds_alternative<std::monostate>(v.init))
             refuse(graph, v.line, str("has the parameter %", v.name, " without initial values"), "",
                    "add `init normal(std=0.02)` or `init fill(value=1.0)`");
+        if (v.update.kind == UpdateKind::balance)
+            refuse(graph, v.line, str("has the parameter %", v.name, " with `update balance`"),
+                   "the models' own routers of experts have it",
+                   "remove it, or keep a running statistic with `update average(decay=0.9)`");
         if (v.space != Space::device)
             refuse(graph, v.line, str("has %", v.name, " in host memory"), "", "remove `on host`");
     }
@@ -188,15 +193,14 @@ void add_copies(Builder& b, DType master)
                 op = static_cast<int>(i);
     std::vector<ValueId> copy(graph.values.size());
     for (const ValueId id : graph.with_role(Role::parameter)) {
-        if (first[id.index()] < 0)
+        const DType type = std::exchange(graph[id].type.dtype, master);
+        if (first[id.index()] < 0) // an average, in a training
             continue;
         const Op& reader = graph.ops[static_cast<std::size_t>(first[id.index()])];
         b.where = {Region::prologue, Phase::forward, reader.block, reader.scope};
         const std::string name = graph[id].name;
-        const DType type = graph[id].type.dtype;
         Sharding sharding = std::move(graph[id].sharding);
         graph[id].sharding = {};
-        graph[id].type.dtype = master;
         const ValueId read = type == master ? id : b.cast_to(id, type, str(name, ".", name_of(type)));
         copy[id.index()] = b.reshard_to(read, {}, name + ".used");
         graph[copy[id.index()]].sharding = std::move(sharding);
@@ -295,8 +299,10 @@ private:
 /// The output `name`: the sum of `of`, a scalar, over microbatches.
 ValueId add_sum(Builder& b, ValueId of, const std::string& name)
 {
-    if (b.graph()[of].type.dtype == DType::i32)
+    if (const DType type = b.graph()[of].type.dtype; type == DType::i32)
         of = b.cast_to(of, DType::f64, name + ".f64");
+    else if (type == DType::bf16)
+        of = b.cast_to(of, DType::f32, name + ".f32");
     return b.output_sum(OpKind::sum, of, name);
 }
 

@@ -303,7 +303,7 @@ Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const 
 /// backward. Each kernel reads and writes a number per head and pair, dropout also a byte.
 Seconds seconds_of_unfused_attention(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
 {
-    const bool backward = op.kind == OpKind::attention_grad;
+    const bool backward = priced_as(op.kind) == OpKind::attention_grad;
     const TensorType &q = graph[op.operands[backward ? 1 : 0]].type,
                      &k = graph[op.operands[backward ? 2 : 1]].type,
                      &v = graph[op.operands[backward ? 3 : 2]].type;
@@ -348,8 +348,8 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
     if (kind == ScratchKind::product && op.operands.size() > 1)
         return machine.launch + seconds_of_product(graph, op, flops, machine, threads);
     const bool attention = kind == ScratchKind::attention;
-    if (attention && !machine.fused_attention &&
-        (op.kind == OpKind::attention || op.kind == OpKind::attention_grad))
+    const OpKind like = priced_as(op.kind);
+    if (!machine.fused_attention && (like == OpKind::attention || like == OpKind::attention_grad))
         return seconds_of_unfused_attention(graph, op, machine, threads);
     const double peak = machine.peak(graph[op.operands[0]].type.dtype, threads);
     return machine.launch + std::max(flops / ((attention ? machine.attention_efficiency : 1) * peak),

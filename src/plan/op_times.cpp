@@ -13,10 +13,17 @@
 
 namespace trivium {
 
+OpKind priced_as(OpKind kind)
+{
+    return kind == OpKind::attention_step        ? OpKind::attention
+           : kind == OpKind::attention_grad_step ? OpKind::attention_grad
+                                                 : kind;
+}
+
 OpMeasure measure_of(const Graph& graph, const Op& op)
 {
     const DType type = graph[op.operands[0]].type.dtype;
-    OpMeasure m{str(info(op).name, " ", name_of(type))};
+    OpMeasure m{str(info(priced_as(op.kind)).name, " ", name_of(type))};
     if (info(op).communicates) {
         m.size = m.work = static_cast<double>(bytes_sent(graph, op));
         m.kind += op.operands.size() > 1 ? " bucket" : "";

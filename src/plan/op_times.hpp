@@ -9,6 +9,9 @@
 
 namespace trivium {
 
+/// The op that takes as long: for a step of attention by blocks, attention; for others, itself.
+OpKind priced_as(OpKind kind);
+
 /// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"), of a collective
 /// of several tensors also "bucket", of a product with a size below 64 "thin". `form`: of a product " nn", "
 /// nt" or " tn", by which of its operands it reads transposed. `work`: the FLOPs of a product or of

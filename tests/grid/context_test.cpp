@@ -107,6 +107,27 @@ TEST_CASE("sequences that ranks share in rings have the gradients of one rank in
         }
 }
 
+TEST_CASE("q, k and v are one product in a ring, also in layers in which no rank sees another's block")
+{
+    for (const Precision precision : {Precision::f64, Precision::f32}) {
+        Case c = case_of_form(2, forms[1], 7);
+        REQUIRE(c.mixed == OptionSet::parallel); // of which layer 0 has chunks of 3
+        c.model.seq = 12;
+        c.model.heads = 4;
+        c.model.kv_heads = 2;
+        c.model.dim = 16;
+        c.precision = precision;
+        c.spread = 0.1;
+        c.parallel.group = true;
+        INFO(c.text());
+        const Graph graph = compile(c, 0).programs[train_program].graph;
+        CHECK(std::ranges::count(graph.ops, OpKind::join_columns, &Op::kind) > 0);
+        const Differences found = differences(train_on_threads(c), alone_outcome(c));
+        INFO(found.text());
+        CHECK(found.gradients < (precision == Precision::f64 ? 1e-9 : 1e-4));
+    }
+}
+
 TEST_CASE("a ring has no gathers of keys and values, and a block travels while the one before it is in use")
 {
     for (const i64 tensor : {1, 2}) {

@@ -166,6 +166,23 @@ TEST_CASE("averages are those of a formula, whatever the division of a step")
     }
 }
 
+TEST_CASE("averages of a type that is not the master's are kept in the master's")
+{
+    for (const char* type : {"compute", "bf16"}) {
+        ProgramCase c{.text = std::regex_replace(of_inputs, std::regex("f32|compute"), type),
+                      .precision = Precision::bf16,
+                      .micro_batch = 4};
+        INFO(c.text);
+        for (const i64 data : {1, 2}) {
+            c.parallel.data = data;
+            c.parallel.zero = data - 1;
+            ProgramCase whole = c;
+            whole.micro_batch = 4 * data;
+            CHECK(most_apart(of(train_program(c, 1)), averages_of(whole)) < 0.02);
+        }
+    }
+}
+
 TEST_CASE("a step that is not accepted leaves averages as they are")
 {
     for (const UpdateMode update : {UpdateMode::synchronous, UpdateMode::post_validated})
@@ -326,6 +343,8 @@ TEST_CASE("running statistics that are refused")
         "keeps two running statistics in %mean");
     has(problem("average(decay=0.9)", "average(decay=1.5)"), "use a number from 0 to 1");
     has(problem("average(decay=0.9)", "average(rate=0.5)"), "write update average(decay=");
+    has(problem("average(decay=0.9)", "balance(rate=0.5)"),
+        "f.graph:6: a model: has the parameter %mean with `update balance`");
     has(problem("average(decay=0.9)", "median(decay=0.5)"), "there is no update 'median'");
     has(problem("update average(decay=0.9)", "decay update average(decay=0.9)"),
         "decay and rows are for the optimizer");

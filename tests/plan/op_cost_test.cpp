@@ -151,19 +151,26 @@ TEST_CASE("attention of separate kernels moves every pair of a query and a key, 
     // 2 sequences of 512 tokens, 3 key-value heads of 2 query heads of 64.
     const i64 s = 512;
     const double pairs = 2 * 6 * static_cast<double>(s * s);
-    const auto seconds = [&](const Machine& m, bool backward) {
+    const auto seconds = [&](const Machine& m, bool backward, bool further = false) {
         return seconds_of(m, {}, [&](Builder& b) {
             const auto value = [&](const char* name, Shape shape, DType type = DType::bf16) {
                 return b.value(name, {type, std::move(shape)}, Role::input);
             };
             const ValueId q = value("q", {2, s, 3, 2, 64}), k = value("k", {2, s, 3, 64}),
                           v = value("v", {2, s, 3, 64});
+            std::vector<ValueId> operands{q, k, v};
             if (backward)
-                b.op(OpKind::attention_grad,
-                     {value("do", {2, s, 3, 2, 64}), q, k, v, value("o", {2, s, 3, 2, 64}),
-                      value("l", {2, 3, 2, s}, DType::f32)});
-            else
-                b.op(OpKind::attention, {q, k, v});
+                operands = {value("do", {2, s, 3, 2, 64}),       q, k, v, value("o", {2, s, 3, 2, 64}),
+                            value("l", {2, 3, 2, s}, DType::f32)};
+            if (further) { // keys of another rank, with what there is so far
+                operands.push_back(value("before", {2, s, 3, 2, 64}, DType::f32));
+                if (!backward)
+                    operands.push_back(value("l", {2, 3, 2, s}, DType::f32));
+            }
+            b.op(backward  ? further ? OpKind::attention_grad_step : OpKind::attention_grad
+                 : further ? OpKind::attention_step
+                           : OpKind::attention,
+                 operands);
         });
     };
     Machine m = ideal_device();
@@ -181,6 +188,14 @@ TEST_CASE("attention of separate kernels moves every pair of a query and a key, 
     m.flops_bf16 = 1e12;
     CHECK(seconds(m, false) * 1e12 == Approx(2 * 2 * 64 * pairs));
     CHECK(seconds(m, true) * 1e12 == Approx(4 * 2 * 64 * pairs));
+    // The same of further keys, by formulas and as measured.
+    for (const bool backward : {false, true})
+        CHECK(seconds(m, backward, true) == Approx(seconds(m, backward)));
+    m.ops = {"attention bf16 1:1e3", "attention_grad bf16 1:2e3"};
+    for (const bool backward : {false, true}) {
+        CHECK(seconds(m, backward) > 1e3);
+        CHECK(seconds(m, backward, true) == Approx(seconds(m, backward)));
+    }
 }
 
 TEST_CASE("part of the tensor axis' traffic runs while products run")

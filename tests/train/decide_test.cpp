@@ -128,6 +128,31 @@ TEST_CASE("context ranks get keys and values in the form with the shorter step")
     CHECK(form_of(4, 0, ContextForm::ring) == ContextForm::ring); // plans show it
 }
 
+TEST_CASE("within a limit, context ranks get keys and values in the form that fits")
+{
+    Formulas formulas;
+    RunConfig c = on_grid(2, 1);
+    c.parallel.context = 4;
+    c.parallel.memory_limit = 1000;
+    for (const ContextForm fits : {ContextForm::gather, ContextForm::ring}) {
+        formulas.step = [=](const Candidate& asked) { // the faster form is the larger
+            return asked.config.parallel.context_form == fits ? 2.0 : 1.0;
+        };
+        formulas.arena = [=](const RunConfig& asked) {
+            return Bytes{asked.parallel.context_form == fits ? 1000 : 1001};
+        };
+        c.parallel.context_form = ContextForm::automatic;
+        const Choices choices = decide(c, formulas);
+        CHECK(choices.config.parallel.context_form == fits);
+        CHECK(choices.recorded.parallel.context_form == ContextForm::automatic);
+        c.parallel.context_form = fits == ContextForm::ring ? ContextForm::gather : ContextForm::ring;
+        CHECK_THROWS_AS(decide(c, formulas), UserError);
+    }
+    c.parallel.context_form = ContextForm::automatic;
+    formulas.arena = [](const RunConfig&) { return Bytes{1001}; };
+    CHECK_THROWS_AS(decide(c, formulas), UserError);
+}
+
 TEST_CASE("within a limit: the fewest transfers, then the least recomputation, found with few questions")
 {
     Formulas formulas;

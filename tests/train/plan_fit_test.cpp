@@ -143,6 +143,25 @@ TEST_CASE("suggested settings fit", "[release]")
     CHECK(plan_json(folder, next)["remedy"] == none);
 }
 
+TEST_CASE("a limit within which only a ring fits gives the plan and the remedy of the ring")
+{
+    const Folder folder;
+    write_text(folder / "small.toml", "is_device = true\nname = \"small\"\nmemory = 37e6\nprocess = 1\n");
+    const auto in_form = [&](const std::string& form, const std::string& limit) {
+        return plan_json(folder, {"model.preset=toy", "model.vocab=64", "model.layers=1", "model.seq=4096",
+                                  "train.global_batch=1", "parallel.context=8", "parallel.recompute=none",
+                                  "parallel.context_form=" + form, "parallel.memory_limit=" + limit,
+                                  "--machine", "small.toml"});
+    };
+    const auto ring = in_form("ring", "38000000"), chosen = in_form("auto", "38000000");
+    CHECK(ring["fits"] == false);
+    CHECK(has(ring["remedy"].get<std::string>(), " fits"));
+    for (const char* key : {"fits", "remedy", "memory_bytes_needed"})
+        CHECK(chosen[key] == ring[key]);
+    // Without the limit the form is the faster one, which needs more.
+    CHECK(in_form("auto", "0")["memory_bytes_needed"] > ring["memory_bytes_needed"]);
+}
+
 TEST_CASE("where no setting is enough, shorter sequences are suggested only if they help")
 {
     const Folder folder;
