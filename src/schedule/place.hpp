@@ -61,7 +61,8 @@ private:
 /// - Gather k + 1 of an axis goes to just before the first op that reads gather k, or later to where its
 ///   buffer is free (SimpleFSDP, arXiv:2411.00284, section 4.2). So it overlaps with that op and those after
 ///   it, and at most two gathers of an axis are in memory.
-/// - An exchange of boxes goes to just behind what it sends, but not over another collective of its axis, unless
+/// - An exchange of boxes goes to just behind what it sends, but not over another collective of its axis,
+/// unless
 ///   both begin together (Op::together).
 /// - With `receive_early`, the receives of each sender and tag move like the gathers of an axis.
 /// - The op that adds a reduced gradient to its accumulator goes to just before the next reduction of the
