@@ -157,9 +157,8 @@ i64 ModelBuilder::rows_of_rank() const
 {
     const i64 ranks = c_.axes.expert_ranks, own = rows_of_group();
     const i64 most = own / m_.expert_slots * ranks * std::min(m_.expert_slots, m_.experts / ranks);
-    if (c_.axes.expert_buffer == 0)
-        return most;
-    return std::min(most, static_cast<i64>(std::ceil(c_.axes.expert_buffer * static_cast<double>(own))));
+    const double asked = std::ceil(c_.axes.expert_buffer * static_cast<double>(own));
+    return asked == 0 || asked >= static_cast<double>(most) ? most : static_cast<i64>(asked);
 }
 
 ValueId ModelBuilder::experts(ValueId x)
@@ -203,7 +202,7 @@ ValueId ModelBuilder::experts(ValueId x)
 i64 ModelBuilder::capacity_of_expert() const
 {
     const double even = static_cast<double>(seq_ * m_.expert_slots) / static_cast<double>(m_.experts);
-    return std::clamp<i64>(static_cast<i64>(std::ceil(m_.expert_capacity * even)), 1, seq_);
+    return static_cast<i64>(std::clamp(std::ceil(m_.expert_capacity * even), 1.0, static_cast<double>(seq_)));
 }
 
 } // namespace trivium

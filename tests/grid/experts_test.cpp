@@ -118,6 +118,8 @@ TEST_CASE("more places than rows arrive change no bit; too few are an error, or 
     const Outcome all = train_on_threads(c);
     c.parallel.expert_buffer = 1.9; // of at most 2
     CHECK(same_bits(all, train_on_threads(c)));
+    c.parallel.expert_buffer = 1e20;
+    CHECK(same_bits(all, train_on_threads(c)));
     c.parallel.expert_buffer = 1;
     CHECK(has(message_of<UserError>([&] { train_on_threads(c); }), "rows arrive, its buffer has"));
     c.parallel.expert_overflow = ExpertOverflow::drop;
@@ -152,6 +154,8 @@ TEST_CASE("more ranks than experts, or others than can share them, are refused")
     Case c = shared_case({8, 1, 8});
     c.micro_batch = 1;
     CHECK(has(message(c), "parallel.expert: 8 ranks cannot share 6 experts"));
+    CHECK(has(message(c), "set it to 2"));
+    c.parallel.expert = i64{1} << 31;
     CHECK(has(message(c), "set it to 2"));
     CHECK(has(message(shared_case({4, 1, 3})), "is 3, which does not divide the 4 ranks of data x context"));
     Case dense = shared_case({2, 1, 2});
