@@ -367,6 +367,48 @@ TEMPLATE_TEST_CASE("tokens become rows of their experts, and rows tokens", "", T
         }
 }
 
+TEST_CASE("slots that name no row are dropped, those that name no expert skipped")
+{
+    const TokenShape s{1, 3, 4, 2, 4, 1, 1};
+    const Tokens wild{0, 4, -1, 1'000'000'000, -2'000'000'000, 1}, tame{0, -1, -1, -1, -1, 1};
+    const auto rows = random<float>(s.rows * s.dim, "rows"), weights = random<float>(6, "weights"),
+               dtokens = random<float>(s.all() * s.dim, "dtokens");
+    const auto computed = [&](const Tokens& slots) {
+        return stable([&](const Exec& exec) {
+            std::vector<float> y(dtokens.size()), dr(rows.size()), dw(weights.size());
+            const TestScratch few(8);
+            combine<float, float>(exec, s, lend(rows), lend(slots), lend(weights), lend(y));
+            combine_grad_rows<float, float>(exec, s, lend(dtokens), lend(slots), lend(weights), lend(dr),
+                                            few);
+            combine_grad_weights<float>(exec, s, lend(dtokens), lend(slots), lend(rows), lend(dw));
+            return std::tuple(y, dr, dw);
+        });
+    };
+    CHECK(computed(wild) == computed(tame));
+
+    const auto logits = random<float>(5, "logits");
+    for (const Routing& routing : {Routing{false, true}, Routing{true, false}}) {
+        const auto gradient = [&](const Tokens& experts, const std::vector<float>& dweights) {
+            const RouteShape shape{
+                .tokens = 1, .experts = 5, .slots = std::ssize(experts), .routing = routing, .scale = 1.5};
+            const auto [dlogits] = stable([&](const Exec& exec) {
+                std::vector<float> dl(5);
+                route_grad<float>(exec, shape, lend(dweights), lend(logits), lend(experts), lend(dl));
+                return std::tuple(dl);
+            });
+            return dlogits;
+        };
+        CHECK(gradient({3, 1'000'000'000, 0, -7}, {1, 2, 3, 4}) == gradient({3, 0}, {1, 3}));
+    }
+
+    const GroupedRows grouped{1, 1, 0, 1, 4, 3};
+    const Tokens counts{2, -5, 1};
+    const i64 of_rows[] = {0, 0, 2, -1};
+    for (i64 r = 0; r < grouped.rows; ++r)
+        CHECK(grouped.weight_of_row(counts.data(), r) == of_rows[r]);
+    CHECK(grouped.of_weight(counts.data(), 0, 1).size == 0);
+}
+
 TEMPLATE_TEST_CASE("a bias per expert, and its gradient", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;

@@ -177,11 +177,15 @@ void route_grad(const Exec& exec, const RouteShape& shape, const R* dweights_tk,
             const std::int32_t* const experts = experts_tk + t * s.slots;
             const R* const dweights = dweights_tk + t * s.slots;
             R* const dlogits = dlogits_tx + t * s.experts;
+            const auto score_of = [=](i64 i) { // slots that name no expert have none
+                const std::int32_t e = experts[i];
+                return e >= 0 && e < s.experts ? scores[e] : R(0);
+            };
             // dL/dscore of a slot is factor * (dweight - drop); `spread` is the sum of them times the scores.
-            const R dot = row.total<R>(s.slots, [=](i64 i) { return dweights[i] * scores[experts[i]]; });
+            const R dot = row.total<R>(s.slots, [=](i64 i) { return dweights[i] * score_of(i); });
             R factor = scale, drop = 0, spread = scale * dot;
             if (s.routing.normalised) {
-                const R sum = row.total<R>(s.slots, [=](i64 i) { return scores[experts[i]]; });
+                const R sum = row.total<R>(s.slots, score_of);
                 factor = scale / sum;
                 drop = dot / sum;
                 spread = 0;

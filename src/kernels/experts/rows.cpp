@@ -25,6 +25,8 @@ struct Places {
     }
     /// The first row of the token's group.
     TRV_HOST_DEVICE i64 first_row(i64 token) const { return group_of(token) * rows; }
+    /// Whether a slot names a row of the group; otherwise it is dropped.
+    TRV_HOST_DEVICE bool has(std::int32_t slot) const { return slot >= 0 && slot < rows; }
     TRV_HOST_DEVICE i64 index_in_group(i64 token) const
     {
         return token / tokens % sequences_of * tokens_of + token % tokens % tokens_of;
@@ -157,7 +159,7 @@ void dispatch(const Exec& exec, const TokenShape& shape, i64 experts, i64 capaci
         exec, "dispatch_rows", all, dim, KOKKOS_LAMBDA(const Row& row, i64 t) {
             T* const rows = rows_qmd + places.first_row(t) * dim;
             for (i64 i = t * slots; i < (t + 1) * slots; ++i)
-                if (slots_tk[i] >= 0)
+                if (places.has(slots_tk[i]))
                     row.copy(dim, tokens_td + t * dim, rows + slots_tk[i] * dim);
             zero_behind(row, places, t, counts.all[places.group_of(t)], rows);
         });
@@ -178,7 +180,7 @@ void combine(const Exec& exec, const TokenShape& shape, const T* rows_qmd, const
                 const i64 begin = tile * width, n = dim - begin < width ? dim - begin : width;
                 A sum[width] = {};
                 for (i64 i = t * slots; i < (t + 1) * slots; ++i) {
-                    if (slots_tk[i] < 0)
+                    if (!places.has(slots_tk[i]))
                         continue;
                     const A weight = weights_tk ? static_cast<A>(weights_tk[i]) : A(1);
                     const T* const from = rows + slots_tk[i] * dim + begin;
@@ -205,7 +207,7 @@ void combine_grad_rows(const Exec& exec, const TokenShape& shape, const T* dtoke
             const i64 sum = row.sum<i64>(of_group * slots, [=](i64 at) {
                 const i64 i = at / slots;
                 const i64 token = places.token_at(g, i / places.tokens_of, i % places.tokens_of);
-                return slots_tk[token * slots + at % slots] >= 0 ? i64{1} : i64{0};
+                return places.has(slots_tk[token * slots + at % slots]) ? i64{1} : i64{0};
             });
             row.single([=] { used[g] = sum; });
         });
@@ -213,7 +215,7 @@ void combine_grad_rows(const Exec& exec, const TokenShape& shape, const T* dtoke
         exec, "combine_grad_rows", shape.all(), dim, KOKKOS_LAMBDA(const Row& row, i64 t) {
             T* const rows = drows_qmd + places.first_row(t) * dim;
             for (i64 i = t * slots; i < (t + 1) * slots; ++i)
-                if (slots_tk[i] >= 0) {
+                if (places.has(slots_tk[i])) {
                     const A weight = weights_tk ? static_cast<A>(weights_tk[i]) : A(1);
                     row.map(
                         dim, [=](A dtoken) { return weight * dtoken; }, rows + slots_tk[i] * dim,
@@ -235,7 +237,7 @@ void combine_grad_weights(const Exec& exec, const TokenShape& shape, const T* dt
             const T* const rows = rows_qmd + places.first_row(t) * dim;
             for (i64 i = t * slots; i < (t + 1) * slots; ++i) {
                 A sum = 0;
-                if (slots_tk[i] >= 0)
+                if (places.has(slots_tk[i]))
                     sum = row.sum<A>(
                         dim, [](A a, A b) { return a * b; }, dtokens_td + t * dim, rows + slots_tk[i] * dim);
                 row.single([=] { dweights_tk[i] = sum; });

@@ -69,6 +69,8 @@ struct GroupedRows {
             i64 size = 0;
             for (i64 g = 0; g < all_ranks; ++g)
                 size += of[g * experts + e];
+            if (size < 0)
+                size = 0;
             if (size > rows - begin) // no places for the others
                 size = rows - begin;
             if (!take(e, begin, size))
