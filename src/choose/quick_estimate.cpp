@@ -208,7 +208,8 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     if (!m.is_program())
         m.layers = std::min<i64>(m.layers, std::max<i64>({2, static_cast<i64>(m.layer_pattern.size()),
                                                           static_cast<i64>(m.rotary_pattern.size())}));
-    m.dense_layers = (2 * m.dense_layers * m.layers + layers) / (2 * layers); // rounded
+    m.dense_layers = std::min((2 * m.dense_layers * m.layers + layers) / (2 * layers), // rounded
+                              m.experts > 0 ? m.layers - 1 : m.dense_layers);
     small.parallel = {};
     small.parallel.context = p.context;
     small.parallel.context_heads = p.context_heads;

@@ -103,6 +103,28 @@ TEST_CASE("ranks share experts where that pays, within a node if the links betwe
               std::gcd(i64{2}, group_ranks(s.config.parallel) * s.config.parallel.context));
 }
 
+TEST_CASE("a search looks at rings between devices only if it is told to")
+{
+    const auto forms = [](const char* form) {
+        std::set<ContextForm> all;
+        for (const Strategy& s : search(toy_config({"train.global_batch=4", "parallel.context=4",
+                                                    "model.seq=64", str("parallel.context_form=", form)}),
+                                        4, small_nodes())
+                                     .strategies)
+            all.insert(s.config.parallel.context_form);
+        return all;
+    };
+    CHECK(forms("auto") == std::set{ContextForm::gather});
+    CHECK(forms("ring") == std::set{ContextForm::ring});
+}
+
+TEST_CASE("models whose layers are dense but one have strategies")
+{
+    const RunConfig c = toy_config({"train.global_batch=4", "model.layers=4", "model.experts=4",
+                                    "model.expert_dim=64", "model.dense_layers=3", "model.seq=32"});
+    CHECK_FALSE(search(c, 2, small_nodes()).strategies.empty());
+}
+
 TEST_CASE("what a config sets stays; degrees but that of data if they divide the ranks")
 {
     const auto grids = [](const std::vector<std::string>& overrides, i64 ranks) {
