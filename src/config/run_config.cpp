@@ -278,6 +278,19 @@ void validate_program(const RunConfig& config)
 
 /// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
 /// are generous and use floating point.
+/// Rows of experts per token, with those of an expert rank's buffer that stay empty.
+double rows_of_token(const RunConfig& config)
+{
+    const ModelConfig& m = config.model;
+    const ParallelConfig& p = config.parallel;
+    if (m.experts == 0)
+        return 0;
+    const i64 ranks = std::min(p.expert, m.experts);
+    const auto slots = static_cast<double>(m.expert_slots),
+               most = static_cast<double>(ranks * std::min(m.expert_slots, m.experts / ranks));
+    return p.expert_buffer > 0 ? std::max(slots, std::min(most, p.expert_buffer * slots)) : most;
+}
+
 void validate_size(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
@@ -290,10 +303,10 @@ void validate_size(const RunConfig& config)
             "lower layers, dim, ffn_dim or vocab");
     const i64 sequences = micro_batch(config) * batch_ranks(config.parallel);
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
-    const i64 of_slots = m.experts > 0 ? m.expert_slots * std::max(m.dim, m.expert_dim) : 0,
-              of_heads = m.heads * std::max(m.head_dim, value_dim(m));
-    const double wide = static_cast<double>(
-                     std::max({m.dim, m.ffn_dim, of_heads, of_slots, m.experts, m.shared_dim})),
+    const double of_slots = rows_of_token(config) * static_cast<double>(std::max(m.dim, m.expert_dim));
+    const i64 of_heads = m.heads * std::max(m.head_dim, value_dim(m));
+    const double wide = std::max(of_slots, static_cast<double>(std::max(
+                                               {m.dim, m.ffn_dim, of_heads, m.experts, m.shared_dim}))),
                  layers = static_cast<double>(m.layers + 2);
     require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
             "train.micro_batch",

@@ -157,6 +157,29 @@ TEST_CASE("a config whose activations overflow the planner's sums is refused, fo
     CHECK(has(message, "too large to plan"));
 }
 
+TEST_CASE("so are empty places of expert ranks, unless parallel.expert_buffer bounds them")
+{
+    RunConfig config;
+    config.model = {.layers = 2, .dim = 64, .heads = 4, .kv_heads = 4, .ffn_dim = 192, .vocab = 32};
+    config.model.seq = 1 << 18;
+    config.model.experts = 1 << 12;
+    config.model.expert_dim = 64;
+    config.train.global_batch = config.parallel.data = config.parallel.expert = 1 << 12;
+    const auto refused = [](RunConfig c) {
+        try {
+            resolve_and_validate(c);
+        } catch (const UserError& error) {
+            return has(error.what(), "too large to plan");
+        }
+        return false;
+    };
+    CHECK(refused(config));
+    config.parallel.expert_buffer = 1.25;
+    CHECK_FALSE(refused(config));
+    config.parallel.expert_buffer = 1e20;
+    CHECK(refused(config));
+}
+
 TEST_CASE("a family sets the options and leaves the shape")
 {
     ModelConfig m = preset("llama3.2-1b");
