@@ -6,6 +6,18 @@ namespace trivium {
 
 namespace {
 
+/// Attention with latent vectors, as in DeepSeek V2 and V3.
+ModelConfig deepseek(ModelConfig c)
+{
+    c.norm_rounding = NormRounding::before_weight;
+    c.norm_eps = c.latent_norm_eps = 1e-6;
+    c.q_latent = 1536;
+    c.kv_latent = 512;
+    c.rotary_layout = RotaryLayout::interleaved;
+    c.rope_theta = 1e4;
+    return c;
+}
+
 /// Order: that of Family. What a row leaves out has its default.
 const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
 {
@@ -132,32 +144,16 @@ const std::array<ModelConfig, names_of_enum<Family>.size()>& families()
             .expert_slots = 4,
             .router_bias = true},
         // deepseek2
-        ModelConfig{.norm_rounding = before,
-                    .norm_eps = 1e-6,
-                    .q_latent = 1536,
-                    .kv_latent = 512,
-                    .latent_norm_eps = 1e-6,
-                    .rotary_layout = RotaryLayout::interleaved,
-                    .rope_theta = 1e4,
-                    .experts = 64,
-                    .expert_slots = 6,
-                    .router_normalised = false},
+        deepseek({.experts = 64, .expert_slots = 6, .router_normalised = false}),
         // deepseek3
-        ModelConfig{.norm_rounding = before,
-                    .norm_eps = 1e-6,
-                    .q_latent = 1536,
-                    .kv_latent = 512,
-                    .latent_norm_eps = 1e-6,
-                    .rotary_layout = RotaryLayout::interleaved,
-                    .rope_theta = 1e4,
-                    .experts = 256,
-                    .expert_slots = 8,
-                    .router_scores = RouterScores::sigmoid,
-                    .router_scale = 2.5,
-                    .router_groups = 8,
-                    .router_top_groups = 4,
-                    .router_group_score = GroupScore::top2,
-                    .balance_bias = true},
+        deepseek({.experts = 256,
+                  .expert_slots = 8,
+                  .router_scores = RouterScores::sigmoid,
+                  .router_scale = 2.5,
+                  .router_groups = 8,
+                  .router_top_groups = 4,
+                  .router_group_score = GroupScore::top2,
+                  .balance_bias = true}),
         // graph
         ModelConfig{},
     };

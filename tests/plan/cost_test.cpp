@@ -23,6 +23,20 @@ Graph training_graph(const ModelConfig& m, i64 batch)
         add_optimizer(autodiff(build_loss_graph(m, {batch, DType::f32, DType::f32}), {}), {1, 0.1}));
 }
 
+/// A device with links of 1000 bytes per second, of 100 between nodes.
+Machine machine_with_slow_nodes()
+{
+    Machine machine;
+    machine.launch = 0.5;
+    machine.collective_latency = 0.25;
+    machine.link_latency = 2;
+    machine.node_link_latency = 10;
+    machine.link_bytes_per_second = 1000;
+    machine.node_link_bytes_per_second = 100;
+    machine.is_device = true;
+    return machine;
+}
+
 } // namespace
 
 TEST_CASE("model FLOPs of GPT-2 124M are 6 N tokens and causal attention")
@@ -251,14 +265,7 @@ TEST_CASE("an exchange of boxes: a message per peer, and the bytes of the busier
         verify(g, Level::local);
         return g;
     };
-    Machine machine;
-    machine.launch = 0.5;
-    machine.collective_latency = 0.25;
-    machine.link_latency = 2;
-    machine.node_link_latency = 10;
-    machine.link_bytes_per_second = 1000;
-    machine.node_link_bytes_per_second = 100;
-    machine.is_device = true;
+    Machine machine = machine_with_slow_nodes();
     const auto seconds = [&](i64 rank) { return op_seconds(graph_of(rank), machine, 1).at(0); };
     const double start = 0.75;
     CHECK(bytes_sent(graph_of(0), graph_of(0).ops[0]) == 4000);
@@ -294,14 +301,7 @@ TEST_CASE("an exchange of rows: the bytes of equally loaded experts, within node
            b.value("counts", {DType::i32, {4, 8}}, Role::input)},
           attributes);
     verify(g, Level::local);
-    Machine machine;
-    machine.launch = 0.5;
-    machine.collective_latency = 0.25;
-    machine.link_latency = 2;
-    machine.node_link_latency = 10;
-    machine.link_bytes_per_second = 1000;
-    machine.node_link_bytes_per_second = 100;
-    machine.is_device = true;
+    Machine machine = machine_with_slow_nodes();
     const auto seconds = [&] { return op_seconds(g, machine, 1).at(0); };
     CHECK(bytes_sent(g, g.ops[0]) == 3000);                 // of 4000, the rest is its own
     CHECK(seconds() == Approx(2 * 0.5 + 0.25 + 3 * 2 + 3)); // the host waits for the counts

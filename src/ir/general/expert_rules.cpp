@@ -10,6 +10,13 @@ namespace {
 
 constexpr auto replicated = FactorKind::replicated;
 
+void require_rank(const OpView& op, std::size_t operand, std::size_t dims)
+{
+    op.require(op.shape(operand).size() == dims,
+               str("operand ", operand, " has ", op.shape(operand).size(), " dimensions, takes ", dims),
+               "see docs/ops.md for its operands");
+}
+
 /// The factors of tokens and of the rows of their groups.
 struct Spread {
     RuleMaker maker;
@@ -22,7 +29,7 @@ struct Spread {
     /// `like`: an operand [b s …].
     Spread(const OpView& op, std::size_t like) : maker(op), parts(op.list(Attr::spread, 2))
     {
-        rank(op, like, 3);
+        require_rank(op, like, 3);
         const Shape& shape = op.shape(like);
         for (std::size_t d = 0; d < 2; ++d)
             op.require(
@@ -38,18 +45,12 @@ struct Spread {
         groups = maker.product({major, minor});
     }
 
-    static void rank(const OpView& op, std::size_t operand, std::size_t dims)
-    {
-        op.require(op.shape(operand).size() == dims,
-                   str("operand ", operand, " has ", op.shape(operand).size(), " dimensions, takes ", dims),
-                   "see docs/ops.md for its operands");
-    }
     /// [b s last]
     FactorList with(int last) const { return {tokens[0], tokens[1], last}; }
     /// Gives an operand [b s k] its factors, of which `k` is the last.
     void slots(const OpView& op, std::size_t operand, int k)
     {
-        rank(op, operand, 3);
+        require_rank(op, operand, 3);
         maker.rule.operands[operand] = with(k);
         require_same(op, operand);
     }
@@ -79,7 +80,7 @@ struct Experts {
 
     Experts(const OpView& op, FactorKind of_outer) : maker(op), ranks(op.number_or(Attr::groups, 1))
     {
-        Spread::rank(op, 0, 3);
+        require_rank(op, 0, 3);
         const i64 q = op.shape(0)[0];
         op.require(ranks >= 1 && q % ranks == 0,
                    str("cannot divide ", counted(q, "group"), " among ", counted(ranks, "expert rank")),
@@ -94,7 +95,7 @@ struct Experts {
     void counts(const OpView& op, std::optional<i64> weights = {})
     {
         const std::size_t last = maker.rule.operands.size() - 1;
-        Spread::rank(op, last, 2);
+        require_rank(op, last, 2);
         const Shape& shape = op.shape(last);
         op.require(
             outer > 0 && shape[0] % outer == 0 && (op.is_part() || shape[0] / outer == ranks),
@@ -163,7 +164,7 @@ FactorRule dispatch(const Graph& graph, const Op& given)
     Spread x(op, 0);
     const i64 experts = op.list(Attr::count, 1)[0], capacity = op.number_or(Attr::capacity, 0);
     op.require(capacity >= 0, str("has a capacity of ", capacity), "write at least 1, or none");
-    Spread::rank(op, 1, 3);
+    require_rank(op, 1, 3);
     const i64 slots = op.shape(1)[2];
     op.require(experts >= slots, str("chooses ", slots, " of ", counted(experts, "expert")), "choose fewer");
     op.require(capacity == 0 || x.parts[1] == 1, "limits the rows of a sequence that several groups share",
@@ -193,7 +194,7 @@ FactorRule combine(const Graph& graph, const Op& given)
     const OpView op(graph, given);
     require_rows_and_slots(op);
     Spread x(op, 1);
-    Spread::rank(op, 0, 3);
+    require_rank(op, 0, 3);
     const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(op.shape(1)[2], replicated);
     x.maker.rule.operands[0] = {x.groups, x.maker.factor(rows_of(op), replicated), d};
     x.require_same(op, 0);
@@ -207,7 +208,7 @@ FactorRule combine_grad_rows(const Graph& graph, const Op& given)
     const OpView op(graph, given);
     require_rows_and_slots(op);
     Spread x(op, 0);
-    Spread::rank(op, 1, 3);
+    require_rank(op, 1, 3);
     const i64 slots = op.shape(1)[2];
     const int d = x.maker.factor(op.shape(0)[2]), k = x.maker.factor(slots, replicated);
     x.maker.rule.operands[0] = x.with(d);
@@ -220,8 +221,8 @@ FactorRule combine_grad_weights(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 3);
     Spread x(op, 0);
-    Spread::rank(op, 1, 3);
-    Spread::rank(op, 2, 3);
+    require_rank(op, 1, 3);
+    require_rank(op, 2, 3);
     const int d = x.maker.factor(op.shape(0)[2], FactorKind::reduced),
               k = x.maker.factor(op.shape(1)[2], replicated);
     x.maker.rule.operands[0] = x.with(d);
@@ -249,8 +250,9 @@ FactorRule exchange_rows(const Graph& graph, const Op& given)
     op.require(experts % all == 0,
                str("cannot divide ", counted(experts, "expert"), " among ", counted(all, "expert rank")),
                "make the experts a multiple of them");
+    const FactorList result{x.groups, x.maker.factor(op.list(Attr::count, 1)[0], replicated), d};
     if (graph.mesh.axes.empty()) // all are on this rank
-        return x.maker.with_result({x.groups, x.maker.factor(op.list(Attr::count, 1)[0], replicated), d});
+        return x.maker.with_result(result);
     const i64 members = graph.mesh.ranks_along(axis);
     op.require(members * (op.is_part() ? x.ranks : 1) == all && (op.is_part() || graph.mesh.size_of(axis)),
                str("has ", counted(all, "expert rank"), ", but there are ", counted(members, "rank"),
@@ -258,44 +260,45 @@ FactorRule exchange_rows(const Graph& graph, const Op& given)
                "make `groups` the size of `axis`, which joins no axes");
     if (!op.is_part())
         x.maker.rule.factors[static_cast<std::size_t>(x.p)].pinned = {axis};
-    return x.maker.with_result({x.groups, x.maker.factor(op.list(Attr::count, 1)[0], replicated), d});
+    return x.maker.with_result(result);
 }
 
-FactorRule grouped_matmul(const Graph& graph, const Op& given)
+namespace {
+
+/// Rows times the matrices [i j] of their experts, or, `transposed`, their transposes.
+FactorRule product_of_rows(const Graph& graph, const Op& given, bool transposed)
 {
     const OpView op(graph, given, 3);
     Experts x(op, FactorKind::parallel);
-    Spread::rank(op, 1, 3);
+    require_rank(op, 1, 3);
     const Shape& weight = op.shape(1);
-    const int n = x.maker.factor(rows_of(op), replicated), i = x.maker.factor(weight[1], FactorKind::reduced),
-              j = x.maker.factor(weight[2]);
-    x.same(op, 0, 2, weight[1]);
-    x.maker.rule.operands[0] = {x.groups, n, i};
+    const auto kind = [](bool contracted) { return contracted ? FactorKind::reduced : FactorKind::parallel; };
+    const int n = x.maker.factor(rows_of(op), replicated), i = x.maker.factor(weight[1], kind(!transposed)),
+              j = x.maker.factor(weight[2], kind(transposed));
+    x.same(op, 0, 2, weight[transposed ? 2 : 1]);
+    x.maker.rule.operands[0] = {x.groups, n, transposed ? j : i};
     x.maker.rule.operands[1] = {x.experts(op, weight[0]), i, j};
     x.counts(op, weight[0]);
-    return x.maker.with_result({x.groups, n, j});
+    return x.maker.with_result({x.groups, n, transposed ? i : j});
+}
+
+} // namespace
+
+FactorRule grouped_matmul(const Graph& graph, const Op& given)
+{
+    return product_of_rows(graph, given, false);
 }
 
 FactorRule grouped_matmul_grad_rows(const Graph& graph, const Op& given)
 {
-    const OpView op(graph, given, 3);
-    Experts x(op, FactorKind::parallel);
-    Spread::rank(op, 1, 3);
-    const Shape& weight = op.shape(1);
-    const int n = x.maker.factor(rows_of(op), replicated), i = x.maker.factor(weight[1]),
-              j = x.maker.factor(weight[2], FactorKind::reduced);
-    x.same(op, 0, 2, weight[2]);
-    x.maker.rule.operands[0] = {x.groups, n, j};
-    x.maker.rule.operands[1] = {x.experts(op, weight[0]), i, j};
-    x.counts(op, weight[0]);
-    return x.maker.with_result({x.groups, n, i});
+    return product_of_rows(graph, given, true);
 }
 
 FactorRule grouped_matmul_grad_weight(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 3);
     Experts x(op, FactorKind::reduced);
-    Spread::rank(op, 1, 3);
+    require_rank(op, 1, 3);
     const int n = x.maker.factor(rows_of(op), replicated), i = x.maker.factor(op.shape(0)[2]),
               j = x.maker.factor(op.shape(1)[2]);
     x.same(op, 1, 0, op.shape(0)[0]);
@@ -310,7 +313,7 @@ FactorRule grouped_bias(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 3);
     Experts x(op, FactorKind::parallel);
-    Spread::rank(op, 1, 2);
+    require_rank(op, 1, 2);
     const int j = x.maker.factor(op.shape(0)[2]);
     const FactorList rows{x.groups, x.maker.factor(rows_of(op), replicated), j};
     x.same(op, 1, 1, op.shape(0)[2]);
