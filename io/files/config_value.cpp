@@ -119,17 +119,18 @@ const char* const scaling_forms =
     "original_seq] or a table such as {kind = \"yarn\", factor = 8}";
 
 /// A table without `kind` is Llama 3's scaling.
-RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& value)
+/// Sets the members that `table` names; the others stay.
+template <class T>
+void assign_members(T& target, const toml::table& table, const ConfigValue& value)
 {
-    RopeScaling scaling = table.contains("kind") ? RopeScaling{} : llama3_scaling(8);
     for (const auto& [key, node] : table) {
         std::string name(key.str());
-        if (name == "original_max_position_embeddings")
+        if (std::is_same_v<T, RopeScaling> && name == "original_max_position_embeddings")
             name = "original_seq";
         const ConfigValue entry{node, value.place, value.key + "." + name, ""};
         std::vector<std::string> known;
         bool found = false;
-        RopeScaling::keys(scaling, [&](const char* member_name, auto& member) {
+        T::keys(target, [&](const char* member_name, auto& member) {
             known.emplace_back(member_name);
             if (name == member_name) {
                 found = true;
@@ -140,6 +141,12 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
             throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"),
                              str("it takes ", one_of(known)), did_you_mean(name, known, "remove it")});
     }
+}
+
+RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& value)
+{
+    RopeScaling scaling = table.contains("kind") ? RopeScaling{} : llama3_scaling(8);
+    assign_members(scaling, table, value);
     if (scaling.kind == RopeKind::none && !(scaling == RopeScaling{}))
         throw UserError({value.place, str("'", value.key, "' has values, but its kind is \"none\""), "",
                          "write \"none\" alone, or set its kind"});
@@ -352,6 +359,24 @@ std::string print_value(const std::string& value)
     return text + "\"";
 }
 
+/// A table of the first member, and of those that differ from a new T.
+template <class T>
+static std::string print_members(const T& value)
+{
+    std::vector<std::string> usual;
+    const T none;
+    T::keys(none, [&](const char*, const auto& member) { usual.push_back(print_value(member)); });
+    std::string text;
+    std::size_t i = 0;
+    T::keys(value, [&](const char* name, const auto& member) {
+        const std::string shown = print_value(member);
+        if (i == 0 || shown != usual[i])
+            text += str(i == 0 ? "{" : ", ", name, " = ", shown);
+        ++i;
+    });
+    return text + "}";
+}
+
 std::string print_value(const RopeScaling& value)
 {
     if (value == RopeScaling{})
@@ -361,18 +386,17 @@ std::string print_value(const RopeScaling& value)
     if (value == llama3)
         return str("[", print_value(value.factor), ", ", print_value(value.low_freq_factor), ", ",
                    print_value(value.high_freq_factor), ", ", print_value(value.original_seq), "]");
-    std::vector<std::string> usual;
-    const RopeScaling none;
-    RopeScaling::keys(none, [&](const char*, const auto& member) { usual.push_back(print_value(member)); });
-    std::string text;
-    std::size_t i = 0;
-    RopeScaling::keys(value, [&](const char* name, const auto& member) {
-        const std::string shown = print_value(member);
-        if (i == 0 || shown != usual[i]) // always the kind
-            text += str(i == 0 ? "{" : ", ", name, " = ", shown);
-        ++i;
-    });
-    return text + "}";
+    return print_members(value);
 }
+
+void assign(LoraConfig& target, const ConfigValue& value)
+{
+    const toml::table* table = value.node.as_table();
+    if (table == nullptr)
+        throw_wrong_type(value, "a table such as {rank = 8, alpha = 16}");
+    assign_members(target, *table, value);
+}
+
+std::string print_value(const LoraConfig& value) { return print_members(value); }
 
 } // namespace trivium

@@ -41,6 +41,7 @@ void assign(ValidationStores& target, const ConfigValue& value);
 void assign(BatchRamp& target, const ConfigValue& value);
 void assign(ProgramAxes& target, const ConfigValue& value);
 void assign(NamedNumbers& target, const ConfigValue& value);
+void assign(LoraConfig& target, const ConfigValue& value); ///< the other members stay
 
 /// The value as TOML, which assign() reads back bit for bit.
 std::string print_value(i64 value);
@@ -53,6 +54,7 @@ std::string print_value(const ValidationStores& value);
 std::string print_value(const BatchRamp& value);
 std::string print_value(const ProgramAxes& value);
 std::string print_value(const NamedNumbers& value);
+std::string print_value(const LoraConfig& value);
 
 template <class Enum>
 std::vector<std::string> enum_names()
@@ -102,7 +104,8 @@ std::string type_name(const T&)
         return "string or table";
     else if constexpr (std::is_same_v<T, BatchRamp>)
         return "list";
-    else if constexpr (std::is_same_v<T, ProgramAxes> || std::is_same_v<T, NamedNumbers>)
+    else if constexpr (std::is_same_v<T, ProgramAxes> || std::is_same_v<T, NamedNumbers> ||
+                       std::is_same_v<T, LoraConfig>)
         return "table";
     else
         return "string";

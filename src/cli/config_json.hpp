@@ -68,6 +68,13 @@ inline nlohmann::ordered_json value_json(const NamedNumbers& numbers)
     return all;
 }
 
+inline nlohmann::ordered_json value_json(const LoraConfig& lora)
+{
+    nlohmann::ordered_json table;
+    LoraConfig::keys(lora, [&](const char* name, const auto& member) { table[name] = member; });
+    return table;
+}
+
 inline nlohmann::ordered_json value_json(const ProgramAxes& axes) { return value_json(axes.degrees()); }
 
 inline nlohmann::ordered_json config_json(const RunConfig& config)
@@ -87,7 +94,7 @@ inline nlohmann::ordered_json config_json(const RunConfig& config)
                     entry.push_back(name_of(kind));
             } else if constexpr (std::is_same_v<T, TrainingStores> || std::is_same_v<T, ValidationStores> ||
                                  std::is_same_v<T, BatchRamp> || std::is_same_v<T, ProgramAxes> ||
-                                 std::is_same_v<T, NamedNumbers>)
+                                 std::is_same_v<T, NamedNumbers> || std::is_same_v<T, LoraConfig>)
                 entry = value_json(value);
             else
                 entry = value;

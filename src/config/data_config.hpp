@@ -75,6 +75,11 @@ enum class BoundaryLoss { automatic, count, ignore };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<BoundaryLoss>{"auto", "count", "ignore"};
 
+/// Whose tokens count in the loss, in stores of chats.
+enum class LossOf { trained, all };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<LossOf>{"trained", "all"};
+
 struct DataConfig {
     TrainingStores train;
     ValidationStores valid;
@@ -84,6 +89,8 @@ struct DataConfig {
     SamplePacking packing = SamplePacking::concatenate;
     SampleAttention attention = SampleAttention::causal;
     BoundaryLoss boundary_loss = BoundaryLoss::automatic;
+    LossOf loss_of = LossOf::trained;
+    std::string chat_template; ///< empty: the one next to the tokenizer
 
     bool by_documents() const { return attention == SampleAttention::document; }
     bool counts_boundaries() const
@@ -128,6 +135,13 @@ struct DataConfig {
         visit("boundary_loss", self.boundary_loss, KeyKind::training,
               "whether the loss of a document's first token counts, which follows the end of another "
               "document; auto = count with attention = \"causal\", ignore with \"document\"");
+        visit("loss_of", self.loss_of, KeyKind::training,
+              "whose losses count where a token store says which tokens are trained (chats: those of the "
+              "assistant): trained, or all");
+        visit("chat_template", self.chat_template, KeyKind::free,
+              "file with the chat template for `generate --chat`; empty = that of the checkpoint or next to "
+              "the "
+              "tokenizer");
     }
 };
 

@@ -6,7 +6,7 @@
 //
 // The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
 // `names_of_enum`, a vector of these, RopeScaling, TrainingStores, ValidationStores, BatchRamp,
-// NamedNumbers or ProgramAxes.
+// NamedNumbers, ProgramAxes or LoraConfig.
 #include "base/enum_names.hpp"
 #include "base/words.hpp"
 

@@ -133,6 +133,8 @@ struct ModelConfig {
     double residual_scale = 1;
     double logit_divisor = 1;
     double logit_cap = 0; ///< 0: none
+    i64 base_dim = 0;     ///< 0: initial weights and rates do not depend on the width
+    i64 base_layers = 0;  ///< 0: nor on the depth
     Activation activation = Activation::silu;
     bool gated = true;
     i64 experts = 0; ///< 0: the feed-forward blocks are dense
@@ -265,6 +267,11 @@ struct ModelConfig {
         visit("logit_divisor", self.logit_divisor, KeyKind::forward, "divisor of the logits");
         visit("logit_cap", self.logit_cap, KeyKind::forward,
               "logits s become cap * tanh(s / cap); 0 = no cap");
+        visit("base_dim", self.base_dim, KeyKind::forward,
+              "width of a smaller model whose learning rate is good for this one, too: initial weights, "
+              "learning rates and logits scale with dim / base_dim (muP); 0 = they do not");
+        visit("base_layers", self.base_layers, KeyKind::forward,
+              "its layers: what layers add scales with base_layers / layers (CompleteP); 0 = it does not");
         visit(
             "activation", self.activation, KeyKind::forward,
             "function of the feed-forward block; gelu is exact, relu2 is relu(x)^2, clipped that of gpt-oss, "

@@ -1,6 +1,7 @@
 #pragma once
 // The tables of a run's config file other than [model], one struct per table, and RunConfig with all tables.
 #include "config/data_config.hpp"
+#include "config/lora_config.hpp"
 #include "config/model_config.hpp"
 #include "config/parallel_config.hpp"
 
@@ -92,10 +93,15 @@ struct TrainConfig {
     i64 eval_every = 0;
     i64 eval_batches = 0; ///< 0: the whole validation store
     std::string init_from;
+    std::vector<std::string> freeze;
+    LoraConfig lora;
+    double ema = 0;
+    i64 patience = 0;
     i64 stop_after = 0;
     double spike_z = 0;
     i64 spike_window = 128;
     i64 max_skipped = 100;
+    i64 rewind = 0;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -166,6 +172,21 @@ struct TrainConfig {
               "batches of global_batch sequences per validation; 0 = the whole store");
         visit("init_from", self.init_from, KeyKind::free,
               "checkpoint from which this run takes its initial weights, with a fresh optimizer");
+        visit("freeze", self.freeze, KeyKind::training,
+              "patterns of parameters that stay as they are, such as \"embed.*\" or \"layers.0.*\"; they "
+              "have no gradients and no moments");
+        visit(
+            "lora", self.lora, KeyKind::training,
+            "low-rank adapters: a table with rank (0 = off), alpha (0 = twice the rank), rank_stable "
+            "(alpha / sqrt(rank) in place of alpha / rank), dropout, magnitudes (DoRA), targets (patterns of "
+            "parameters; by default all matrices of layers but routers) and train (patterns of parameters "
+            "that are trained as a whole); all other parameters are frozen");
+        visit("ema", self.ema, KeyKind::training,
+              "decay per step of an exponential moving average of the weights, which evaluations use and "
+              "checkpoints keep; 0 = none, 0.999 is usual");
+        visit("patience", self.patience, KeyKind::free,
+              "evaluations in a row without a better loss (checkpoint.best) after which the run stops; "
+              "0 = train to the end");
         visit("stop_after", self.stop_after, KeyKind::free,
               "steps after which this launch saves and stops; 0 = run to the end");
         visit(
@@ -175,6 +196,10 @@ struct TrainConfig {
         visit("spike_window", self.spike_window, KeyKind::free, "number of recent losses for spike_z");
         visit("max_skipped", self.max_skipped, KeyKind::free,
               "how many steps in a row may be skipped before the run fails; 0 = no limit");
+        visit(
+            "rewind", self.rewind, KeyKind::training,
+            "how often the run may go back to its newest checkpoint and leave out the data since then, when "
+            "spike_z skips more steps in a row than max_skipped; 0 = the run fails");
     }
 };
 
@@ -182,6 +207,7 @@ struct CheckpointConfig {
     std::string dir = "checkpoints";
     i64 every = 0;
     i64 keep = 2;
+    std::string best;
     bool async = true;
     std::string resume = "auto";
 
@@ -192,6 +218,9 @@ struct CheckpointConfig {
         visit("every", self.every, KeyKind::free, "steps between checkpoints; 0 = only at the end");
         visit("keep", self.keep, KeyKind::free,
               "how many of the newest checkpoints are kept, at least 2 (1 keeps 2); 0 = all");
+        visit("best", self.best, KeyKind::free,
+              "name of the set of data.valid whose lowest loss marks the best checkpoint, which is kept "
+              "besides the newest (\"valid\" if the only set has no name); empty = none");
         visit("async", self.async, KeyKind::free,
               "write while training continues, from a snapshot whose memory is planned");
         visit("resume", self.resume, KeyKind::free,
@@ -203,6 +232,10 @@ struct LogConfig {
     std::string dir = "logs";
     i64 every = 1;
     i64 samples = 2;
+    i64 layer_norms = 0;
+    bool tensorboard = false;
+    std::string prometheus;
+    std::string otlp;
     std::string trace;
     std::string machine;
 
@@ -216,6 +249,16 @@ struct LogConfig {
               "samples of the validation data in metrics.samples.jsonl, for the report: of a program with "
               "outputs "
               "per sample a slice of each input and, after evaluations, of these outputs; 0 = none");
+        visit("layer_norms", self.layer_norms, KeyKind::free,
+              "steps between norms of the gradients, weights and updates of each layer, in "
+              "metrics.layers.jsonl; 0 = none");
+        visit("tensorboard", self.tensorboard, KeyKind::free,
+              "write TensorBoard's event files to the folder tensorboard of log.dir, while the run goes");
+        visit("prometheus", self.prometheus, KeyKind::free,
+              "file with the newest metrics in the text format of Prometheus, for a node exporter; "
+              "empty = none");
+        visit("otlp", self.otlp, KeyKind::free,
+              "address of an OpenTelemetry collector (OTLP over HTTP) that gets the metrics; empty = none");
         visit("trace", self.trace, KeyKind::free, "file for a trace of one step's Steps; empty = none");
         visit("machine", self.machine, KeyKind::free,
               "machine file of `trivium check -o`, or a name that `trivium plan --machine` knows: the run "

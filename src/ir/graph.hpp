@@ -64,6 +64,7 @@ enum class UpdateKind : std::uint8_t {
     optimizer, ///< by train.optimizer, from its gradient
     average,   ///< p = decay p + (1 - decay) x, with x the mean of a value over the step's microbatches
     balance,   ///< p += rate sign(mean of all x - x), with x the sum of a value over the step's microbatches
+    frozen,    ///< not at all: there is no gradient
 };
 
 struct ParameterUpdate {
@@ -84,7 +85,8 @@ struct UpdateRow {
 
 inline constexpr UpdateRow update_rows[] = {{UpdateKind::optimizer, nullptr, nullptr, 0, true},
                                             {UpdateKind::average, "average", "decay", 1, false},
-                                            {UpdateKind::balance, "balance", "rate", 1, true}};
+                                            {UpdateKind::balance, "balance", "rate", 1, true},
+                                            {UpdateKind::frozen, nullptr, nullptr, 0, false}};
 
 inline const UpdateRow& row_of(UpdateKind kind) { return update_rows[static_cast<int>(kind)]; }
 

@@ -181,6 +181,7 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
         case UpdateKind::balance:
             b.balance(updated.parameter, updated.sum, norm, graph[updated.parameter].update.number);
             break;
+        case UpdateKind::frozen: break;
         }
     }
     return graph;
