@@ -135,6 +135,7 @@ Exported open_exported(const ExportArguments& a)
                          str("has fewer tensors than model.layers = ", config.model.layers),
                          "its config belongs to another model", "use another checkpoint"});
     validate(config.model);
+    config.model = without_base(config.model);
     std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
     ExportedFiles files = exported_files(config.model, a.type == "bf16" ? "bfloat16" : "float32",
                                          tokenizer.get(), checkpoint.state());

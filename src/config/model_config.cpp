@@ -274,6 +274,8 @@ void validate(const ModelConfig& c)
     require_from_zero(c.embedding_scale, "embedding_scale", "0 stands for sqrt(dim)");
     require_positive(c.residual_scale, "residual_scale", "1 changes nothing");
     require_positive(c.logit_divisor, "logit_divisor", "1 changes nothing");
+    for (const auto& [key, base] : {std::pair{"base_dim", c.base_dim}, {"base_layers", c.base_layers}})
+        require_model(base >= 0, key, str("must be at least 0, is ", base), "0 turns it off");
     require_from_zero(c.logit_cap, "logit_cap", "0 is no cap, Gemma 2 uses 30");
     require_model(c.dropout >= 0 && c.dropout < 1, "dropout",
                   str("must be from 0 to below 1, is ", c.dropout), "0.1 is usual, 0 turns it off");
@@ -325,6 +327,24 @@ double scale_of_attention(const ModelConfig& c)
         return scale;
     const double longer = 0.1 * s.mscale_all_dim * std::log(s.factor) + 1; // DeepSeek V2: of all dimensions
     return scale * longer * longer;
+}
+
+double width_factor(const ModelConfig& c)
+{
+    return c.base_dim > 0 ? static_cast<double>(c.dim) / static_cast<double>(c.base_dim) : 1;
+}
+
+double depth_factor(const ModelConfig& c)
+{
+    return c.base_layers > 0 ? static_cast<double>(c.layers) / static_cast<double>(c.base_layers) : 1;
+}
+
+ModelConfig without_base(ModelConfig c)
+{
+    c.residual_scale /= depth_factor(c);
+    c.logit_divisor *= width_factor(c);
+    c.base_dim = c.base_layers = 0;
+    return c;
 }
 
 double scale_of_embeddings(const ModelConfig& c)

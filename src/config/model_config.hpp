@@ -357,6 +357,12 @@ double scale_of_attention(const ModelConfig& config);
 /// Factor of token embeddings, before it is rounded to the compute type.
 double scale_of_embeddings(const ModelConfig& config);
 
+/// The width over model.base_dim, the layers over model.base_layers; 1 without them.
+double width_factor(const ModelConfig& config);
+double depth_factor(const ModelConfig& config);
+/// The same forward pass without base_dim and base_layers.
+ModelConfig without_base(ModelConfig config);
+
 /// Number of trained elements; a tied embedding counts once. \pre the config is resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);
 /// Of these, how many a token reads: of a layer's experts those that it goes to.

@@ -4,7 +4,8 @@ namespace trivium {
 
 namespace {
 
-/// Norms of results and over all heads, windows and full layers, YaRN in full layers, sinks.
+/// Norms of results and over all heads, windows and full layers, YaRN in full layers, sinks; weights and
+/// rates that scale with the width and the depth.
 void set_post(ModelConfig& c)
 {
     set_family(c, Family::olmo3);
@@ -14,6 +15,8 @@ void set_post(ModelConfig& c)
     c.rope_scaling = {.kind = RopeKind::yarn, .factor = 4, .original_seq = 16};
     c.attention_sinks = true;
     c.residual_scale = 0.5;
+    c.base_dim = 12;
+    c.base_layers = 4;
 }
 
 /// Norms around both parts and of each head, caps, factors of embeddings and logits, two rotary tables.

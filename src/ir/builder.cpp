@@ -412,7 +412,13 @@ void Builder::update(ValueId parameter, const std::vector<ValueId>& states, cons
     for (const ValueId v : updated)
         names.push_back(graph_[v].name + "'");
     const OpKind kind = graph_[states.at(0)].state_of.update;
-    const std::vector<ValueId> results = op(kind, operands, {.weight_decay = weight_decay}, names);
+    const UpdateFactors& factors = graph_[parameter].factors;
+    Attributes attributes{.weight_decay = weight_decay * factors.decay};
+    if (factors.rate != 1)
+        attributes.rate = factors.rate;
+    if (factors.eps != 1)
+        attributes.scale = factors.eps;
+    const std::vector<ValueId> results = op(kind, operands, attributes, names);
     for (std::size_t i = 0; i < updated.size(); ++i)
         graph_.carries.push_back({updated[i], results[i]});
 }

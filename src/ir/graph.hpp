@@ -74,6 +74,15 @@ struct ParameterUpdate {
     bool operator==(const ParameterUpdate&) const = default;
 };
 
+/// How a parameter's update by AdamW differs from that of others, as models of other widths need it.
+struct UpdateFactors {
+    double rate = 1;  ///< of the learning rate
+    double decay = 1; ///< of the weight decay
+    double eps = 1;   ///< of AdamW's eps
+
+    bool operator==(const UpdateFactors&) const = default;
+};
+
 struct UpdateRow {
     UpdateKind kind;
     const char *name, *number; ///< in the text of a graph, `update NAME(NUMBER=0.9)`; null: not in it
@@ -102,6 +111,7 @@ struct Value {
     int rows = 0; ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
                   ///< are columns; 0: not such a matrix
     ParameterUpdate update;  ///< of a parameter
+    UpdateFactors factors;   ///< of a parameter; not in the text of a graph
     OptimizerState state_of; ///< if role is state; not in the text of a graph
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program

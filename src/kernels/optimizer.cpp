@@ -75,16 +75,17 @@ struct AdamwRule {
     using H = AdamwHyper;
     Real factor, keep1, rest1, keep2, rest2, keep, rate, floor;
 
-    TRV_HOST_DEVICE AdamwRule(const double* hyper, double weight_decay, double gradient_factor)
+    template <class Shard>
+    TRV_HOST_DEVICE AdamwRule(const double* hyper, const Shard& shard, double gradient_factor)
         : factor(static_cast<Real>(gradient_factor)), keep1(static_cast<Real>(hyper[H::beta1])),
           rest1(static_cast<Real>(1 - hyper[H::beta1])), keep2(static_cast<Real>(hyper[H::beta2])),
           rest2(static_cast<Real>(1 - hyper[H::beta2])),
-          keep(static_cast<Real>(1 - hyper[H::lr] * weight_decay))
+          keep(static_cast<Real>(1 - hyper[H::lr] * shard.rate * shard.weight_decay))
     {
         // lr m/c1 / (sqrt(v/c2) + eps) = rate m / (sqrt(v) + floor), one division.
         const double root = square_root(hyper[H::correction2]);
-        rate = static_cast<Real>(hyper[H::lr] / hyper[H::correction1] * root);
-        floor = static_cast<Real>(hyper[H::eps] * root);
+        rate = static_cast<Real>(hyper[H::lr] * shard.rate / hyper[H::correction1] * root);
+        floor = static_cast<Real>(hyper[H::eps] * shard.eps * root);
     }
 
     /// The new p, m and v.
@@ -108,8 +109,8 @@ void adamw_part(const Exec& exec, const AdamwBlocks<Real, Gradient>& part, const
             const auto at = part.place(block);
             const AdamwShard<Real, Gradient>& shard = part.item[at.array];
             Real *p = shard.p + at.begin, *m = shard.m + at.begin, *v = shard.v + at.begin;
-            row.map(at.size, AdamwRule<Real>(hyper, shard.weight_decay, *factor), Targets<Real, 3>{{p, m, v}},
-                    p, m, v, shard.g + at.begin);
+            row.map(at.size, AdamwRule<Real>(hyper, shard, *factor), Targets<Real, 3>{{p, m, v}}, p, m, v,
+                    shard.g + at.begin);
         });
 }
 

@@ -43,10 +43,11 @@ struct AdamwShard {
     const Gradient* g = nullptr;
     i64 n = 0;
     double weight_decay = 0;
+    double rate = 1, eps = 1; ///< factors of lr and of eps
 };
 
-/// For each shard, with G = factor[0] * g: m = beta1 m + (1-beta1) G, v = beta2 v + (1-beta2) G^2,
-/// p -= lr * (m/correction1 / (sqrt(v/correction2) + eps) + weight_decay * p).
+/// For each shard, with G = factor[0] * g, and lr and eps times their factors: m = beta1 m + (1-beta1) G, v =
+/// beta2 v + (1-beta2) G^2, p -= lr * (m/correction1 / (sqrt(v/correction2) + eps) + weight_decay * p).
 template <class Real, class Gradient>
 void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards, const double* hyper,
            const double* factor);

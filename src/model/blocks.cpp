@@ -96,7 +96,17 @@ ValueId ModelBuilder::parameter(const std::string& name, const Init& init, bool 
     for (const char dim : at->second)
         shape.push_back(extent_of(m_, dim));
     const DType type = exact ? accumulator_of(c_.master) : c_.master;
-    return b_.value(scoped(name), {type, std::move(shape)}, Role::parameter, init);
+    const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers;
+    const auto* normal = std::get_if<NormalInit>(&init);
+    const bool hidden = in_layer && normal != nullptr;
+    const double width = width_factor(m_);
+    const ValueId id = b_.value(scoped(name), {type, std::move(shape)}, Role::parameter,
+                                hidden ? Init(NormalInit{normal->std / std::sqrt(width)}) : init);
+    UpdateFactors& factors = b_.graph()[id].factors;
+    if (hidden)
+        factors = {.rate = 1 / width, .decay = width};
+    factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
+    return id;
 }
 
 ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
@@ -262,7 +272,7 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
 
 double ModelBuilder::std_into_stream() const
 {
-    return init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
+    return init_std / std::sqrt(2.0 * static_cast<double>(m_.base_layers > 0 ? m_.base_layers : m_.layers));
 }
 
 ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule& rule)
@@ -335,12 +345,12 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
             if (!m_.has_experts(layer))
                 sum = add_bias("down", sum);
         }
-        return b_.sum_of(x, times(sum, m_.residual_scale));
+        return b_.sum_of(x, times(sum, m_.residual_scale / depth_factor(m_)));
     }
     for (const char* name : {"attn", "ffn"}) {
         const ValueId h = part(name, x);
         within(str(".", name));
-        x = b_.sum_of(x, times(h, m_.residual_scale));
+        x = b_.sum_of(x, times(h, m_.residual_scale / depth_factor(m_)));
     }
     return x;
 }
@@ -355,7 +365,8 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
     const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", init_std);
-    const bool divided = m_.logit_divisor != 1, capped = m_.logit_cap > 0;
+    const double divisor = m_.logit_divisor * width_factor(m_);
+    const bool divided = divisor != 1, capped = m_.logit_cap > 0;
     // The last of the three ops makes the value of this name.
     const auto made = [&](bool last, OpKind kind, std::vector<ValueId> operands, Attributes attributes) {
         return annotate(
@@ -364,7 +375,7 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
     };
     ValueId y = made(!divided && !capped, OpKind::matmul, {x, table}, {.rule = rule});
     if (divided)
-        y = made(!capped, OpKind::affine, {y}, {.alpha = 1 / m_.logit_divisor});
+        y = made(!capped, OpKind::affine, {y}, {.alpha = 1 / divisor});
     if (capped)
         y = made(true, OpKind::softcap, {y}, {.cap = m_.logit_cap});
     return y;

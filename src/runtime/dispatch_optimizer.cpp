@@ -71,8 +71,14 @@ Call bind_adamw(std::span<const Binding> bindings)
     return bind_update<G>(
         bindings,
         [](const Args& a, const G* g) {
-            return k::AdamwShard<R, G>{a.out<R>(0), a.out<R>(1), a.out<R>(2),
-                                       g,           a.n(0),      *a.attrs().weight_decay};
+            return k::AdamwShard<R, G>{a.out<R>(0),
+                                       a.out<R>(1),
+                                       a.out<R>(2),
+                                       g,
+                                       a.n(0),
+                                       *a.attrs().weight_decay,
+                                       a.attrs().rate.value_or(1),
+                                       a.attrs().scale.value_or(1)};
         },
         [](auto&&... of) { k::adamw<R, G>(of...); });
 }

@@ -89,6 +89,8 @@ TEMPLATE_TEST_CASE("adamw of several shards, and with gradients in bf16", "", do
     const Doubles factor{0.07};
     const Doubles hyper{lr, 0.9, 0.95, eps, 1 - 0.9 * 0.9, 1 - 0.95 * 0.95};
     const auto decay = [](std::size_t i) { return i % 2 == 0 ? 0.1 : 0.0; };
+    const auto rate = [](std::size_t i) { return i % 3 == 0 ? 0.25 : 1.0; };
+    const auto floor = [](std::size_t i) { return i % 4 == 0 ? 1e6 : 1.0; };
     const auto all = stable([&](const Exec& exec) {
         auto a = p, b = m, c = v;
         {
@@ -96,7 +98,7 @@ TEMPLATE_TEST_CASE("adamw of several shards, and with gradients in bf16", "", do
             const auto on_g = lend_all(std::as_const(g));
             std::vector<AdamwShard<T, G>> shards;
             for (std::size_t i = 0; i < sizes.size(); ++i)
-                shards.push_back({on_p[i], on_m[i], on_v[i], on_g[i], sizes[i], decay(i)});
+                shards.push_back({on_p[i], on_m[i], on_v[i], on_g[i], sizes[i], decay(i), rate(i), floor(i)});
             adamw<T, G>(exec, shards, lend(hyper), lend(factor));
         }
         std::vector<T> flat;
@@ -119,7 +121,8 @@ TEMPLATE_TEST_CASE("adamw of several shards, and with gradients in bf16", "", do
             want_m.push_back(0.9 * wm[i] + 0.1 * grad);
             want_v.push_back(0.95 * wv[i] + 0.05 * grad * grad);
             const double mean = want_m.back() / hyper[4], square = want_v.back() / hyper[5];
-            want_p.push_back(wp[i] - lr * (mean / (std::sqrt(square) + eps) + decay(k) * wp[i]));
+            want_p.push_back(wp[i] -
+                             lr * rate(k) * (mean / (std::sqrt(square) + eps * floor(k)) + decay(k) * wp[i]));
         }
         require_close(next(sizes[k]), want_p, tolerance<T>, "p");
         require_close(next(sizes[k]), want_m, tolerance<T>, "m");

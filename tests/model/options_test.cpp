@@ -278,6 +278,41 @@ TEST_CASE("the scale of attention is that of DeepSeek V2 and V3")
     CHECK(scale_of_attention(plain) == Approx(1 / std::sqrt(192.0)).epsilon(1e-12));
 }
 
+TEST_CASE("weights, rates and multipliers scale with width and depth as in CompleteP")
+{
+    // N. Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep transformers",
+    // arXiv:2505.01618, table 1 with alpha = 1: width 4 times, depth twice that of the base.
+    ModelConfig m = valid_model();
+    m.layers = 6;
+    m.base_layers = 3;
+    m.base_dim = m.dim / 4;
+    m.tied_embeddings = false;
+    resolve(m);
+    const Graph graph = build_loss_graph(m, {});
+    struct Row {
+        const char* name;
+        double std, rate, decay, eps; ///< std 0: no random numbers
+    };
+    for (const Row& row :
+         {Row{"embed.weight", 0.02, 1, 1, 1.0 / 4}, Row{"head.weight", 0.02, 1, 1, 1.0 / 4},
+          Row{"final_norm.weight", 0, 1, 1, 1.0 / 4},
+          Row{"layers.5.attn.q.weight", 0.02 / 2, 1.0 / 4, 4, 1.0 / 8},
+          Row{"layers.0.ffn.down.weight", 0.02 / 2 / std::sqrt(2.0 * 3), 1.0 / 4, 4, 1.0 / 8},
+          Row{"layers.0.ffn_norm.weight", 0, 1, 1, 1.0 / 8}}) {
+        INFO(row.name);
+        const Value& v = graph[graph.find(row.name)];
+        CHECK(v.factors == UpdateFactors{row.rate, row.decay, row.eps});
+        const auto* normal = std::get_if<NormalInit>(&v.init);
+        CHECK((normal ? normal->std : 0) == Approx(row.std));
+    }
+    std::vector<double> factors;
+    for (const Op* op : ops_of(graph, OpKind::affine))
+        factors.push_back(*op->attrs.alpha);
+    CHECK(factors == std::vector<double>{.5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .25});
+    const ModelConfig plain = without_base(m);
+    CHECK((plain.residual_scale == 0.5 && plain.logit_divisor == 4 && plain.base_dim == 0));
+}
+
 TEST_CASE("parallel parts are summed before their biases, in one reduction over tensor ranks")
 {
     ModelConfig m = valid_model();
