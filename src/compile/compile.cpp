@@ -6,7 +6,6 @@
 #include "ir/collectives.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/local.hpp"
 #include "passes/memory/recompute.hpp"
 #include "passes/memory/tile.hpp"
 #include "passes/memory/zero.hpp"
@@ -102,15 +101,17 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? zero_axis(p) : "";
-    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && gradient_ranks(p) > 1;
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
     for (const ProgramAxes::Axis& axis : p.axes.list)
         if (axis.shards_batch && axis.degree > 1)
             gradients.batch_axes.push_back(axis.name);
-    if (!gradients.reduce_axis.empty()) // then once, in each microbatch
-        std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
+    gradients.reduce_bf16 = p.reduce == GradientType::bf16 && !gradients.reduce_axis.empty();
+    if (p.reduce == GradientType::bf16 && !gradients.reduce_bf16) { // otherwise once, in each microbatch
+        optimizer.bf16_axes = gradients.batch_axes;
+        optimizer.bf16_axes.insert(optimizer.bf16_axes.end(), {replica_axis, data_axis});
+    }
     g = runner.run("model", Level::global, std::move(g), complete_annotations);
     g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
@@ -306,17 +307,31 @@ PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
     return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_};
 }
 
-/// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
-const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coordinates& at,
-                                                 const Graph& own, const std::string& mode)
+/// Decided on the first rank of the stage: shards differ between ranks, collectives must not.
+const FinishConfig& TrainingCompiler::finish_of(const Graph& sharded, const Coordinates& at, const Graph& own,
+                                                const std::string& mode)
 {
     const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
     const auto [known, unknown] = made_.try_emplace({stage, sharded.name});
     if (!unknown)
         return known->second;
     const Coordinates first = first_of_stage(mesh(), stage);
-    known->second = buckets_.with_mode(first == at ? own : unbucketed(sharded, first), mode);
-    return known->second;
+    const ParallelConfig& p = config_.parallel;
+    FinishConfig& made = known->second;
+    made.group = p.group;
+    made.offload = p.offload == Offload::optimizer;
+    made.ring = p.context_form == ContextForm::ring;
+    if (p.overlap)
+        made.overlap = [&](const Graph& g) {
+            return overlap_seconds(g, buckets_.machine(), buckets_.threads());
+        };
+    const auto decide = [&](const Graph& g) {
+        made.buckets = buckets_.with_mode(g, mode);
+        if (p.overlap && !made.ring)
+            made.parts = parts_of_gathers(g, made.overlap);
+    };
+    decide(first == at ? own : unbucketed(sharded, first));
+    return made;
 }
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
@@ -335,18 +350,10 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     compiled.parallel.bucket = mode;
     compiled.flops = flops_;
     const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
-    OverlapSeconds overlap;
-    if (config_.parallel.overlap)
-        overlap = [&](const Graph& g) { return overlap_seconds(g, buckets_.machine(), buckets_.threads()); };
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const SharedOrder& order) {
         const std::string suffix = suffix_of(*sharded);
         Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
-        const FinishConfig finish{false,
-                                  buckets_of(*sharded, compiled.at, own, mode),
-                                  config_.parallel.group,
-                                  config_.parallel.offload == Offload::optimizer,
-                                  overlap,
-                                  config_.parallel.context_form == ContextForm::ring};
+        const FinishConfig& finish = finish_of(*sharded, compiled.at, own, mode);
         compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
                                      order->shape.microbatches,
                                      {},

@@ -4,8 +4,7 @@
 #include "compile/bucket_plans.hpp"
 #include "compile/pipeline.hpp"
 #include "config/run_config.hpp"
-#include "passes/runner.hpp"
-#include "passes/sharding/partition.hpp"
+#include "passes/local.hpp"
 #include "plan/machine.hpp"
 #include "schedule/lay_out.hpp"
 
@@ -96,8 +95,9 @@ private:
     ShardedTraining made_plain();
     PartitionConfig partition_config(const Coordinates& at) const;
     Graph unbucketed(const Graph& sharded, const Coordinates& at) const;
-    const BucketConfig& buckets_of(const Graph& sharded, const Coordinates& at, const Graph& own,
-                                   const std::string& mode);
+    /// What all ranks of a stage do alike, with the passes that `mode` and the config ask for.
+    const FinishConfig& finish_of(const Graph& sharded, const Coordinates& at, const Graph& own,
+                                  const std::string& mode);
 
     const RunConfig& config_;
     using SharedOrder = std::shared_ptr<const PipelineOrder>; ///< of the programs of all ranks
@@ -113,7 +113,7 @@ private:
     StageConfig stages_;
     HoldersOf holders_;
     Flops flops_ = 0;
-    std::map<std::pair<i64, std::string>, BucketConfig> made_; ///< by stage and program
+    std::map<std::pair<i64, std::string>, FinishConfig> made_; ///< by stage and program
 };
 
 /// What TrainingCompiler::plain() depends on, of the settings in which the candidates of a choice differ:

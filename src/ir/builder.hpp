@@ -25,6 +25,7 @@ public:
         std::string scope;
     };
     Where where;
+    static Where where_of(const Op& op) { return {op.region, op.phase, op.block, op.scope}; }
 
     Graph& graph() { return graph_; }
     /// No value made from now on gets this name.
@@ -88,6 +89,8 @@ public:
 
     /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
     ValueId output_sum(OpKind kind, ValueId x, const std::string& name);
+    /// An output: x, summed over microbatches in its type. `sharding`: of the sum.
+    ValueId output_sum(ValueId x, const std::string& name, const Sharding& sharding = {});
 
     /// Copies `x` into the buffer of `into`, a value of lifetime run, with a carry; returns its next content.
     ValueId overwrite(ValueId into, ValueId x);

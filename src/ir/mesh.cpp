@@ -1,4 +1,4 @@
-#include "ir/mesh.hpp"
+#include "ir/shards.hpp"
 
 #include "base/check.hpp"
 #include "base/words.hpp"
@@ -241,36 +241,45 @@ IndexRange part_of(i64 extent, i64 parts, i64 index)
     return {index * least + std::min(index, larger), least + (index < larger ? 1 : 0)};
 }
 
-namespace {
-
-const std::vector<std::string>& axes_in(const DimSharding& dim) { return dim.axes; }
-const std::vector<std::string>& axes_in(const std::vector<std::string>& dim) { return dim; }
-
-template <class Dims>
-Box box_by(const Shape& whole, const Dims& dims, const Mesh& mesh, const Coordinates& at)
+DimAxes dim_axes(const Sharding& sharding)
 {
-    TRV_CHECK(dims.empty() || dims.size() == whole.size(), "a sharding of ", dims.size(),
+    DimAxes axes;
+    for (const DimSharding& dim : sharding.dims)
+        axes.push_back(dim.axes);
+    return axes;
+}
+
+Shards::Shards(const Shape& whole, const DimAxes& axes, const Mesh& mesh) : whole_(whole), parts_(axes.size())
+{
+    TRV_CHECK(axes.empty() || axes.size() == whole.size(), "a sharding of ", axes.size(),
               " dimensions for a tensor of ", whole.size());
-    Box box{Shape(whole.size(), 0), whole};
-    for (std::size_t d = 0; d < dims.size(); ++d)
-        for (const std::string& axis : axes_in(dims[d])) {
-            const IndexRange part = part_of(box.shape[d], mesh.size(axis), mesh.index_along(axis, at));
-            box.offset[d] += part.begin;
-            box.shape[d] = part.size;
+    for (std::size_t d = 0; d < axes.size(); ++d)
+        for (const std::string& axis : axes[d])
+            if (const AxisPart part = axis_part(mesh, axis); part.size > 1)
+                parts_[d].push_back(part);
+}
+
+Box Shards::operator()(const Coordinates& at) const
+{
+    Box box{Shape(whole_.size(), 0), whole_};
+    for (std::size_t d = 0; d < parts_.size(); ++d)
+        for (const AxisPart& part : parts_[d]) {
+            const IndexRange range =
+                part_of(box.shape[d], part.size, part.digit(at[static_cast<std::size_t>(part.axis)]));
+            box.offset[d] += range.begin;
+            box.shape[d] = range.size;
         }
     return box;
 }
 
-} // namespace
-
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at)
 {
-    return box_by(whole, sharding.dims, mesh, at);
+    return Shards(whole, dim_axes(sharding), mesh)(at);
 }
 
 Box box_of_axes(const Shape& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
-    return box_by(whole, axes, mesh, at);
+    return Shards(whole, axes, mesh)(at);
 }
 
 } // namespace trivium

@@ -329,13 +329,8 @@ void show(Builder& b, ValueId of, i64 samples)
               name + ".slice");
     Sharding everywhere;
     everywhere.dims.assign(limit.size(), {{}, false});
-    const ValueId whole_part = b.reshard_to(b.cast_to(part, DType::f32), everywhere);
     // An accumulator, which stages send each other after the microbatch.
-    const ValueId before = b.value(name + ".before", graph[whole_part].type, Role::carry),
-                  out = b.add_into(before, whole_part);
-    graph[before].sharding = graph[out].sharding = everywhere;
-    graph.carries.push_back({before, out});
-    graph.outputs.push_back(out);
+    b.output_sum(b.reshard_to(b.cast_to(part, DType::f32), everywhere), name, everywhere);
 }
 
 /// `samples`: 0: as many as the text has.

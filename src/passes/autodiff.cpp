@@ -163,7 +163,8 @@ private:
         // own.
         bool own = contribution.index() >= first_own_;
         const Sharding sharding = graph_[carry.in].sharding;
-        if (shards(sharding, config_.reduce_axis) ||
+        if ((shards(sharding, config_.reduce_axis) &&
+             is_shared(graph_[read].sharding, graph_.mesh, config_.reduce_axis)) ||
             std::ranges::any_of(config_.batch_axes,
                                 [&](const auto& axis) { return shards(sharding, axis); })) {
             if (config_.reduce_bf16 && is_trained(graph_[parameter]))

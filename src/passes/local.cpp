@@ -37,6 +37,8 @@ Graph finish_local(Graph graph, const FinishConfig& config, const std::string& s
         pass("join-reductions", join_reductions);
     if (config.ring)
         pass("ring", ring);
+    else if (!config.parts.empty())
+        pass("overlap-gathers", [&](Graph g) { return overlap_gathers(std::move(g), config.parts); });
     pass("bucket", [&](Graph g) { return bucket(std::move(g), config.buckets); });
     if (config.overlap)
         pass("overlap-halos", [&](Graph g) { return overlap_halos(std::move(g), config.overlap); });

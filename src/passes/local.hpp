@@ -3,7 +3,7 @@
 #include "passes/collectives/bucket.hpp"
 #include "passes/pipeline/stage.hpp"
 #include "passes/runner.hpp"
-#include "passes/sharding/overlap_halos.hpp"
+#include "passes/sharding/overlap_gathers.hpp"
 #include "passes/sharding/partition.hpp"
 
 namespace trivium {
@@ -21,6 +21,7 @@ struct FinishConfig {
     bool offload = false;     ///< offload_optimizer()
     OverlapSeconds overlap{}; ///< overlap_halos(); empty: not
     bool ring = false;        ///< ring()
+    GatherParts parts{};      ///< overlap_gathers(), if not ring()
 };
 
 /// From part_of_rank() to the graph that a rank runs: the passes of `config`, and fuse.

@@ -156,8 +156,11 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
         if (const ValueId sum = graph.find(value_name::gradient + graph[p].name)) {
             b.where.block = graph[graph[sum].producer].block;
             const std::string name = value_name::reduced_gradient + graph[p].name;
-            const ValueId sent =
-                config.reduce_bf16 && is_trained(graph[p]) ? b.cast_to_send(sum, DType::bf16) : sum;
+            const bool narrows =
+                is_trained(graph[p]) && std::ranges::any_of(config.bf16_axes, [&](const std::string& axis) {
+                    return is_shared(graph[p].sharding, graph.mesh, axis);
+                });
+            const ValueId sent = narrows ? b.cast_to_send(sum, DType::bf16) : sum;
             all.push_back({p, b.reshard_to(sent, {}, name)});
             if (is_trained(graph[p]))
                 gradients.push_back(all.back().sum);

@@ -12,7 +12,7 @@ struct OptimizerConfig {
     /// Mesh axis over which the optimizer's states are sharded (ZeRO stage 1, arXiv:1910.02054, section 5.1);
     /// empty: not sharded. Parameters and reduced gradients follow by propagation.
     std::string shard_axis{};
-    bool reduce_bf16 = false; ///< gradients are reduced as bf16
+    std::vector<std::string> bf16_axes{}; ///< mesh axes over which gradients are reduced as bf16
     OptimizerKind kind{};
     double momentum = 0.95; ///< of Muon
 };

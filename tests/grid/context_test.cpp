@@ -2,7 +2,11 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "choose/decide.hpp"
+#include "compile/simulated_step.hpp"
 #include "grid/cases.hpp"
+#include "ir/verify.hpp"
+#include "passes/sharding/overlap_gathers.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 
@@ -78,6 +82,36 @@ std::vector<Program> programs_of(const Case& c)
             return true;
         });
     return made;
+}
+
+/// The graph of the first rank before its gathers are divided.
+Graph undivided(const Case& c)
+{
+    CompileConfig options = runs::small_machine();
+    const Choices choices = decide(config_of(c), options.machine);
+    return TrainingCompiler(choices.config, choices.order, options).unbucketed(0);
+}
+
+/// Divides gathers as far as possible, whatever that costs.
+void divide_gathers(Graph& g)
+{
+    const GatherParts parts = parts_of_gathers(g);
+    g = overlap_gathers(std::move(g), parts);
+}
+
+/// A case whose attention takes as long as its gathers on a slow network.
+Case slow_case()
+{
+    Case c = case_of_form(2, forms[0], 0);
+    c.model.seq = 256;
+    c.model.kv_heads = 4;
+    c.model.heads = 8;
+    c.model.dim = 64;
+    c.micro_batch = 1;
+    c.steps = 1;
+    c.parallel.recompute = Recompute::none;
+    c.parallel.delay_bandwidth = 2e8;
+    return c;
 }
 
 } // namespace
@@ -162,6 +196,139 @@ TEST_CASE("a ring has no gathers of keys and values, and a block travels while t
             CHECK(ahead == steps);
         }
     }
+}
+
+TEST_CASE("keys and values are gathered in parts by heads: the same elements, a part ahead of its use")
+{
+    struct Heads {
+        int kv;
+        i64 tensor, sequences, parts;
+        Recompute recompute = Recompute::none;
+    };
+    for (const Heads& h : {Heads{4, 1, 1, 4},
+                           {4, 1, 1, 4, Recompute::selective},
+                           {4, 2, 1, 2},
+                           {1, 2, 3, 3}}) { // of one head, whose gradients are sums over both
+        Case c = case_of_form(4, forms[0], 0);
+        c.parallel.tensor = h.tensor;
+        c.parallel.sequence = false;
+        c.parallel.recompute = h.recompute;
+        c.model.kv_heads = h.kv;
+        c.model.heads = 4;
+        c.model.dim = 8;
+        c.model.seq = 64;
+        c.rows = c.micro_batch = h.sequences;
+        INFO(c.text());
+        const Graph whole = undivided(c);
+        Graph parts = whole;
+        divide_gathers(parts);
+        verify(parts, Level::local);
+        struct Sums {
+            i64 collectives = 0, elements = 0, largest = 0;
+        };
+        const auto sums = [](const Graph& g, OpKind kind) {
+            Sums made;
+            for (const Op& op : g.ops)
+                if (op.kind == kind && op.region == Region::microbatch) {
+                    const ValueId larger = kind == OpKind::all_gather ? op.results[0] : op.operands[0];
+                    ++made.collectives;
+                    made.elements += g[larger].type.elements();
+                    made.largest = std::max(made.largest, g[larger].type.elements());
+                }
+            return made;
+        };
+        for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter}) {
+            const Sums before = sums(whole, kind), after = sums(parts, kind);
+            CHECK(before.collectives == 2 * 2 * (kind == OpKind::all_gather ? 2 : 1)); // layers, passes
+            CHECK(after.collectives == h.parts * before.collectives);
+            CHECK(after.elements == before.elements);
+            CHECK(after.largest == before.largest / h.parts);
+        }
+        // The gathers of part k + 1 come before attention of part k.
+        i64 gathered = 0, attended = 0;
+        for (const Op& op : parts.ops) {
+            if (op.phase != Phase::forward || op.region != Region::microbatch || op.block != 1)
+                continue;
+            gathered += op.kind == OpKind::all_gather;
+            if (info(op).scratch == ScratchKind::attention)
+                CHECK(gathered == 2 * std::min(h.parts, ++attended + 1));
+        }
+        CHECK(attended == h.parts);
+    }
+}
+
+TEST_CASE("sequences whose keys and values are gathered in parts have the gradients of one rank")
+{
+    Meddle meddle;
+    meddle.graph = divide_gathers;
+    int number = 0;
+    for (const i64 context : {2, 3, 4})
+        for (const Form& form : {forms[0], forms[3]})
+            for (int i = 0; i < 3 && context % form.heads == 0 && form.heads < context; ++i, ++number) {
+                Case c = case_of_form(context, form, number);
+                c.model.kv_heads = static_cast<int>(form.heads) * 2 + i % 2;
+                c.model.heads = c.model.kv_heads * (1 + number % 2);
+                c.model.dim = 2 * c.model.heads;
+                INFO(form.name << ": " << c.text());
+                const Differences found = differences(train_on_threads(c, meddle), alone_outcome(c));
+                INFO(found.text());
+                CHECK(std::max({found.losses, found.norms, found.gradients, found.parameters}) < 1e-9);
+            }
+}
+
+TEST_CASE("a rank sends per layer what the formulas of docs/grid.md say, in every form")
+{
+    for (const i64 context : {2, 4, 8})
+        for (const Form& form : forms) {
+            if (form.heads == 2 && context == 2)
+                continue;
+            Case c = case_of_form(context, form, 0);
+            c.model.kv_heads = 8;
+            c.model.heads = 16;
+            c.model.dim = 32;
+            c.model.seq = static_cast<int>(16 * context);
+            c.micro_batch = 1;
+            double sent[] = {0, 0}; // forward and backward, of the average rank
+            for (const Program& program : programs_of(c))
+                for (const Op& op : program.graph.ops)
+                    if (op.region == Region::microbatch && op.block == 1 && info(op).communicates)
+                        sent[op.phase == Phase::forward ? 0 : 1] +=
+                            static_cast<double>(bytes_sent(program.graph, op)) /
+                            static_cast<double>(size_of(DType::f64) * context);
+            const double u = static_cast<double>(c.parallel.context_heads),
+                         r = static_cast<double>(context) / u, s = c.model.seq, h = c.model.dim,
+                         g = h * c.model.kv_heads / c.model.heads;
+            const double blocks = (form.form == ContextForm::ring ? 0.75 : 1) * 2 * s * g / u * (r - 1) / r,
+                         exchanged = s / (r * u) * (2 * h + 2 * g) * (u - 1) / u;
+            INFO(form.name << ", " << context << " ranks");
+            CHECK(sent[0] == blocks + exchanged);
+            CHECK(sent[1] == 2 * blocks + exchanged);
+        }
+}
+
+TEST_CASE("gathers are divided where the simulated step is then shorter, and use the planned memory")
+{
+    Case c = slow_case();
+    const RunConfig config = config_of(c);
+    const auto step = [&](bool divided) {
+        CompileConfig options = runs::small_machine();
+        options.machine = with_delay(options.machine, 0, c.parallel.delay_bandwidth);
+        if (!divided)
+            options.runner.skip = {"overlap-gathers", "overlap-gathers-eval"};
+        return simulate_step(decide(config, options.machine), options, train_program, 1);
+    };
+    const SimulatedStep whole = step(false), parts = step(true);
+    const auto attentions_in = [](const Graph& g) {
+        return std::ranges::count_if(g.ops,
+                                     [](const Op& op) { return info(op).scratch == ScratchKind::attention; });
+    };
+    CHECK(attentions_in(whole.ranks[0].program.graph) == 2 * 2);
+    CHECK(attentions_in(parts.ranks[0].program.graph) > 2 * 2);
+    CHECK(parts.length() < whole.length());
+    const Differences found = differences(train_on_threads(c), alone_outcome(c));
+    INFO(found.text());
+    CHECK(found.most() < 1e-9);
+    CHECK(attentions_in(compile(case_of_form(2, forms[0], 0), 0).programs[train_program].graph) == 2 * 2);
 }
 
 TEST_CASE("ranks that share sequences have the same causal work")

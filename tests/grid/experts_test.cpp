@@ -2,11 +2,17 @@
 // one rank.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "draw.hpp"
 #include "grid/cases.hpp"
 #include "has.hpp"
+#include "ir/builder.hpp"
+#include "ir/names.hpp"
 #include "runtime/deferred_streams.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 using namespace trivium;
 using namespace trivium::grids;
@@ -42,6 +48,92 @@ Case shared_case(const Shared& s)
     p.pipeline = s.pipeline;
     p.zero = s.zero;
     s.set(c);
+    return c;
+}
+
+constexpr double digit = 16; // above every token and expert
+
+/// Adds a state, recorded.NAME, of the shape that all ranks have of `v`: one digit per microbatch.
+void record(Graph& g, ValueId v, Shape whole)
+{
+    const std::size_t count = g.ops.size();
+    std::size_t place = g[v].producer.index() + 1;
+    if (!g[v].producer)
+        place = static_cast<std::size_t>(std::ranges::find(g.ops, Region::microbatch, &Op::region) -
+                                         g.ops.begin());
+    Builder b(g);
+    b.where = {Region::microbatch, Phase::forward, g.ops[place].block, ""};
+    const ValueId state = b.value("recorded." + g[v].name, {DType::f64, g[v].type.shape}, Role::state);
+    g[state].sharding = g[v].sharding;
+    g[state].whole = std::move(whole);
+    const ValueId before = b.op1(OpKind::affine, {state}, {.alpha = digit});
+    b.overwrite(state, b.sum_of(before, b.cast_to(v, DType::f64)));
+    move_before(g, count, std::vector(g.ops.size() - count, place));
+}
+
+/// The experts of each token, layer by layer, by the set of its sequence's tokens and itself: no two
+/// sequences of choosing_case() have the same tokens, and none has a token twice.
+using Chosen = std::map<std::pair<std::set<int>, int>, std::vector<int>>;
+
+Chosen chosen_on(const Case& c)
+{
+    const i64 rows = c.micro_batch * c.parallel.data, count = c.rows / rows;
+    Meddle meddle;
+    meddle.graph = [&](Graph& g) {
+        ValueId tokens = g.find(value_name::tokens);
+        const std::vector<Op> ops = g.ops;
+        for (const Op& op : ops) {
+            if (op.kind == OpKind::in_order && op.operands[0] == tokens)
+                tokens = op.results[0]; // the rank's part
+            if (op.kind == OpKind::route)
+                record(g, op.results[1], {rows, c.model.seq, g[op.results[1]].type.shape[2]});
+        }
+        if (std::ranges::any_of(ops, [&](const Op& op) { return op.kind == OpKind::embedding; })) {
+            g[tokens].name = value_name::tokens; // on all grids
+            record(g, tokens, {rows, c.model.seq});
+        }
+    };
+    const reference::Tensors all = train_on_threads(c, meddle).moments;
+    const auto number = [&](const reference::Vector& values, i64 at, i64 microbatch) {
+        const double shifted = values[static_cast<std::size_t>(at)] / std::pow(digit, count - 1 - microbatch);
+        return static_cast<int>(std::fmod(std::floor(shifted), digit));
+    };
+    const reference::Vector& tokens = all.at(str("recorded.", value_name::tokens));
+    Chosen chosen;
+    for (i64 m = 0; m < count; ++m)
+        for (i64 row = 0; row < rows; ++row) {
+            std::set<int> sequence;
+            for (i64 i = 0; i < c.model.seq; ++i)
+                sequence.insert(number(tokens, row * c.model.seq + i, m));
+            for (i64 i = row * c.model.seq; i < (row + 1) * c.model.seq; ++i) {
+                std::vector<int>& experts = chosen[{sequence, number(tokens, i, m)}];
+                for (const auto& [name, values] : all)
+                    if (name.ends_with(".experts") && name.starts_with("recorded.")) {
+                        const i64 slots = std::ssize(values) / (rows * c.model.seq);
+                        for (i64 k = 0; k < slots; ++k)
+                            experts.push_back(number(values, i * slots + k, m));
+                    }
+            }
+        }
+    return chosen;
+}
+
+/// One step of sequences as Chosen asks for.
+Case choosing_case(const Shared& shared)
+{
+    Case c = shared_case(shared);
+    c.steps = 1;
+    runs::TokenBatch batch = runs::random_batch(c.model, c.rows, 3);
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(c.model.vocab));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    Draw draw(5);
+    std::set<std::set<std::int32_t>> seen;
+    for (i64 row = 0; row < c.rows;) {
+        std::ranges::shuffle(tokens, draw);
+        if (seen.emplace(tokens.begin(), tokens.begin() + c.model.seq).second)
+            std::copy_n(tokens.begin(), c.model.seq, batch.tokens.begin() + row++ * c.model.seq);
+    }
+    c.batches = {batch};
     return c;
 }
 
@@ -82,6 +174,63 @@ TEST_CASE("ranks that share experts compute what one rank does")
         INFO(d.text());
         CHECK(d.most() < 1e-9);
     }
+}
+
+TEST_CASE("every grid chooses the same experts for each token")
+{
+    std::map<std::pair<OptionSet, int>, Chosen> alone_chosen;
+    Draw draw(1);
+    int drawn = 0;
+    while (drawn < 12) {
+        Shared s{i64{1} << below(draw, 3), 1 + below(draw, 2), i64{1} << below(draw, 3), 1 + below(draw, 2),
+                 1 + below(draw, 2)};
+        s.zero = static_cast<int>(below(draw, 4));
+        s.options = below(draw, 2) == 0 ? OptionSet::experts : OptionSet::groups;
+        const i64 recompute = below(draw, 3), shares = s.data * s.context,
+                  experts = s.options == OptionSet::experts ? 6 : 8;
+        if (shares * s.tensor * s.pipeline > 8 || shares * s.tensor * s.pipeline == 1 ||
+            shares % s.expert != 0 || experts % s.expert != 0 ||
+            (s.options == OptionSet::groups && s.context > 1)) // which has a capacity
+            continue;
+        ++drawn;
+        Case c = choosing_case(s);
+        c.parallel.recompute = std::array{Recompute::none, Recompute::selective,
+                                          Recompute::full}[static_cast<std::size_t>(recompute)];
+        INFO(c.text());
+        Chosen& want = alone_chosen[{s.options, c.model.layers}];
+        if (want.empty())
+            want = chosen_on(alone(c));
+        const Chosen got = chosen_on(c);
+        REQUIRE(got.size() == static_cast<std::size_t>(c.rows * c.model.seq));
+        CHECK(got.begin()->second.size() >= 2);
+        CHECK(got == want);
+    }
+}
+
+TEST_CASE("gradients that no other rank has are not rounded to the type in which others are sent")
+{
+    for (const int zero : {0, 1, 2})
+        for (const i64 expert : {2, 4}) {
+            Case c = shared_case({4, 1, expert, 1, 1, zero, OptionSet::groups});
+            c.parallel.reduce = GradientType::bf16;
+            c.steps = 1;
+            INFO(c.text());
+            const Outcome got = train_on_threads(c);
+            const Outcome& want = alone_outcome(c);
+            for (const bool of_experts : {false, true}) {
+                reference::Tensors some;
+                for (const auto& [name, values] : got.gradients)
+                    if ((name.find(".experts.") != std::string::npos) == of_experts &&
+                        name.find(".balance") == std::string::npos)
+                        some[name] = values;
+                reference::Tensors wanted;
+                for (const auto& [name, values] : some)
+                    wanted[name] = want.gradients.at(name);
+                const double difference = largest_difference(some, wanted);
+                CHECK(difference < (of_experts && expert == 4 ? 1e-9 : 2e-2));
+                CHECK((difference > 1e-9) == !(of_experts && expert == 4));
+            }
+        }
 }
 
 TEST_CASE("so they do in f32, and with gradients reduced in bf16")

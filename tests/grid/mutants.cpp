@@ -130,7 +130,7 @@ void double_results(Graph& g, OpId id)
 {
     Builder b(g);
     const Op op = g[id];
-    b.where = {op.region, op.phase, op.block, op.scope};
+    b.where = Builder::where_of(op);
     const std::size_t first = g.ops.size();
     for (const ValueId result : op.results) {
         const ValueId twice = b.sum_of(result, result);

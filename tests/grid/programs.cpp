@@ -198,6 +198,36 @@ std::string example_text(const std::string& name)
     return text.str();
 }
 
+std::string batch_norm_lines(bool averages)
+{
+    const auto choose = [&](const char* with, const char* without) { return averages ? with : without; };
+    return str(choose(R"(  parameter %mean.$i : f32[channels] init fill(value=0.0) update average(decay=0.9)
+  parameter %variance.$i : f32[channels] init fill(value=1.0) update average(decay=0.75)
+)",
+                      ""),
+               R"(  parameter %g.$i : f32[channels] init fill(value=1.0)
+  %s.$i = reduce(%c.$i) {combine="sum", dims="0 2 3"} : compute[channels]
+  %m.$i = affine(%s.$i) {alpha=1.0/numbers} : f32[channels]
+  %mr.$i = )",
+               choose("running_statistic(%mean.$i, %m.$i)", "affine(%m.$i) {alpha=1.0}"), R"( : f32[channels]
+  %mb.$i = broadcast(%mr.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
+  %z.$i = subtract(%c.$i, %mb.$i) : f32[b,channels,rows,columns]
+  %zz.$i = multiply(%z.$i, %z.$i) : f32[b,channels,rows,columns]
+  %v.$i = reduce(%zz.$i) {combine="sum", dims="0 2 3"} : f32[channels]
+  %vm.$i = affine(%v.$i) {alpha=1.0/numbers} : f32[channels]
+  size less$i=numbers-1
+  %vu.$i = affine(%v.$i) {alpha=1.0/less$i} : f32[channels]
+  %vr.$i = )",
+               choose("running_statistic(%variance.$i, %vm.$i, %vu.$i)", "affine(%vm.$i) {alpha=1.0}"),
+               R"( : f32[channels]
+  %ve.$i = affine(%vr.$i) {alpha=1.0, beta=1e-3} : f32[channels]
+  %r.$i = rsqrt(%ve.$i) : f32[channels]
+  %rg.$i = multiply(%r.$i, %g.$i) : f32[channels]
+  %rb.$i = broadcast(%rg.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
+  %n.$i = multiply(%z.$i, %rb.$i) : f32[b,channels,rows,columns]
+)");
+}
+
 ProgramCase on_mesh(ProgramCase one, const ProgramMesh& mesh)
 {
     one.parallel.axes = mesh.axes;

@@ -58,6 +58,11 @@ ProgramDifferences differences(const ProgramOutcome& got, const ProgramOutcome& 
 /// The text of a program in docs/examples.
 std::string example_text(const std::string& name);
 
+/// Lines of a graph file for %n.$i, which is %c.$i [b,channels,rows,columns] with batch norm. They need the
+/// size numbers = b rows columns. `averages`: evaluations read running statistics, with the variance of one
+/// number less, as PyTorch's; otherwise those of the batch.
+std::string batch_norm_lines(bool averages);
+
 /// Ranks, and how they share the work.
 struct ProgramMesh {
     ProgramAxes axes{};

@@ -40,31 +40,18 @@ output %accuracy
 /// are written once; normalised over samples and space. Its loss counts pixels.
 const std::string fields = R"(graph fields
 size b=8 rows=9 columns=5 channels=3
+size numbers=b*rows*columns
 mesh x=2 y=2
 input %x.in : compute[b,1,rows,columns] <-,-,x,->
 input %target : compute[b,1,rows,columns]
 parameter %first : f32[channels,1,3,3] <y,-,-,-> init normal(std=0.4) decay
 %x.0 = convolution(%x.in, %first) {low="1 1", high="1 1"} : compute[b,channels,rows,columns] <-,y,x,->
-%small = constant() {dtype="f32", shape="channels", value=1e-3} : f32[channels]
-%share = constant() {dtype="f32", shape="channels", value=1.0/b/rows/columns} : f32[channels]
 repeat i 2 {
   @ forward block ${i+1} block$i
   parameter %w.$i : f32[channels,channels,3,3] init normal(std=0.3) decay
-  parameter %g.$i : f32[channels] init fill(value=1.0)
   %c.$i = convolution(%x.$i, %w.$i) {low="1 1", high="1 1"} : compute[b,channels,rows,columns]
-  %s.$i = reduce(%c.$i) {combine="sum", dims="0 2 3"} : compute[channels]
-  %m.$i = multiply(%s.$i, %share) : f32[channels]
-  %mb.$i = broadcast(%m.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
-  %z.$i = subtract(%c.$i, %mb.$i) : f32[b,channels,rows,columns]
-  %zz.$i = multiply(%z.$i, %z.$i) : f32[b,channels,rows,columns]
-  %v.$i = reduce(%zz.$i) {combine="sum", dims="0 2 3"} : f32[channels]
-  %vm.$i = multiply(%v.$i, %share) : f32[channels]
-  %ve.$i = add(%vm.$i, %small) : f32[channels]
-  %r.$i = rsqrt(%ve.$i) : f32[channels]
-  %rg.$i = multiply(%r.$i, %g.$i) : f32[channels]
-  %rb.$i = broadcast(%rg.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
-  %n.$i = multiply(%z.$i, %rb.$i) : f32[b,channels,rows,columns]
-  %t.$i = tanh(%n.$i) : f32[b,channels,rows,columns]
+)" + batch_norm_lines(false) +
+                           R"(  %t.$i = tanh(%n.$i) : f32[b,channels,rows,columns]
   %x.${i+1} = add(%x.$i, %t.$i) : f32[b,channels,rows,columns]
 }
 @ forward block 3 head

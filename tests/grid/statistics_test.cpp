@@ -15,9 +15,10 @@ using namespace trivium::grids;
 
 namespace {
 
-/// A convolutional net with batch norm: rows over x, channels over y, four blocks. The running variance is
-/// that of one number less, as PyTorch's.
-const std::string batch_norm = R"(graph batch_norm
+/// A convolutional net with batch norm: rows over x, channels over y, four blocks.
+std::string net(bool averages)
+{
+    return R"(graph batch_norm
 size b=8 rows=6 columns=5 channels=4
 size numbers=b*rows*columns
 mesh x=2 y=2
@@ -28,27 +29,9 @@ parameter %first : f32[channels,1,3,3] <y,-,-,-> init normal(std=0.4) decay
 repeat i 2 {
   @ forward block ${i+1} block$i
   parameter %w.$i : f32[channels,channels,3,3] init normal(std=0.3) decay
-  parameter %g.$i : f32[channels] init fill(value=1.0)
-  parameter %mean.$i : f32[channels] init fill(value=0.0) update average(decay=0.9)
-  parameter %variance.$i : f32[channels] init fill(value=1.0) update average(decay=0.75)
   %c.$i = convolution(%x.$i, %w.$i) {low="1 1", high="1 1"} : compute[b,channels,rows,columns]
-  %s.$i = reduce(%c.$i) {combine="sum", dims="0 2 3"} : compute[channels]
-  %m.$i = affine(%s.$i) {alpha=1.0/numbers} : f32[channels]
-  %mr.$i = running_statistic(%mean.$i, %m.$i) : f32[channels]
-  %mb.$i = broadcast(%mr.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
-  %z.$i = subtract(%c.$i, %mb.$i) : f32[b,channels,rows,columns]
-  %zz.$i = multiply(%z.$i, %z.$i) : f32[b,channels,rows,columns]
-  %v.$i = reduce(%zz.$i) {combine="sum", dims="0 2 3"} : f32[channels]
-  %vm.$i = affine(%v.$i) {alpha=1.0/numbers} : f32[channels]
-  size less$i=numbers-1
-  %vu.$i = affine(%v.$i) {alpha=1.0/less$i} : f32[channels]
-  %vr.$i = running_statistic(%variance.$i, %vm.$i, %vu.$i) : f32[channels]
-  %ve.$i = affine(%vr.$i) {alpha=1.0, beta=1e-3} : f32[channels]
-  %r.$i = rsqrt(%ve.$i) : f32[channels]
-  %rg.$i = multiply(%r.$i, %g.$i) : f32[channels]
-  %rb.$i = broadcast(%rg.$i) {dims="1", shape="b channels rows columns"} : f32[b,channels,rows,columns]
-  %n.$i = multiply(%z.$i, %rb.$i) : f32[b,channels,rows,columns]
-  %t.$i = tanh(%n.$i) : f32[b,channels,rows,columns]
+)" + batch_norm_lines(averages) +
+           R"(  %t.$i = tanh(%n.$i) : f32[b,channels,rows,columns]
   %x.${i+1} = add(%x.$i, %t.$i) : f32[b,channels,rows,columns]
 }
 @ forward block 3 head
@@ -59,12 +42,8 @@ parameter %last : f32[1,channels,1,1] init normal(std=0.4) decay
 %loss = reduce(%dd) {combine="sum", dims="0 1 2 3"} : f32[]
 output %loss
 )";
-
-/// The same with the statistics of a batch in evaluations, too.
-const std::string without_averages = std::regex_replace(
-    std::regex_replace(batch_norm, std::regex(R"(running_statistic\(%\S+, (%\S+?)(, %\S+)?\))"),
-                       "affine($1) {alpha=1.0}"),
-    std::regex("parameter.*average.*"), "");
+}
+const std::string batch_norm = net(true), without_averages = net(false);
 
 /// Averages of inputs, which formulas tell: of the mean over samples, in block 0, and, with what the loss
 /// does not read, of the largest number.

@@ -33,6 +33,4 @@ Runtime::~Runtime()
 
 void for_ranges(const Exec&, i64 n, const std::function<void(i64, i64)>& f) { f(0, n); }
 
-bool observed_by_tools() { return Kokkos::Profiling::profileLibraryLoaded(); }
-
 } // namespace trivium::kernels

@@ -32,6 +32,4 @@ void for_ranges(const Exec& exec, i64 n, const std::function<void(i64, i64)>& f)
     for_parts(exec, "ranges", n, 1, f);
 }
 
-bool observed_by_tools() { return Kokkos::Profiling::profileLibraryLoaded(); }
-
 } // namespace trivium::kernels

@@ -81,7 +81,7 @@ private:
             return copy;
         const Op& reader = g_.ops[i];
         const OpId producer = g_[v].producer;
-        b_.where = {reader.region, reader.phase, reader.block, reader.scope};
+        b_.where = Builder::where_of(reader);
         std::size_t place = i;
         if (reader.region == Region::microbatch) { // what outlives a microbatch is copied once for all
             TRV_CHECK(!producer || g_[producer].region == Region::prologue, "%", g_[v].name,

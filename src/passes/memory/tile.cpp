@@ -54,7 +54,7 @@ private:
         std::vector<i64> extents;
         for (i64 part = 0; part < count; ++part)
             extents.push_back(part_of(extent, count, part).size);
-        b_.where = {placing.region, placing.phase, placing.block, placing.scope};
+        b_.where = Builder::where_of(placing);
         std::vector<ValueId> parts = b_.divided(placing.operands[0], *dim, extents);
         for (ValueId& part : parts)
             part = b_.reshard_to(part, g_[whole].sharding, g_[part].name + ".used");
@@ -120,7 +120,7 @@ private:
                 return {};
             return static_cast<std::size_t>(at - dims.begin());
         };
-        b_.where = {whole.region, whole.phase, whole.block, whole.scope};
+        b_.where = Builder::where_of(whole);
         std::vector<std::vector<ValueId>> operands(parts.size(), whole.operands);
         for (std::size_t o = 0; o < whole.operands.size(); ++o)
             if (const auto at = dim_of(rule.operands[o])) {

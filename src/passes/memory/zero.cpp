@@ -82,6 +82,11 @@ bool shards(const Sharding& sharding, const std::string& axis)
     });
 }
 
+bool is_shared(const Sharding& sharding, const Mesh& mesh, const std::string& axis)
+{
+    return mesh.size(axis) > 1 && !free_part(sharding, mesh, axis).empty();
+}
+
 Graph gather_in_microbatches(Graph graph)
 {
     Builder b(graph);

@@ -14,6 +14,9 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
 /// Whether `axis`, or a part of it, shards some dimension.
 bool shards(const Sharding& sharding, const std::string& axis);
 
+/// Whether several ranks along `axis` have the same shard of a tensor with this sharding.
+bool is_shared(const Sharding& sharding, const Mesh& mesh, const std::string& axis);
+
 /// Moves the reshard ops of parameters from the prologue into the microbatches: one in each block that reads
 /// the parameter, before its first reader. So a rank holds a gathered parameter only while a block uses it.
 /// Global graph in and out. Runs before autodiff().

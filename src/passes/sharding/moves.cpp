@@ -61,34 +61,6 @@ bool changes_places(const DimAxes& from, const DimAxes& to, const Mesh& mesh)
     return false;
 }
 
-/// The boxes of ranks by a layout, as box_of_axes(), whose axes are found once.
-class Shards {
-public:
-    Shards(const Shape& whole, const DimAxes& axes, const Mesh& mesh) : whole_(whole), parts_(axes.size())
-    {
-        for (std::size_t d = 0; d < axes.size(); ++d)
-            for (const std::string& axis : axes[d])
-                if (const AxisPart part = axis_part(mesh, axis); part.size > 1)
-                    parts_[d].push_back(part);
-    }
-    Box of(const Coordinates& at) const
-    {
-        Box box{Shape(whole_.size(), 0), whole_};
-        for (std::size_t d = 0; d < parts_.size(); ++d)
-            for (const AxisPart& part : parts_[d]) {
-                const IndexRange range =
-                    part_of(box.shape[d], part.size, part.digit(at[static_cast<std::size_t>(part.axis)]));
-                box.offset[d] += range.begin;
-                box.shape[d] = range.size;
-            }
-        return box;
-    }
-
-private:
-    const Shape& whole_;
-    std::vector<std::vector<AxisPart>> parts_;
-};
-
 /// Elements that each of these ranks gets from others in an exchange, added.
 double received(const DimAxes& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
                 const std::vector<i64>& ranks)
@@ -97,7 +69,7 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     double moved = 0;
     for (const i64 rank : ranks) {
         const Coordinates at = mesh.coordinates(rank);
-        moved += static_cast<double>(elements_lacking(has.of(at), needs.of(at)));
+        moved += static_cast<double>(elements_lacking(has(at), needs(at)));
     }
     return moved;
 }
@@ -157,14 +129,6 @@ bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
 {
     return std::all_of(some.begin(), some.end(),
                        [&](const Partial& p) { return std::find(all.begin(), all.end(), p) != all.end(); });
-}
-
-DimAxes dim_axes(const Sharding& sharding)
-{
-    DimAxes axes;
-    for (const DimSharding& dim : sharding.dims)
-        axes.push_back(dim.axes);
-    return axes;
 }
 
 bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,
@@ -352,10 +316,11 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, const 
         case MoveKind::all_to_all:
         case MoveKind::permute: {
             require_few(b.graph(), x, mesh.ranks_along(move.axis));
+            const Shards has(whole.shape, before, mesh), needs(whole.shape, now.axes, mesh);
             std::vector<Box> owned, needed;
             for (const i64 member : mesh.group(at, {move.axis})) {
-                owned.push_back(box_of_axes(whole.shape, before, mesh, mesh.coordinates(member)));
-                needed.push_back(box_of_axes(whole.shape, now.axes, mesh, mesh.coordinates(member)));
+                owned.push_back(has(mesh.coordinates(member)));
+                needed.push_back(needs(mesh.coordinates(member)));
             }
             const bool permutes = move.kind == MoveKind::permute;
             x = b.exchange(permutes ? Builder::Exchange::permute : Builder::Exchange::all_to_all, x,

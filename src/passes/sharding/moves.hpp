@@ -1,10 +1,9 @@
 #pragma once
 // Moves (collectives and slices) from one sharding of a tensor to another, their cost, and their ops.
 #include "ir/builder.hpp"
+#include "ir/shards.hpp"
 
 namespace trivium {
-
-DimAxes dim_axes(const Sharding& sharding);
 
 /// How a value is distributed over the ranks.
 struct Layout {

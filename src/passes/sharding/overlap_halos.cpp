@@ -206,23 +206,17 @@ private:
             range = {after, end - after};
             parts.push_back(piece(d, ranges, false));
         }
-        set_place(d);
+        b_.where = Builder::where_of(from_.ops[d.op]);
         const FactorList& result = d.rule.results[0];
         const auto dim = static_cast<std::size_t>(std::ranges::find(result, factor) - result.begin());
         return parts.size() > 1 ? b_.joined(parts, dim) : parts[0];
-    }
-
-    void set_place(const Division& d)
-    {
-        const Op& op = from_.ops[d.op];
-        b_.where = {op.region, op.phase, op.block, op.scope};
     }
 
     /// The op for ranges of its factors. The interior reads the rank's own box in place of the halo.
     ValueId piece(const Division& d, const std::vector<IndexRange>& ranges, bool interior)
     {
         const Op& op = from_.ops[d.op];
-        set_place(d);
+        b_.where = Builder::where_of(op);
         LocalPart part{from_, op, d.rule, ranges, {}, {}, {}};
         part.first.assign(ranges.size(), true);
         const auto box = [&](const FactorList& dims, const Shape& whole) {

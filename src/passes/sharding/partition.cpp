@@ -42,7 +42,7 @@ public:
             if (!g_.values[i].producer)
                 give(ValueId(i));
         for (const Op& op : g_.ops) {
-            b_.where = {op.region, op.phase, op.block, op.scope};
+            b_.where = Builder::where_of(op);
             if (info(op).placement)
                 place(op);
             else if (info(op).contributes)
@@ -333,7 +333,7 @@ private:
     {
         if (const Op* op = std::exchange(late_[v.index()], nullptr)) {
             const Builder::Where reader = b_.where;
-            b_.where = {op->region, op->phase, op->block, op->scope};
+            b_.where = Builder::where_of(*op);
             choose(*op);
             b_.where = reader;
         }
@@ -390,9 +390,7 @@ private:
     ValueId boxes_of(ValueId v, const DimAxes& axes, bool exchanges, const BoxOf& needed)
     {
         const ValueId x = sharded_as(v, axes);
-        const auto shards = [&](const Coordinates& rank) {
-            return box_of_axes(g_[v].type.shape, axes, g_.mesh, rank);
-        };
+        const Shards shards(g_[v].type.shape, axes, g_.mesh);
         return exchanges ? exchanged(b_, c_.at, x, axes, shards, needed)
                          : sliced(b_, x, shards(c_.at), needed(c_.at));
     }
@@ -427,9 +425,7 @@ private:
                 p.native = exchanged(
                     b_, c_.at, p.native, p.layout.axes,
                     [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
-                    [&](const Coordinates& rank) {
-                        return box_of_axes(g_[op.results[r]].type.shape, p.layout.axes, g_.mesh, rank);
-                    });
+                    Shards(g_[op.results[r]].type.shape, p.layout.axes, g_.mesh));
                 out_[p.native].sharding = sharding_of(p.layout);
                 out_[p.native].name = g_[op.results[r]].name;
                 if (p.settled)

@@ -82,9 +82,7 @@ double Pricing::bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf
 
 double Pricing::bytes_lacking(const DimAxes& from, const BoxOf& needs, const Value& value) const
 {
-    return bytes_lacking(
-        from, [&](const Coordinates& at) { return box_of_axes(value.type.shape, from, g_.mesh, at); }, needs,
-        value);
+    return bytes_lacking(from, Shards(value.type.shape, from, g_.mesh), needs, value);
 }
 
 double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const Assignment& assignment,
@@ -93,7 +91,7 @@ double Pricing::bytes_exchanged(const OpSharding& sharding, std::size_t r, const
     const DimAxes to = sharding.result_layout(r, assignment).axes;
     return bytes_lacking(
         to, [&](const Coordinates& at) { return sharding.result_box(r, assignment, at); },
-        [&](const Coordinates& at) { return box_of_axes(value.type.shape, to, g_.mesh, at); }, value);
+        Shards(value.type.shape, to, g_.mesh), value);
 }
 
 double Pricing::bytes_to_read(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
