@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/words.hpp"
 #include "config/schedules.hpp"
+#include "config/trained_parameters.hpp"
 #include "config/warnings.hpp"
 
 #include <algorithm>
@@ -400,6 +401,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     resolve_axes(config.parallel, config.model.program);
     validate_parallel(config.parallel, config.train);
     validate_program(config);
+    validate_trained(config);
     validate_stage_layers(config.parallel, config.model.layers);
     require(!config.train.fp8 || config.model.experts == 0, "train.fp8",
             "is not available for mixtures of experts", "set train.fp8 to false", "model.experts is set");
