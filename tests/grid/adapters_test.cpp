@@ -17,7 +17,7 @@ using namespace trivium::grids;
 
 namespace {
 
-struct Grid {
+struct Ranks {
     i64 data = 1, context = 1, tensor = 1, pipeline = 1;
     int zero = 0;
     void (*set)(Case&) = [](Case&) {};
@@ -33,7 +33,7 @@ LoraConfig lora(std::vector<std::string> targets = {}, bool magnitudes = false)
     return made;
 }
 
-Case case_of(const Grid& grid, std::optional<OptionSet> options, TrainedParameters trained)
+Case case_of(const Ranks& grid, std::optional<OptionSet> options, TrainedParameters trained)
 {
     Case c;
     c.model.layers = 3;
@@ -156,7 +156,7 @@ reference::Tensors expected_gradients(const Case& c, const reference::Tensors& p
             length[o] += w[at] * w[at];
         });
         for (std::size_t o = 0; o < dm.size(); ++o)
-            dm[o] /= std::sqrt(length[o]); // m > 0
+            dm[o] /= std::copysign(std::sqrt(length[o]), factors[weight.name][o]);
         made[names.magnitude] = std::move(dm);
     }
     return made;
@@ -184,7 +184,7 @@ TEST_CASE("gradients of adapters follow from those of the merged weights; what i
         {gpt2, {{}, lora({"*"})}},
         {post, {{}, lora({"*.attn.*", "head.weight"}, true)}},
         {sandwich, {{"layers.0.*"}, {}}},
-        {sandwich, {{"*.bias", "embed.*", "*.attn.?.weight"}, {}}},
+        {sandwich, {{"*_norm.*", "embed.*", "*.attn.?.weight"}, {}}},
         {parallel, {{}, lora({"layers.?.attn.*"})}},
         {experts, {{}, lora()}},
         {groups, {{"*.router.*"}, {}}},
@@ -216,7 +216,7 @@ TEST_CASE("gradients of adapters follow from those of the merged weights; what i
 TEST_CASE("adapters and frozen parameters on every kind of grid compute what one rank does")
 {
     const auto again = [](Case& c) { c.parallel.recompute = Recompute::full; };
-    const std::pair<TrainedParameters, std::vector<Grid>> cases[] = {
+    const std::pair<TrainedParameters, std::vector<Ranks>> cases[] = {
         {{{}, lora({"*"})},
          {{2, 1, 2, 1, 1},
           {1, 1, 2, 2, 0},
@@ -230,7 +230,7 @@ TEST_CASE("adapters and frozen parameters on every kind of grid compute what one
           {1, 1, 1, 3, 0, [](Case& c) { c.parallel.schedule = "zb-h1"; }}}},
         {{{}, lora({}, true)},
          {{2, 1, 2, 1, 1},
-          {1, 1, 3, 2, 0},
+          {1, 1, 2, 3, 0},
           {2, 1, 1, 2, 3, again},
           {2, 1, 1, 1, 1, [](Case& c) { c.parallel.offload = Offload::optimizer; }}}},
         // Stages without anything trained, before and behind what is.
@@ -258,7 +258,7 @@ TEST_CASE("adapters and frozen parameters on every kind of grid compute what one
         {{{"layers.*"}, {}}, {{1, 1, 2, 2, 0, [](Case& c) { c.model.tied = true; }}}},
     };
     for (const auto& [trained, grids] : cases)
-        for (const Grid& grid : grids) {
+        for (const Ranks& grid : grids) {
             const Case c = case_of(grid, {}, trained);
             require_same(c, train_on_threads(alone(c)));
         }
@@ -311,7 +311,7 @@ TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eig
             c.trained.lora = lora;
             c.precision = Precision::f32;
             c.steps = 20;
-            c.lr = 0.003;
+            c.lr = 0.001;
             c.initial = formula;
             c.parallel.data = c.parallel.pipeline = c.parallel.tensor = each;
             c.parallel.zero = each == 1 ? 0 : 1;
@@ -341,7 +341,7 @@ TEST_CASE("dropout of adapters is the same on every grid, and differs from none"
     TrainedParameters trained{{}, lora()};
     trained.lora.dropout = 0.25;
     const Outcome one = train_on_threads(alone(case_of({}, {}, trained)));
-    for (const Grid& grid : {Grid{2, 1, 2, 1, 1}, Grid{1, 2, 1, 2, 0}, Grid{1, 1, 4, 1, 0}})
+    for (const Ranks& grid : {Ranks{2, 1, 2, 1, 1}, Ranks{1, 2, 1, 2, 0}, Ranks{1, 1, 2, 3, 0}})
         require_same(case_of(grid, {}, trained), one);
     trained.lora.dropout = 0;
     CHECK(std::abs(train_on_threads(alone(case_of({}, {}, trained))).losses[0] / one.losses[0] - 1) > 1e-6);
@@ -349,7 +349,7 @@ TEST_CASE("dropout of adapters is the same on every grid, and differs from none"
 
 TEST_CASE("adapters of experts and of latent attention on grids")
 {
-    const std::pair<OptionSet, Grid> cases[] = {
+    const std::pair<OptionSet, Ranks> cases[] = {
         {OptionSet::experts, {2, 1, 2, 1, 3, [](Case& c) { c.parallel.expert = 2; }}},
         {OptionSet::groups, {2, 1, 1, 2, 1, [](Case& c) { c.parallel.expert = 2; }}},
         {OptionSet::latent, {2, 1, 2, 2, 1}},

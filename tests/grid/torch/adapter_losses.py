@@ -9,7 +9,7 @@ import peft, torch, transformers
 here = pathlib.Path(__file__).resolve().parent
 torch.set_num_threads(1)
 LAYERS, DIM, HEADS, KV, FFN, VOCAB, SEQ, ROWS, STEPS = 2, 16, 4, 2, 24, 29, 12, 8, 20
-RANK, ALPHA, LR, DECAY = 4, 6.0, 0.003, 0.1
+RANK, ALPHA, LR, DECAY = 4, 6.0, 0.001, 0.1
 
 
 def value(name, count, scale):
