@@ -240,7 +240,7 @@ GgufKeys gguf_keys(const ModelConfig& model, const GgufArchitecture& architectur
     return keys;
 }
 
-void write_values(const GgufTensor& tensor, const CheckpointReader& from, GgufWriter& to)
+void write_values(const GgufTensor& tensor, const ReadParameter& from, GgufWriter& to)
 {
     if (!tensor.values.empty())
         return to.write(tensor.values);

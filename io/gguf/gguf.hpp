@@ -29,6 +29,6 @@ GgufKeys gguf_keys(const ModelConfig& model, const GgufArchitecture& architectur
 
 /// Writes the values of `tensor`, read from `from`. Memory and errors as export_values and
 /// GgufWriter::write.
-void write_values(const GgufTensor& tensor, const CheckpointReader& from, GgufWriter& to);
+void write_values(const GgufTensor& tensor, const ReadParameter& from, GgufWriter& to);
 
 } // namespace trivium

@@ -81,10 +81,23 @@ struct HuggingFaceModel {
 /// UserError if a file is missing or invalid, or if the tensors do not match config.json; IoError.
 HuggingFaceModel open_hugging_face(const std::string& folder);
 
+/// Fills `to` with the values of one of our parameters, from flattened index `first`.
+using ReadParameter = std::function<void(const std::string& name, i64 first, std::span<float> to)>;
+/// Those of a checkpoint, which must outlive it. Errors as CheckpointReader::read.
+ReadParameter parameters_of(const CheckpointReader& checkpoint);
+
 /// Calls `sink` with the values of `tensor`, front to back. Memory: the whole tensor if it is transposed,
-/// otherwise a bounded buffer. Errors as CheckpointReader::read.
-void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+/// otherwise a bounded buffer. Errors as those of `from`.
+void export_values(const HuggingFaceTensor& tensor, const ReadParameter& from,
                    const std::function<void(std::span<const float>)>& sink);
+
+/// Columns of one of our tensors that are side by side in theirs.
+struct ColumnRun {
+    std::size_t part;
+    i64 column, theirs, count; ///< first column there and here
+};
+/// All runs, by their place in `tensor`.
+std::vector<ColumnRun> runs_of(const HuggingFaceTensor& tensor);
 
 /// Fills `to` with the values of one of our tensors, from flattened index `first`.
 using ValueSource = std::function<void(i64 first, std::span<float> to)>;

@@ -89,7 +89,9 @@ public:
     /// Writes to `folder`, which must exist: model.safetensors, or if the tensors have more than
     /// `shard_bytes` bytes, shards with an index. Each tensor is in one shard, whatever its size. IoError.
     /// \pre types are "F32" or "BF16", shard_bytes > 0
-    SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors, Bytes shard_bytes);
+    /// `file`: the name of one that has all.
+    SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors, Bytes shard_bytes,
+                      const std::string& file = "model.safetensors");
 
     /// Appends values of one tensor or of several. Rounds to nearest even for BF16. IoError. \pre the tensors
     /// have room for them

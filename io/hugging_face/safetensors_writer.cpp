@@ -9,7 +9,7 @@
 namespace trivium {
 
 SafetensorsWriter::SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors,
-                                     Bytes shard_bytes)
+                                     Bytes shard_bytes, const std::string& file)
     : folder_(std::move(folder))
 {
     TRV_CHECK(shard_bytes > 0, "a shard of ", shard_bytes, " bytes");
@@ -28,7 +28,7 @@ SafetensorsWriter::SafetensorsWriter(std::string folder, std::vector<Safetensors
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         char name[64];
         std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards_.size());
-        shards_[i].name = shards_.size() == 1 ? "model.safetensors" : name;
+        shards_[i].name = shards_.size() == 1 ? file : name;
     }
     open_next();
 }

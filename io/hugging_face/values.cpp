@@ -9,22 +9,16 @@
 
 namespace trivium {
 
-namespace {
-
-constexpr i64 at_once = i64{1} << 20; ///< values in a buffer
-
-std::string stored_name(const OurTensor& tensor) { return "param/" + tensor.name; }
-
-/// Columns of one of our tensors that are side by side in theirs.
-struct Run {
-    std::size_t part;
-    i64 column, theirs, count; ///< first column there and here
-};
-
-/// All runs, by their place in `tensor`.
-std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
+ReadParameter parameters_of(const CheckpointReader& checkpoint)
 {
-    std::vector<Run> runs;
+    return [&checkpoint](const std::string& name, i64 first, std::span<float> to) {
+        checkpoint.read("param/" + name, first, static_cast<i64>(to.size()), DType::f32, to.data());
+    };
+}
+
+std::vector<ColumnRun> runs_of(const HuggingFaceTensor& tensor)
+{
+    std::vector<ColumnRun> runs;
     i64 theirs = 0;
     for (i64 group = 0; group < tensor.groups; ++group)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
@@ -38,6 +32,10 @@ std::vector<Run> runs_of(const HuggingFaceTensor& tensor)
     return runs;
 }
 
+namespace {
+
+constexpr i64 at_once = i64{1} << 20; ///< values in a buffer
+
 /// Fills `to` with values of the transpose of source [rows, columns], from flattened index `first`.
 void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 first, std::span<float> to)
 {
@@ -48,16 +46,16 @@ void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 f
                 source[static_cast<std::size_t>(i * columns + j)];
 }
 
-void export_transposed(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+void export_transposed(const HuggingFaceTensor& tensor, const ReadParameter& from,
                        const std::function<void(std::span<const float>)>& sink)
 {
     std::vector<std::vector<float>> wholes;
     for (const OurTensor& ours : tensor.ours) {
         wholes.emplace_back(static_cast<std::size_t>(ours.count()));
-        from.read(stored_name(ours), ours.first, ours.count(), DType::f32, wholes.back().data());
+        from(ours.name, ours.first, wholes.back());
     }
     std::vector<float> chunk;
-    for (const Run& run : runs_of(tensor)) {
+    for (const ColumnRun& run : runs_of(tensor)) {
         const i64 rows = tensor.ours[run.part].rows, end = (run.column + run.count) * rows;
         for (i64 first = run.column * rows; first < end; first += at_once) {
             chunk.resize(static_cast<std::size_t>(std::min(at_once, end - first)));
@@ -68,12 +66,12 @@ void export_transposed(const HuggingFaceTensor& tensor, const CheckpointReader& 
 }
 
 /// A bounded number of rows at a time.
-void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+void export_side_by_side(const HuggingFaceTensor& tensor, const ReadParameter& from,
                          const std::function<void(std::span<const float>)>& sink)
 {
     const i64 rows = tensor.ours[0].rows, columns = tensor.shape.back(),
               band = std::max<i64>(1, at_once / columns);
-    const std::vector<Run> runs = runs_of(tensor);
+    const std::vector<ColumnRun> runs = runs_of(tensor);
     std::vector<std::vector<float>> parts(tensor.ours.size());
     std::vector<float> theirs;
     for (i64 first = 0; first < rows; first += band) {
@@ -82,10 +80,9 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
         for (std::size_t part = 0; part < parts.size(); ++part) {
             const OurTensor& ours = tensor.ours[part];
             parts[part].resize(static_cast<std::size_t>(count * ours.columns));
-            from.read(stored_name(ours), ours.first + first * ours.columns, count * ours.columns, DType::f32,
-                      parts[part].data());
+            from(ours.name, ours.first + first * ours.columns, parts[part]);
         }
-        for (const Run& run : runs)
+        for (const ColumnRun& run : runs)
             for (i64 row = 0; row < count; ++row)
                 std::copy_n(parts[run.part].begin() + row * tensor.ours[run.part].columns + run.column,
                             run.count, theirs.begin() + row * columns + run.theirs);
@@ -99,7 +96,7 @@ std::vector<float> read_rows(const SafetensorsEntry& entry, const HuggingFaceTen
 {
     const OurTensor& ours = tensor.ours[part];
     std::vector<float> whole(static_cast<std::size_t>(ours.count()));
-    for (const Run& run : runs_of(tensor))
+    for (const ColumnRun& run : runs_of(tensor))
         if (run.part == part)
             from.read(entry, run.theirs * ours.rows,
                       std::span(whole).subspan(static_cast<std::size_t>(run.column * ours.rows),
@@ -109,7 +106,7 @@ std::vector<float> read_rows(const SafetensorsEntry& entry, const HuggingFaceTen
 
 } // namespace
 
-void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+void export_values(const HuggingFaceTensor& tensor, const ReadParameter& from,
                    const std::function<void(std::span<const float>)>& sink)
 {
     if (tensor.transposed)
@@ -136,8 +133,8 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
     if (tensor.ours.size() == 1)
         return [=, &from](i64 first, std::span<float> to) { from.read(*entry, first, to); };
     const i64 columns = tensor.shape.back();
-    std::vector<Run> runs = runs_of(tensor);
-    std::erase_if(runs, [&](const Run& run) { return run.part != part; });
+    std::vector<ColumnRun> runs = runs_of(tensor);
+    std::erase_if(runs, [&](const ColumnRun& run) { return run.part != part; });
     return [=, &from](i64 first, std::span<float> to) {
         const i64 last = first + static_cast<i64>(to.size()), band = std::max<i64>(1, at_once / columns);
         std::vector<float> rows;
@@ -146,7 +143,7 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
             rows.resize(static_cast<std::size_t>(here * columns));
             from.read(*entry, row * columns, std::span(rows));
             for (i64 i = row; i < row + here; ++i)
-                for (const Run& run : runs) {
+                for (const ColumnRun& run : runs) {
                     const i64 start = i * ours.columns + run.column, begin = std::max(first, start),
                               end = std::min(last, start + run.count);
                     if (begin < end)

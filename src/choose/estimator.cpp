@@ -46,10 +46,11 @@ void add_parameters(const Graph& graph, BlockCosts& costs)
     for (const ValueId id : graph.with_role(Role::parameter)) {
         const auto elements = static_cast<double>(graph[id].type.elements());
         const std::set<int>& blocks = readers[id.index()];
+        const bool frozen = graph[id].update.kind == UpdateKind::frozen;
         for (const int block : blocks)
-            costs.elements[static_cast<std::size_t>(block)] += elements;
+            (frozen ? costs.frozen : costs.elements)[static_cast<std::size_t>(block)] += elements;
         if (last > 0 && blocks.contains(0) && blocks.contains(last))
-            costs.shared += elements;
+            (frozen ? costs.shared_frozen : costs.shared) += elements;
     }
 }
 
@@ -386,6 +387,7 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
     BlockCosts costs;
     costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.blocks()), {0, 0, 0, 0, 0});
     costs.elements.assign(costs.blocks.size(), 0);
+    costs.frozen.assign(costs.blocks.size(), 0);
     compile(
         candidate,
         [&](i64, const Compiled& compiled) {

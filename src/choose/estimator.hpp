@@ -30,10 +30,10 @@ struct BlockCosts {
     Seconds message = 0;    ///< between two stages
     Seconds update = 0;     ///< compute of a step outside of its microbatches, where it is longest
     MemoryPlan memory = {}; ///< the plan with the largest arena
-    /// By block: elements of the parameters that it reads, in a rank's shards.
-    std::vector<double> elements = {};
-    double shared = 0; ///< of those that the first and the last block read
-    double sent = 0;   ///< bytes of what a block and those before it make for later ones, where it is most
+    /// By block: elements of the parameters that it reads, in a rank's shards, and of those that are frozen.
+    std::vector<double> elements = {}, frozen = {};
+    double shared = 0, shared_frozen = 0; ///< of those that the first and the last block read
+    double sent = 0; ///< bytes of what a block and those before it make for later ones, where it is most
 
     /// The costs of each stage: sums over its blocks.
     OrderCosts of(const StageConfig& stages) const;

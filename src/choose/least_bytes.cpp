@@ -1,11 +1,12 @@
 #include "choose/least_bytes.hpp"
 
 #include "compile/compile.hpp"
-#include "config/model_parameters.hpp"
 #include "config/schedules.hpp"
+#include "config/trained_parameters.hpp"
 #include "ir/ops/op_table.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace trivium {
@@ -27,7 +28,7 @@ i64 least_width(const ModelConfig& m)
 /// Lower bounds of the bytes that a rank holds.
 class LeastBytes {
 public:
-    explicit LeastBytes(const RunConfig& config) : config_(config)
+    explicit LeastBytes(const RunConfig& config) : config_(config), trained_(trained_parameters(config))
     {
         const ParallelConfig& p = config.parallel;
         const ModelConfig& m = config.model;
@@ -54,9 +55,8 @@ public:
                   : stages > 0 ? shard + compute
                                : (offload ? 0 : kept) + copy + (batches_ > 1 ? master : 0)) /
                  tensor;
-        const i64 experts = m.experts / p.expert; // of a rank
-        layer_ = value_ * static_cast<double>(std::min(layer_parameter_count(m, 0, experts),
-                                                       layer_parameter_count(m, m.layers - 1, experts)));
+        frozen_ = compute / (stages == 3 ? static_cast<double>(shard_ranks(p)) : 1) / tensor;
+        layer_ = least_of_layers();
         // Activations that a layer keeps per microbatch: the operands of its products and of attention.
         const double width = 2.0 * static_cast<double>(m.dim) +
                              static_cast<double>((m.heads + m.kv_heads) * (m.head_dim + value_dim(m))) +
@@ -82,19 +82,50 @@ public:
             return std::vector<Bytes>(static_cast<std::size_t>(config_.parallel.pipeline),
                                       static_cast<Bytes>(balanced()));
         const std::vector<int> stage_of = ranks_of_blocks(config_);
-        const double table = value_ * static_cast<double>(m.vocab * m.dim);
+        const auto table = [&](const char* name) {
+            return as_held(name) * static_cast<double>(m.vocab * m.dim);
+        };
         std::vector<Bytes> least;
         for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
             const auto layers =
                 static_cast<double>(std::count(stage_of.begin() + 1, stage_of.end() - 1, stage));
             const bool first = stage_of.front() == stage, last = stage_of.back() == stage;
-            const double tables = (first ? table : 0) + (last && !(m.tied_embeddings && first) ? table : 0);
+            const double tables = (first ? table("embed.weight") : 0) +
+                                  (last && !(m.tied_embeddings && first)
+                                       ? table(m.tied_embeddings ? "embed.weight" : "head.weight")
+                                       : 0);
             least.push_back(static_cast<Bytes>(layers * of_layer(stage) + tables));
         }
         return least;
     }
 
 private:
+    /// Of the parameters of a layer, but for adapters.
+    double least_of_layers() const
+    {
+        const ModelConfig& m = config_.model;
+        const i64 experts = m.experts / config_.parallel.expert; // of a rank
+        const bool all = trained_.freeze.empty() && !trained_.has_lora();
+        std::vector<i64> layers{0, m.layers - 1};
+        for (i64 layer = 1; !all && layer + 1 < m.layers; ++layer)
+            layers.push_back(layer);
+        double least = std::numeric_limits<double>::infinity();
+        for (const i64 layer : layers) {
+            double bytes = 0;
+            for (const ModelParameter& parameter : layer_parameters(m, layer))
+                bytes += as_held(str("layers.", layer, ".", parameter.name)) *
+                         static_cast<double>(element_count(m, parameter, experts));
+            least = std::min(least, bytes);
+        }
+        return least;
+    }
+
+    /// Bytes per element of a parameter.
+    double as_held(const std::string& name) const
+    {
+        return trained_.is_frozen(name) ? std::min(frozen_, value_) : value_;
+    }
+
     double of_layer(i64 stage) const
     {
         const auto ranks = static_cast<double>(config_.parallel.pipeline);
@@ -107,7 +138,8 @@ private:
     }
 
     const RunConfig& config_;
-    double batches_ = 1, value_ = 0, layer_ = 0, kept_ = 0;
+    const TrainedParameters trained_;
+    double batches_ = 1, value_ = 0, frozen_ = 0, layer_ = 0, kept_ = 0;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "choose/decide.hpp"
 #include "choose/smaller.hpp"
 #include "compile/describe.hpp"
+#include "compile/saved_values.hpp"
 
 #include <algorithm>
 
@@ -168,12 +169,12 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         RankPlan plan{rank, stage, 0, compiled.memory};
         const Graph& g = compiled.programs[train_program].graph;
         for (const Value& v : g.values)
-            plan.parameters += is_trained(v) ? v.type.elements() : 0;
+            plan.parameters += is_trained(v) || v.update.kind == UpdateKind::frozen ? v.type.elements() : 0;
         report.ranks.push_back(std::move(plan));
         if (report.checkpoint == 0)
             for (const Value& v : compiled.programs[train_program].sharded->values)
                 if (v.role == Role::parameter || v.role == Role::state)
-                    report.checkpoint += v.type.bytes();
+                    report.checkpoint += v.type.elements() * size_of(saved_type(v));
         score.flops = compiled.flops;
         report.chosen.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "config/schedules.hpp"
+#include "config/trained_parameters.hpp"
 #include "ir/ops/op_table.hpp"
 
 #include <algorithm>
@@ -58,6 +59,14 @@ double kept_per_element(const RunConfig& c, double ranks)
     const double gradient = p.accumulate == GradientType::bf16 ? 2 : master;
     const bool reduced = shards && p.zero >= 2 && p.reduce_every != ReduceEvery::step;
     return kept + copy + gradient * (reduced ? part : 1);
+}
+
+/// As kept_per_element(), of frozen parameters.
+double kept_per_frozen(const RunConfig& c, double ranks)
+{
+    const ParallelConfig& p = c.parallel;
+    const bool shards = shard_ranks(p) > 1 && p.zero == 3 && p.gather_every != GatherEvery::step;
+    return as_double(size_of(compute_type(c.train.precision))) / (shards ? ranks : 1);
 }
 
 StageCost operator*(StageCost cost, double times)
@@ -210,6 +219,10 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
                                                           static_cast<i64>(m.rotary_pattern.size())}));
     m.dense_layers = std::min((2 * m.dense_layers * m.layers + layers) / (2 * layers), // rounded
                               m.experts > 0 ? m.layers - 1 : m.dense_layers);
+    if (!m.is_program() && parameter_counts(small).trained == 0) { // they name other layers
+        small.train.freeze.clear();
+        small.train.lora.targets.clear();
+    }
     small.parallel = {};
     small.parallel.context = p.context;
     small.parallel.context_heads = p.context_heads;
@@ -235,20 +248,25 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     const std::vector<double> counts = counts_of(m);
     made.costs.assign(counts.size(), {0, 0, 0, 0, 0});
     made.elements.assign(counts.size(), 0);
-    double activations = 0, elements = -costs.shared;
+    made.frozen.assign(counts.size(), 0);
+    double activations = 0, elements = -costs.shared, frozen = -costs.shared_frozen;
     for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
         const std::size_t kind = kind_of(m, b);
         made.costs[kind] = made.costs[kind] + costs.blocks[b] * (1 / counts[kind]);
         made.elements[kind] += costs.elements[b] / counts[kind];
         activations += costs.blocks[b].activations;
         elements += costs.elements[b];
+        made.frozen[kind] += costs.frozen[b] / counts[kind];
+        frozen += costs.frozen[b];
     }
     made.shared = costs.shared;
+    made.shared_frozen = costs.shared_frozen;
     made.sent = costs.sent;
-    made.beyond =
-        std::max(0.0, as_double(costs.memory.arena) - activations -
-                          Elements{elements, expert_elements(small) * as_double(m.layers)}.sum(
-                              small.parallel, [&](double ranks) { return kept_per_element(small, ranks); }));
+    made.beyond = std::max(
+        0.0, as_double(costs.memory.arena) - activations -
+                 frozen * kept_per_frozen(small, as_double(shard_ranks(small.parallel))) -
+                 Elements{elements, std::min(elements, expert_elements(small) * as_double(m.layers))}.sum(
+                     small.parallel, [&](double ranks) { return kept_per_element(small, ranks); }));
     made.per_element = costs.update / elements;
     return made;
 }
@@ -297,17 +315,21 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const ParallelConfig& p = config.parallel;
     Share share;
     share.cost = {0, 0, 0, 0, 0};
-    double elements = 0, repeated = 0;
+    double elements = 0, frozen = 0, repeated = 0;
     for (std::size_t kind = 0; kind < counts.size(); ++kind) {
         share.cost = share.cost + profile.costs[kind] * counts[kind];
         elements += profile.elements[kind] * counts[kind];
+        frozen += profile.frozen[kind] * counts[kind];
         repeated += is_repeated(config.model, kind) ? counts[kind] : 0;
     }
-    if (counts.front() > 0 && counts.back() > 0)
+    if (counts.front() > 0 && counts.back() > 0) {
         elements -= profile.shared;
+        frozen -= profile.shared_frozen;
+    }
     share.cost.message = message(config, profile.sent);
     const Elements parts{elements, std::min(elements, expert_elements(config) * repeated)};
-    share.kept = parts.sum(p, [&](double ranks) { return kept_per_element(config, ranks); });
+    share.kept = parts.sum(p, [&](double ranks) { return kept_per_element(config, ranks); }) +
+                 frozen * kept_per_frozen(config, as_double(shard_ranks(p)));
 
     const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
@@ -324,7 +346,8 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
                  backward = share.cost.input_gradient + share.cost.weight_gradient;
     const bool gathers = zero && p.zero == 3 && p.gather_every != GatherEvery::step,
                reduces = zero && p.zero >= 2 && p.reduce_every != ReduceEvery::step;
-    const Seconds gather = zero ? seconds_along(data_axis, p, of_copy * travelling, runs) : 0,
+    const double gathered = travelling + (gathers ? frozen * (shards - 1) / shards : 0);
+    const Seconds gather = zero ? seconds_along(data_axis, p, of_copy * gathered, runs) : 0,
                   reduce = seconds_along(data_axis, p, (zero ? 1 : 2) * of_gradient * travelling, runs);
     const auto exposed = [&](Seconds transfers, Seconds compute) {
         return !p.overlap ? transfers : std::max(transfers / runs, transfers - compute * (1 - 1 / runs));
@@ -350,7 +373,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
         share.outside += sent / clock_.copy_bytes_per_second;
     }
     if (gathers) // two layers, and their gradients
-        share.kept += 2 * (of_copy + of_gradient) * elements / runs;
+        share.kept += 2 * ((of_copy + of_gradient) * elements + of_copy * frozen) / runs;
     return share;
 }
 

@@ -43,11 +43,12 @@ private:
     /// block behind them; of a program each block.
     struct Profile {
         std::vector<StageCost> costs;
-        std::vector<double> elements; ///< of parameters
-        double shared = 0;            ///< elements that the first and the last kind have in common
-        double sent = 0;              ///< bytes of the messages between two stages
-        double beyond = 0;            ///< bytes of the arena besides what is kept and activations
-        Seconds per_element = 0;      ///< update of a parameter's element
+        std::vector<double> elements, frozen; ///< of parameters that change, and of frozen ones
+        /// Elements that the first and the last kind have in common.
+        double shared = 0, shared_frozen = 0;
+        double sent = 0;         ///< bytes of the messages between two stages
+        double beyond = 0;       ///< bytes of the arena besides what is kept and activations
+        Seconds per_element = 0; ///< update of a parameter's element
     };
     using Counts = std::vector<double>; ///< of blocks, by kind
     /// Degrees of the axes that shard tensors, microbatch, parallel.sequence

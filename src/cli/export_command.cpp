@@ -10,15 +10,19 @@
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/gguf/gguf.hpp"
+#include "io/hugging_face/adapters.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
+#include "io/hugging_face/merged.hpp"
 #include "io/tokens/store_list.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -27,7 +31,7 @@ namespace trivium {
 namespace {
 
 struct ExportArguments {
-    std::string checkpoint, output, type, shard_size, tokenizer;
+    std::string checkpoint, output, type, shard_size, tokenizer, adapter;
 };
 
 constexpr std::string_view gguf_ending = ".gguf";
@@ -53,8 +57,9 @@ Bytes parse_size(const std::string& text)
                      "write for example 5GB"});
 }
 
-/// Throws if the checkpoint's parameters are not those of `tensors`.
-void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
+/// Throws if the checkpoint's parameters are not those of `tensors` and of adapters.
+void require_parameters(const CheckpointReader& checkpoint, const RunConfig& run,
+                        const std::vector<HuggingFaceTensor>& tensors)
 {
     const auto refuse = [&](const std::string& problem) {
         throw UserError({checkpoint.path(), problem, "its config and its tensors belong to different models",
@@ -65,12 +70,26 @@ void require_parameters(const CheckpointReader& checkpoint, const std::vector<Hu
         if (entry.name.starts_with("param/"))
             stored[entry.name.substr(6)] = entry.shape;
     std::set<std::string> known; // of which each slice has the name
+    const auto require = [&](const std::string& name, const Shape& shape) {
+        const auto at = stored.find(name);
+        if (at == stored.end() || at->second != shape)
+            refuse(str("has no parameter '", name, "' of shape ", print_shape(shape)));
+        known.insert(name);
+    };
+    const TrainedParameters trained = trained_parameters(run);
+    for (const ModelParameter& weight : all_parameters(run.model))
+        if (trained.has_adapter(weight))
+            for (const ModelParameter& part : adapter_of(weight, trained.lora)) {
+                Shape shape;
+                for (const char dim : part.dims)
+                    shape.push_back(dim == rank_dim ? trained.lora.rank : extent_of(run.model, dim));
+                require(part.name, shape);
+            }
     for (const HuggingFaceTensor& tensor : tensors)
         for (const OurTensor& ours : tensor.ours) {
-            const auto at = stored.find(ours.name);
-            if (at == stored.end() || at->second != ours.shape)
-                refuse(str("has no parameter '", ours.name, "' of shape ", print_shape(ours.shape)));
-            known.insert(ours.name);
+            if (ours.name == "head.weight" && run.model.tied_embeddings)
+                continue; // untied by the export
+            require(ours.name, ours.shape);
         }
     for (const auto& [name, shape] : stored)
         if (!known.contains(name))
@@ -120,6 +139,7 @@ struct Exported {
     std::unique_ptr<Tokenizer> tokenizer; ///< null: unknown, or not wanted
     ExportedFiles files;
     std::vector<HuggingFaceTensor> tensors;
+    ModelConfig model; ///< that is exported; config.model, unless merging unties it
 };
 
 Exported open_exported(const ExportArguments& a)
@@ -135,14 +155,21 @@ Exported open_exported(const ExportArguments& a)
                          str("has fewer tensors than model.layers = ", config.model.layers),
                          "its config belongs to another model", "use another checkpoint"});
     validate(config.model);
-    config.model = without_base(config.model);
+    ModelConfig model = without_base(config.model);
+    // The head of a tied model has no adapter: merging that of the embedding unties them.
+    const bool untied =
+        model.tied_embeddings && a.adapter.empty() && checkpoint.has("param/embed." + std::string(lora_a));
+    if (untied)
+        model.tied_embeddings = false;
     std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
-    ExportedFiles files = exported_files(config.model, a.type == "bf16" ? "bfloat16" : "float32",
-                                         tokenizer.get(), checkpoint.state());
-    std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model, *files.architecture);
-    require_parameters(checkpoint, tensors);
-    return {std::move(checkpoint), std::move(config), std::move(tokenizer), std::move(files),
-            std::move(tensors)};
+    ExportedFiles files =
+        exported_files(model, a.type == "bf16" ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
+    std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(model, *files.architecture);
+    require_parameters(checkpoint, config, tensors);
+    if (untied)
+        log_warning("the exported model is not tied: its embedding has an adapter, which the head has not");
+    return {std::move(checkpoint), std::move(config),  std::move(tokenizer),
+            std::move(files),      std::move(tensors), std::move(model)};
 }
 
 /// `form`: what was written, "LlamaForCausalLM"; `files`: "2 files".
@@ -163,6 +190,75 @@ std::string describe_tokenizer(const Exported& from, const ExportArguments& a, c
                                        : str("unknown, because the checkpoint has none; ", unknown);
 }
 
+/// The weights with their adapters in them.
+class Merged {
+public:
+    explicit Merged(const Exported& from)
+        : merged_(from.config.model, trained_parameters(from.config), parameters_of(from.checkpoint))
+    {
+    }
+    ReadParameter reader()
+    {
+        return [this](const std::string& name, i64 first, std::span<float> to) {
+            merged_.read(name, first, to);
+        };
+    }
+    /// After all values were read.
+    void print_loss(const std::string& type) const
+    {
+        const MergeLoss loss = merged_.loss();
+        if (loss.changed == 0)
+            return;
+        if (type == "f32")
+            fmt::print("  adapters   merged\n");
+        else
+            fmt::print(
+                "  adapters   merged; rounding to bf16 changes the weights by {:.2g} of what the adapters "
+                "do (rms), at most {:.2g}, in {}{}\n",
+                std::sqrt(loss.lost / loss.changed), loss.worst, loss.weight,
+                loss.lost > 0.01 * loss.changed ? "; --type f32 or --adapter keep it" : "");
+    }
+
+private:
+    MergedParameters merged_;
+};
+
+/// adapter_model.safetensors and adapter_config.json.
+void export_adapter(const ExportArguments& a)
+{
+    require_new_folder(a.adapter);
+    const Exported from = open_exported(a);
+    const TrainedParameters trained = trained_parameters(from.config);
+    if (!trained.has_lora())
+        throw UserError({from.checkpoint.path(), "has no adapters", "its run had no train.lora",
+                         "export it without --adapter"});
+    // Where PEFT finds the base is not known; the name of the folder that was imported may help.
+    const PeftAdapter adapter = exported_adapter(from.config.model, trained, *from.files.architecture,
+                                                 from.config.train.init_from, parameters_of(from.checkpoint));
+    std::vector<SafetensorsEntry> entries;
+    i64 values = 0;
+    for (const PeftTensor& tensor : adapter.tensors) {
+        entries.push_back({tensor.name, "F32", tensor.shape});
+        values += element_count(tensor.shape);
+    }
+    make_whole_folder(a.adapter, [&](const std::string& folder) {
+        SafetensorsWriter writer(folder, entries, std::numeric_limits<Bytes>::max(),
+                                 "adapter_model.safetensors");
+        for (std::size_t i = 0; i < adapter.tensors.size(); ++i) {
+            writer.write(adapter.tensors[i].values());
+            log_progress(str("exporting: tensor ", i + 1, " of ", adapter.tensors.size()));
+        }
+        writer.close();
+        write_file(folder + "/adapter_config.json", adapter.config);
+    });
+    log_progress("");
+    for (const std::string& warning : adapter.warnings)
+        log_warning(warning);
+    fmt::print("{}: adapters of step {} for {}\n  parameters {}, {} of f32\n", a.adapter,
+               from.checkpoint.state().step, from.files.architecture->name, format_count(values),
+               counted(entries.size(), "tensor"));
+}
+
 void export_folder(const ExportArguments& a)
 {
     const Bytes shard_bytes = parse_size(a.shard_size.empty() ? "5GB" : a.shard_size);
@@ -174,12 +270,13 @@ void export_folder(const ExportArguments& a)
         entries.push_back({tensor.name, is_bf16 ? "BF16" : "F32", tensor.shape});
     i64 shards = 0;
     Bytes bytes = 0, done = 0;
+    Merged merged(from);
     make_whole_folder(a.output, [&](const std::string& folder) {
         SafetensorsWriter writer(folder, entries, shard_bytes);
         shards = writer.shards();
         bytes = writer.bytes();
         for (const HuggingFaceTensor& tensor : from.tensors)
-            export_values(tensor, from.checkpoint, [&](std::span<const float> values) {
+            export_values(tensor, merged.reader(), [&](std::span<const float> values) {
                 writer.write(values);
                 done += static_cast<Bytes>(values.size()) * (is_bf16 ? 2 : 4);
                 log_progress(str("exporting: ", format_bytes(done), " of ", format_bytes(bytes)));
@@ -194,6 +291,7 @@ void export_folder(const ExportArguments& a)
                      "): transformers may produce other ids";
     print_exported(a, from, from.files.architecture->name, from.tensors.size(), bytes,
                    counted(shards, "file"), tokenizer);
+    merged.print_loss(a.type);
 }
 
 /// Like a folder, a file must be new: it may be the only copy of another model.
@@ -215,29 +313,42 @@ void export_file(const ExportArguments& a)
                           : a.type == "f16"  ? GgufType::f16
                           : a.type == "q8_0" ? GgufType::q8_0
                                              : GgufType::bf16;
-    const GgufArchitecture& architecture = gguf_architecture_of(from.config.model, *from.files.architecture);
-    const std::vector<GgufTensor> tensors = gguf_tensors(from.config.model, architecture, from.tensors, type);
-    const GgufKeys keys = gguf_keys(from.config.model, architecture, type, from.files, from.tokenizer.get(),
+    const GgufArchitecture& architecture = gguf_architecture_of(from.model, *from.files.architecture);
+    const std::vector<GgufTensor> tensors = gguf_tensors(from.model, architecture, from.tensors, type);
+    const GgufKeys keys = gguf_keys(from.model, architecture, type, from.files, from.tokenizer.get(),
                                     from.checkpoint.state(), std::filesystem::path(a.output).stem().string());
     std::vector<GgufTensorInfo> infos;
     for (const GgufTensor& tensor : tensors)
         infos.push_back(tensor.info);
     Bytes bytes = 0;
+    Merged merged(from);
     replace_file(a.output, [&](const std::string& temporary) {
         GgufWriter writer(temporary, keys, infos);
         bytes = writer.bytes();
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             log_progress(str("exporting: tensor ", i + 1, " of ", tensors.size()));
-            write_values(tensors[i], from.checkpoint, writer);
+            write_values(tensors[i], merged.reader(), writer);
         }
         writer.close();
     });
     print_exported(a, from, str("architecture ", architecture.name), tensors.size(), bytes, "1 file",
                    describe_tokenizer(from, a, "llama.cpp can be given token ids"));
+    merged.print_loss(a.type);
 }
 
 int export_checkpoint(ExportArguments a)
 {
+    if (!a.adapter.empty()) {
+        ExportArguments alone = a;
+        alone.tokenizer = no_tokenizer;
+        export_adapter(alone);
+        a.adapter.clear();
+    } else if (a.output.empty()) {
+        throw UserError({"checkpoint export", "has no output", "",
+                         "name a new folder for the model, or one for its adapters: --adapter DIR"});
+    }
+    if (a.output.empty())
+        return 0;
     const bool to_file = a.output.ends_with(gguf_ending);
     if (a.type.empty())
         a.type = to_file ? "bf16" : "f32";
@@ -260,8 +371,9 @@ void add_export_command(Command& checkpoint)
                 "a checkpoint, or the folder of a run's checkpoints (the newest)", {.required = true})
         .option("output", a->output,
                 "new folder for config.json and safetensors files; or, if the name ends in .gguf, a new file "
-                "for llama.cpp",
-                {.required = true})
+                "for llama.cpp; of a run with adapters the merged model")
+        .option("--adapter", a->adapter, "new folder for the adapters alone, in the format of PEFT",
+                {.type = "DIR"})
         .option("--type", a->type,
                 "type of the values; by default f32 in a folder and bf16 in a file. f16 and q8_0 are for "
                 "files; all round to nearest",

@@ -8,6 +8,7 @@
 #include "io/files/config_value.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
+#include "io/hugging_face/adapters.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/store_list.hpp"
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 
 namespace trivium {
 
@@ -26,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ImportArguments {
-    std::string folder, output, build;
+    std::string folder, output, build, adapter;
     std::vector<std::string> overrides;
 };
 
@@ -106,7 +108,8 @@ std::string model_toml(RunConfig config, const std::string& folder)
                                   names_several_files(*named)))
             *named = fs::absolute(*named).lexically_normal().string();
     const auto path = [&](const std::string& name) { return print_value(folder + name); };
-    return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""),
+    const std::string lora = config.train.lora.rank > 0 ? "\nlora = " + print_value(config.train.lora) : "";
+    return str(to_toml(config, {"model", "data"}), "\n[train]\ninit_from = ", path(""), lora,
                "\n\n[checkpoint]\ndir = ", path("/checkpoints"), "\n\n[log]\ndir = ", path("/logs"), "\n");
 }
 
@@ -143,14 +146,93 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, const std::st
     return pieces;
 }
 
+/// Adds the values of an adapter to the pieces of its base, or replaces them.
+void add_adapter(std::vector<TensorPiece>& pieces, ImportedAdapter& adapter, const RunConfig& config)
+{
+    std::map<std::string, Shape> shapes;
+    for (const ModelParameter& weight : all_parameters(config.model)) {
+        std::vector<ModelParameter> all = adapter_of(weight, adapter.lora);
+        all.push_back(weight);
+        for (const ModelParameter& part : all)
+            for (Shape& shape = shapes[part.name]; const char dim : part.dims)
+                shape.push_back(dim == rank_dim ? adapter.lora.rank : extent_of(config.model, dim));
+    }
+    for (auto& [name, values] : adapter.values) {
+        std::erase_if(pieces, [&](const TensorPiece& piece) { return piece.name == "param/" + name; });
+        TRV_CHECK(element_count(shapes.at(name)) == std::ssize(values), name, " has ", values.size(),
+                  " values");
+        const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+        if (bad != values.end())
+            throw UserError({"the adapter", str("has a value of ", name, " that is not finite"), "",
+                             "get it again from where it came from"});
+        pieces.push_back(whole_tensor("param/" + name, shapes.at(name), DType::f32, values.data()));
+    }
+}
+
+/// A checkpoint with an adapter of PEFT's.
+int import_onto_checkpoint(const ImportArguments& a)
+{
+    const CheckpointReader base = CheckpointReader::open(newest_checkpoint(a.folder));
+    RunConfig config = parse_config(base.state().config, base.path() + " (its config)", a.overrides);
+    if (config.model.is_program() || config.train.lora.rank > 0)
+        throw UserError(
+            {base.path(),
+             config.model.is_program() ? "is of a program of the user's own" : "has adapters already", "",
+             "name an imported model, or a checkpoint of a run without train.lora"});
+    resolve(config.model);
+    validate(config.model);
+    const Architecture& architecture =
+        *exported_files(config.model, "float32", nullptr, base.state()).architecture;
+    ImportedAdapter adapter = imported_adapter(a.adapter, config.model, architecture, parameters_of(base));
+    config.train.lora = adapter.lora;
+    RunState state = base.state();
+    state.step = state.updates = state.samples = state.tokens = 0;
+    state.config = to_toml(config);
+    state.build = a.build;
+    std::vector<TensorPiece> pieces;
+    for (const CheckpointReader::Entry& entry : base.tensors()) {
+        if (!entry.name.starts_with("param/"))
+            continue;
+        pieces.push_back(whole_tensor(entry.name, entry.shape, DType::f32, nullptr));
+        pieces.back().fetch = [&base, name = entry.name](Bytes begin, std::span<std::byte> to) {
+            base.read(name, begin / 4, static_cast<i64>(to.size()) / 4, DType::f32, to.data());
+        };
+    }
+    add_adapter(pieces, adapter, config);
+    const std::string home = (fs::absolute(a.output) / ".").lexically_normal().parent_path().string();
+    make_whole_folder(a.output, [&](const std::string& folder) {
+        save_checkpoint(*make_self_comm(), folder, state, pieces, 0);
+        write_file(folder + "/model.toml", model_toml(config, home));
+    });
+    const std::string file = (fs::path(a.output) / "model.toml").lexically_normal().string();
+    fmt::print(
+        "{}: {} with the adapters of {}\n  config     {}\n  train it   trivium train {} data.train=…\n",
+        a.output, base.path(), a.adapter, file, file);
+    return 0;
+}
+
 int import_model(const ImportArguments& a)
 {
     require_new_folder(a.output);
+    if (!a.adapter.empty() && file_in_folder(a.folder, "config.json").empty())
+        return import_onto_checkpoint(a);
     const HuggingFaceModel source = open_hugging_face(a.folder);
     const FoundTokenizer tokenizer = find_tokenizer(a.folder, source.model);
     const std::string home = (fs::absolute(a.output) / ".").lexically_normal().parent_path().string();
     const std::string own = tokenizer.file.empty() ? tokenizer.path : home + "/" + tokenizer.file;
-    const RunConfig config = config_of(source.model, own, a);
+    RunConfig config = config_of(source.model, own, a);
+    const std::vector<ImportedParameter> parameters = imported_parameters(source);
+    std::optional<ImportedAdapter> adapter;
+    if (!a.adapter.empty()) {
+        adapter = imported_adapter(a.adapter, config.model, *source.architecture,
+                                   [&](const std::string& name, i64 first, std::span<float> to) {
+                                       const auto at =
+                                           std::ranges::find(parameters, name, &ImportedParameter::name);
+                                       TRV_CHECK(at != parameters.end(), "no parameter ", name);
+                                       at->read(first, to);
+                                   });
+        config.train.lora = adapter->lora;
+    }
 
     RunState state;
     state.seed = config.train.seed;
@@ -165,7 +247,10 @@ int import_model(const ImportArguments& a)
         state.imported_tokenizer = make_tokenizer(tokenizer.path)->fingerprint();
     make_whole_folder(a.output, [&](const std::string& folder) {
         Bytes done = 0;
-        save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, a.folder, done), 0);
+        std::vector<TensorPiece> pieces = pieces_of(source, a.folder, done);
+        if (adapter)
+            add_adapter(pieces, *adapter, config);
+        save_checkpoint(*make_self_comm(), folder, state, pieces, 0);
         if (!tokenizer.file.empty())
             write_file(folder + "/" + tokenizer.file, make_tokenizer(tokenizer.path)->model());
         write_file(folder + "/model.toml", model_toml(config, home));
@@ -196,6 +281,10 @@ void add_import_command(Command& checkpoint, const std::string& build)
     a->build = build;
     command.option("folder", a->folder, "folder with config.json and safetensors files", {.required = true})
         .option("output", a->output, "new folder for the checkpoint and model.toml", {.required = true})
+        .option("--adapter", a->adapter,
+                "folder of PEFT's with an adapter of this model; the folder of the model may then be a "
+                "checkpoint",
+                {.type = "DIR"})
         .option("overrides", a->overrides, "keys of [model] and [data] for model.toml, e.g. model.seq=2048",
                 {.type = "key=value"})
         .footer("docs/hugging-face.md lists the supported models and the next steps.");

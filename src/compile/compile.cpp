@@ -30,7 +30,8 @@ GraphConfig graph_config(const RunConfig& config)
             master_type(config.train.precision),
             model_axes(config),
             config.train.fp8,
-            config.data.by_documents()};
+            config.data.by_documents(),
+            trained_parameters(config)};
 }
 
 /// With what only the training has.
@@ -39,7 +40,7 @@ GraphConfig training_config(const RunConfig& config)
     GraphConfig graph = graph_config(config);
     graph.regularisers = {config.model.dropout,         config.train.seed,         config.train.z_loss,
                           config.train.label_smoothing, config.train.balance_loss, config.train.router_z_loss,
-                          config.train.balance_rate};
+                          config.train.balance_rate,    config.train.lora.dropout};
     graph.loads = true;
     return graph;
 }
@@ -101,6 +102,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? zero_axis(p) : "";
+    optimizer.shard_frozen = gathers_in_microbatches(p);
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";

@@ -3,14 +3,18 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/rank_list.hpp"
+#include "config/trained_parameters.hpp"
 
 namespace trivium {
 
-std::string describe_size(const ModelConfig& m)
+std::string describe_size(const RunConfig& config)
 {
+    const ModelConfig& m = config.model;
     const auto number = [](i64 count) { return format_si(static_cast<double>(count)); };
-    return str(number(parameter_count(m)), " parameters",
-               m.experts > 0 ? str(" (", number(active_parameter_count(m)), " per token)") : "");
+    const ParameterCounts counts = parameter_counts(config);
+    return str(number(counts.all), " parameters",
+               m.experts > 0 ? str(" (", number(active_parameter_count(m)), " per token)") : "",
+               counts.trained < counts.all ? str(", ", number(counts.trained), " trained") : "");
 }
 
 std::string describe_experts(const ModelConfig& m)
@@ -25,10 +29,10 @@ std::string describe_model(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
     if (m.is_program())
-        return str(format_si(static_cast<double>(m.program.parameters)), " parameters: ", m.file, ", ",
-                   counted(m.program.blocks, "block"), ", ", name_of(config.train.precision));
-    return str(describe_size(m), ": ", name_of(m.family), ", ", counted(m.layers, "layer"), ", dim ", m.dim,
-               ", ", counted(m.heads, "head"), " (", m.kv_heads, " key-value)", describe_experts(m),
+        return str(describe_size(config), ": ", m.file, ", ", counted(m.program.blocks, "block"), ", ",
+                   name_of(config.train.precision));
+    return str(describe_size(config), ": ", name_of(m.family), ", ", counted(m.layers, "layer"), ", dim ",
+               m.dim, ", ", counted(m.heads, "head"), " (", m.kv_heads, " key-value)", describe_experts(m),
                ", vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
 }
 

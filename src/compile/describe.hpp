@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// "5.2 M parameters"; with experts "47 B parameters (13 B per token)".
-std::string describe_size(const ModelConfig& model);
+/// "5.2 M parameters"; with experts "47 B parameters (13 B per token)"; with frozen ones "…, 1.2 M trained".
+std::string describe_size(const RunConfig& config);
 /// ", 8 experts of width 14336, 2 per token"; "" without experts.
 std::string describe_experts(const ModelConfig& model);
 /// "5.2 M parameters: llama, 4 layers, dim 256, 8 heads (4 key-value), vocab 4096, seq 256, bf16"

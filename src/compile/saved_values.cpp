@@ -58,6 +58,8 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
 
 } // namespace
 
+DType saved_type(const Value& value) { return value.type.dtype == DType::f64 ? DType::f64 : DType::f32; }
+
 std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const HoldersOf& holders)
 {
     struct Member {
@@ -73,7 +75,9 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
             SavedValue& saved = all.emplace_back(
                 SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, value), {}, 0});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
-            saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
+            saved.row_bytes = saved.rows.size == 0
+                                  ? 0
+                                  : value.type.elements() / saved.rows.size * size_of(saved_type(value));
         }
     // Sorted by name, because holders of a group may be in other stages, whose graphs have another order.
     std::ranges::sort(members, [&](const Member& a, const Member& b) {

@@ -15,7 +15,7 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
             all.push_back({str(name, ".bias"), "d"});
     };
     const auto product = [&](const char* name, const std::string& in, const std::string& out, bool bias) {
-        all.push_back({str(name, ".weight"), in + out});
+        all.push_back({str(name, ".weight"), in + out, in, out});
         if (bias)
             all.push_back({str(name, ".bias"), out});
     };
@@ -59,7 +59,7 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
         if (c.balance_bias)
             all.push_back({"ffn.router.balance", "x"});
         const auto of_experts = [&](const char* name, const char* in, const std::string& out) {
-            all.push_back({str(name, ".weight"), str("x", in, out)});
+            all.push_back({str(name, ".weight"), str("x", in, out), in, out});
             if (c.ffn_bias)
                 all.push_back({str(name, ".bias"), "x" + out});
         };
@@ -86,14 +86,25 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& c, i64 layer)
 
 std::vector<ModelParameter> outer_parameters(const ModelConfig& c)
 {
-    std::vector<ModelParameter> all{{"embed.weight", "vd"}};
+    std::vector<ModelParameter> all{{"embed.weight", "vd", "v", "d"}};
     if (c.positions == Positions::learned)
-        all.push_back({"positions.weight", "sd"});
+        all.push_back({"positions.weight", "sd", "s", "d"});
     all.push_back({"final_norm.weight", "d"});
     if (c.norm == NormKind::layer)
         all.push_back({"final_norm.bias", "d"});
     if (!c.tied_embeddings)
-        all.push_back({"head.weight", "vd"});
+        all.push_back({"head.weight", "vd", "d", "v"});
+    return all;
+}
+
+std::vector<ModelParameter> all_parameters(const ModelConfig& c)
+{
+    std::vector<ModelParameter> all = outer_parameters(c);
+    for (i64 layer = 0; layer < c.layers; ++layer)
+        for (ModelParameter& parameter : layer_parameters(c, layer)) {
+            parameter.name = str("layers.", layer, ".", parameter.name);
+            all.push_back(std::move(parameter));
+        }
     return all;
 }
 
@@ -120,18 +131,23 @@ i64 extent_of(const ModelConfig& c, char dim)
     return 0;
 }
 
+i64 element_count(const ModelConfig& c, const ModelParameter& parameter, i64 experts)
+{
+    i64 product = 1;
+    for (const char dim : parameter.dims)
+        product *= dim == 'x' && parameter.name.find("ffn.experts.") != std::string::npos ? experts
+                                                                                          : extent_of(c, dim);
+    return product;
+}
+
 namespace {
 
 /// `experts`: how many of each layer count.
 i64 elements(const ModelConfig& c, const std::vector<ModelParameter>& parameters, i64 experts)
 {
     i64 sum = 0;
-    for (const ModelParameter& parameter : parameters) {
-        i64 product = 1;
-        for (const char dim : parameter.dims)
-            product *= dim == 'x' && parameter.name.starts_with("ffn.experts.") ? experts : extent_of(c, dim);
-        sum += product;
-    }
+    for (const ModelParameter& parameter : parameters)
+        sum += element_count(c, parameter, experts);
     return sum;
 }
 
@@ -149,11 +165,6 @@ i64 count_with(const ModelConfig& c, i64 experts)
 }
 
 } // namespace
-
-i64 layer_parameter_count(const ModelConfig& c, i64 layer, i64 experts)
-{
-    return elements(c, layer_parameters(c, layer), experts);
-}
 
 i64 parameter_count(const ModelConfig& c)
 {

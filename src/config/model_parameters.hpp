@@ -10,6 +10,12 @@ namespace trivium {
 /// queries and of keys and values, p the dimensions of a head that rotate, n the others.
 struct ModelParameter {
     std::string name, dims;
+    /// Of a matrix: the dimensions of what it multiplies (or looks up), and those of the result. `dims` has
+    /// them in one of the two orders, after x if there is one per expert.
+    std::string in{}, out{};
+
+    bool is_matrix() const { return !in.empty(); }
+    bool has_experts() const { return is_matrix() && dims[0] == 'x'; }
 };
 
 /// Those of layer `layer` (from 0), as "attn.q.weight", in the order in which the layer reads them.
@@ -17,9 +23,12 @@ std::vector<ModelParameter> layer_parameters(const ModelConfig& config, i64 laye
 /// Those outside of layers, by global name.
 std::vector<ModelParameter> outer_parameters(const ModelConfig& config);
 
+/// All of them by global name.
+std::vector<ModelParameter> all_parameters(const ModelConfig& config);
+
 /// Extent of the dimension with a letter of ModelParameter. \pre the config is resolved
 i64 extent_of(const ModelConfig& config, char dim);
-/// Elements of a layer with `experts` of its experts. \pre the config is resolved
-i64 layer_parameter_count(const ModelConfig& config, i64 layer, i64 experts);
+/// Elements, with `experts` of the experts of a layer. \pre the config is resolved
+i64 element_count(const ModelConfig& config, const ModelParameter& parameter, i64 experts);
 
 } // namespace trivium

@@ -40,7 +40,8 @@ struct ModelProgram {
     SharedText text;
     i64 samples = 0; ///< the size `b` in the file; 0: it declares none
     i64 blocks = 0;
-    i64 parameters = 0; ///< elements
+    i64 parameters = 0;                               ///< elements
+    std::vector<std::pair<std::string, i64>> trained; ///< parameters that the optimizer changes: elements
     /// Axes of its mesh, in order, and those of them that shard the samples of an input.
     std::vector<std::string> axes, batch_axes;
     /// Whether the output `count` may differ between batches of data: it depends on more than `valid`.

@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/words.hpp"
 #include "config/schedules.hpp"
+#include "config/trained_parameters.hpp"
 #include "config/warnings.hpp"
 
 #include <algorithm>
@@ -400,6 +401,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     resolve_axes(config.parallel, config.model.program);
     validate_parallel(config.parallel, config.train);
     validate_program(config);
+    validate_trained(config);
     validate_stage_layers(config.parallel, config.model.layers);
     require(config.train.optimizer == OptimizerKind::adamw || config.model.base_dim == 0, "model.base_dim",
             "has rules for AdamW alone", "remove it: Muon's updates depend on the width as they should",

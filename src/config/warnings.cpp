@@ -58,6 +58,9 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window",
          "is ignored because train.spike_z is 0: no step is skipped for its loss",
          "set train.spike_z, e.g. to 6");
+    warn(t.lora.rank > 0 && t.init_from.empty(), "train.lora",
+         "adapts weights that are random, because train.init_from is empty",
+         "set train.init_from to a checkpoint, such as an imported model");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
          str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),

@@ -282,6 +282,17 @@ struct NormalInit { ///< independent normal numbers with mean 0
     bool operator==(const NormalInit&) const = default;
 };
 
+struct UniformInit { ///< independent uniform numbers from -bound to bound
+    double bound = 0;
+    static constexpr const char* name = "uniform";
+    template <class Self, class Visit>
+    static void keys(Self& self, Visit&& visit)
+    {
+        visit("bound", self.bound, Bound::from_zero);
+    }
+    bool operator==(const UniformInit&) const = default;
+};
+
 struct FillInit {
     double value = 0;
     static constexpr const char* name = "fill";
@@ -320,7 +331,7 @@ struct RopeTableInit { ///< of a table [positions, pairs, 2], in f64 or f32
 };
 
 /// The first alternative: no initial content.
-using Init = std::variant<std::monostate, NormalInit, FillInit, RopeTableInit>;
+using Init = std::variant<std::monostate, NormalInit, UniformInit, FillInit, RopeTableInit>;
 
 /// Throws UserError if `op` has an attribute that its row does not list, lacks a required one, or has one
 /// with an impossible value. \pre `rule` is rule_of(graph, op)

@@ -95,7 +95,7 @@ struct UpdateRow {
 inline constexpr UpdateRow update_rows[] = {{UpdateKind::optimizer, nullptr, nullptr, 0, true},
                                             {UpdateKind::average, "average", "decay", 1, false},
                                             {UpdateKind::balance, "balance", "rate", 1, true},
-                                            {UpdateKind::frozen, nullptr, nullptr, 0, false}};
+                                            {UpdateKind::frozen, "frozen", nullptr, 0, false}};
 
 inline const UpdateRow& row_of(UpdateKind kind) { return update_rows[static_cast<int>(kind)]; }
 
@@ -171,6 +171,14 @@ struct Graph {
 inline bool is_trained(const Value& value)
 {
     return value.role == Role::parameter && value.update.kind == UpdateKind::optimizer;
+}
+
+/// Makes a parameter one that no step changes.
+inline void freeze(Value& parameter)
+{
+    parameter.update = {UpdateKind::frozen, 0};
+    parameter.decay = false;
+    parameter.rows = 0;
 }
 
 /// The start of a message about that line: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a

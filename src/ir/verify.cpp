@@ -103,7 +103,7 @@ private:
         TRV_RULE(!v.decay && v.rows == 0, here, str("has the update ", row.name, ", and `decay` or `rows`"),
                  "remove one of the two: decay and rows are for the optimizer");
         TRV_RULE(v.update.number >= 0 && v.update.number <= row.most, here,
-                 str("has the update ", row.name, " with ", row.number, "=", v.update.number),
+                 str("has the update ", row.name, " with the number ", v.update.number),
                  str("use a number from 0 to ", row.most));
     }
 

@@ -128,7 +128,7 @@ ValueId ModelBuilder::head_weights(const std::string& name, const std::vector<i6
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped(name);
-    const ValueId whole = weight("weight", init_std, 1);
+    const ValueId whole = merged_weight(weight("weight", init_std, 1));
     b_.where.region = Region::prologue;
     const ValueId by_head = turned(whole, dims);
     b_.where.region = Region::microbatch;

@@ -28,8 +28,13 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
     // With experts the first layers may have other parameters than the last, of other names.
     for (const auto& list :
          {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
-        for (const ModelParameter& parameter : list)
-            dims_[parameter.name] = parameter.dims;
+        for (const ModelParameter& parameter : list) {
+            listed_[parameter.name] = parameter;
+            if (!parameter.is_matrix())
+                continue;
+            for (const ModelParameter& part : adapter_of(parameter, c_.trained.lora))
+                listed_[part.name] = part;
+        }
 }
 
 void ModelBuilder::enter(int block, const std::string& scope)
@@ -90,23 +95,28 @@ std::string ModelBuilder::listed(const std::string& name) const
 
 ValueId ModelBuilder::parameter(const std::string& name, const Init& init, bool exact)
 {
-    const auto at = dims_.find(listed(name));
-    TRV_CHECK(at != dims_.end(), "the list of parameters lacks ", scoped(name));
+    const auto at = listed_.find(listed(name));
+    TRV_CHECK(at != listed_.end(), "the list of parameters lacks ", scoped(name));
     Shape shape;
-    for (const char dim : at->second)
-        shape.push_back(extent_of(m_, dim));
-    const DType type = exact ? accumulator_of(c_.master) : c_.master;
-    const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers;
+    for (const char dim : at->second.dims)
+        shape.push_back(dim == rank_dim ? c_.trained.lora.rank : extent_of(m_, dim));
+    const bool frozen = c_.trained.is_frozen(scoped(name));
+    const DType type = exact ? accumulator_of(c_.master) : frozen ? c_.compute : c_.master;
+    const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers,
+               adapts = at->second.dims.find(rank_dim) != std::string::npos;
     const auto* normal = std::get_if<NormalInit>(&init);
-    const bool hidden = in_layer && normal != nullptr;
+    const bool hidden = in_layer && normal != nullptr && !adapts;
     const double width = width_factor(m_);
-    const ValueId id = b_.value(scoped(name), {type, std::move(shape)}, Role::parameter,
-                                hidden ? Init(NormalInit{normal->std / std::sqrt(width)}) : init);
-    UpdateFactors& factors = b_.graph()[id].factors;
+    const ValueId made = b_.value(scoped(name), {type, std::move(shape)}, Role::parameter,
+                                  hidden ? Init(NormalInit{normal->std / std::sqrt(width)}) : init);
+    Value& parameter = b_.graph()[made];
     if (hidden)
-        factors = {.rate = 1 / width, .decay = width};
-    factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
-    return id;
+        parameter.factors = {.rate = 1 / width, .decay = width};
+    if (!adapts)
+        parameter.factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
+    if (frozen)
+        freeze(parameter);
+    return stored_[scoped(name)] = made;
 }
 
 ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
@@ -120,11 +130,18 @@ ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
     return here;
 }
 
+void ModelBuilder::decays(ValueId parameter, int rows)
+{
+    if (!is_trained(b_.graph()[parameter]))
+        return;
+    b_.graph()[parameter].decay = true;
+    b_.graph()[parameter].rows = rows;
+}
+
 ValueId ModelBuilder::weight(const std::string& name, double std, int rows)
 {
     const ValueId id = parameter(name, NormalInit{std});
-    b_.graph()[id].decay = true;
-    b_.graph()[id].rows = rows;
+    decays(id, rows);
     return compute_copy(id, c_.compute);
 }
 
@@ -185,15 +202,14 @@ ValueId ModelBuilder::embed()
     enter(0, "embed");
     embed_ = weight("weight", init_std);
     annotate(embed_, {"v", "d"});
-    ValueId x =
-        annotate(b_.op1(OpKind::embedding, {embed_, in_order(tokens_)}, {}, "embed.out"), {"b", "s", "d"});
+    ValueId x = annotate(looked_up(embed_, in_order(tokens_)), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
         b_.graph()[x].sharding.dims[1].priority = 1;
     x = times(x, rounded_to(c_.compute, scale_of_embeddings(m_)));
     if (m_.positions == Positions::learned) {
         enter(0, "positions");
         const ValueId table = weight("weight", init_std);
-        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, in_order(positions_)}));
+        x = b_.sum_of(x, looked_up(table, in_order(positions_)));
     }
     return dropped(x, 0);
 }
@@ -236,9 +252,9 @@ ValueId ModelBuilder::add_bias(const std::string& name, ValueId y)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped(name);
-    if (dims_.contains(listed("bias"))) {
+    if (listed_.contains(listed("bias"))) {
         Dims out{"b", "s"}, bias_dims;
-        for (const char dim : dims_[listed("bias")])
+        for (const char dim : listed_[listed("bias")].dims)
             bias_dims.emplace_back(1, dim);
         out.insert(out.end(), bias_dims.begin(), bias_dims.end());
         y = b_.op1(OpKind::bias_add, {y, vector("bias", 0)}, {.rule = Rule({{{out}, {bias_dims}}, {{out}}})},
@@ -259,8 +275,9 @@ ValueId ModelBuilder::product(const std::string& name, ValueId x, const Rule& ru
     const auto rows = std::count_if(weight_dims.begin(), weight_dims.end(), [&](const std::string& dim) {
         return std::find(in.begin(), in.end(), dim) != in.end();
     });
-    const ValueId y =
-        b_.op1(OpKind::matmul, {x, weight("weight", std, static_cast<int>(rows))}, attrs, scoped("out"));
+    const ValueId y = adapted(
+        x, b_.op1(OpKind::matmul, {x, weight("weight", std, static_cast<int>(rows))}, attrs, scoped("out")),
+        rule);
     b_.where.scope = outer;
     return y;
 }
@@ -281,18 +298,23 @@ ValueId ModelBuilder::into_stream(const std::string& name, ValueId x, const Rule
     return sums_branches() ? y : dropped(add_bias(name, y), name == "o" ? 0 : 1);
 }
 
+ValueId ModelBuilder::sample_numbers()
+{
+    if (!samples_)
+        samples_ =
+            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "n"});
+    return samples_;
+}
+
 ValueId ModelBuilder::dropped(ValueId x, i64 branch)
 {
     const Regularisers& r = c_.regularisers;
     if (r.dropout == 0)
         return x;
-    if (!samples_)
-        samples_ =
-            annotate(b_.value(value_name::samples, {DType::i32, {batch_, 2}}, Role::input), {"b", "n"});
     Attributes attrs = order_attributes();
     attrs.rate = r.dropout;
     attrs.lists.set(Attr::stream, {r.seed, 2 * b_.where.block + branch});
-    return b_.op1(OpKind::dropout, {x, samples_}, attrs, b_.where.scope + ".dropped");
+    return b_.op1(OpKind::dropout, {x, sample_numbers()}, attrs, b_.where.scope + ".dropped");
 }
 
 ValueId ModelBuilder::activated(ValueId gate, ValueId up)
@@ -373,7 +395,13 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
             b_.op1(kind, std::move(operands), std::move(attributes), last ? value_name::logits : ""),
             rule->results[0].dims);
     };
-    ValueId y = made(!divided && !capped, OpKind::matmul, {x, table}, {.rule = rule});
+    const bool adapts = !m_.tied_embeddings && has_adapter();
+    ValueId y = made(!divided && !capped && !adapts, OpKind::matmul, {x, table}, {.rule = rule});
+    if (adapts) {
+        y = annotate(adapted(x, y, rule), rule->results[0].dims);
+        if (!divided && !capped)
+            b_.graph()[y].name = value_name::logits;
+    }
     if (divided)
         y = made(!capped, OpKind::affine, {y}, {.alpha = 1 / divisor});
     if (capped)

@@ -46,6 +46,7 @@ private:
     /// Declares the parameter `scope.name`, with the shape that its list states, in the master type, or with
     /// `exact` in an accumulator type at least.
     ValueId parameter(const std::string& name, const Init& init, bool exact = false);
+    void decays(ValueId parameter, int rows); ///< if it is trained
     /// Declares a parameter with normal initial values (standard deviation `std`); returns its
     /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix; 0: a table.
     ValueId weight(const std::string& name, double std, int rows = 0);
@@ -71,6 +72,24 @@ private:
     ValueId linear(const std::string& name, ValueId x, const Rule& rule); ///< a product and its bias
     /// The last product of a part of a layer; with parallel parts block() adds its bias.
     ValueId into_stream(const std::string& name, ValueId x, const Rule& rule);
+    // Low-rank adapters (adapters.cpp).
+    /// y = x W with the adapter of this scope's weight, if it has one. `rule`: of the product.
+    ValueId adapted(ValueId x, ValueId y, const Rule& rule);
+    /// A parameter of the adapter of this scope's weight, as a whole.
+    ValueId adapter_part(const std::string& name, DType type);
+    /// The rows of this scope's table, with its adapter.
+    ValueId looked_up(ValueId table, ValueId rows);
+    bool has_adapter() const;         ///< this scope's weight
+    ValueId adapter_input(ValueId x); ///< x after dropout
+    struct Magnitudes {
+        ValueId merged;          ///< W + s A B
+        ValueId before, inverse; ///< lengths of the columns of W, and 1 / those of `merged`
+    };
+    /// In the prologue, of this scope's weight, in the accumulator type. They have no gradient.
+    Magnitudes magnitudes(const std::string& in, const std::string& out);
+    /// What multiplies the columns of W + s A B, of this scope's weight, less 1.
+    ValueId column_factors(const Magnitudes& lengths, Region region);
+    ValueId merged_weight(ValueId weight); ///< in the prologue of decode graphs
     // Attention (attention.cpp).
     struct Heads {
         ValueId q, k, v; ///< q_bsgre, k_bsge, v_bsgu
@@ -124,16 +143,18 @@ private:
     bool sums_branches() const { return m_.placement == Placement::parallel && c_.regularisers.dropout == 0; }
     /// x after dropout, or x itself if the graph has none. `branch`: of the block's, from 0 to 1.
     ValueId dropped(ValueId x_bsd, i64 branch);
+    ValueId sample_numbers(); ///< the input `samples`
 
     Builder b_;
     ModelConfig m_; // resolved
     GraphConfig c_;
-    std::map<std::string, std::string> dims_; // of the parameters, by listed()
+    std::map<std::string, ModelParameter> listed_; // by listed(), with adapters
+    std::map<std::string, ValueId> stored_;        // the parameters so far, by global name
     ValueId tokens_, positions_, starts_, embed_, samples_, router_loss_;
     std::array<ValueId, 2> rope_tables_;                 // the second: of sliding layers, if theirs differs
     std::map<std::pair<ValueId, int>, ValueId> ordered_; // inputs, by block
     std::vector<ValueId> loads_;
-    i64 batch_ = 0, seq_ = 0;
+    i64 batch_ = 0, seq_ = 0, adapters_ = 0; // how many have an input with dropout
 };
 
 } // namespace trivium

@@ -23,8 +23,7 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
     const DType exact = accumulator_of(c_.compute);
     const auto read = [&](const char* name, const Init& init) { return parameter(name, init, true); };
     const ValueId weight = read("weight", NormalInit{init_std});
-    b_.graph()[weight].decay = true;
-    b_.graph()[weight].rows = 1;
+    decays(weight, 1);
     ValueId logits = b_.op1(OpKind::matmul, {b_.cast_to(x, exact), compute_copy(weight, exact)},
                             {.rule = "b s d, d x -> b s x"}, scoped("out"));
     if (m_.router_bias)
@@ -33,7 +32,8 @@ ModelBuilder::Routed ModelBuilder::route(ValueId x)
     std::vector<ValueId> operands{logits};
     if (m_.balance_bias) {
         const ValueId balance = read("balance", FillInit{0});
-        b_.graph()[balance].update = {UpdateKind::balance, c_.regularisers.balance_rate};
+        if (is_trained(b_.graph()[balance]))
+            b_.graph()[balance].update = {UpdateKind::balance, c_.regularisers.balance_rate};
         operands.push_back(compute_copy(balance, exact));
     }
     Attributes attributes = routing();
@@ -142,6 +142,12 @@ ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId cou
         of_product.lists.set(Attr::expected, {rows_of_group()});
     ValueId y =
         b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
+    if (has_adapter()) {
+        const ValueId a = adapter_part(lora_a, c_.compute), b = adapter_part(lora_b, c_.compute);
+        const ValueId inner = b_.op1(OpKind::grouped_matmul, {rows, a, counts}, of_product, scoped("inner"));
+        y = b_.sum_of(y, b_.op1(OpKind::grouped_matmul, {times(inner, c_.trained.scale()), b, counts},
+                                of_product, scoped("low_rank")));
+    }
     if (m_.ffn_bias)
         y = b_.op1(OpKind::grouped_bias, {y, vector("bias", 0), counts}, attributes, scoped("biased"));
     b_.where.scope = outer;

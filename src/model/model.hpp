@@ -21,7 +21,7 @@
 //         with .bias [x,h], [x,d], [x,h]; .shared.up.weight [d,w], .shared.down.weight [w,d],
 //         .shared.gate.weight [d,w]
 //     and a .bias of each LayerNorm, and of the products that have one (config/model_parameters.hpp)
-#include "config/model_config.hpp"
+#include "config/trained_parameters.hpp"
 #include "ir/builder.hpp"
 
 #include <array>
@@ -57,16 +57,18 @@ struct Regularisers {
     double balance_loss = 0;    ///< coefficient, of the loads of experts
     double router_z_loss = 0;   ///< coefficient
     double balance_rate = 0;    ///< by which a step changes balance biases
+    double adapter_dropout = 0; ///< rate
 };
 
 /// How a graph computes.
 struct GraphConfig {
     i64 batch = 1;              ///< sequences per microbatch
     DType compute = DType::f32; ///< activations and products
-    DType master = DType::f32;  ///< parameters as they are stored
+    DType master = DType::f32;  ///< parameters as they are stored; frozen ones are in the compute type
     ModelAxes axes{};
     bool fp8 = false;       ///< the products of the blocks round their operands to FP8
     bool documents = false; ///< attention stays within documents
+    TrainedParameters trained{};
     Regularisers regularisers{};
     bool loads = false;   ///< with the loads of experts, as outputs
     bool metrics = false; ///< with what an evaluation of a program averages (model/program.hpp)

@@ -193,7 +193,10 @@ void add_copies(Builder& b, DType master)
                 op = static_cast<int>(i);
     std::vector<ValueId> copy(graph.values.size());
     for (const ValueId id : graph.with_role(Role::parameter)) {
-        const DType type = std::exchange(graph[id].type.dtype, master);
+        const DType type = graph[id].type.dtype;
+        // What no step changes needs no more digits than are read.
+        const DType stored = graph[id].update.kind == UpdateKind::frozen ? type : master;
+        graph[id].type.dtype = stored;
         if (first[id.index()] < 0) // an average, in a training
             continue;
         const Op& reader = graph.ops[static_cast<std::size_t>(first[id.index()])];
@@ -201,7 +204,7 @@ void add_copies(Builder& b, DType master)
         const std::string name = graph[id].name;
         Sharding sharding = std::move(graph[id].sharding);
         graph[id].sharding = {};
-        const ValueId read = type == master ? id : b.cast_to(id, type, str(name, ".", name_of(type)));
+        const ValueId read = type == stored ? id : b.cast_to(id, type, str(name, ".", name_of(type)));
         copy[id.index()] = b.reshard_to(read, {}, name + ".used");
         graph[copy[id.index()]].sharding = std::move(sharding);
     }
@@ -389,7 +392,10 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     for (const Op& op : graph.ops)
         made.blocks = std::max<i64>(made.blocks, op.block + 1);
     for (const ValueId id : graph.with_role(Role::parameter))
-        made.parameters += is_trained(graph[id]) ? graph[id].type.elements() : 0;
+        if (is_trained(graph[id])) {
+            made.trained.emplace_back(graph[id].name, graph[id].type.elements());
+            made.parameters += made.trained.back().second;
+        }
     sort_outputs(graph, made);
     made.counts_vary = counts_vary(graph);
     return made;
@@ -432,8 +438,11 @@ Graph build_program_graph(const ModelConfig& model, const GraphConfig& config)
     settings.sizes[batch_size] = config.batch;
     settings.compute = config.compute;
     settings.batch_axes = config.axes.batch;
-    Graph graph = resolve_statistics(parse_graph(model.program.text.get(), model.file, settings),
-                                     config.metrics, config.master);
+    Graph graph = parse_graph(model.program.text.get(), model.file, settings);
+    for (const ValueId id : graph.with_role(Role::parameter))
+        if (config.trained.is_frozen(graph[id].name))
+            freeze(graph[id]);
+    graph = resolve_statistics(std::move(graph), config.metrics, config.master);
     if (const i64 samples = samples_of(graph); samples != config.batch)
         refuse(graph, 0,
                str("is for microbatches of ", samples, " samples over all ranks, the run has ", config.batch),

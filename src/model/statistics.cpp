@@ -48,9 +48,10 @@ Graph resolve_statistics(Graph graph, bool evaluates, DType master)
             continue;
         const ValueId state = op.operands[0], now = op.operands[1],
                       kept = op.operands.size() > 2 ? op.operands[2] : op.results[0];
+        const bool stays = evaluates || graph[state].update.kind == UpdateKind::frozen;
         graph.ops[i].kind = OpKind::reshard;
-        graph.ops[i].operands = {evaluates ? state : now};
-        if (evaluates)
+        graph.ops[i].operands = {stays ? state : now};
+        if (stays)
             continue;
         // In the backward phase, so that it is reduced with the gradients.
         b.where = {Region::microbatch, Phase::backward, op.block, op.scope};

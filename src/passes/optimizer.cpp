@@ -166,6 +166,9 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
                 gradients.push_back(all.back().sum);
         }
     TRV_CHECK(!gradients.empty(), "the graph has no gradients");
+    for (const ValueId p : graph.with_role(Role::parameter))
+        if (config.shard_frozen && graph[p].update.kind == UpdateKind::frozen)
+            graph[p].sharding = state_sharding(graph, p, config);
 
     for (const ValueId gradient : gradients)
         graph.outputs.push_back(b.squares_of(gradient));

@@ -13,6 +13,9 @@ struct OptimizerConfig {
     /// empty: not sharded. Parameters and reduced gradients follow by propagation.
     std::string shard_axis{};
     std::vector<std::string> bf16_axes{}; ///< mesh axes over which gradients are reduced as bf16
+    /// Frozen parameters are sharded over shard_axis as if they had states. Without it each rank has them
+    /// whole, because a shard would be gathered in each step and never change.
+    bool shard_frozen = false;
     OptimizerKind kind{};
     double momentum = 0.95; ///< of Muon
 };

@@ -249,11 +249,28 @@ Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& m
 
 Flops model_flops(const Graph& graph, i64 microbatches)
 {
-    Flops forward = 0;
-    for (const Op& op : graph.ops)
-        if (op.region == Region::microbatch && op.phase == Phase::forward)
-            forward += flops_of(graph, op);
-    return 3 * forward * static_cast<Flops>(microbatches);
+    // Whether a value depends on a parameter, and on one that is not frozen.
+    std::vector<bool> depends(graph.values.size(), false), trained(graph.values.size(), false);
+    for (const ValueId p : graph.with_role(Role::parameter)) {
+        depends[p.index()] = true;
+        trained[p.index()] = graph[p].update.kind != UpdateKind::frozen;
+    }
+    Flops sum = 0;
+    for (const Op& op : graph.ops) {
+        if (op.region == Region::epilogue || op.phase != Phase::forward)
+            continue;
+        int frozen = 0;
+        for (const ValueId v : op.operands) {
+            frozen += depends[v.index()] && !trained[v.index()] ? 1 : 0;
+            for (const ValueId r : op.results) {
+                depends[r.index()] = depends[r.index()] || depends[v.index()];
+                trained[r.index()] = trained[r.index()] || trained[v.index()];
+            }
+        }
+        if (op.region == Region::microbatch)
+            sum += std::max(1, 3 - frozen) * flops_of(graph, op);
+    }
+    return sum * static_cast<Flops>(microbatches);
 }
 
 } // namespace trivium

@@ -57,8 +57,9 @@ Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& m
                   const Timeline* measured = nullptr);
 
 /// Model FLOPs of one optimizer step: three times the FLOPs of the graph's forward ops (forward once,
-/// backward twice), times `microbatches`. Attention counts the keys that a query sees (causal: half and the
-/// diagonal). Recomputation and element-wise ops count 0.
+/// backward twice: a product's gradients of both operands), times `microbatches`. The gradient of what only
+/// frozen parameters make does not count, as it is not computed. Attention counts the keys that a query sees
+/// (causal: half and the diagonal). Recomputation and element-wise ops count 0.
 Flops model_flops(const Graph& graph, i64 microbatches);
 
 } // namespace trivium

@@ -62,6 +62,16 @@ void fill(const Value& value, const Box& box, const NormalInit& init, u64 seed, 
 }
 
 template <class T>
+void fill(const Value& value, const Box& box, const UniformInit& init, u64 seed, T* to)
+{
+    const RandomStream stream(seed, value.name);
+    for_each_run(value.type.shape, box, [&](i64 whole, i64 local, i64 count) {
+        for (i64 i = 0; i < count; ++i)
+            to[local + i] = stored<T>(init.bound * (2 * stream.uniform_at(static_cast<u64>(whole + i)) - 1));
+    });
+}
+
+template <class T>
 void fill(const Value& value, const Box& box, const RopeTableInit& init, u64, T* to)
 {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) { // verify() refuses other types

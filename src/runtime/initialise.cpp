@@ -66,6 +66,20 @@ void fill(const Target& to, const NormalInit& init)
 }
 
 template <class T>
+void fill(const Target& to, const UniformInit& init)
+{
+    const RandomStream stream(to.seed, to.value.name);
+    for_each_run(whole_shape(to.value), to.box, [&](i64 whole, i64 local, i64 run) {
+        through_windows<T>(
+            to.arena, to.offset + local * static_cast<Bytes>(sizeof(T)), run, [&](T* data, i64 begin, i64 n) {
+                for (i64 i = 0; i < n; ++i)
+                    data[i] = T(static_cast<kernels::Acc<T>>(
+                        init.bound * (2 * stream.uniform_at(static_cast<u64>(whole + begin + i)) - 1)));
+            });
+    });
+}
+
+template <class T>
 void fill(const Target& to, const FillInit& init)
 {
     const i64 count = to.value.type.elements();

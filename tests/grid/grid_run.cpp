@@ -168,6 +168,8 @@ RunConfig config_of(const Case& c)
     config.train.micro_batch = c.micro_batch;
     config.train.optimizer = c.optimizer;
     config.train.grad_clip = c.clip;
+    config.train.freeze = c.trained.freeze;
+    config.train.lora = c.trained.lora;
     if (config.model.experts > 0 && c.model.z_loss > 0 && !c.packing) { // whose losses are per sequence
         config.train.balance_loss = 0.1;
         config.train.router_z_loss = 0.01;
@@ -213,12 +215,36 @@ reference::Tensors collect_gradients(Comm& world, const Program& program, const 
     const Graph& g = program.graph;
     Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
+        if (g[id].update.kind == UpdateKind::frozen)
+            continue;
         const Shape& whole = whole_shape(g[id]);
         const auto [gradient, buffer] = runs::gradient_place(program, g[id].name);
         all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type,
                 arenas, *buffer);
     }
     return all.collect();
+}
+
+} // namespace
+
+namespace {
+
+void set_parameters(const Program& program, const Arenas& arenas,
+                    const std::function<double(const std::string&, i64)>& values)
+{
+    for (const ValueId id : program.graph.with_role(Role::parameter)) {
+        const Value& v = program.graph[id];
+        HostWindow window = kept_window(program.schedule, v.name, arenas);
+        with_type(v.type.dtype, [&](auto t) {
+            auto* to = reinterpret_cast<decltype(t)*>(window.data());
+            for_each_run(whole_shape(v), box_of(program.graph, v), [&](i64 global, i64 local, i64 count) {
+                for (i64 i = 0; i < count; ++i)
+                    to[local + i] =
+                        decltype(t)(static_cast<kernels::Acc<decltype(t)>>(values(v.name, global + i)));
+            });
+        });
+        window.push();
+    }
 }
 
 } // namespace
@@ -241,6 +267,8 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     const Program& train = engine.program(train_program);
     engine.initialise(1);
     draw_parameters(train, engine.arenas(), 7, "test", c.spread);
+    if (c.initial)
+        set_parameters(train, engine.arenas(), c.initial);
 
     std::vector<runs::TokenBatch> data;
     std::vector<Hyper> hypers;

@@ -2,6 +2,7 @@
 // A small model trained for a few steps on a grid of ranks, and the outcome by global name.
 #include "config/data_config.hpp"
 #include "config/option_sets.hpp"
+#include "config/trained_parameters.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/harness.hpp"
 
@@ -14,6 +15,9 @@ namespace trivium::grids {
 struct Case {
     reference::Model model;
     std::optional<OptionSet> mixed{}; ///< options in place of those of the model's family
+    TrainedParameters trained{};
+    /// The first values of a parameter, by name and flattened index; empty: drawn.
+    std::function<double(const std::string&, i64)> initial{};
     Precision precision = Precision::f64;
     OptimizerKind optimizer = OptimizerKind::adamw;
     i64 rows = 8;                           ///< sequences of a step

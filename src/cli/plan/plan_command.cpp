@@ -13,6 +13,7 @@
 #include "cli/plan/plan_scaling.hpp"
 #include "cli/plan/plan_strategies.hpp"
 #include "compile/describe.hpp"
+#include "config/trained_parameters.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "ir/exchange.hpp"
@@ -31,8 +32,10 @@ namespace {
 nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long_run)
 {
     const Score& score = r.own().score;
+    const ParameterCounts counts = parameter_counts(r.config);
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
-                               {"parameters", parameter_count(r.config.model)},
+                               {"parameters", counts.all},
+                               {"trained_parameters", counts.trained},
                                {"active_parameters", active_parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
@@ -198,7 +201,7 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
         fmt::print("model      {}\n", describe_model(r.config));
     else
         fmt::print("model      {}: {}, {}, dim {}, {} ({} key-value), ffn {}{}, vocab {}, seq {}\n",
-                   describe_size(m), name_of(m.family), counted(m.layers, "layer"), m.dim,
+                   describe_size(r.config), name_of(m.family), counted(m.layers, "layer"), m.dim,
                    counted(m.heads, "head"), m.kv_heads, m.ffn_dim, describe_experts(m), m.vocab, m.seq);
     fmt::print("batch      {} per step: {} of {} per data rank{}\n",
                counted(r.config.train.global_batch, m.is_program() ? "sample" : "sequence"),

@@ -314,18 +314,22 @@ Init parse_init(const std::string& kind, const std::string& place, const std::ve
 {
     if (kind == NormalInit::name)
         return parse_members<NormalInit>(place, fields);
+    if (kind == UniformInit::name)
+        return parse_members<UniformInit>(place, fields);
     if (kind == FillInit::name)
         return parse_members<FillInit>(place, fields);
     if (kind == RopeTableInit::name)
         return parse_members<RopeTableInit>(place, fields);
     throw UserError({place, str("there is no initialiser '", kind, "'"), "",
-                     "use normal(std=…), fill(value=…) or rope_table(…)"});
+                     "use normal(std=…), uniform(bound=…), fill(value=…) or rope_table(…)"});
 }
 
 std::string to_text(const ParameterUpdate& update)
 {
     const UpdateRow& row = row_of(update.kind);
-    return row.name ? str(row.name, "(", print_field(row.number, update.number), ")") : "";
+    if (!row.name)
+        return "";
+    return str(row.name, "(", row.number ? print_field(row.number, update.number) : "", ")");
 }
 
 ParameterUpdate parse_update(const std::string& kind, const std::string& place,
@@ -335,8 +339,13 @@ ParameterUpdate parse_update(const std::string& kind, const std::string& place,
     for (const UpdateRow& row : update_rows) {
         if (!row.name)
             continue;
-        const std::string form = str(row.name, "(", row.number, "=…)");
+        const std::string form = str(row.name, "(", row.number ? str(row.number, "=…") : "", ")");
         if (kind == row.name) {
+            if (!row.number && fields.empty())
+                return {row.kind, 0};
+            if (!row.number)
+                throw UserError(
+                    {place, str("the update ", kind, " takes nothing"), "", "write update " + form});
             if (fields.size() != 1 || fields[0].name != row.number)
                 throw UserError(
                     {place, str("the update ", kind, " takes one number"), "", "write update " + form});

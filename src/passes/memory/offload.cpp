@@ -17,7 +17,7 @@ public:
     Graph run()
     {
         for (Value& v : g_.values)
-            if (v.role == Role::parameter || v.role == Role::state)
+            if ((v.role == Role::parameter && v.update.kind != UpdateKind::frozen) || v.role == Role::state)
                 v.space = Space::host;
         for (const Op& op : g_.ops)
             for (const ValueId v : op.results)

@@ -138,7 +138,6 @@ private:
                 decided_ = v;
             }
         }
-        TRV_CHECK(decided_.valid(), "no op waits for the outputs");
     }
 
     void copy_chain(Copy& copy, Region region) const
@@ -152,7 +151,8 @@ private:
 
     void assume(Copy& copy) const
     {
-        copy.replace(decided_, copy.given(g_[decided_], Role::hyper, value_name::assumed));
+        if (decided_) // otherwise this rank trains nothing
+            copy.replace(decided_, copy.given(g_[decided_], Role::hyper, value_name::assumed));
     }
 
     /// What the op overwrites although it outlives the step.
@@ -249,7 +249,7 @@ private:
     std::vector<bool> late_;    ///< by op: of the chain
     std::vector<bool> updates_; ///< by op
     ValueId own_;               ///< this rank's totals
-    ValueId decided_;           ///< the chain's result for which the update waits
+    ValueId decided_;           ///< the chain's result for which the update waits; invalid: there is no update
 };
 
 } // namespace

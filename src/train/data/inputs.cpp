@@ -4,6 +4,7 @@
 #include "config/about_key.hpp"
 #include "io/arrays/array_file.hpp"
 #include "io/files/config_file.hpp"
+#include "io/files/config_value.hpp"
 #include "io/tokens/store_list.hpp"
 #include "model/program.hpp"
 
@@ -40,6 +41,32 @@ void require_same_program(const CheckpointReader& checkpoint, const NamedNumbers
 
 } // namespace
 
+namespace {
+
+/// Of those, if both have some, that change what the model computes.
+void require_same_adapters(const CheckpointReader& checkpoint, const LoraConfig& saved, const LoraConfig& now)
+{
+    if (saved.rank == 0 || now.rank == 0)
+        return;
+    LoraConfig same = now;
+    same.dropout = saved.dropout;
+    same.train = saved.train;
+    if (same.alpha == 0)
+        same.alpha = 2 * static_cast<double>(same.rank);
+    LoraConfig theirs = saved;
+    if (theirs.alpha == 0)
+        theirs.alpha = 2 * static_cast<double>(theirs.rank);
+    if (!(same == theirs))
+        throw UserError(
+            {checkpoint.path(),
+             str("was trained with train.lora = ", print_value(saved), ", the config has ", print_value(now)),
+             "its adapters have another form",
+             "set train.lora to that value, or begin with new adapters from a checkpoint without "
+             "any: train.init_from, with another checkpoint.dir"});
+}
+
+} // namespace
+
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
 {
     RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
@@ -55,6 +82,7 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
                              str("was trained with ", key, " = ", theirs.at(key), ", the config has ", ours),
                              "it is a checkpoint of another model",
                              str("set ", key, " to that value, or use another checkpoint")});
+    require_same_adapters(checkpoint, saved.train.lora, config.train.lora);
 }
 
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,

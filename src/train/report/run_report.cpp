@@ -43,7 +43,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     const Graph& g = compiled.programs[train_program].graph;
     i64 parameters = 0;
     for (const Value& v : g.values)
-        parameters += is_trained(v) ? v.type.elements() : 0;
+        parameters += is_trained(v) || v.update.kind == UpdateKind::frozen ? v.type.elements() : 0;
     const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find(pipeline_axis))];
     const std::vector<RankSizes> facts =
         gather_records_to_first(grid.world(), RankSizes{stage, parameters, compiled.memory.arena});

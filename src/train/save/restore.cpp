@@ -57,7 +57,7 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
                                        world, config.train.init_from,
                                        [&](const CheckpointReader& checkpoint) {
                                            restore_parameters(checkpoint, engine.program(train_program),
-                                                              engine.arenas());
+                                                              engine.arenas(), true);
                                            state.imported = checkpoint.state().imported;
                                            state.imported_tokenizer = checkpoint.state().imported_tokenizer;
                                        },

@@ -1,6 +1,7 @@
 #include "train/save/saved_tensors.hpp"
 
 #include "base/check.hpp"
+#include "config/trained_parameters.hpp"
 #include "io/checkpoint/values.hpp"
 #include "runtime/initialise.hpp"
 
@@ -20,7 +21,13 @@ void require_parameters_of_model(const CheckpointReader& checkpoint,
     for (const ValueId id : program.sharded->with_role(Role::parameter))
         known.insert("param/" + (*program.sharded)[id].name);
     for (const CheckpointReader::Entry& entry : entries)
-        if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
+        if (entry.name.starts_with("param/") && known.count(entry.name) == 0 && is_of_adapter(entry.name))
+            throw UserError({checkpoint.path(),
+                             str("contains '", entry.name, "', an adapter that the config does not have"),
+                             "its run had train.lora",
+                             "set train.lora to that of the checkpoint's config, or merge the adapters: "
+                             "`trivium checkpoint export`, then `import`"});
+        else if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(),
                              str("contains '", entry.name, "', which this model does not have"),
                              "it is a checkpoint of another model",
@@ -28,43 +35,95 @@ void require_parameters_of_model(const CheckpointReader& checkpoint,
                              "another checkpoint"});
 }
 
-/// Each optimizer keeps other states, so a checkpoint of another one lacks some.
+/// What a run trains and its optimizer decide about the tensors of its checkpoints.
 void require_states(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries,
                     const std::vector<SavedTensor>& tensors)
 {
     std::set<std::string> saved;
+    bool has_states_of_name = false;
     for (const CheckpointReader::Entry& entry : entries)
         saved.insert(entry.name);
-    for (const SavedTensor& tensor : tensors)
-        if (const std::string& name = tensor.piece.name; !name.starts_with("param/") && !saved.count(name))
-            throw UserError(
-                {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
-                 "it was saved with another train.optimizer",
-                 "set train.optimizer to that of the checkpoint's config, or start a run from its "
-                 "weights: train.init_from=" +
-                     checkpoint.path() + ", with another checkpoint.dir"});
+    for (const SavedTensor& tensor : tensors) {
+        const std::string& name = tensor.piece.name;
+        if (saved.count(name))
+            continue;
+        const std::string start = "start a run from its weights: train.init_from=" + checkpoint.path() +
+                                  ", with another checkpoint.dir";
+        const std::string parameter = name.substr(name.find('/') + 1);
+        if (name.starts_with("param/"))
+            throw UserError({checkpoint.path(), str("does not contain '", name, "', which this run trains"),
+                             is_of_adapter(parameter) ? "its run had no such adapter (train.lora)"
+                                                      : "it is a checkpoint of another model",
+                             is_of_adapter(parameter)
+                                 ? "set train.lora to that of the checkpoint's config, or " + start
+                                 : start});
+        const std::string state = name.substr(0, name.find('/') + 1);
+        for (const std::string& other : saved)
+            has_states_of_name = has_states_of_name || other.starts_with(state);
+        throw UserError(
+            {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
+             has_states_of_name
+                 ? str("'", parameter, "' was frozen when it was saved (train.freeze, train.lora)")
+                 : "it was saved with another train.optimizer",
+             str(has_states_of_name ? "freeze it again"
+                                    : "set train.optimizer to that of the checkpoint's config",
+                 ", or ", start)});
+    }
 }
 
 /// The whole shard of a value on this rank.
 TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 {
-    return {name,
-            whole_shape(value),
-            std::move(box),
-            value.type.dtype == DType::f64 ? DType::f64 : DType::f32,
-            nullptr,
-            true,
-            {}};
+    return {name, whole_shape(value), std::move(box), saved_type(value), nullptr, true, {}};
+}
+
+/// bf16: a bounded number of f32 values at a time, slabs of the first dimension.
+void read_rounded(const CheckpointReader& checkpoint, SavedTensor& tensor)
+{
+    const TensorPiece& piece = tensor.piece;
+    const i64 rows = piece.box.shape.empty() ? 1 : piece.box.shape[0];
+    if (piece.count() == 0)
+        return;
+    std::vector<float> values;
+    auto* to = reinterpret_cast<bf16*>(tensor.window.data());
+    const i64 row = piece.count() / rows, at_once = std::max<i64>(1, (i64{1} << 20) / row);
+    for (i64 begin = 0; begin < rows; begin += at_once) {
+        TensorPiece slab = piece;
+        if (!slab.box.shape.empty()) {
+            slab.box.offset[0] += begin;
+            slab.box.shape[0] = std::min(at_once, rows - begin);
+        }
+        values.resize(static_cast<std::size_t>(slab.count()));
+        slab.data = values.data();
+        checkpoint.read(slab);
+        require_finite(checkpoint, slab);
+        std::copy(values.begin(), values.end(), to + begin * row);
+    }
 }
 
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
-    TensorPiece piece = tensor.piece;
-    piece.data = tensor.window.data();
-    checkpoint.read(piece);
-    require_finite(checkpoint, piece);
+    if (tensor.held == tensor.piece.type) {
+        TensorPiece piece = tensor.piece;
+        piece.data = tensor.window.data();
+        checkpoint.read(piece);
+        require_finite(checkpoint, piece);
+    } else {
+        read_rounded(checkpoint, tensor);
+    }
     tensor.window.push();
     tensor.window.release();
+}
+
+/// bf16 values as f32.
+void widen(const std::byte* from, Bytes begin, std::span<std::byte> to)
+{
+    constexpr auto wide = static_cast<Bytes>(sizeof(float));
+    const auto* values = reinterpret_cast<const bf16*>(from) + begin / wide;
+    for (std::size_t i = 0; i < to.size() / sizeof(float); ++i) {
+        const auto value = static_cast<float>(values[i]);
+        std::memcpy(to.data() + i * sizeof(float), &value, sizeof(float));
+    }
 }
 
 } // namespace
@@ -77,8 +136,19 @@ TensorPiece SavedTensor::written_piece(std::byte* data)
         part.box.shape[0] = rows.size;
     }
     part.save = rows.size > 0;
-    part.data = data != nullptr || !part.save ? data : window.data() + rows.begin * row_bytes;
+    part.data = data;
+    if (data != nullptr || !part.save)
+        return part;
+    if (held == piece.type)
+        part.data = own_rows();
+    else
+        part.fetch = [from = own_rows()](Bytes begin, std::span<std::byte> to) { widen(from, begin, to); };
     return part;
+}
+
+std::byte* SavedTensor::own_rows()
+{
+    return window.data() + rows.begin * (row_bytes / size_of(piece.type) * size_of(held));
 }
 
 void SavedTensor::copy_written(std::byte* to)
@@ -86,7 +156,11 @@ void SavedTensor::copy_written(std::byte* to)
     if (written() == 0)
         return;
     window.pull();
-    std::memcpy(to, window.data() + rows.begin * row_bytes, static_cast<std::size_t>(written()));
+    const auto size = static_cast<std::size_t>(written());
+    if (held == piece.type)
+        std::memcpy(to, own_rows(), size);
+    else
+        widen(own_rows(), 0, {to, size});
     window.release();
 }
 
@@ -97,7 +171,8 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
     for (const SavedValue& saved : saved_values(train, compiled.at, compiled.holders)) {
         const Value& value = train.graph[saved.value];
         tensors.push_back({piece_of(value, saved.name, saved.box),
-                           kept_window(train.schedule, value.name, arenas), saved.rows, saved.row_bytes});
+                           kept_window(train.schedule, value.name, arenas), value.type.dtype, saved.rows,
+                           saved.row_bytes});
     }
     return tensors;
 }
@@ -116,35 +191,20 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
         read(checkpoint, tensor);
 }
 
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas)
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
+                        bool begins)
 {
     require_parameters_of_model(checkpoint, checkpoint.tensors(), program);
-    std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
+        if (begins && is_of_adapter(value.name) && !checkpoint.has("param/" + value.name))
+            continue;
         SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, value)),
                            kept_window(program.schedule, value.name, arenas),
+                           value.type.dtype,
                            {},
                            0};
-        if (value.type.dtype != DType::bf16) {
-            read(checkpoint, tensor);
-            continue;
-        }
-        // A bounded number of f32 values at a time: slabs of the first dimension.
-        const TensorPiece& piece = tensor.piece;
-        auto* to = reinterpret_cast<bf16*>(tensor.window.data());
-        const i64 row = piece.count() / piece.box.shape[0], at_once = std::max<i64>(1, (i64{1} << 20) / row);
-        for (i64 begin = 0; begin < piece.box.shape[0]; begin += at_once) {
-            TensorPiece slab = piece;
-            slab.box.offset[0] += begin;
-            slab.box.shape[0] = std::min(at_once, piece.box.shape[0] - begin);
-            rows.resize(static_cast<std::size_t>(slab.count()));
-            slab.data = rows.data();
-            checkpoint.read(slab);
-            require_finite(checkpoint, slab);
-            std::copy(rows.begin(), rows.end(), to + begin * row);
-        }
-        tensor.window.push();
+        read(checkpoint, tensor);
     }
 }
 

@@ -10,6 +10,7 @@ namespace trivium {
 struct SavedTensor {
     TensorPiece piece; ///< the shard, without data
     HostWindow window; ///< the shard in the arena
+    DType held;        ///< its element type there; bf16 is f32 in the checkpoint
     IndexRange rows;   ///< rows of the shard's first dimension that this rank writes
     Bytes row_bytes = 0;
 
@@ -18,6 +19,7 @@ struct SavedTensor {
     TensorPiece written_piece(std::byte* data);
     /// Copies the rows that this rank writes; `to` has written() bytes.
     void copy_written(std::byte* to);
+    std::byte* own_rows(); ///< the rows that this rank writes, in the window
 };
 
 /// This rank's shards of the parameters (`param/NAME`) and optimizer states (`STATE/NAME`), as in
@@ -29,7 +31,8 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
 /// Fills only the parameters of `program`, in their types there. Errors as restore(), but for optimizer
-/// states.
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas);
+/// states. `begins`: adapters that the checkpoint lacks stay as they are, because a run begins with them.
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
+                        bool begins = false);
 
 } // namespace trivium

@@ -101,7 +101,7 @@ GgufFile export_gguf(const ModelConfig& model, const std::string& checkpoint, co
         infos.push_back(tensor.info);
     GgufWriter writer(path, gguf_keys(model, architecture, type, files, tokenizer, state, "small"), infos);
     for (const GgufTensor& tensor : tensors)
-        write_values(tensor, reader, writer);
+        write_values(tensor, parameters_of(reader), writer);
     writer.close();
     return GgufFile::read(path);
 }
