@@ -12,6 +12,8 @@ namespace trivium {
 
 namespace {
 
+constexpr std::string_view averages = "ema/";
+
 /// A checkpoint with parameters that this model lacks belongs to another model.
 void require_parameters_of_model(const CheckpointReader& checkpoint,
                                  const std::vector<CheckpointReader::Entry>& entries, const Program& program)
@@ -36,7 +38,8 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
     for (const CheckpointReader::Entry& entry : entries)
         saved.insert(entry.name);
     for (const SavedTensor& tensor : tensors)
-        if (const std::string& name = tensor.piece.name; !name.starts_with("param/") && !saved.count(name))
+        if (const std::string& name = tensor.piece.name;
+            !name.starts_with("param/") && !name.starts_with(averages) && !saved.count(name))
             throw UserError(
                 {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
                  "it was saved with another train.optimizer",
@@ -57,9 +60,12 @@ TensorPiece piece_of(const Value& value, const std::string& name, Box box)
             {}};
 }
 
+/// An average that the checkpoint lacks begins with the parameter.
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
     TensorPiece piece = tensor.piece;
+    if (piece.name.starts_with(averages) && !checkpoint.has(piece.name))
+        piece.name.replace(0, averages.size(), "param/");
     piece.data = tensor.window.data();
     checkpoint.read(piece);
     require_finite(checkpoint, piece);
@@ -114,6 +120,26 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
     require_states(checkpoint, entries, tensors);
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);
+}
+
+void begin_averages(std::vector<SavedTensor>& tensors)
+{
+    for (SavedTensor& average : tensors) {
+        if (!average.piece.name.starts_with(averages))
+            continue;
+        const std::string name = "param/" + average.piece.name.substr(averages.size());
+        const auto parameter =
+            std::ranges::find_if(tensors, [&](const SavedTensor& each) { return each.piece.name == name; });
+        TRV_CHECK(parameter != tensors.end() && parameter->piece.box == average.piece.box &&
+                      parameter->piece.type == average.piece.type,
+                  name, " has other shards than its average");
+        parameter->window.pull();
+        std::memcpy(average.window.data(), parameter->window.data(),
+                    static_cast<std::size_t>(average.piece.bytes()));
+        average.window.push();
+        average.window.release();
+        parameter->window.release();
+    }
 }
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas)
