@@ -73,6 +73,12 @@ Monitors::Monitors(const MonitorConfig& config, i64 step) : config_(config)
 
 Monitors::~Monitors()
 {
+    try {
+        if (events_)
+            events_->file->close();
+    } catch (const Error& error) {
+        warn(warned_of_events_, error.what());
+    }
     if (!thread_.joinable())
         return;
     {
