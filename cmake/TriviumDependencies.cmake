@@ -131,6 +131,13 @@ if(TRIVIUM_RUNTIME)
       message(STATUS "${name} was not found: `trivium data` will not read the text files that need it (.gz: apt install zlib1g-dev; .zst: libzstd-dev)")
     endif()
   endforeach()
+  # Optional: a collector for the metrics of a run.
+  pkg_check_modules(LIBCURL QUIET IMPORTED_TARGET libcurl>=7.60)
+  if(LIBCURL_FOUND)
+    string(APPEND trivium_optional ", libcurl ${LIBCURL_VERSION}")
+  else()
+    message(STATUS "libcurl was not found: log.otlp will be refused (apt install libcurl4-openssl-dev; Spack: curl)")
+  endif()
   # Optional: texts in Parquet.
   set(TRIVIUM_PARQUET AUTO CACHE STRING "Read texts in Parquet with Apache Arrow: AUTO (where it is found), ON or OFF")
   set_property(CACHE TRIVIUM_PARQUET PROPERTY STRINGS AUTO ON OFF)

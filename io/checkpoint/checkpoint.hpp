@@ -46,6 +46,24 @@ struct TensorPiece {
 /// A piece that is the whole tensor.
 TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 
+/// What the evaluations of a run have found of its set checkpoint.best (or, without one, of all).
+struct BestLoss {
+    std::string set{};  ///< its name; empty: all validation data
+    i64 step = 0;       ///< of the lowest loss; 0: there is none yet
+    double loss = 0;    ///< there, nats per token
+    i64 evaluated = 0;  ///< the step of the last evaluation that counts here; 0: none
+    i64 unimproved = 0; ///< evaluations since then whose loss was no lower
+
+    bool operator==(const BestLoss&) const = default;
+};
+
+/// How often a run went back to a checkpoint (train.rewind), and the samples that it left out by that.
+struct Rewinds {
+    i64 count = 0, samples = 0;
+
+    bool operator==(const Rewinds&) const = default;
+};
+
 /// The progress and the identity of a run.
 struct RunState {
     i64 step = 0;    ///< completed steps
@@ -70,6 +88,8 @@ struct RunState {
     /// TokenStore::content() of the training and validation data (of each store); empty: none, or unknown.
     std::string data{}, valid{};
     MixtureHistory mixture{}; ///< of the training data
+    BestLoss best{};
+    Rewinds rewinds{};
 
     bool operator==(const RunState&) const = default;
 };
@@ -100,13 +120,13 @@ public:
     /// Collective, after write() on each rank. If any rank failed, all ranks throw the error of the lowest
     /// failed rank; the temporary folder is removed, and older checkpoints stay.
     void collect();
-    /// On rank 0, after collect(): writes index and manifest, renames the folder, and writes dir/latest.
-    /// Returns the path of the checkpoint, which is then durable. IoError; if it occurs before the rename,
-    /// the temporary folder is removed.
+    /// On rank 0, after collect(): writes index and manifest, renames the folder, and writes dir/latest and,
+    /// if state.best is of this step, dir/best. Returns the path of the checkpoint, which is then durable.
+    /// IoError; if it occurs before the rename, the temporary folder is removed.
     std::string publish(const RunState& state);
     /// On rank 0, after publish(): removes all checkpoints but the newest `keep` (0: removes none). The new
-    /// one always stays. IoError.
-    void prune(i64 keep);
+    /// one, the best, and the one called `also` always stay. IoError.
+    void prune(i64 keep, const std::string& also = "");
 
 private:
     struct Impl;
@@ -123,6 +143,13 @@ std::string save_checkpoint(Comm& world, const std::string& dir, const RunState&
 /// resumes from them. One rank calls it. IoError.
 void supersede_checkpoints(const std::string& dir, i64 step);
 
+/// The checkpoint that dir/best names, "step-00000100"; empty if there is none, or if it does not exist.
+std::string best_checkpoint(const std::string& dir);
+
+/// For a run that begins with `best`: makes dir/best name the checkpoint of its step, or removes the file if
+/// there is none. One rank calls it. IoError.
+void mark_best(const std::string& dir, const BestLoss& best);
+
 /// Makes `dir` and writes a test file there. One rank calls it. IoError if `dir` is not writable.
 void probe_folder(const std::string& dir);
 
@@ -133,7 +160,8 @@ void remove_checkpoint(const std::string& dir, const std::string& name);
 /// Whether `path` is a checkpoint, complete or not: by its name or its manifest.
 bool looks_like_checkpoint(const std::string& path);
 
-/// The newest checkpoint in the folder `path`, complete or not; `path` itself if it contains none.
+/// The newest checkpoint in the folder `path`, complete or not; `path` itself if it contains none. DIR/best
+/// and DIR/latest are the checkpoints that these files name.
 std::string newest_checkpoint(const std::string& path);
 
 /// The step in the name of the checkpoint `path`; 0 if it has another name.
@@ -165,6 +193,9 @@ public:
     const RunState& state() const;
     std::vector<Entry> tensors() const; ///< sorted by name
     bool has(const std::string& name) const;
+    /// From now on reads of `param/NAME` give the moving average `ema/NAME` of a parameter that has one.
+    /// UserError if the checkpoint has no averages.
+    void read_averages() const;
     i64 version() const; ///< of the file format
     Bytes bytes() const; ///< size of all files but the manifest
     i64 shards() const;  ///< number of shards
@@ -194,16 +225,25 @@ private:
 /// Reads the tensors that a rank needs from a checkpoint.
 using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 
-/// Restores from `path`, a checkpoint or a folder of checkpoints. Collective over `world`; returns the path
-/// of the checkpoint on all ranks. Calls check() and then `use` with each candidate, newest first, until no
-/// rank finds damage or bytes that cannot be read; so `use` may run several times. Rank 0 warns about damaged
-/// candidates. Does not modify the folder. Throws on all ranks: UserError if there is no checkpoint or all
-/// are damaged, and other errors of `use`. `key`: the config key that names the path, for messages.
+/// Restores from `path`, a checkpoint, a folder of checkpoints, or DIR/best (newest_checkpoint()). Collective
+/// over `world`; returns the path of the checkpoint on all ranks. Calls check() and then `use` with each
+/// candidate, newest first, until no rank finds damage or bytes that cannot be read; so `use` may run several
+/// times. Rank 0 warns about damaged candidates. Does not modify the folder. Throws on all ranks: UserError
+/// if there is no checkpoint or all are damaged, and other errors of `use`. `key`: the config key that names
+/// the path, for messages.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
                          const std::string& key = "");
 
+/// "best" is DIR/best of the folder `dir`; other paths are themselves.
+std::string path_of_checkpoint(const std::string& path, const std::string& dir);
+
+/// The path that config.resume names. UserError if it is "best" and there is no such checkpoint.
+/// \pre neither "auto" nor "never"
+std::string resumed_path(const CheckpointConfig& config);
+
 /// Resumes from a checkpoint of the run; nullopt if there is none. Collective over `world`. config.resume:
-/// "never"; "auto": the newest undamaged checkpoint in config.dir (renames newer, damaged ones to
+/// "never"; "best": dir/best; "auto": the newest undamaged checkpoint in config.dir (renames newer, damaged
+/// ones to
 /// `.bad-NAME`, and removes files of interrupted saves); or a path for restore_from(). Errors as
 /// restore_from().
 std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,

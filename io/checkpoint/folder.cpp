@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::string_view prefix = "step-";
 // Prefixes of folders that are not checkpoints: incomplete, about to be removed, about to be replaced.
+constexpr const char* best_file = "best";
 constexpr std::string_view incomplete = ".tmp-step-", removed = ".gone-", replaced = ".old-";
 
 bool is_checkpoint_name(const std::string& name)
@@ -186,6 +187,54 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
     discard(dir, old, name);
 }
 
+/// The checkpoint that the file `path` names; empty if it is no such file.
+static std::string named_by(const std::string& path)
+{
+    std::error_code error;
+    if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > 64 || error)
+        return "";
+    std::string name = read_file(path, "mark of a checkpoint", 64);
+    while (name.ends_with('\n'))
+        name.pop_back();
+    return is_checkpoint_name(name) ? name : "";
+}
+
+/// `path`, or the checkpoint that DIR/best or DIR/latest names.
+static std::string without_mark(const std::string& path)
+{
+    const fs::path given(path);
+    if (given.filename() != best_file && given.filename() != "latest")
+        return path;
+    const std::string name = named_by(path);
+    return name.empty() ? path : (given.parent_path() / name).string();
+}
+
+std::string best_checkpoint(const std::string& dir)
+{
+    const std::string name = named_by(str(dir, "/", best_file));
+    std::error_code error;
+    return !name.empty() && fs::is_directory(dir + "/" + name, error) ? name : "";
+}
+
+void write_best(const std::string& dir, const std::string& name)
+{
+    write_file(str(dir, "/", best_file), name + "\n");
+}
+
+void mark_best(const std::string& dir, const BestLoss& best)
+{
+    const std::string name = best.step > 0 ? checkpoint_name(best.step) : "";
+    std::error_code error;
+    const bool exists = !name.empty() && fs::is_directory(dir + "/" + name, error);
+    if (exists && named_by(str(dir, "/", best_file)) != name)
+        write_best(dir, name);
+    if (exists || !fs::exists(str(dir, "/", best_file), error))
+        return;
+    remove_all(str(dir, "/", best_file));
+    if (best.step > 0)
+        log_warning(str(dir, "/", name, ", the best checkpoint, does not exist any more"));
+}
+
 void mark_latest(const std::string& dir, const std::string& name)
 {
     // Other tools use this name for a link to a checkpoint, which copies may turn into a folder.
@@ -206,9 +255,10 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 void remove_leftovers(const std::string& dir)
 {
     const auto is_leftover =
-        [](const std::string& name) { // the last four: temporary files of write_file(), and probes
-            const std::string_view beginnings[] = {incomplete,    removed,     replaced, ".scratch-",
-                                                   "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
+        [](const std::string& name) { // the last five: temporary files of write_file(), and probes
+            const std::string_view beginnings[] = {incomplete,  removed,       replaced,
+                                                   ".scratch-", "latest.tmp-", "best.tmp-",
+                                                   ".run.tmp-", ".probe",      ".seen-by-all"};
             return std::any_of(std::begin(beginnings), std::end(beginnings),
                                [&](std::string_view beginning) { return name.starts_with(beginning); });
         };
@@ -306,14 +356,22 @@ bool looks_like_checkpoint(const std::string& path)
 
 std::string newest_checkpoint(const std::string& path)
 {
+    if (const std::string named = without_mark(path); named != path)
+        return named;
     const std::vector<std::string> names = list_checkpoints(path);
     return names.empty() ? path : path + "/" + names.front();
 }
 
-std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
+std::string restore_from(Comm& world, const std::string& given, const UseCheckpoint& use,
                          const std::string& key)
 {
     std::error_code ignored;
+    std::string path;
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            path = without_mark(given);
+    });
+    path = share_record(world, path);
     const std::vector<std::string> names = list_together(world, [&] {
         const bool is_checkpoint =
             !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
@@ -329,13 +387,30 @@ std::string restore_from(Comm& world, const std::string& path, const UseCheckpoi
     return path;
 }
 
+std::string path_of_checkpoint(const std::string& path, const std::string& dir)
+{
+    return path == best_file ? str(dir, "/", best_file) : path;
+}
+
+std::string resumed_path(const CheckpointConfig& config)
+{
+    const std::string path = path_of_checkpoint(config.resume, config.dir);
+    if (path != config.resume && best_checkpoint(config.dir).empty())
+        throw UserError({"checkpoint.resume",
+                         str("is \"best\", but no checkpoint of ", config.dir, " is marked as the best"),
+                         "a run with checkpoint.best marks one after its evaluations",
+                         "set it to \"auto\", or to the path of a checkpoint"});
+    return path;
+}
+
 std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,
                                           const UseCheckpoint& use)
 {
     if (config.resume == "never")
         return std::nullopt;
     if (config.resume != "auto")
-        return restore_from(world, config.resume, use, "checkpoint.resume (neither \"auto\" nor \"never\")");
+        return restore_from(world, resumed_path(config), use,
+                            "checkpoint.resume (neither \"auto\" nor \"never\")");
     const std::string& dir = config.dir;
     const std::vector<std::string> names = list_together(world, [&] {
         if (std::error_code ignored; fs::exists(dir, ignored))

@@ -53,6 +53,14 @@ Json to_json(const RunState& s)
         state["skipped_in_row"] = s.skipped_in_row;
     if (!s.mixture.empty())
         state["mixture"] = to_json(s.mixture);
+    if (s.best != BestLoss{})
+        state["best"] = {{"set", s.best.set},
+                         {"step", s.best.step},
+                         {"loss", s.best.loss},
+                         {"evaluated", s.best.evaluated},
+                         {"unimproved", s.best.unimproved}};
+    if (s.rewinds != Rewinds{})
+        state["rewinds"] = {{"count", s.rewinds.count}, {"samples", s.rewinds.samples}};
     if (!s.imported.empty())
         state["imported"] = {{"tokenizer", s.imported_tokenizer}, {"files", s.imported}};
     return state;
@@ -128,6 +136,18 @@ RunState parse_state(const json& value)
         s.skipped_in_row = count_at(value, "skipped_in_row");
     if (value.contains("mixture"))
         s.mixture = parse_mixture(value.at("mixture"));
+    if (value.contains("best")) {
+        const json& best = json_member(value, "best");
+        const json& loss = json_member(best, "loss");
+        if (!loss.is_number())
+            throw_wrong_json(loss, "loss", "a number");
+        s.best = {text_at(best, "set"), count_at(best, "step"), loss.get<double>(),
+                  count_at(best, "evaluated"), count_at(best, "unimproved")};
+    }
+    if (value.contains("rewinds")) {
+        const json& rewinds = json_member(value, "rewinds");
+        s.rewinds = {count_at(rewinds, "count"), count_at(rewinds, "samples")};
+    }
     if (value.contains("imported")) {
         const json& imported = json_member(value, "imported");
         s.imported_tokenizer = text_at(imported, "tokenizer");

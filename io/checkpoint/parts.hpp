@@ -16,4 +16,7 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
 /// Writes `name` to dir/latest. IoError.
 void mark_latest(const std::string& dir, const std::string& name);
 
+/// Writes `name` to dir/best. IoError.
+void write_best(const std::string& dir, const std::string& name);
+
 } // namespace trivium

@@ -114,6 +114,8 @@ Manifest read_manifest(const std::string& path)
 } // namespace
 
 struct CheckpointReader::Impl {
+    static constexpr std::string_view of_parameters = "param/", of_averages = "ema/";
+
     explicit Impl(const std::string& folder)
         : path(folder), manifest(read_manifest(folder)),
           index(Index::open(path + "/" + index_file, manifest.index, manifest.block_bytes))
@@ -122,6 +124,10 @@ struct CheckpointReader::Impl {
 
     i64 find(const std::string& name) const
     {
+        if (averages && name.starts_with(of_parameters))
+            if (const std::optional<i64> found =
+                    index.find(str(of_averages, name.substr(of_parameters.size()))))
+                return *found;
         if (const std::optional<i64> found = index.find(name))
             return *found;
         std::vector<std::string> names;
@@ -227,6 +233,7 @@ struct CheckpointReader::Impl {
     std::string path;
     Manifest manifest;
     Index index;
+    bool averages = false;            ///< read_averages()
     std::map<i64, BlockReader> files; ///< open now
 };
 
@@ -242,6 +249,15 @@ CheckpointReader CheckpointReader::open(const std::string& path)
 const std::string& CheckpointReader::path() const { return impl_->path; }
 const RunState& CheckpointReader::state() const { return impl_->manifest.state; }
 bool CheckpointReader::has(const std::string& name) const { return impl_->index.find(name).has_value(); }
+void CheckpointReader::read_averages() const
+{
+    const std::vector<Entry> all = tensors();
+    if (std::ranges::none_of(all, [](const Entry& e) { return e.name.starts_with(Impl::of_averages); }))
+        throw UserError({path(), "has no averaged weights", "its run had no train.ema",
+                         "leave out --average, or name a checkpoint of a run with train.ema"});
+    impl_->averages = true;
+}
+
 i64 CheckpointReader::version() const { return checkpoint_version; }
 void CheckpointReader::check(i64 part, i64 parts) const { impl_->check(part, parts); }
 

@@ -173,17 +173,20 @@ std::string CheckpointWriter::publish(const RunState& state)
         throw;
     }
     mark_latest(w.dir, name);
+    if (state.best.step == w.step && w.step > 0)
+        write_best(w.dir, name);
     return w.dir + "/" + name;
 }
 
-void CheckpointWriter::prune(i64 keep)
+void CheckpointWriter::prune(i64 keep, const std::string& also)
 {
     if (keep <= 0)
         return;
     const std::string newest = checkpoint_name(impl_->step);
+    const std::string best = best_checkpoint(impl_->dir);
     i64 kept = 1;
     for (const std::string& name : list_checkpoints(impl_->dir))
-        if (name != newest && ++kept > keep)
+        if (name != newest && ++kept > keep && name != best && name != also)
             remove_checkpoint(impl_->dir, name);
 }
 

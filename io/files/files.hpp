@@ -76,11 +76,12 @@ public:
 
     void write(const void* data, Bytes bytes);
     void write(std::string_view text) { write(text.data(), static_cast<Bytes>(text.size())); }
+    /// Lets readers see what was written so far.
+    void flush();
     /// Flushes and closes.
     void close();
 
 private:
-    void flush();
     std::string path_, buffer_;
     int descriptor_ = -1;
 };

@@ -43,9 +43,10 @@ public:
         // gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
         const Optimizer& optimizer = optimizer_row(config.train.optimizer);
-        const double kept = static_cast<double>(1 + std::min(count_states(optimizer.matrices),
-                                                             count_states(optimizer.others))) *
-                            master;
+        const double kept =
+            static_cast<double>(1 + (config.train.ema > 0 ? 1 : 0) +
+                                std::min(count_states(optimizer.matrices), count_states(optimizer.others))) *
+            master;
         // With offload, only copies of the parameters and the gradients are in the device arena.
         const bool offload = p.offload == Offload::optimizer;
         const double shard =

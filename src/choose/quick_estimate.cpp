@@ -48,7 +48,8 @@ double kept_per_element(const RunConfig& c, double ranks)
     const double master = as_double(size_of(master_type(c.train.precision))),
                  compute = as_double(size_of(compute_type(c.train.precision)));
     const Optimizer& optimizer = optimizer_row(c.train.optimizer);
-    const double states = as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()));
+    const double states =
+        as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()) + (c.train.ema > 0 ? 1 : 0));
     const bool shards = shard_ranks(p) > 1 && p.zero > 0;
     const double part = shards ? 1 / ranks : 1;
     const bool offload = p.offload == Offload::optimizer;

@@ -48,17 +48,25 @@ int list(const CheckpointArguments& a)
                                 "saves there every checkpoint.every steps\n");
         return 0;
     }
+    const std::string best = best_checkpoint(a.path);
     for (const std::string& path : checkpoints_at(a.path)) {
-        nlohmann::ordered_json row{{"path", path}};
+        const bool is_best = !best.empty() && path == a.path + "/" + best;
+        nlohmann::ordered_json row{{"path", path}, {"best", is_best}};
         try {
             const CheckpointReader reader = CheckpointReader::open(path);
             reader.check();
             row.update({{"step", reader.state().step},
                         {"tokens", reader.state().tokens},
                         {"bytes", reader.bytes()}});
+            const BestLoss& lowest = reader.state().best;
+            if (is_best)
+                row["valid_loss"] = lowest.loss;
             if (!a.json)
-                fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step,
-                           format_count(reader.state().tokens), format_bytes(reader.bytes()));
+                fmt::print("{}  step {}, {} tokens, {}{}\n", path, reader.state().step,
+                           format_count(reader.state().tokens), format_bytes(reader.bytes()),
+                           is_best ? fmt::format(", the best: validation loss {:.4f}{}", lowest.loss,
+                                                 lowest.set.empty() ? "" : " of " + lowest.set)
+                                   : "");
         } catch (const InternalError&) {
             throw;
         } catch (const Error& error) {
@@ -173,8 +181,9 @@ int check(const CheckpointArguments& a)
 
 void add_checkpoint_command(Command& program, const std::string& build)
 {
-    Command command = program.add("checkpoint", "list, show, verify, compare and prune checkpoints; import "
-                                                "and export Hugging Face models, export GGUF files");
+    Command command =
+        program.add("checkpoint", "list, show, verify, compare, average and prune checkpoints; import "
+                                  "and export Hugging Face models, export GGUF files");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&),
                          bool with_json) {
         Command sub = command.add(name, help);
@@ -191,6 +200,7 @@ void add_checkpoint_command(Command& program, const std::string& build)
         false);
     add_diff_command(command);
     add_prune_command(command);
+    add_average_command(command);
     add_export_command(command);
     add_import_command(command, build);
 }

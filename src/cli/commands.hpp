@@ -29,6 +29,7 @@ void add_data_verify(Command& data);
 /// Sub-commands of `checkpoint`.
 void add_diff_command(Command& checkpoint);
 void add_prune_command(Command& checkpoint);
+void add_average_command(Command& checkpoint);
 void add_export_command(Command& checkpoint);
 void add_import_command(Command& checkpoint, const std::string& build);
 

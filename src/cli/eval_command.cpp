@@ -26,6 +26,7 @@ struct EvalArguments {
     ConfigArguments config;
     std::string checkpoint, data, samples;
     i64 batches = 0;
+    bool average = false;
 };
 
 /// The stores to evaluate: --data, data.valid, or data.train.
@@ -118,6 +119,8 @@ int run_eval(const EvalArguments& a)
         stores.push_back(TokenStore::open(set.path, options));
     }
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
+    if (a.average)
+        checkpoint.read_averages();
     require_same_model(checkpoint, config);
     for (TokenStore& store : stores)
         data.push_back(samples_of(std::move(store), config, options, checkpoint));
@@ -182,7 +185,9 @@ void add_eval_command(Command& program)
     auto arguments = std::make_shared<EvalArguments>();
     arguments->config.add_to(command, true);
     command
-        .option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
+        .option("--checkpoint", arguments->checkpoint,
+                "checkpoint, or best (default: the newest good one of the run)")
+        .flag("--average", arguments->average, "evaluate the averaged weights (train.ema)")
         .option("--data", arguments->data, "token store: a file, a folder or a pattern (default: data.valid)")
         .option("--samples", arguments->samples,
                 "folder for slices of samples of a program, for `metrics report`")

@@ -32,6 +32,7 @@ namespace {
 
 struct ExportArguments {
     std::string checkpoint, output, type, shard_size, tokenizer, adapter;
+    bool average = false;
 };
 
 constexpr std::string_view gguf_ending = ".gguf";
@@ -145,6 +146,8 @@ struct Exported {
 Exported open_exported(const ExportArguments& a)
 {
     CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
+    if (a.average)
+        checkpoint.read_averages();
     RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
     if (config.model.is_program())
         throw UserError({checkpoint.path(), "is of a program of the user's own",
@@ -368,7 +371,8 @@ void add_export_command(Command& checkpoint)
     auto a = std::make_shared<ExportArguments>();
     command
         .option("checkpoint", a->checkpoint,
-                "a checkpoint, or the folder of a run's checkpoints (the newest)", {.required = true})
+                "a checkpoint, FOLDER/best, or the folder of a run's checkpoints (the newest)",
+                {.required = true})
         .option("output", a->output,
                 "new folder for config.json and safetensors files; or, if the name ends in .gguf, a new file "
                 "for llama.cpp; of a run with adapters the merged model")
@@ -383,6 +387,7 @@ void add_export_command(Command& checkpoint)
         .option("--tokenizer", a->tokenizer,
                 "tokenizer of the run, if its file has moved; none: export without a tokenizer",
                 {.type = "FILE"})
+        .flag("--average", a->average, "write the averaged weights (train.ema)")
         .footer("docs/hugging-face.md describes the files.");
     command.action([=] { return export_checkpoint(*a); });
 }

@@ -25,6 +25,7 @@ struct GenerateArguments {
     std::string checkpoint, prompt;
     i64 tokens = 128;
     SamplerConfig sampler;
+    bool average = false;
 };
 
 /// Length of the longest prefix of `text` that ends with a complete UTF-8 character.
@@ -55,6 +56,8 @@ int generate(const GenerateArguments& a)
                          "choose a number in that range"});
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
+    if (a.average)
+        checkpoint.read_averages();
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, tokenizer->fingerprint(), "data.tokenizer");
     std::vector<std::int32_t> ids{tokenizer->eos()}; // an eos separates documents
@@ -127,7 +130,9 @@ void add_generate_command(Command& program)
     a->config.add_to(command, true);
     command.option("--prompt", a->prompt, "text to continue")
         .option("--tokens", a->tokens, "maximum number of tokens to sample", {.show_default = true})
-        .option("--checkpoint", a->checkpoint, "checkpoint (default: the newest good one of the run)")
+        .option("--checkpoint", a->checkpoint,
+                "checkpoint, or best (default: the newest good one of the run)")
+        .flag("--average", a->average, "use the averaged weights (train.ema)")
         .option("--temperature", a->sampler.temperature,
                 "sampling temperature; 0 = always the most likely token",
                 {.show_default = true, .from = 0, .to = 1e6})

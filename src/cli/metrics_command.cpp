@@ -57,8 +57,8 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
                        real = fs::weakly_canonical(given, error);
         refuse_if_same(given);
         for (const fs::path& folder : {given.parent_path(), real.parent_path()})
-            for (const char* name :
-                 {"metrics.jsonl", "metrics.superseded.jsonl", "metrics.samples.jsonl", "launches.jsonl"})
+            for (const char* name : {"metrics.jsonl", "metrics.superseded.jsonl", "metrics.samples.jsonl",
+                                     "metrics.layers.jsonl", "launches.jsonl"})
                 refuse_if_same(folder / name);
     }
 }

@@ -41,6 +41,7 @@ int run(const PruneArguments& arguments)
             {arguments.dir, "contains no checkpoint", "", "name the folder of a run's checkpoints"});
     const FolderLock lock(arguments.dir); // excludes a run in this folder
     const std::vector<std::string> names = list_checkpoints(arguments.dir);
+    const std::string best = best_checkpoint(arguments.dir);
     i64 good = 0;
     for (const std::string& name : names) {
         const std::string path = arguments.dir + "/" + name;
@@ -48,7 +49,10 @@ int run(const PruneArguments& arguments)
             const bool is = is_good(path);
             good += is ? 1 : 0;
             fmt::print("{}  {}\n", path,
-                       is ? "good, kept" : "bad, not removed: `trivium checkpoint verify` prints why");
+                       is ? name == best ? "good, kept: the best" : "good, kept"
+                          : "bad, not removed: `trivium checkpoint verify` prints why");
+        } else if (name == best) {
+            fmt::print("{}  kept: the best\n", path);
         } else {
             if (!arguments.dry_run)
                 remove_checkpoint(arguments.dir, name);
@@ -62,7 +66,8 @@ int run(const PruneArguments& arguments)
 
 void add_prune_command(Command& checkpoint)
 {
-    Command command = checkpoint.add("prune", "remove all but the newest good checkpoints of a folder");
+    Command command =
+        checkpoint.add("prune", "remove all but the newest good checkpoints of a folder, and the best");
     auto arguments = std::make_shared<PruneArguments>();
     command.option("folder", arguments->dir, "folder of a run's checkpoints", {.required = true});
     command.option("--keep", arguments->keep, "number of good checkpoints to keep");

@@ -152,11 +152,11 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
     launch.job = job.id;
     launch.restart = job.restart;
     launch.ranks = launch_of_environment().ranks;
-    launch.from =
-        config.checkpoint.resume == "never"
-            ? 0
-            : checkpoint_step(newest_checkpoint(
-                  config.checkpoint.resume == "auto" ? config.checkpoint.dir : config.checkpoint.resume));
+    launch.from = config.checkpoint.resume == "never"
+                      ? 0
+                      : checkpoint_step(newest_checkpoint(config.checkpoint.resume == "auto"
+                                                              ? config.checkpoint.dir
+                                                              : resumed_path(config.checkpoint)));
     std::vector<Launch> launches = read_launches(config.log.dir);
     const bool is_noted = !job.id.empty() && !launches.empty() && launches.back().job == job.id &&
                           launches.back().restart == job.restart &&

@@ -6,6 +6,7 @@
 #include "ir/collectives.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/layer_norms.hpp"
 #include "passes/memory/recompute.hpp"
 #include "passes/memory/tile.hpp"
 #include "passes/memory/zero.hpp"
@@ -101,6 +102,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
     optimizer.kind = config.train.optimizer;
     optimizer.momentum = config.train.momentum;
+    optimizer.average = config.train.ema;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? zero_axis(p) : "";
     optimizer.shard_frozen = gathers_in_microbatches(p);
     AutodiffConfig gradients;
@@ -159,6 +161,29 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
     return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
+}
+
+/// The program `eval` with the averages of parameters in place of those that have one.
+Graph averaged_evaluation(Graph eval, const Graph& train)
+{
+    eval.name = average_evaluation;
+    for (const ValueId id : train.with_role(Role::state)) {
+        const Value& state = train[id];
+        const ValueId parameter = eval.find(state.state_of.parameter);
+        if (state.state_of.update != OpKind::weight_average || !parameter)
+            continue;
+        TRV_CHECK(eval[parameter].type == state.type, "%", state.name,
+                  " has another type than its parameter");
+        eval[parameter].name = state.name;
+        eval[parameter].sharding = state.sharding;
+    }
+    return eval;
+}
+
+Graph sharded_norms(Graph g, const WorkPrices& work, PassRunner& runner)
+{
+    const std::string suffix = "-" + g.name;
+    return sharded(std::move(g), suffix, false, work, runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
@@ -226,6 +251,15 @@ std::size_t training_program(const Compiled& compiled, i64 microbatches)
         return p.graph.name == "train" && p.microbatches == microbatches;
     });
     TRV_CHECK(at != compiled.programs.end(), "no program has ", microbatches, " microbatches");
+    return static_cast<std::size_t>(at - compiled.programs.begin());
+}
+
+std::optional<std::size_t> program_called(const Compiled& compiled, std::string_view name)
+{
+    const auto at = std::ranges::find_if(compiled.programs,
+                                         [&](const Program& program) { return program.graph.name == name; });
+    if (at == compiled.programs.end())
+        return std::nullopt;
     return static_cast<std::size_t>(at - compiled.programs.begin());
 }
 
@@ -341,6 +375,13 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     if (!eval_ && !options_.outline) {
         eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
         evaluation_ = std::make_shared<PipelineOrder>(evaluation_order(order_->shape));
+        if (config_.train.ema > 0)
+            extras_.push_back(std::make_shared<Graph>(averaged_evaluation(*eval_, *train_)));
+        if (config_.log.layer_norms > 0) {
+            NormPrograms made = norm_programs(*train_);
+            for (Graph* graph : {&made.remember, &made.norms})
+                extras_.push_back(std::make_shared<Graph>(sharded_norms(std::move(*graph), work_, runner_)));
+        }
     }
     Compiled compiled;
     for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
@@ -392,6 +433,8 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
             smaller.head = head_tasks(*order)[stage];
         compiled.programs.push_back(std::move(smaller));
     }
+    for (const auto& extra : extras_)
+        add(extra, evaluation_);
     lay_out(compiled, config_, options_.machine, !options_.outline);
     if (saves_from_snapshot(config_, options_.machine))
         for (const SavedValue& saved :

@@ -49,6 +49,12 @@ enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4
 /// The program `train` for steps of this many microbatches: train_program, or with train.batch_ramp one after
 /// the others. \pre there is one
 std::size_t training_program(const Compiled& compiled, i64 microbatches);
+/// Behind all others: with train.ema `eval` with the averaged parameters; with log.layer_norms the programs
+/// of passes/layer_norms.hpp, the one before a step and the one after it.
+inline constexpr const char *average_evaluation = "eval-average", *remember_weights_program = "remember",
+                            *norms_program = "norms";
+/// The program of that name, if there is one.
+std::optional<std::size_t> program_called(const Compiled& compiled, std::string_view name);
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
@@ -87,8 +93,8 @@ public:
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
     Graph unbucketed(i64 stage);
     /// The programs `train` and `eval` of a rank; with post-validated updates three more; with
-    /// train.batch_ramp then a `train` for each other number of microbatches. `mode`: of the rank's stage
-    /// (Choices::buckets). \pre the same mode in all calls for ranks of one stage
+    /// train.batch_ramp then a `train` for each other number of microbatches; then those with names above.
+    /// `mode`: of the rank's stage (Choices::buckets). \pre the same mode in all calls for ranks of one stage
     Compiled rank(i64 rank, const std::string& mode);
 
 private:
@@ -109,7 +115,8 @@ private:
     WorkPrices work_;
     BucketPlans buckets_;
     ShardedTraining plain_;
-    std::shared_ptr<const Graph> train_, eval_; ///< of all ranks; eval_ from the first rank() on
+    std::shared_ptr<const Graph> train_, eval_;        ///< of all ranks; eval_ from the first rank() on
+    std::vector<std::shared_ptr<const Graph>> extras_; ///< those with names; from the first rank() on
     StageConfig stages_;
     HoldersOf holders_;
     Flops flops_ = 0;

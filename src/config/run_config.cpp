@@ -71,6 +71,9 @@ void validate_train(const TrainConfig& c)
             str("must be from 0 to below 1, is ", c.label_smoothing), "0.1 is usual, 0 turns it off");
     require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "requires precision = \"bf16\"",
             "set train.precision to \"bf16\", or fp8 to false");
+    unit_interval("train.ema", c.ema);
+    at_least(0, "train.patience", c.patience);
+    at_least(0, "train.rewind", c.rewind);
     at_least(0, "train.decay_steps", c.decay_steps);
     for (const BatchRamp::Stage& stage : c.batch_ramp.stages) {
         at_least(1, "train.batch_ramp", stage.batch, 1 << 24);
@@ -82,6 +85,21 @@ void validate_train(const TrainConfig& c)
     }
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
             "set min_lr to at most lr");
+}
+
+/// The set of data.valid whose loss marks the best checkpoint.
+void validate_best(const RunConfig& config)
+{
+    const std::string& best = config.checkpoint.best;
+    const std::vector<ValidationStore>& sets = config.data.valid.list;
+    if (best.empty() || sets.empty())
+        return;
+    std::vector<std::string> names;
+    for (const ValidationStore& set : sets)
+        names.push_back(set.name.empty() ? "valid" : set.name);
+    require(std::ranges::count(names, best) > 0, "checkpoint.best",
+            str("is '", best, "', but data.valid has no set of that name"),
+            did_you_mean(best, names, "name one of them"), str("its sets are ", joined_words(names, ", ")));
 }
 
 void validate_schedule(const ParallelConfig& c)
@@ -428,6 +446,12 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);
     at_least(0, "log.samples", config.log.samples, 16);
+    at_least(0, "log.layer_norms", config.log.layer_norms);
+    const std::string& collector = config.log.otlp;
+    require(collector.empty() || collector.starts_with("http://") || collector.starts_with("https://"),
+            "log.otlp", str("is '", collector, "', which is no address"),
+            "write it as http://HOST:4318 or https://…");
+    validate_best(config);
     at_least(0, "job.restarts", config.job.restarts);
     const double watchdog = config.job.watchdog;
     require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog",

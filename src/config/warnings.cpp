@@ -61,6 +61,29 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.lora.rank > 0 && t.init_from.empty(), "train.lora",
          "adapts weights that are random, because train.init_from is empty",
          "set train.init_from to a checkpoint, such as an imported model");
+    const bool evaluates = !config.data.valid.empty();
+    warn(t.patience > 0 && !evaluates, "train.patience",
+         str("is ", t.patience, ", but data.valid is empty: no loss ends the run early"),
+         "set data.valid to a token store, or patience to 0");
+    warn(t.patience > 0 && evaluates && t.eval_every == 0, "train.patience",
+         str("is ", t.patience, ", but train.eval_every is 0: the only evaluation is at the end"),
+         "set train.eval_every, or patience to 0");
+    warn(!config.checkpoint.best.empty() && !evaluates, "checkpoint.best",
+         str("is \"", config.checkpoint.best, "\", but data.valid is empty: no checkpoint is the best"),
+         "set data.valid to a token store, or remove the key");
+    warn(!config.checkpoint.best.empty() && evaluates && t.eval_every == 0, "checkpoint.best",
+         "marks the last checkpoint, because train.eval_every is 0: the only evaluation is at the end",
+         "set train.eval_every");
+    warn(t.rewind > 0 && config.checkpoint.every == 0, "train.rewind",
+         "has no effect because checkpoint.every is 0: there is no checkpoint to go back to",
+         "set checkpoint.every");
+    warn(t.rewind > 0 && t.max_skipped == 0, "train.rewind",
+         "has no effect because train.max_skipped is 0: any number of steps may be skipped",
+         "set train.max_skipped, e.g. to 4");
+    warn(config.log.layer_norms > t.steps, "log.layer_norms",
+         str("is ", config.log.layer_norms, ", more than the run's ", counted(t.steps, "step"),
+             ": it has no effect"),
+         "lower it, or set it to 0");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
          str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),

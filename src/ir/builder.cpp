@@ -111,6 +111,11 @@ ValueId Builder::squares_of(ValueId x)
     return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares");
 }
 
+ValueId Builder::squares_of_change(ValueId x, ValueId before)
+{
+    return op1(OpKind::sum_squares, {x, before}, {}, graph_[x].name + ".change");
+}
+
 namespace {
 
 /// Makes `op` add into `into`, in the accumulator type or, where its row allows, in that of its operands.
@@ -472,6 +477,14 @@ ValueId Builder::average(ValueId parameter, ValueId sum, ValueId norm, ValueId c
                              graph_[parameter].name + "'");
     graph_.carries.push_back({parameter, next});
     return next;
+}
+
+void Builder::average_weights(ValueId parameter, ValueId next, const Sharding& sharding, double decay)
+{
+    const ValueId state = states_of(parameter, "weight_average", sharding)[0];
+    const ValueId changed =
+        op1(OpKind::weight_average, {state, next}, {.momentum = decay}, graph_[state].name + "'");
+    graph_.carries.push_back({state, changed});
 }
 
 } // namespace trivium

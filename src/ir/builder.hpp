@@ -48,9 +48,10 @@ public:
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
     /// As cast_to(), but a partial x is cast before it is reduced, and reduced in `dtype`.
     ValueId cast_to_send(ValueId x, DType dtype);
-    ValueId filled_like(ValueId x, double value); ///< x's shape, filled
-    ValueId scaled_by(ValueId x, double factor);  ///< x times a number
-    ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
+    ValueId filled_like(ValueId x, double value);         ///< x's shape, filled
+    ValueId scaled_by(ValueId x, double factor);          ///< x times a number
+    ValueId squares_of(ValueId x);                        ///< f64[]: sum of squares
+    ValueId squares_of_change(ValueId x, ValueId before); ///< f64[]: that of x - before
     /// Adds `x` into the accumulator `into` and returns its next content. If nothing else reads `x`
     /// (`only_reader`), and the op that computes it was appended last and can accumulate in the type of
     /// `into`, that op accumulates and no further op is created.
@@ -86,6 +87,10 @@ public:
     ValueId balance(ValueId parameter, ValueId counts, ValueId norm, double rate);
     /// In place, with a carry: p = decay p + (1 - decay) sum / count, once `norm` is known.
     ValueId average(ValueId parameter, ValueId sum, ValueId norm, ValueId count, double decay);
+
+    /// Adds the state `ema.P` of a parameter P, and its update in place, with a carry, once `next`, the
+    /// parameter's next content, is known.
+    void average_weights(ValueId parameter, ValueId next, const Sharding& sharding, double decay);
 
     /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
     ValueId output_sum(OpKind kind, ValueId x, const std::string& name);

@@ -29,6 +29,9 @@ inline constexpr const char* assumed = "assumed";
 /// Fed for a step with averages (UpdateKind::average): the number of its microbatches, f64[].
 inline constexpr const char* microbatches = "microbatches";
 
+/// The output of the program `norms` (passes/layer_norms.hpp).
+inline constexpr const char* norms = "norms";
+
 /// Prefixes of a parameter's name: its gradient (or what else its update reads), and that
 /// reduced over ranks.
 inline constexpr const char *gradient = "grad.", *reduced_gradient = "grad_sum.";

@@ -22,9 +22,20 @@ void sum_squares_part(const Exec& exec, const SquaresBlocks<T>& part, double* pa
     for_rows<T>(
         exec, "sum_squares", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
             const auto at = part.place(block);
-            const double sum = row.sum<double>(
-                at.size, [](Acc<T> v) { return static_cast<double>(v) * static_cast<double>(v); },
-                part.item[at.array].x + at.begin);
+            const SquaresOf<T>& array = part.item[at.array];
+            const T* const x = array.x + at.begin;
+            const double sum =
+                array.before == nullptr
+                    ? row.sum<double>(
+                          at.size, [](Acc<T> v) { return static_cast<double>(v) * static_cast<double>(v); },
+                          x)
+                    : row.sum<double>(
+                          at.size,
+                          [](Acc<T> v, Acc<T> w) {
+                              const double change = static_cast<double>(v) - static_cast<double>(w);
+                              return change * change;
+                          },
+                          x, array.before + at.begin);
             row.single([=] { partial[block] = sum; });
         });
     for_rows<double>(

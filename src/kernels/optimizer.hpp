@@ -14,6 +14,7 @@ struct SquaresOf {
     const T* x = nullptr;
     i64 n = 0;
     double* out = nullptr;
+    const T* before = nullptr; ///< if it is given, of x - before
 };
 
 /// Bytes of scratch of sum_squares for an array of n numbers; a call needs the sum over its arrays.

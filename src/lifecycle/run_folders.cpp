@@ -69,7 +69,7 @@ RunMark mark_of(const std::string& folder)
     return *mark;
 }
 
-const char* const kinds[] = {".jsonl", ".superseded.jsonl", ".samples.jsonl"};
+const char* const kinds[] = {".jsonl", ".superseded.jsonl", ".samples.jsonl", ".layers.jsonl"};
 
 std::string kept_as(const std::string& logs, const std::string& id) { return str(logs, "/metrics.run-", id); }
 

@@ -117,6 +117,15 @@ void optimize(Builder& b, const Updated& updated, ValueId norm, ValueId hyper, c
     b.update(parameter, states, {gradient, norm, hyper}, graph[parameter].decay ? config.weight_decay : 0.0);
 }
 
+void average_weights(Builder& b, ValueId parameter, const OptimizerConfig& config)
+{
+    Graph& graph = b.graph();
+    const auto carry = std::ranges::find(graph.carries, parameter, &Carry::in);
+    TRV_CHECK(carry != graph.carries.end(), "%", graph[parameter].name, " is not updated");
+    const ValueId next = carry->out;
+    b.average_weights(parameter, next, state_sharding(graph, parameter, config), config.average);
+}
+
 void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerConfig& config)
 {
     Graph& graph = b.graph();
@@ -182,7 +191,11 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     for (const Updated& updated : all) {
         b.where.block = graph[graph[updated.sum].producer].block;
         switch (graph[updated.parameter].update.kind) {
-        case UpdateKind::optimizer: optimize(b, updated, norm, hyper, config); break;
+        case UpdateKind::optimizer:
+            optimize(b, updated, norm, hyper, config);
+            if (config.average > 0)
+                average_weights(b, updated.parameter, config);
+            break;
         case UpdateKind::average: average(b, updated, norm, config); break;
         case UpdateKind::balance:
             b.balance(updated.parameter, updated.sum, norm, graph[updated.parameter].update.number);

@@ -18,6 +18,7 @@ struct OptimizerConfig {
     bool shard_frozen = false;
     OptimizerKind kind{};
     double momentum = 0.95; ///< of Muon
+    double average = 0;     ///< decay of the moving average of each trained parameter (`ema.P`); 0: none
 };
 
 /// The host feeds `hyper` (f64[6]) at each step: learning rate, beta1, beta2, eps and the two bias
@@ -43,6 +44,9 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// columns)) X), a step as large as AdamW's, so that both share learning rate and decay (J. Liu et al. 2025,
 /// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
 /// the other axes shard the iterations as they shard the parameter.
+///
+/// With an average, each trained parameter P has the state `ema.P`, sharded as the optimizer's: the moving
+/// average of its content after the steps that update it.
 ///
 /// The other parameters are changed as ParameterUpdate says, from `grad_sum.P` too: the sum over microbatches
 /// and ranks of what `grad.P` accumulates. They wait for the norm, so that a step without update leaves them

@@ -37,7 +37,8 @@ Call bind_squares(std::span<const Binding> bindings)
     std::vector<SquaresCall<T>> calls;
     for (const Binding& b : bindings) {
         const Args a{b};
-        const k::SquaresOf<T> array{a.in<T>(0), a.n(0), a.out<double>(0)};
+        const k::SquaresOf<T> array{a.in<T>(0), a.n(0), a.out<double>(0),
+                                    b.operands.size() > 1 ? a.in<T>(1) : nullptr};
         if (calls.empty() || !calls.back().takes(array))
             calls.push_back({{}, a.scratch()});
         calls.back().arrays.push_back(array);
@@ -130,6 +131,9 @@ Call bind_matrix_update(const Binding& b)
         return call_of(k::moving_average<R>, a.n(0), *a.attrs().momentum, a.in<double>(3), a.in<R>(1),
                        a.out<R>(0));
     case OpKind::balance: return call_of(k::balance<R>, a.n(0), *a.attrs().rate, a.in<R>(1), a.out<R>(0));
+    case OpKind::weight_average:
+        return call_of(k::weighted_sum<R>, a.n(0), *a.attrs().momentum, a.in<R>(0), 1 - *a.attrs().momentum,
+                       a.in<R>(1), a.out<R>(0));
     default: return {};
     }
 }
@@ -183,7 +187,8 @@ Call bind_optimizer(const Binding& b)
     case OpKind::weighted_sum:
     case OpKind::descent:
     case OpKind::moving_average:
-    case OpKind::balance: {
+    case OpKind::balance:
+    case OpKind::weight_average: {
         const DType type = a.in_type(0).dtype;
         return type == DType::f64   ? bind_matrix_update<double>(b)
                : type == DType::f32 ? bind_matrix_update<float>(b)

@@ -41,9 +41,10 @@ StepResult result_of(const Executor& executor, const Graph& train)
     StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
     const ValueId totals = train.find(value_name::totals);
     const Op& norm = train[train[train.find(value_name::norm)].producer];
-    if (const auto* squares = norm.attrs.lists.find(Attr::count)) // others follow them
-        for (i64 at = total_squares + squares->front(); at < train[totals].type.elements(); ++at)
-            result.loads.push_back(fetched(executor, value_name::totals, at));
+    const auto* count = norm.attrs.lists.find(Attr::count); // others follow them
+    const i64 all = train[totals].type.elements(), end = count ? total_squares + count->front() : all;
+    for (i64 at = total_squares; at < all; ++at)
+        (at < end ? result.squares : result.loads).push_back(fetched(executor, value_name::totals, at));
     return result;
 }
 
@@ -205,6 +206,29 @@ void Engine::abandon()
     if (begun_)
         executors_[last_].abandon();
     begun_.reset();
+}
+
+void Engine::remember_weights()
+{
+    TRV_CHECK(!begun_, "a step has begun");
+    Executor& executor = executors_[*program_called(compiled_, trivium::remember_weights_program)];
+    executor.run_until_decision({});
+    executor.run_after_decision();
+}
+
+ParameterNorms Engine::norms_after(const StepResult& step)
+{
+    TRV_CHECK(!begun_, "a step has begun");
+    Executor& executor = executors_[*program_called(compiled_, norms_program)];
+    executor.run_until_decision({});
+    ParameterNorms norms;
+    const auto count = static_cast<i64>(step.squares.size());
+    for (i64 i = 0; i < count; ++i) {
+        norms.gradients.push_back(std::sqrt(step.squares[static_cast<std::size_t>(i)]) / step.loss.tokens);
+        norms.weights.push_back(std::sqrt(fetched(executor, value_name::norms, i)));
+        norms.updates.push_back(std::sqrt(fetched(executor, value_name::norms, count + i)));
+    }
+    return norms;
 }
 
 Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[last_].exposed(); }

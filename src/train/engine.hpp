@@ -27,9 +27,16 @@ struct LossSum {
 
 struct StepResult {
     LossSum loss;
-    double norm = 0;             ///< of the mean gradient, before clipping
-    bool updated = true;         ///< whether parameters and moments changed
-    std::vector<double> loads{}; ///< the outputs of GraphConfig::loads
+    double norm = 0;               ///< of the mean gradient, before clipping
+    bool updated = true;           ///< whether parameters and moments changed
+    std::vector<double> loads{};   ///< the outputs of GraphConfig::loads
+    std::vector<double> squares{}; ///< of the summed gradient of each of norm_parameters()
+};
+
+/// Norms of each of norm_parameters() (passes/layer_norms.hpp).
+struct ParameterNorms {
+    std::vector<double> gradients;        ///< mean over tokens, before clipping
+    std::vector<double> weights, updates; ///< after the step; of the difference that it made
 };
 
 /// Decides, after the reduction of the gradients, whether a step's update is applied. Must return the same on
@@ -80,6 +87,12 @@ public:
     StepResult step(const Batch& batch, const Hyper& hyper, const StepCalls& calls = {});
     /// Collective: ends a step that the last step() has begun ahead, without effect.
     void abandon();
+
+    /// Collective, before a step: keeps the weights for norms_after(). No step may have begun ahead.
+    /// \pre log.layer_norms > 0
+    void remember_weights();
+    /// Collective, after that step.
+    ParameterNorms norms_after(const StepResult& step);
 
     /// Number of samples that one call of evaluate() processes.
     i64 evaluation_rows(std::size_t program = eval_program) const;

@@ -71,11 +71,11 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
     launch.model = describe_model(config);
     launch.machine = machine;
     launch.steps = config.train.steps;
-    launch.from =
-        c.resume == "never" ? 0
-        : c.resume == "auto"
-            ? checkpoint_step(newest_checkpoint(c.dir))
-            : checkpoint_step(about_key("checkpoint.resume", [&] { return newest_checkpoint(c.resume); }));
+    launch.from = c.resume == "never"  ? 0
+                  : c.resume == "auto" ? checkpoint_step(newest_checkpoint(c.dir))
+                                       : checkpoint_step(about_key("checkpoint.resume", [&] {
+                                             return newest_checkpoint(resumed_path(c));
+                                         }));
     require_progress(config, job, read_launches(config.log.dir), launch.from);
     links.launches.emplace(config.log.dir, launch);
     if (links.guard)

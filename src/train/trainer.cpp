@@ -11,8 +11,10 @@
 #include "io/files/config_file.hpp"
 #include "io/files/hash.hpp"
 #include "kernels/runtime.hpp"
+#include "passes/layer_norms.hpp"
 #include "plan/cost.hpp"
 #include "runtime/device.hpp"
+#include "train/best_loss.hpp"
 #include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/node_resources.hpp"
@@ -72,13 +74,14 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
     state_ = std::move(restored.state);
+    begin_judging(state_.best, config_);
     saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
-    saver_.emplace(
-        world_,
-        SaverConfig{c.dir, kept_checkpoints(c), snapshot, snapshot && c.async, [this] { metrics_->sync(); }},
-        saved_);
+    saver_.emplace(world_,
+                   SaverConfig{c.dir, kept_checkpoints(c), config_.train.rewind > 0 ? c.every : 0, snapshot,
+                               snapshot && c.async, [this] { metrics_->sync(); }},
+                   saved_);
     require_space(world_, config_, state_.step, saved_); // remains of a killed save are removed by now
     if (links.guard)
         links.guard->release();
@@ -90,11 +93,17 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         if (!first_rank_)
             return;
         supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
+        mark_best(c.dir, state_.best);
         note_restored(*links.launches, config_, job_, state_.step);
         claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
         metrics_.emplace(config_.log.dir, state_.step);
         if (shows_samples(config_))
             shown_.emplace(config_, data_->valid.front().data, state_.step);
+        if (const LogConfig& l = config_.log; l.tensorboard || !l.prometheus.empty() || !l.otlp.empty())
+            monitors_.emplace(MonitorConfig{l.dir, l.tensorboard, l.prometheus, l.otlp}, state_.step);
+        if (config_.log.layer_norms > 0)
+            layers_.emplace(config_.log.dir, norm_parameters(*engine_->program(train_program).sharded),
+                            state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
     report_->announce(describe_data(state_, config_, data_->train), state_, prediction_);
@@ -169,7 +178,7 @@ std::string Trainer::why_skipped(double loss, double norm)
         return "";
     std::vector<double>& recent = state_.recent_losses;
     if (is_spike(recent, loss, t.spike_z)) {
-        if (state_.skipped_in_row < most_spikes)
+        if (state_.skipped_in_row < most_spikes || may_rewind())
             return fmt::format(
                 "its loss {:.4f} is a spike relative to the last {} losses (train.spike_z = {})", loss,
                 recent.size(), t.spike_z);
@@ -200,8 +209,12 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };
     const Ahead next{data_->train.at(state_.samples + batch), hyper(2),
                      [this] { agreement_.emplace(world_, flags()); }};
+    const bool measures = measures_layers(state_.step + 1);
+    ahead = ahead && !measures && !measures_layers(state_.step + 2);
     if (ahead && program_of(batch_at(t, state_.step + 2)) == calls.program)
         calls.ahead = &next;
+    if (measures)
+        engine_->remember_weights();
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
@@ -212,6 +225,72 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     if (deadline_)
         deadline_->step_took(seconds);
     record = report_->step(state_, result, seconds, skipped);
+    if (rewound_from_ > 0)
+        record.set("rewound_from", static_cast<double>(std::exchange(rewound_from_, 0)));
+    if (measures) {
+        const ParameterNorms norms = engine_->norms_after(result);
+        if (layers_)
+            layers_->write(state_.step, norms);
+    }
+}
+
+bool Trainer::measures_layers(i64 step) const
+{
+    return config_.log.layer_norms > 0 && step % config_.log.layer_norms == 0;
+}
+
+bool Trainer::may_rewind() const
+{
+    const TrainConfig& t = config_.train;
+    return t.rewind > state_.rewinds.count && t.max_skipped > 0 && config_.checkpoint.every > 0;
+}
+
+bool Trainer::rewind()
+{
+    if (!may_rewind() || state_.skipped_in_row < config_.train.max_skipped)
+        return false;
+    // Not one of a signal: a run that was interrupted is to go where another one goes.
+    const i64 every = config_.checkpoint.every, target = (state_.step - 1) / every * every;
+    const std::string& dir = config_.checkpoint.dir;
+    const std::string path = dir + "/" + checkpoint_name(target);
+    engine_->abandon();
+    saver_->finish();
+    if (agree(world_, first_rank_ && target > 0 && looks_like_checkpoint(path)) == 0)
+        return false;
+    Activity::of_process().enter(str("the return to step ", target));
+    RunState then;
+    restore_from(world_, path, [&](const CheckpointReader& checkpoint) {
+        restore(checkpoint, engine_->program(train_program), saved_);
+        then = checkpoint.state();
+    });
+    log_warning(str("step ", state_.step, ": the last ", counted(state_.skipped_in_row, "step"),
+                    " were skipped; the run goes back to ", path, " and leaves out ",
+                    counted(state_.samples - then.samples, "sample"),
+                    " (train.rewind: ", state_.rewinds.count + 1, " of ", config_.train.rewind, ")"));
+    then.rewinds = {state_.rewinds.count + 1, then.rewinds.samples + state_.samples - then.samples};
+    rewound_from_ = state_.step;
+    state_.step = then.step;
+    state_.updates = then.updates;
+    state_.tokens = then.tokens;
+    state_.recent_losses = std::move(then.recent_losses);
+    state_.skipped_in_row = 0;
+    state_.rewinds = then.rewinds;
+    state_.best = std::move(then.best);
+    begin_judging(state_.best, config_);
+    succeed_together(world_, [&] {
+        if (!first_rank_)
+            return;
+        supersede_checkpoints(dir, state_.step);
+        mark_best(dir, state_.best);
+        metrics_.emplace(config_.log.dir, state_.step);
+        if (layers_)
+            layers_->go_back(state_.step);
+        if (monitors_)
+            monitors_->go_back(state_.step);
+    });
+    saved_step_ = -1;
+    save(); // from here on, a restart leaves out these data, too
+    return true;
 }
 
 void Trainer::require_learning()
@@ -237,11 +316,11 @@ bool Trainer::evaluation_is_due(i64 step) const
            (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
 }
 
-u64 Trainer::evaluate(MetricsRecord& record)
+std::vector<NamedEvaluation> Trainer::losses_by(std::size_t program, u64& stop)
 {
-    Activity::of_process().enter(str("the evaluation after step ", state_.step));
-    u64 stop = 0;
+    const bool is_shown = program != eval_program || config_.train.ema == 0;
     EvaluationCalls calls;
+    calls.program = program;
     calls.give_up = [&] {
         stop = agree(world_, stop_requests());
         return stop != 0;
@@ -250,20 +329,35 @@ u64 Trainer::evaluate(MetricsRecord& record)
     for (const ValidationSet& set : data_->valid)
         if (stop == 0) {
             calls.after = [&](i64 first) {
-                if (shown_ && losses.empty())
-                    shown_->take(*engine_, first);
+                if (shown_ && losses.empty() && is_shown)
+                    shown_->take(*engine_, first, program);
             };
             losses.push_back({set.name, trivium::evaluate(
                                             *engine_, set.data,
                                             config_.train.eval_batches * config_.train.global_batch, calls)});
         }
+    return losses;
+}
+
+u64 Trainer::evaluate(MetricsRecord& record)
+{
+    Activity::of_process().enter(str("the evaluation after step ", state_.step));
+    u64 stop = 0;
+    const std::optional<std::size_t> average = program_called(engine_->compiled(), average_evaluation);
+    const std::vector<NamedEvaluation> losses = losses_by(average.value_or(eval_program), stop);
+    std::vector<NamedEvaluation> raw; // of the weights that are trained, if others are averages
+    if (average && stop == 0)
+        raw = losses_by(eval_program, stop);
     if (stop != 0)
         log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
                      "; the next launch repeats it"));
     else
-        report_->evaluation(state_.step, losses, record);
+        report_->evaluation(state_.step, losses, raw, record);
     if (stop == 0 && shown_)
         shown_->write(state_.step);
+    is_best_ = stop == 0 && judge(state_.best, config_, losses, state_.step);
+    if (stop == 0 && ends_early(state_.best, config_))
+        record.set("ended_early", 1);
     return stop;
 }
 
@@ -272,13 +366,23 @@ bool Trainer::make_up_for_evaluation(u64& stop)
     std::optional<MetricsRecord> record;
     if (first_rank_ && evaluation_is_due(state_.step))
         record = metrics_->last();
-    if (agree(world_, record && record->step == state_.step && !record->has("valid_loss")) == 0)
+    if (record && record->step != state_.step)
+        record.reset();
+    const bool unjudged =
+        judges_evaluations(config_) && evaluation_is_due(state_.step) && state_.best.evaluated < state_.step;
+    if (agree(world_, record && !record->has("valid_loss")) == 0 && !unjudged)
         return true;
     if (stop != 0)
         return false;
     MetricsRecord line = record.value_or(MetricsRecord{});
+    const BestLoss before = state_.best;
     stop = evaluate(line);
-    if (stop == 0 && first_rank_)
+    if (state_.best != before) { // before the line says that the evaluation is done
+        saved_step_ = -1;
+        save();
+        saver_->finish();
+    }
+    if (stop == 0 && record)
         metrics_->replace_last(line);
     return stop == 0;
 }
@@ -334,7 +438,7 @@ int Trainer::run()
               last = t.stop_after > 0 ? std::min(t.steps, first + t.stop_after) : t.steps;
     u64 requests = agree(world_, stop_requests()); // a request to any rank stops all ranks
     bool evaluated = make_up_for_evaluation(requests);
-    while (requests == 0 && state_.step < last) {
+    while (requests == 0 && state_.step < last && !ends_early(state_.best, config_)) {
         MetricsRecord record;
         const i64 next = state_.step + 1;
         train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
@@ -352,13 +456,26 @@ int Trainer::run()
         // file.
         if (first_rank_)
             metrics_->write(record);
+        if (monitors_)
+            monitors_->write(record, state_.step % config_.log.every == 0 || state_.step == t.steps);
+        if (requests == 0 && rewind())
+            continue;
         require_learning();
-        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last))
+        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best_ ||
+            ends_early(state_.best, config_))
             save();
+        is_best_ = false;
     }
     engine_->abandon();
-    if (requests != 0 && (state_.step < t.steps || !evaluated))
+    const bool early = ends_early(state_.best, config_) && state_.step < t.steps;
+    if (requests != 0 && ((state_.step < t.steps && !early) || !evaluated))
         return stop(requests);
+    const std::string patience =
+        early ? fmt::format("no better loss than {:.4f} of step {} in {} (train.patience)", state_.best.loss,
+                            state_.best.step, counted(state_.best.unimproved, "evaluation"))
+              : "";
+    if (early)
+        log_info("the run ends early after step " + std::to_string(state_.step) + ": " + patience);
     Activity::of_process().enter("the end");
     saver_->finish();
     report_->summarise(state_, first_rank_ ? metrics_->path() : "");
@@ -366,7 +483,7 @@ int Trainer::run()
         if (first_rank_)
             metrics_->finish();
     });
-    ending_ = state_.step < t.steps ? "train.stop_after" : "done";
+    ending_ = early ? patience : state_.step < t.steps ? "train.stop_after" : "done";
     return 0;
 }
 

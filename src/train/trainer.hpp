@@ -1,9 +1,11 @@
 #pragma once
 // The policy of a training run: learning rate, skipped steps, evaluations, saves, and when to stop. The
 // engine runs the model, the report prints.
+#include "io/metrics/live/monitors.hpp"
 #include "lifecycle/deadline.hpp"
 #include "train/launch.hpp"
 #include "train/prediction.hpp"
+#include "train/report/layer_report.hpp"
 #include "train/report/run_report.hpp"
 #include "train/report/sample_report.hpp"
 #include "train/save/restore.hpp"
@@ -39,12 +41,22 @@ private:
     void train_step(MetricsRecord& record, bool ahead);
     /// Why a step's update is skipped; empty if it is not. Records the loss.
     std::string why_skipped(double loss, double norm);
+    /// Whether the run may go back to a checkpoint once more (train.rewind).
+    bool may_rewind() const;
+    /// If too many steps in a row were skipped: goes back to the newest checkpoint that checkpoint.every
+    /// asked for, with the data behind those of this step. Returns false if nothing is wrong, or if it may
+    /// not or cannot.
+    bool rewind();
+    /// Whether the norms of layers are measured in a step.
+    bool measures_layers(i64 step) const;
     /// Throws, on all ranks, if too many steps in a row were skipped.
     void require_learning();
     bool evaluation_is_due(i64 step) const;
-    /// Evaluates after the step of `record`. Returns the stop requests of all ranks that interrupted it; 0 if
-    /// none did.
+    /// Evaluates after the step of `record`, and judges it. Returns the stop requests of all ranks that
+    /// interrupted it; 0 if none did.
     u64 evaluate(MetricsRecord& record);
+    /// The losses of the validation sets by a program of the engine; those so far if `stop` is set meanwhile.
+    std::vector<NamedEvaluation> losses_by(std::size_t program, u64& stop);
     /// Runs an evaluation that the previous launch did not complete. Returns false if it is interrupted
     /// again, with the reason in `stop`.
     bool make_up_for_evaluation(u64& stop);
@@ -76,12 +88,16 @@ private:
     std::vector<SavedTensor> saved_;       ///< this rank's shards in a checkpoint
     std::optional<MetricsWriter> metrics_; ///< declared before the saver, whose thread syncs it
     std::optional<SampleReport> shown_;    ///< on rank 0, if shows_samples()
+    std::optional<Monitors> monitors_;     ///< on rank 0, with log.tensorboard, log.prometheus or log.otlp
+    std::optional<LayerReport> layers_;    ///< on rank 0, with log.layer_norms
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_;   ///< on rank 0
     std::optional<Agreement> agreement_; ///< about flags(), if the last step began it
     Prediction prediction_;              ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
+    bool is_best_ = false; ///< the last evaluation has the lowest loss so far
+    i64 rewound_from_ = 0; ///< for the next line of the metrics; 0: not
     std::string ending_;
 };
 

@@ -1,6 +1,7 @@
 #include "grid/grid_run.hpp"
 #include "choose/decide.hpp"
 #include "grid/documents.hpp"
+#include "passes/layer_norms.hpp"
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -170,6 +171,8 @@ RunConfig config_of(const Case& c)
     config.train.grad_clip = c.clip;
     config.train.freeze = c.trained.freeze;
     config.train.lora = c.trained.lora;
+    config.train.ema = c.average;
+    config.log.layer_norms = c.norms ? 1 : 0;
     if (config.model.experts > 0 && c.model.z_loss > 0 && !c.packing) { // whose losses are per sequence
         config.train.balance_loss = 0.1;
         config.train.router_z_loss = 0.01;
@@ -293,11 +296,15 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         Ahead ahead;
         // Deferred streams work only while the host waits for them, so no step is begun before ranks meet to
         // collect gradients.
-        if (step + 1 < c.steps && !(meddle.streams && step == 0)) {
+        if (step + 1 < c.steps && !(meddle.streams && step == 0) && !c.norms) {
             ahead = {runs::rows_of(data[at + 1]), hypers[at + 1]};
             calls.ahead = &ahead;
         }
+        if (c.norms)
+            engine.remember_weights();
         const StepResult result = engine.step(runs::rows_of(data[at]), hypers[at], calls);
+        if (c.norms)
+            outcome.last_norms = engine.norms_after(result);
         outcome.losses.push_back(result.loss.mean());
         outcome.norms.push_back(result.norm);
     }
@@ -308,16 +315,24 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     if (meddle)
         return outcome;
 
-    LossSum loss;
-    for (i64 first = 0; first < c.sequences(); first += engine.evaluation_rows()) {
-        const LossSum batch = engine.evaluate(runs::rows_of(data.back(), first));
-        loss.sum += batch.sum;
-        loss.tokens += batch.tokens;
-    }
-    outcome.evaluation = loss.mean();
+    const auto evaluated = [&](std::size_t by) {
+        LossSum loss;
+        for (i64 first = 0; first < c.sequences(); first += engine.evaluation_rows()) {
+            const LossSum batch = engine.evaluate(runs::rows_of(data.back(), first), by);
+            loss.sum += batch.sum;
+            loss.tokens += batch.tokens;
+        }
+        return loss.mean();
+    };
+    outcome.evaluation = evaluated(eval_program);
+    if (c.average > 0)
+        outcome.average_evaluation = evaluated(*program_called(engine.compiled(), average_evaluation));
+    if (c.norms)
+        outcome.norm_names = norm_parameters(*train.sharded);
     for (const Space space : {Space::device, Space::host}) {
-        const Bytes used =
-            std::max(engine.executor(train_program).used(space), engine.executor(eval_program).used(space));
+        Bytes used = 0;
+        for (std::size_t by = 0; by < engine.compiled().programs.size(); ++by)
+            used = std::max(used, engine.executor(by).used(space));
         TRV_CHECK(used == engine.planned(space), "rank ", world.rank(), " used ", used, " bytes of the ",
                   name_of(space), ", planned are ", engine.planned(space));
         if constexpr (contracts_on)

@@ -29,6 +29,8 @@ struct Case {
     double lr = 0.02;
     double spread = 0.3; ///< of the random parameters
     double clip = 1;
+    double average = 0;      ///< train.ema; the averages begin with 0
+    bool norms = false;      ///< of layers, in the last step; then no step begins ahead
     bool counts_all = false; ///< every second batch ignores no token but padding
     std::set<int> refused{}; ///< steps, from 0, that are not accepted; their learning rate is NaN
     std::vector<runs::TokenBatch> batches{}; ///< of the steps; empty: drawn
@@ -49,9 +51,12 @@ RunConfig config_of(const Case& c);
 
 struct Outcome {
     std::vector<double> losses, norms; ///< by step
-    double evaluation = 0;        ///< loss of the last step's sequences after the step, by the program `eval`
-    reference::Tensors initial;   ///< parameters before the first step
-    reference::Tensors gradients; ///< summed over all tokens, before the first update
+    double evaluation = 0; ///< loss of the last step's sequences after the step, by the program `eval`
+    double average_evaluation = 0; ///< the same by the averages
+    std::vector<std::string> norm_names;
+    ParameterNorms last_norms;              ///< with Case::norms
+    reference::Tensors initial;             ///< parameters before the first step
+    reference::Tensors gradients;           ///< summed over all tokens, before the first update
     reference::Tensors parameters, moments; ///< after the last step; moments as "adam_m.NAME", "muon_m.NAME"
 };
 

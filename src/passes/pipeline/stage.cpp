@@ -25,6 +25,9 @@ public:
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (g_.ops[i].region == Region::epilogue)
                 pull_update(OpId(i));
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (g_.ops[i].region == Region::epilogue && runs_[i].empty())
+                pull_unheld_update(OpId(i));
         for (int r = 0; r < ranks_; ++r)
             for (const ValueId v : g_.outputs)
                 pull(v, r);
@@ -214,6 +217,28 @@ private:
             }
     }
 
+    /// An in-place update of a value that no rank holds yet, such as the average of a parameter: it runs
+    /// where another operand is, or on the rank of its block.
+    void pull_unheld_update(OpId id)
+    {
+        const Op& op = g_[id];
+        for (std::size_t r = 0; r < op.results.size(); ++r) {
+            const ValueId into = aliased_operand(op, r);
+            if (!into || g_[into].lifetime != Lifetime::run || held_.count(into))
+                continue;
+            std::set<int> ranks;
+            for (const ValueId v : op.operands)
+                if (const OpId producer = g_[v].producer; v != into && ranks.empty())
+                    ranks = producer ? runs_[producer.index()] : held_[v];
+            if (ranks.empty())
+                ranks.insert(home(op));
+            for (const int rank : ranks)
+                if (runs_[id.index()].insert(rank).second)
+                    for (const ValueId v : op.operands)
+                        pull(v, rank);
+        }
+    }
+
     /// Ranks that already hold `wanted`, or everything from which it is computed. Not recursive, because
     /// chains may be long.
     std::set<int> available(ValueId wanted)
@@ -252,9 +277,13 @@ private:
     int contributor(ValueId v)
     {
         const auto [at, added] = contributor_.try_emplace(v, 0);
-        if (added)
-            if (const std::set<int> ranks = available(v); !ranks.empty())
-                at->second = *ranks.begin();
+        if (!added)
+            return at->second;
+        const OpId producer = g_[v].producer;
+        if (const std::set<int> ranks = available(v); !ranks.empty())
+            at->second = *ranks.begin();
+        else if (producer) // of a parameter that nothing else reads
+            at->second = home(g_[producer]);
         return at->second;
     }
 

@@ -119,9 +119,10 @@ std::vector<std::string> continue_data(RunState& state, const RunConfig& config,
                          str("has, with the stores of the run before, ", history.sources.size(), " stores"),
                          str("a run has at most ", most_sources), "join some of them"});
     const i64 end = samples_at_end(state, config.train);
+    const i64 read = end - state.rewinds.samples; // without those that were left out
     for (std::size_t i = 0; i < sources.size(); ++i)
-        require_enough(end_of(history, place[i], train.list[i], data.sources()[i]->samples(), end),
-                       train.list[i], end);
+        require_enough(end_of(history, place[i], train.list[i], data.sources()[i]->samples(), read),
+                       train.list[i], read);
     if (state.samples > 0 && segments > 0 && history.segments.size() > segments) {
         changes.push_back(str("data.train: from sample ", state.samples, " on the shares are ",
                               describe_weights(history, history.segments.back()), " (they were ",

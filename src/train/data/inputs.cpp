@@ -160,7 +160,7 @@ CheckpointReader open_checkpoint(const std::string& path, const RunConfig& confi
     };
     const std::string& dir = config.checkpoint.dir;
     if (!path.empty())
-        return open(path, "--checkpoint");
+        return open(path_of_checkpoint(path, dir), "--checkpoint");
     if (!list_checkpoints(dir).empty())
         return open(dir, "checkpoint.dir");
     if (!config.train.init_from.empty())

@@ -253,7 +253,8 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     return record;
 }
 
-void RunReport::evaluation(i64 step, const std::vector<NamedEvaluation>& sets, MetricsRecord& record)
+void RunReport::evaluation(i64 step, const std::vector<NamedEvaluation>& sets,
+                           const std::vector<NamedEvaluation>& raw, MetricsRecord& record)
 {
     const Evaluation e = joined(sets);
     if (last_valid_loss_ < 0) // the first evaluation in this launch
@@ -274,6 +275,11 @@ void RunReport::evaluation(i64 step, const std::vector<NamedEvaluation>& sets, M
         record.set("valid_loss", e.loss);
     else
         note("", e);
+    if (raw.empty())
+        return;
+    const double loss = joined(raw).loss;
+    record.set("valid_loss_raw", loss);
+    log_info(fmt::format("step {}  validation loss {:.4f} of the weights that are not averaged", step, loss));
 }
 
 void RunReport::note_memory()

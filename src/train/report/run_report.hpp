@@ -33,8 +33,10 @@ public:
     MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
                        const std::string& skipped);
     /// Logs the losses of the validation sets after `step` and adds them to the step's metrics: `valid_loss`
-    /// over all of them, and of those with a name `valid_loss_NAME`.
-    void evaluation(i64 step, const std::vector<NamedEvaluation>& sets, MetricsRecord& record);
+    /// over all of them, and of those with a name `valid_loss_NAME`. `raw`: if those are of averaged weights,
+    /// the losses of the weights that are trained, `valid_loss_raw`; otherwise empty.
+    void evaluation(i64 step, const std::vector<NamedEvaluation>& sets,
+                    const std::vector<NamedEvaluation>& raw, MetricsRecord& record);
     /// Logs, after the last step, totals, speed and memory, and writes the trace if log.trace is set.
     void summarise(const RunState& state, const std::string& metrics_path) const;
 

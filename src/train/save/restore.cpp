@@ -7,6 +7,8 @@
 #include "train/data/inputs.hpp"
 #include "train/save/config_changes.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 namespace {
@@ -31,8 +33,12 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
     Activity::of_process().enter("the read of a checkpoint");
     Restored restored;
     RunState& state = restored.state;
+    bool starts_averages = false;
     if (const auto path = restore_newest(world, config.checkpoint, [&](const CheckpointReader& c) {
             state = resume(c, config, data, engine, tensors);
+            starts_averages = std::ranges::any_of(tensors, [&](const SavedTensor& each) {
+                return each.piece.name.starts_with("ema/") && !c.has(each.piece.name);
+            });
         })) {
         restored.checkpoint = *path;
         log_info(str("resuming from ", *path, " at step ", state.step,
@@ -46,6 +52,8 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
         });
         for (const std::string& change : changes)
             log_warning(change);
+        if (starts_averages)
+            log_warning(str(*path, " has no averaged weights: they begin with its weights (train.ema)"));
         return restored;
     }
     succeed_together(world, [&] {
@@ -62,6 +70,7 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
                                            state.imported_tokenizer = checkpoint.state().imported_tokenizer;
                                        },
                                        "train.init_from"));
+    begin_averages(tensors);
     return restored;
 }
 

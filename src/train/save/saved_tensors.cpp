@@ -13,6 +13,8 @@ namespace trivium {
 
 namespace {
 
+constexpr std::string_view averages = "ema/";
+
 /// A checkpoint with parameters that this model lacks belongs to another model.
 void require_parameters_of_model(const CheckpointReader& checkpoint,
                                  const std::vector<CheckpointReader::Entry>& entries, const Program& program)
@@ -45,7 +47,7 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
         saved.insert(entry.name);
     for (const SavedTensor& tensor : tensors) {
         const std::string& name = tensor.piece.name;
-        if (saved.count(name))
+        if (saved.count(name) || name.starts_with(averages))
             continue;
         const std::string start = "start a run from its weights: train.init_from=" + checkpoint.path() +
                                   ", with another checkpoint.dir";
@@ -78,9 +80,8 @@ TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 }
 
 /// bf16: a bounded number of f32 values at a time, slabs of the first dimension.
-void read_rounded(const CheckpointReader& checkpoint, SavedTensor& tensor)
+void read_rounded(const CheckpointReader& checkpoint, SavedTensor& tensor, const TensorPiece& piece)
 {
-    const TensorPiece& piece = tensor.piece;
     const i64 rows = piece.box.shape.empty() ? 1 : piece.box.shape[0];
     if (piece.count() == 0)
         return;
@@ -101,15 +102,18 @@ void read_rounded(const CheckpointReader& checkpoint, SavedTensor& tensor)
     }
 }
 
+/// An average that the checkpoint lacks begins with the parameter.
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
+    TensorPiece piece = tensor.piece;
+    if (piece.name.starts_with(averages) && !checkpoint.has(piece.name))
+        piece.name.replace(0, averages.size(), "param/");
     if (tensor.held == tensor.piece.type) {
-        TensorPiece piece = tensor.piece;
         piece.data = tensor.window.data();
         checkpoint.read(piece);
         require_finite(checkpoint, piece);
     } else {
-        read_rounded(checkpoint, tensor);
+        read_rounded(checkpoint, tensor, piece);
     }
     tensor.window.push();
     tensor.window.release();
@@ -189,6 +193,26 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
     require_states(checkpoint, entries, tensors);
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);
+}
+
+void begin_averages(std::vector<SavedTensor>& tensors)
+{
+    for (SavedTensor& average : tensors) {
+        if (!average.piece.name.starts_with(averages))
+            continue;
+        const std::string name = "param/" + average.piece.name.substr(averages.size());
+        const auto parameter =
+            std::ranges::find_if(tensors, [&](const SavedTensor& each) { return each.piece.name == name; });
+        TRV_CHECK(parameter != tensors.end() && parameter->piece.box == average.piece.box &&
+                      parameter->piece.type == average.piece.type,
+                  name, " has other shards than its average");
+        parameter->window.pull();
+        std::memcpy(average.window.data(), parameter->window.data(),
+                    static_cast<std::size_t>(average.piece.bytes()));
+        average.window.push();
+        average.window.release();
+        parameter->window.release();
+    }
 }
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,

@@ -30,6 +30,9 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
 /// optimizer, contains only weights, or has values that are not finite; errors of CheckpointReader.
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
+/// Lets the averages of parameters (train.ema), if there are any, begin with what the arena has of these.
+void begin_averages(std::vector<SavedTensor>& tensors);
+
 /// Fills only the parameters of `program`, in their types there. Errors as restore(), but for optimizer
 /// states. `begins`: adapters that the checkpoint lacks stay as they are, because a run begins with them.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,

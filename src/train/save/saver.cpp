@@ -34,6 +34,8 @@ void require_space(Comm& world, const RunConfig& config, i64 step, const std::ve
     const i64 steps = config.train.steps - step;
     saves.count = steps <= 0 ? 0 : c.every > 0 ? ceil_div(steps, c.every) : 1;
     saves.keep = kept_checkpoints(c);
+    if (saves.keep > 0 && !c.best.empty())
+        ++saves.keep;
     succeed_together(world, [&] {
         if (world.rank() != 0)
             return;
@@ -201,7 +203,10 @@ void Saver::end_publishing()
         log_info(fmt::format(
             "saved {} in {}{}", path_, format_seconds(times_.whole),
             config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
-    begin_on_first(Phase::pruning, [this] { writer_->prune(config_.keep); });
+    begin_on_first(Phase::pruning, [this] {
+        const i64 every = config_.always_every;
+        writer_->prune(config_.keep, every > 0 ? checkpoint_name(state_.step / every * every) : "");
+    });
 }
 
 void Saver::finish()

@@ -18,9 +18,10 @@ namespace trivium {
 
 struct SaverConfig {
     std::string dir;
-    i64 keep = 2;                              ///< at least 2, or 0: all
-    bool snapshot = false;                     ///< copy to host memory before writing
-    bool background = false;                   ///< write while training continues; the same on all ranks
+    i64 keep = 2;            ///< at least 2, or 0: all
+    i64 always_every = 0;    ///< if above 0, the newest of a step that it divides is kept, too
+    bool snapshot = false;   ///< copy to host memory before writing
+    bool background = false; ///< write while training continues; the same on all ranks
     std::function<void()> before_publishing{}; ///< on rank 0, possibly in the background: makes other files
                                                ///< durable that must precede the checkpoint
 };

@@ -1,0 +1,433 @@
+// Looking after a run: best checkpoints, early ends, averages, norms of layers, returns, as users see them.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "life_cycle_run.hpp"
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace trivium;
+
+namespace {
+
+using Tensors = std::map<std::string, std::vector<double>>;
+
+Tensors tensors_of(const std::string& checkpoint)
+{
+    const CheckpointReader reader = CheckpointReader::open(checkpoint);
+    Tensors all;
+    for (const auto& entry : reader.tensors()) {
+        std::vector<double>& values = all[entry.name];
+        values.resize(static_cast<std::size_t>(element_count(entry.shape)));
+        reader.read(entry.name, 0, static_cast<i64>(values.size()), DType::f64, values.data());
+    }
+    return all;
+}
+
+RunState state_of(const std::string& checkpoint) { return CheckpointReader::open(checkpoint).state(); }
+
+/// Runs with a validation set.
+struct Watched : Run {
+    static std::vector<std::string> keys(const std::string& name, const std::vector<std::string>& more)
+    {
+        std::vector<std::string> all{"data.valid=valid.h5", "checkpoint.dir=" + name,
+                                     "log.dir=" + name + "-log", "checkpoint.async=false",
+                                     "train.eval_batches=4"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    Outcome run(const std::string& name, const std::vector<std::string>& more) const
+    {
+        return train(keys(name, more));
+    }
+    std::string at(const std::string& name, i64 step) const
+    {
+        return folder / (name + "/" + checkpoint_name(step));
+    }
+    nlohmann::json list(const std::string& name) const
+    {
+        return nlohmann::json::parse(run_program({"checkpoint", "list", name, "--json"}, folder.path()).out);
+    }
+    /// The step that list() marks; -1: none.
+    i64 marked(const std::string& name) const
+    {
+        i64 best = -1;
+        for (const auto& row : list(name))
+            if (row.at("best").get<bool>()) {
+                REQUIRE(best == -1);
+                best = row.at("step").get<i64>();
+            }
+        return best;
+    }
+    /// Lowest valid_loss in the metrics: its step.
+    i64 lowest(const std::string& name, const std::string& key = "valid_loss") const
+    {
+        i64 best = 0;
+        double least = INFINITY;
+        for (const MetricsRecord& record : metrics(name + "-log"))
+            if (record.has(key) && record.value(key) < least) {
+                least = record.value(key);
+                best = record.step;
+            }
+        return best;
+    }
+};
+
+/// Learns quickly, and is spoiled by a rising rate.
+const std::vector<std::string> rising{"train.steps=14",     "train.eval_every=1",    "train.eval_batches=4",
+                                      "train.warmup=14",    "train.lr=0.3",          "train.min_lr=0",
+                                      "checkpoint.every=3", "checkpoint.best=valid", "checkpoint.keep=2",
+                                      "train.grad_clip=0"};
+
+std::vector<std::string> with(std::vector<std::string> keys, const std::vector<std::string>& more)
+{
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+}
+
+} // namespace
+
+TEST_CASE("the best checkpoint is kept, marked, named, and the same after restarts and on other grids")
+{
+    const Watched w;
+    const Outcome whole = w.run("a", rising);
+    INFO(whole.err);
+    REQUIRE(whole.status == 0);
+    const i64 best = w.lowest("a");
+    REQUIRE(best > 1);
+    REQUIRE(best < 9); // no longer one of the newest two
+    CHECK(w.marked("a") == best);
+    CHECK(read_text(w.folder / "a/best") == checkpoint_name(best) + "\n");
+    CHECK(list_checkpoints(w.folder / "a").size() == 3);
+
+    // In pieces, each launch ends at another place.
+    for (int launch = 0; launch < 5; ++launch)
+        REQUIRE(w.run("b", with(rising, {"train.stop_after=3"})).status == 0);
+    CHECK(w.marked("b") == best);
+    CHECK(tensors_of(w.at("a", best)) == tensors_of(w.at("b", best)));
+    CHECK(state_of(w.at("a", 14)).best == state_of(w.at("b", 14)).best);
+    CHECK(tensors_of(w.at("a", 14)) == tensors_of(w.at("b", 14)));
+
+    // eval, export and resume by its name.
+    const Outcome eval = run_program({"eval", "run.toml", "data.valid=valid.h5", "checkpoint.dir=a",
+                                      "--batches", "4", "--checkpoint", "best", "--json"},
+                                     w.folder.path());
+    INFO(eval.err);
+    REQUIRE(eval.status == 0);
+    CHECK(nlohmann::json::parse(eval.out).at("step") == best);
+    CHECK(nlohmann::json::parse(eval.out).at("loss").get<double>() ==
+          Approx(state_of(w.at("a", 14)).best.loss).epsilon(1e-5));
+    const Outcome exported = run_program({"checkpoint", "export", "a/best", "hf"}, w.folder.path());
+    INFO(exported.err);
+    CHECK(exported.out.find(str("of step ", best)) != std::string::npos);
+    const Outcome pruned = run_program({"checkpoint", "prune", "a", "--keep", "1"}, w.folder.path());
+    INFO(pruned.out);
+    CHECK(pruned.status == 0);
+    CHECK(w.marked("a") == best);
+    CHECK(list_checkpoints(w.folder / "a").size() == 2);
+    const Outcome resumed = w.run("a", with(rising, {"checkpoint.resume=best", "train.stop_after=1"}));
+    INFO(resumed.err);
+    REQUIRE(resumed.status == 0);
+    CHECK(resumed.err.find(str("resuming from a/", checkpoint_name(best))) != std::string::npos);
+    CHECK(w.marked("a") == best);
+
+    const Outcome none = w.run("none", with(rising, {"checkpoint.resume=best"}));
+    CHECK(none.status == 2);
+    CHECK(none.err.find("is marked as the best") != std::string::npos);
+    const Outcome wrong = w.run("wrong", {"checkpoint.best=valdi"});
+    CHECK(wrong.status == 2);
+    CHECK(wrong.err.find("did you mean 'valid'") != std::string::npos);
+}
+
+TEST_CASE("a run that is killed at any moment keeps the best checkpoint", "[release]")
+{
+    const Watched w;
+    REQUIRE(w.run("a", rising).status == 0);
+    for (const char* when : {"step  4/14", "step 4 ", "step 8 ", "step 11/14"}) {
+        const std::string name = str("k", std::to_string(when[5]), when[6] == '/' ? "x" : "");
+        std::vector<std::string> arguments = Run::arguments(1, 1, Watched::keys(name, rising));
+        arguments[1] = "run.toml";
+        run_and_signal(arguments, w.folder.path(), when, SIGKILL);
+        REQUIRE(w.run(name, rising).status == 0);
+        CHECK(w.marked(name) == w.marked("a"));
+        CHECK(tensors_of(w.at("a", 14)) == tensors_of(w.at(name, 14)));
+        CHECK(state_of(w.at("a", 14)).best == state_of(w.at(name, 14)).best);
+    }
+}
+
+TEST_CASE("a run without better losses ends early, however often it was restarted")
+{
+    const Watched w;
+    const std::vector<std::string> keys = with(rising, {"train.patience=3"});
+    const Outcome whole = w.run("a", keys);
+    INFO(whole.err);
+    REQUIRE(whole.status == 0);
+    const auto lines = w.metrics("a-log");
+    const i64 end = lines.back().step;
+    CHECK(end == w.lowest("a") + 3);
+    CHECK(end < 14);
+    CHECK(lines.back().value("ended_early") == 1);
+    CHECK(whole.err.find(str("the run ends early after step ", end)) != std::string::npos);
+    CHECK(read_launches(w.folder / "a-log").back().reason.find("train.patience") != std::string::npos);
+    CHECK(list_checkpoints(w.folder / "a").front() == checkpoint_name(end));
+    for (int launch = 0; launch < 6; ++launch)
+        REQUIRE(w.run("b", with(keys, {"train.stop_after=2"})).status == 0);
+    CHECK(w.metrics("b-log").size() == lines.size());
+    CHECK(tensors_of(w.at("a", end)) == tensors_of(w.at("b", end)));
+    const Outcome again = w.run("a", keys);
+    CHECK(again.status == 0);
+    CHECK(w.metrics("a-log").size() == lines.size());
+    CHECK(again.err.find("ends early") != std::string::npos);
+    REQUIRE(w.run("a", with(rising, {"train.patience=100"})).status == 0);
+    CHECK(w.metrics("a-log").back().step == 14);
+}
+
+TEST_CASE("evaluations use averaged weights, which checkpoints keep")
+{
+    const Watched w;
+    const std::vector<std::string> keys{"train.ema=0.8",      "train.steps=6",      "train.precision=f64",
+                                        "train.eval_every=3", "checkpoint.every=1", "checkpoint.keep=0"};
+    REQUIRE(w.run("first", {"train.steps=1", "train.precision=f64"}).status == 0);
+    const std::string from = "train.init_from=first/step-00000001";
+    const Outcome trained = w.run("a", with(keys, {from}));
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    Tensors average;
+    for (const auto& [name, values] : tensors_of(w.at("first", 1)))
+        if (name.starts_with("param/"))
+            average["ema/" + name.substr(6)] = values;
+    for (i64 step = 1; step <= 6; ++step) {
+        const Tensors now = tensors_of(w.at("a", step));
+        double most = 0;
+        for (auto& [name, values] : average)
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                values[i] = 0.8 * values[i] + 0.2 * now.at("param/" + name.substr(4))[i];
+                most = std::max(most, std::abs(values[i] - now.at(name)[i]));
+            }
+        CHECK(most < 1e-14);
+    }
+    // On four ranks, in two launches; the second begins with the bits of the first.
+    std::vector<std::string> four = Run::arguments(2, 1, Watched::keys("g", with(keys, {from})));
+    four.insert(four.end(), {"parallel.pipeline=2", "parallel.zero=1", "train.stop_after=3"});
+    for (int launch = 0; launch < 2; ++launch) {
+        const Outcome part = run_ranks({{4, four}}, w.folder.path());
+        INFO(part.err);
+        REQUIRE(part.status == 0);
+    }
+    double most = 0;
+    const Tensors one = tensors_of(w.at("a", 6));
+    for (const auto& [name, values] : tensors_of(w.at("g", 6)))
+        for (std::size_t i = 0; i < values.size(); ++i)
+            most = std::max(most, std::abs(values[i] - one.at(name)[i]));
+    CHECK(most < 1e-9);
+    const MetricsRecord alone = w.metrics("a-log").back(), grid = w.metrics("g-log").back();
+    CHECK(grid.value("valid_loss") == Approx(alone.value("valid_loss")).epsilon(1e-9));
+    CHECK(grid.value("valid_loss_raw") == Approx(alone.value("valid_loss_raw")).epsilon(1e-9));
+    CHECK(alone.value("valid_loss") != alone.value("valid_loss_raw"));
+    const auto evaluated = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"eval",
+                                           "run.toml",
+                                           "data.valid=valid.h5",
+                                           "train.precision=f64",
+                                           "--json",
+                                           "--batches",
+                                           "4",
+                                           "--checkpoint",
+                                           "a"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome eval = run_program(arguments, w.folder.path());
+        INFO(eval.err);
+        REQUIRE(eval.status == 0);
+        return nlohmann::json::parse(eval.out).at("loss").get<double>();
+    };
+    CHECK(evaluated({"--average"}) == Approx(alone.value("valid_loss")).epsilon(1e-9));
+    CHECK(evaluated({}) == Approx(alone.value("valid_loss_raw")).epsilon(1e-9));
+    // The exported model, imported again, is the average.
+    for (const char* command : {"export a/step-00000006 hf --average", "import hf back"}) {
+        std::istringstream words(std::string("checkpoint ") + command);
+        std::vector<std::string> arguments;
+        for (std::string word; words >> word;)
+            arguments.push_back(word);
+        const Outcome done = run_program(arguments, w.folder.path());
+        INFO(done.err);
+        REQUIRE(done.status == 0);
+    }
+    for (const auto& [name, values] : tensors_of(w.folder / "back/step-00000000"))
+        for (std::size_t i = 0; i < values.size(); ++i)
+            REQUIRE(values[i] == static_cast<double>(static_cast<float>(one.at("ema/" + name.substr(6))[i])));
+    // Without averages, and from a checkpoint that has none.
+    CHECK(run_program({"eval", "run.toml", "data.valid=valid.h5", "--batches", "1", "--checkpoint", "first",
+                       "--average"},
+                      w.folder.path())
+              .err.find("has no averaged weights") != std::string::npos);
+    const Outcome late = w.run("first", with(keys, {"train.stop_after=1"}));
+    CHECK(late.status == 0);
+    CHECK(late.err.find("they begin with its weights") != std::string::npos);
+}
+
+TEST_CASE("the mean of checkpoints")
+{
+    const Watched w;
+    REQUIRE(w.run("a", {"train.steps=3", "checkpoint.every=1", "checkpoint.keep=0"}).status == 0);
+    const auto average = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"checkpoint", "average"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run_program(arguments, w.folder.path());
+    };
+    const std::string one = "a/step-00000001", two = "a/step-00000002", three = "a/step-00000003";
+    const Outcome mean = average({one, two, three, "-o", "mean", "--weights", "1,1,2"});
+    INFO(mean.err);
+    REQUIRE(mean.status == 0);
+    const Tensors a = tensors_of(w.at("a", 1)), b = tensors_of(w.at("a", 2)), c = tensors_of(w.at("a", 3));
+    const Tensors got = tensors_of(w.folder / "mean/step-00000003");
+    std::size_t count = 0;
+    for (const auto& [name, values] : got) {
+        REQUIRE(name.starts_with("param/"));
+        for (std::size_t i = 0; i < values.size(); ++i, ++count) {
+            const double want = (a.at(name)[i] + b.at(name)[i] + 2 * c.at(name)[i]) / 4;
+            REQUIRE(std::abs(values[i] - want) <= 0x1p-24 * std::abs(want) * 1.001);
+        }
+    }
+    CHECK(count > 100000);
+    CHECK(run_program({"checkpoint", "verify", "mean"}, w.folder.path()).status == 0);
+    CHECK(run_program({"eval", "run.toml", "data.valid=valid.h5", "--batches", "1", "--checkpoint", "mean"},
+                      w.folder.path())
+              .status == 0);
+    CHECK(run_program({"checkpoint", "export", "mean", "hf"}, w.folder.path()).status == 0);
+    CHECK(w.run("from", {"train.init_from=mean", "train.steps=1"}).status == 0);
+    REQUIRE(w.run("wide", {"train.steps=1", "model.layers=1"}).status == 0);
+    for (const auto& [arguments, problem] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{one, "-o", "x"}, "there is only one"},
+             {{one, two}, "--output"},
+             {{one, one, "-o", "x"}, "is named twice"},
+             {{one, "wide", "-o", "x"}, "is of another model"},
+             {{one, two, "-o", "x", "--weights", "1"}, "has 1 weight for 2 checkpoints"},
+             {{one, two, "-o", "x", "--weights", "0,0"}, "have the sum 0"},
+             {{one, two, "-o", "x", "--weights", "1,a"}, "is no weight"},
+             {{one, two, "-o", "x", "--average"}, "has no averaged weights"},
+             {{one, two, "-o", "mean"}, "exists"}}) {
+        const Outcome refused = average(arguments);
+        INFO(problem << "\n" << refused.err);
+        CHECK(refused.status == 2);
+        CHECK(refused.err.find(problem) != std::string::npos);
+        CHECK_FALSE(std::filesystem::exists(w.folder / "x"));
+    }
+}
+
+TEST_CASE("norms of layers are those of the weights in checkpoints, on a grid and after a restart")
+{
+    const Watched w;
+    const std::vector<std::string> keys{"train.steps=6", "train.precision=f64", "log.layer_norms=2",
+                                        "checkpoint.every=1", "checkpoint.keep=0"};
+    REQUIRE(w.run("plain", {"train.steps=6", "train.precision=f64"}).status == 0);
+    REQUIRE(w.run("a", keys).status == 0);
+    CHECK(w.losses("plain-log") == w.losses("a-log"));
+    CHECK_FALSE(std::filesystem::exists(w.folder / "plain-log/metrics.layers.jsonl"));
+    const auto lines_of = [&](const std::string& name) {
+        std::vector<nlohmann::json> lines;
+        std::istringstream text(read_text(w.folder / (name + "-log/metrics.layers.jsonl")));
+        for (std::string line; std::getline(text, line);)
+            lines.push_back(nlohmann::json::parse(line));
+        return lines;
+    };
+    const auto lines = lines_of("a");
+    std::map<i64, double> squares; // of gradients, by step
+    for (const auto& line : lines) {
+        const i64 step = line.at("step");
+        const Tensors before = tensors_of(w.at("a", step - 1)), after = tensors_of(w.at("a", step));
+        const std::string prefix =
+            "param/" + (line.contains("layer") ? str("layers.", line.at("layer").get<i64>(), ".") : "") +
+            line.at("part").get<std::string>() + ".";
+        double weight = 0, change = 0;
+        for (const auto& [name, values] : after)
+            for (std::size_t i = 0; name.starts_with(prefix) && i < values.size(); ++i) {
+                weight += values[i] * values[i];
+                change += std::pow(values[i] - before.at(name)[i], 2);
+            }
+        CHECK(line.at("weight_norm").get<double>() == Approx(std::sqrt(weight)).epsilon(1e-9));
+        CHECK(line.at("update_norm").get<double>() == Approx(std::sqrt(change)).epsilon(1e-9));
+        squares[step] += std::pow(line.at("grad_norm").get<double>(), 2);
+    }
+    CHECK(squares.size() == 3);
+    for (const auto& [step, sum] : squares)
+        CHECK(
+            std::sqrt(sum) ==
+            Approx(w.metrics("a-log")[static_cast<std::size_t>(step - 1)].value("grad_norm")).epsilon(1e-9));
+    std::vector<std::string> four = Run::arguments(2, 1, Watched::keys("g", keys));
+    four.insert(four.end(), {"parallel.pipeline=2", "parallel.zero=1"});
+    REQUIRE(run_ranks({{4, with(four, {"train.stop_after=5"})}}, w.folder.path()).status == 0);
+    std::filesystem::remove_all(w.at("g", 5));
+    REQUIRE(run_ranks({{4, with(four, {"checkpoint.resume=g/step-00000003"})}}, w.folder.path()).status == 0);
+    const auto other = lines_of("g");
+    REQUIRE(other.size() == lines.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        CHECK(other[i].at("part") == lines[i].at("part"));
+        for (const char* key : {"step", "grad_norm", "weight_norm", "update_norm"})
+            CHECK(other[i].at(key).get<double>() == Approx(lines[i].at(key).get<double>()).epsilon(1e-8));
+    }
+}
+
+TEST_CASE("a run goes back to a checkpoint and leaves data out, the same after restarts and on a grid")
+{
+    const Watched w;
+    // With so low a bound, an ordinary step is a spike now and then.
+    const std::vector<std::string> keys{"train.steps=40",       "train.precision=f64", "train.spike_z=0.25",
+                                        "train.spike_window=8", "train.max_skipped=3", "checkpoint.every=4",
+                                        "train.rewind=20",      "train.lr=3e-6",       "train.min_lr=3e-6"};
+    const Outcome whole = w.run("a", keys);
+    INFO(whole.err);
+    REQUIRE(whole.status == 0);
+    const i64 last = 40;
+    const auto lines = w.metrics("a-log");
+    i64 returns = 0;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        CHECK(lines[i].step == static_cast<i64>(i) + 1); // each step once
+        if (!lines[i].has("rewound_from"))
+            continue;
+        ++returns;
+        CHECK((lines[i].step - 1) % 4 == 0);
+        CHECK(lines[i].value("restarted_at") == static_cast<double>(lines[i].step - 1));
+        CHECK(lines[i].value("rewound_from") > static_cast<double>(lines[i].step + 1));
+    }
+    REQUIRE(returns > 0);
+    const RunState state = state_of(w.at("a", last));
+    CHECK(state.rewinds.count >= returns); // two may begin at one step
+    CHECK(state.samples == 4 * last + state.rewinds.samples);
+    CHECK(whole.err.find("the run goes back to a/step-") != std::string::npos);
+    std::set<i64> superseded;
+    visit_metrics(w.folder / "a-log/metrics.superseded.jsonl",
+                  [&](const MetricsRecord& record) { superseded.insert(record.step); });
+    CHECK(superseded.size() >= 2);
+
+    const auto same = [&](const std::string& name, double bound) {
+        const auto own = w.losses(name + "-log"), want = w.losses("a-log");
+        REQUIRE(own.size() == want.size());
+        for (std::size_t i = 0; i < own.size(); ++i)
+            CHECK(std::abs(own[i] - want[i]) <= bound * want[i]);
+        CHECK(state_of(w.at(name, last)).samples == state.samples);
+        CHECK(state_of(w.at(name, last)).rewinds == state.rewinds);
+    };
+    // In many launches, some of which end among skipped steps.
+    for (int launch = 0; launch < 40; ++launch)
+        if (w.run("b", with(keys, {"train.stop_after=3"})).status != 0 ||
+            checkpoint_step(list_checkpoints(w.folder / "b").front()) == last)
+            break;
+    same("b", 0);
+    // Killed while it goes back.
+    run_and_signal(Run::arguments(1, 1, Watched::keys("k", keys)), w.folder.path(), "the run goes back",
+                   SIGKILL);
+    REQUIRE(w.run("k", keys).status == 0);
+    same("k", 0);
+    std::vector<std::string> two = Run::arguments(2, 1, Watched::keys("g", keys));
+    two.emplace_back("parallel.zero=1");
+    run_ranks({{2, two}}, w.folder.path());
+    same("g", 1e-9);
+
+    const Outcome nowhere = w.run("n", with(keys, {"checkpoint.every=0"}));
+    CHECK(nowhere.err.find("train.rewind: has no effect because checkpoint.every is 0") != std::string::npos);
+}
