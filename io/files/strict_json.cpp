@@ -76,14 +76,25 @@ private:
     std::vector<std::unordered_set<std::string>> keys_; ///< of each open object or array
 };
 
-} // namespace
-
-nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
+template <class AnyJson>
+AnyJson parse_strict(std::string_view text, const std::string& place, int depth)
 {
     require_no_pointer(text, place);
     Checker checker(text, place, depth);
     Json::sax_parse(text, &checker);
-    return Json::parse(text);
+    return AnyJson::parse(text);
+}
+
+} // namespace
+
+nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
+{
+    return parse_strict<nlohmann::json>(text, place, depth);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth)
+{
+    return parse_strict<nlohmann::ordered_json>(text, place, depth);
 }
 
 std::string reason_of(const nlohmann::json::exception& error)

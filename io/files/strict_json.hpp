@@ -16,6 +16,8 @@ std::string reason_of(const nlohmann::json::exception& error);
 /// object, nests more than `depth` objects and arrays, or is a pointer of Git LFS. Needs at most about ten
 /// times the memory of the text.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth = 16);
+/// As parse_strict_json, with the keys of objects in the order of the text.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth = 16);
 
 /// Untrusted text for a message: quoted, escaped and shortened.
 std::string in_quotes(std::string_view text);

@@ -1,0 +1,89 @@
+#pragma once
+// Runs a parsed template.
+#include "io/chat/jinja/syntax.hpp"
+
+#include <ctime>
+
+namespace trivium::jinja {
+
+/// raise_exception of a template.
+struct Refusal {
+    std::string message;
+};
+
+using Variables = std::vector<std::pair<std::string, Value>>;
+
+/// The variables of a block, and those around it.
+struct Scope {
+    std::vector<std::pair<std::string, Value>> values;
+    std::shared_ptr<Scope> outer;
+
+    void set(const std::string& name, Value value);
+};
+
+class Evaluator {
+public:
+    /// `variables` must outlive this object.
+    Evaluator(const Variables& variables, std::time_t now);
+    Evaluator(const Evaluator&) = delete;
+    Evaluator& operator=(const Evaluator&) = delete;
+    ~Evaluator();
+
+    /// What the template prints. \throws Failure, Refusal; line() is then about where
+    MarkedText run(const Syntax& syntax);
+    int line() const { return line_; }
+    std::time_t now() const { return now_; }
+
+    // For filters, tests and functions. All throw Failure.
+    Value filtered(const std::string& name, const Value& input, const Arguments& arguments);
+    bool tested(const std::string& name, const Value& value, const Arguments& arguments);
+    Value called(const Value& callee, const Arguments& arguments);
+    /// Prints the macro's block with these arguments.
+    Value run_macro(const Statement& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
+    /// Prints the loop over `items`, as by calling `loop` of a recursive one.
+    MarkedText run_loop_again(const Statement& loop, const std::shared_ptr<Scope>& around, const Value& items,
+                              int depth);
+    /// Keeps the object, whose attributes may contain itself, until the end.
+    void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
+
+private:
+    enum class Flow : std::uint8_t { onward, stop, next };
+    class Enter;
+
+    Flow run(const Block& block);
+    Flow run(const Statement& statement);
+    Flow run_branch(const Statement& statement);
+    Flow run_loop(const Statement& statement, const Value& over, int depth);
+    void define_macro(const Statement& statement);
+    void run_call(const Statement& statement);
+    void run_generation(const Statement& statement);
+    /// What a block prints, within a scope of its own.
+    MarkedText printed(const Block& block);
+    void print(const Value& value);
+    void assign(const Target& target, const Value& value);
+
+    Value evaluate(const Expression& expression);
+    Value evaluate_parts(const Expression& expression);
+    Value variable(const std::string& name) const;
+    Value compared(const Expression& expression);
+    Value concatenated(const Expression& expression);
+    Value filtered(const Expression& expression, const Value& input);
+    Arguments evaluated(const CallArguments& arguments);
+
+    const Variables& variables_;
+    std::time_t now_;
+    std::shared_ptr<Scope> scope_;
+    MarkedText* out_ = nullptr;
+    int line_ = 1, nesting_ = 0;
+    std::vector<std::shared_ptr<Object>> kept_;
+};
+
+// Each returns nullptr if there is none of this name.
+using Filter = Value (*)(Evaluator& evaluator, const Value& input, const Arguments& arguments);
+Filter find_filter(std::string_view name);
+using Test = bool (*)(const Value& value, const Arguments& arguments);
+Test find_test(std::string_view name);
+/// Functions that every template knows: range, dict, namespace, …
+const Value* find_function(std::string_view name);
+
+} // namespace trivium::jinja

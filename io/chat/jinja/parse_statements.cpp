@@ -1,0 +1,308 @@
+#include "base/check.hpp"
+#include "io/chat/jinja/parser.hpp"
+
+#include <algorithm>
+
+namespace trivium::jinja {
+
+namespace {
+
+constexpr int max_block_depth = 50;
+
+class StatementParser {
+public:
+    explicit StatementParser(std::string_view source) : p_(tokens_of(source)) {}
+
+    Syntax run()
+    {
+        Syntax syntax;
+        syntax.block = block({});
+        syntax.has_generation = has_generation_;
+        syntax.names = std::move(p_.names);
+        return syntax;
+    }
+
+private:
+    using Kind = Statement::Kind;
+    using Ends = std::initializer_list<const char*>;
+
+    bool is_end(const std::vector<std::string>& ends) const
+    {
+        return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) { return p_.is_name(end); });
+    }
+
+    /// Statements up to a tag whose name is one of `ends`, which is the current token then; without ends up
+    /// to the end of the template.
+    Block block(const std::vector<std::string>& ends)
+    {
+        if (++depth_ > max_block_depth)
+            p_.fail("blocks are nested too deeply");
+        Block all;
+        while (true) {
+            const Token token = p_.token();
+            if (token.kind == Token::Kind::end) {
+                if (!ends.empty())
+                    p_.fail(str("the template ends where '", ends.back(), "' is expected"));
+                break;
+            }
+            p_.advance();
+            if (token.kind == Token::Kind::data) {
+                all.push_back(made(Kind::data, token.line));
+                all.back().text = token.text;
+            } else if (token.kind == Token::Kind::variable_begin) {
+                all.push_back(made(Kind::print, token.line));
+                all.back().expressions.push_back(p_.tuple());
+                expect_end(Token::Kind::variable_end);
+            } else {
+                if (is_end(ends))
+                    break;
+                all.push_back(statement());
+                expect_end(Token::Kind::block_end);
+            }
+        }
+        --depth_;
+        return all;
+    }
+
+    /// The block of a tag, from the end of this tag up to one of `ends`.
+    Block body(const std::vector<std::string>& ends)
+    {
+        p_.skip_symbol(":");
+        expect_end(Token::Kind::block_end);
+        return block(ends);
+    }
+    /// As body(), and past the name that ends it.
+    Block body_to(const std::string& end)
+    {
+        Block all = body({end});
+        p_.advance();
+        return all;
+    }
+
+    void expect_end(Token::Kind kind)
+    {
+        if (p_.token().kind != kind)
+            p_.fail(
+                str("expected '", kind == Token::Kind::block_end ? "%}" : "}}", "', got ", p_.shown_token()));
+        p_.advance();
+    }
+
+    static Statement made(Kind kind, int line)
+    {
+        Statement made;
+        made.kind = kind;
+        made.line = line;
+        return made;
+    }
+
+    Statement statement()
+    {
+        const int line = p_.token().line;
+        const std::string name = p_.expect_name();
+        if (name == "if")
+            return branch(line);
+        if (name == "for")
+            return loop(line);
+        if (name == "set")
+            return set(line);
+        if (name == "macro" || name == "call")
+            return macro(line, name);
+        if (name == "print")
+            return print(line);
+        if (name == "with")
+            return with(line);
+        if (name == "filter") {
+            Statement result = made(Kind::filter, line);
+            result.expressions.push_back(p_.filters(nullptr, true));
+            result.blocks.push_back(body_to("endfilter"));
+            return result;
+        }
+        if (name == "generation" || name == "block")
+            return enclosed(line, name);
+        if (name == "break" || name == "continue") {
+            if (loops_ == 0)
+                throw SyntaxError{line, str("'", name, "' outside a loop")};
+            return made(name == "break" ? Kind::stop : Kind::next, line);
+        }
+        for (const char* other : {"include", "import", "from", "extends"})
+            if (name == other)
+                throw SyntaxError{
+                    line, str("'", name, "' needs other templates, which a chat template does not have")};
+        throw SyntaxError{line, str("unknown tag '", name, "'")};
+    }
+
+    Statement branch(int line)
+    {
+        Statement result = made(Kind::branch, line);
+        while (true) {
+            result.expressions.push_back(p_.tuple(false));
+            result.blocks.push_back(body({"elif", "else", "endif"}));
+            if (p_.skip_name("elif"))
+                continue;
+            if (p_.skip_name("else"))
+                result.blocks.push_back(body({"endif"}));
+            p_.advance();
+            return result;
+        }
+    }
+
+    Statement loop(int line)
+    {
+        Statement result = made(Kind::loop, line);
+        result.target = target(false, true);
+        if (!p_.skip_name("in"))
+            p_.fail("expected 'in', got " + p_.shown_token());
+        result.expressions.push_back(iterable());
+        result.expressions.push_back(p_.skip_name("if") ? p_.expression() : nullptr);
+        result.recursive = p_.skip_name("recursive");
+        ++loops_;
+        result.blocks.push_back(body({"endfor", "else"}));
+        --loops_;
+        if (p_.skip_name("else"))
+            result.blocks.push_back(body({"endfor"}));
+        p_.advance();
+        return result;
+    }
+
+    /// What a loop runs over: an expression that is not conditional, or a tuple of such.
+    ExpressionPtr iterable() { return p_.tuple(false); }
+
+    Target target(bool with_attribute, bool with_tuple)
+    {
+        Target result;
+        std::vector<Target> several;
+        bool is_tuple = false;
+        do {
+            if (p_.token().kind == Token::Kind::block_end || p_.is_name("in") || p_.is_symbol("=") ||
+                p_.is_symbol(")"))
+                break; // behind a last comma
+            if (p_.skip_symbol("(")) {
+                several.push_back(target(with_attribute, true));
+                p_.expect_symbol(")");
+            } else {
+                Target one;
+                one.name = p_.expect_name();
+                for (const char* constant : {"true", "false", "none", "True", "False", "None"})
+                    if (one.name == constant)
+                        p_.fail(str("cannot assign to '", one.name, "'"));
+                if (with_attribute && p_.skip_symbol("."))
+                    one.attribute = p_.expect_name();
+                several.push_back(std::move(one));
+            }
+            is_tuple |= with_tuple && p_.is_symbol(",");
+        } while (with_tuple && p_.skip_symbol(","));
+        if (several.empty())
+            p_.fail("expected a name, got " + p_.shown_token());
+        if (!is_tuple)
+            return std::move(several[0]);
+        result.several = std::move(several);
+        result.is_tuple = true;
+        return result;
+    }
+
+    Statement set(int line)
+    {
+        Statement result = made(Kind::assign, line);
+        result.target = target(true, true);
+        if (p_.skip_symbol("=")) {
+            result.expressions.push_back(p_.tuple());
+            return result;
+        }
+        result.kind = Kind::capture;
+        result.expressions.push_back(p_.filters(nullptr));
+        result.blocks.push_back(body_to("endset"));
+        return result;
+    }
+
+    void parameters(Statement& of)
+    {
+        p_.expect_symbol("(");
+        while (!p_.is_symbol(")")) {
+            if (!of.parameters.empty())
+                p_.expect_symbol(",");
+            Parameter parameter{p_.expect_name(), nullptr};
+            if (p_.skip_symbol("="))
+                parameter.by_default = p_.expression();
+            else if (!of.parameters.empty() && of.parameters.back().by_default != nullptr)
+                p_.fail("non-default argument follows default argument");
+            of.parameters.push_back(std::move(parameter));
+        }
+        p_.expect_symbol(")");
+    }
+
+    Statement macro(int line, const std::string& tag)
+    {
+        Statement result = made(tag == "macro" ? Kind::macro : Kind::call, line);
+        if (tag == "macro")
+            result.text = p_.expect_name();
+        if (tag == "macro" || p_.is_symbol("("))
+            parameters(result);
+        if (tag == "call") {
+            result.expressions.push_back(p_.expression());
+            if (result.expressions[0]->kind != Expression::Kind::call)
+                throw SyntaxError{line, "expected a call"};
+        }
+        const bool more = std::exchange(p_.reads_more, false), named = std::exchange(p_.reads_named, false);
+        const int loops = std::exchange(loops_, 0);
+        result.blocks.push_back(body_to("end" + tag));
+        loops_ = loops;
+        result.takes_more = std::exchange(p_.reads_more, more);
+        result.takes_named = std::exchange(p_.reads_named, named);
+        return result;
+    }
+
+    Statement print(int line)
+    {
+        Statement result = made(Kind::print, line);
+        while (p_.token().kind != Token::Kind::block_end) {
+            if (!result.expressions.empty())
+                p_.expect_symbol(",");
+            result.expressions.push_back(p_.expression());
+        }
+        return result;
+    }
+
+    Statement with(int line)
+    {
+        Statement result = made(Kind::with, line);
+        while (p_.token().kind != Token::Kind::block_end) {
+            if (!result.parameters.empty())
+                p_.expect_symbol(",");
+            Parameter parameter{p_.expect_name(), nullptr};
+            p_.expect_symbol("=");
+            parameter.by_default = p_.expression();
+            result.parameters.push_back(std::move(parameter));
+        }
+        result.blocks.push_back(body_to("endwith"));
+        return result;
+    }
+
+    Statement enclosed(int line, const std::string& tag)
+    {
+        Statement result = made(tag == "block" ? Kind::scope : Kind::generation, line);
+        std::string name;
+        if (tag == "block") {
+            name = p_.expect_name();
+            while (p_.skip_name("scoped") || p_.skip_name("required"))
+                continue;
+        } else {
+            has_generation_ = true;
+        }
+        const int loops = std::exchange(loops_, 0);
+        result.blocks.push_back(body_to("end" + tag));
+        loops_ = loops;
+        if (!name.empty())
+            p_.skip_name(name);
+        return result;
+    }
+
+    ExpressionParser p_;
+    bool has_generation_ = false;
+    int depth_ = 0, loops_ = 0;
+};
+
+} // namespace
+
+Syntax parse(std::string_view source) { return StatementParser(source).run(); }
+
+} // namespace trivium::jinja
