@@ -20,7 +20,7 @@ void Sampler::saw(std::int32_t token)
     seen_[at] = true;
 }
 
-std::int32_t Sampler::pick(std::span<const float> logits, i64 vocab)
+std::int32_t Sampler::pick(std::span<const double> logits, i64 vocab)
 {
     ranked_.clear();
     for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(vocab), logits.size()); ++i) {

@@ -31,7 +31,7 @@ public:
     /// A token of the sequence, for the repetition penalty. \pre token >= 0
     void saw(std::int32_t token);
     /// The next token, less than `vocab`; it counts as seen. \pre logits.size() >= vocab >= 1
-    std::int32_t pick(std::span<const float> logits, i64 vocab);
+    std::int32_t pick(std::span<const double> logits, i64 vocab);
 
 private:
     SamplerConfig config_;

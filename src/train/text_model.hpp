@@ -4,6 +4,7 @@
 #include "io/tokens/tokenizer.hpp"
 #include "mpi/comm.hpp"
 #include "train/sampler.hpp"
+#include "train/token_score.hpp"
 
 #include <functional>
 #include <memory>
@@ -25,16 +26,6 @@ struct TextRequest {
     bool ignores_eos = false;        ///< the tokenizer's eos is a token like others
     i64 top = -1;                    ///< alternatives per score; -1: sampled tokens have no scores
     i64 scored_from = -1;            ///< prompt tokens from this index on have scores; -1: none
-};
-
-/// A token, and how probable the model found it: log-softmax in f64 of the f32 logits of the model's
-/// vocabulary, before temperature and penalties.
-struct TokenScore {
-    i32 token = 0;
-    double logprob = 0; ///< NaN for the first token of a sequence
-    /// The most probable tokens and their logprobs, most probable first, ties by id; the token itself need
-    /// not be among them. It is greedy if and only if top[0].second == logprob.
-    std::vector<std::pair<i32, double>> top{};
 };
 
 struct TextResult {
@@ -61,9 +52,10 @@ struct TextModelConfig {
 /// others take part. All ranks construct it with the same arguments.
 class TextModel {
 public:
-    /// Reads the checkpoint onto the ranks of `world`, on the grid that serving_grid() (train/ranks.hpp)
-    /// makes of the config's. `world` must outlive it. Throws, on all ranks, UserError or IoError if the
-    /// checkpoint is not of this model and tokenizer, or a rank has too little memory.
+    /// Reads the checkpoint onto the ranks of `world`, on the grid that config_on() (compile/forward.hpp)
+    /// makes of the config's; says on rank 0 if it is another. `world` must outlive it. Throws, on all ranks,
+    /// UserError or IoError if the checkpoint is not of this model and tokenizer, or a rank has too little
+    /// memory.
     TextModel(const RunConfig& config, Comm& world, const TextModelConfig& options);
     ~TextModel();
     TextModel(const TextModel&) = delete;
