@@ -43,7 +43,6 @@ public:
                                   work_};
         FinishConfig finish;
         finish.buckets.most = p.tile;
-        finish.group = p.group;
         finish.ring = p.context_form == ContextForm::ring;
         Graph local =
             finish_local(part_of_rank(graph, own, stages_, suffix, runner_), finish, suffix, runner_);

@@ -33,7 +33,7 @@ RunConfig generating(RunConfig config);
 /// The programs `prefill`, `decode` and perhaps `score` (build_decode_graph()) of rank `options.rank` of the
 /// config's grid. Heads, and with them the KV cache, are sharded over tensor ranks, sequences over data
 /// ranks, layers over pipeline ranks; with ZeRO 3 each layer's parameters are gathered when it runs. Logits
-/// are sharded like their sequences and over tensor ranks; each pipeline rank gets them. \pre shape.rows is a
+/// are sharded like their sequences and over tensor ranks; the last pipeline rank has them. \pre shape.rows is a
 /// multiple of rows_on(…, 1) \throws UserError as compile_evaluation()
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
                             const CompileConfig& options);

@@ -63,7 +63,6 @@ struct TextModel::Parts {
     void share();
     void write(const Command& command);
     Command read() const;
-    /// What this rank, or another, sends of the logits of a row: the range of the vocabulary. `at`: its part.
     std::vector<std::vector<double>> run(const Command& command);
     std::vector<i64> senders(std::size_t program) const;
     std::vector<double> packed(const Command& command, const Box& part) const;
@@ -111,14 +110,14 @@ Command TextModel::Parts::read() const
     return command;
 }
 
-/// The ranks of this pipeline stage, the first, whose parts of the logits are different.
+/// Ranks of the last pipeline stage that together have all logits, once.
 std::vector<i64> TextModel::Parts::senders(std::size_t program) const
 {
     const Mesh& mesh = rank->grid().mesh();
     std::vector<i64> ranks;
     std::vector<Box> parts;
     for (i64 other = 0; other < mesh.ranks(); ++other) {
-        if (stage_of(mesh, other) != 0)
+        if (stage_of(mesh, other) + 1 != mesh.size(pipeline_axis))
             continue;
         const Box part = generator->part(program, mesh.coordinates(other));
         if (std::ranges::find(parts, part) == parts.end()) {
