@@ -19,6 +19,8 @@ Command& Command::option(const std::string& name, T& value, const std::string& h
         option->capture_default_str();
     if (accepts.list)
         option->delimiter(',')->allow_extra_args(false);
+    if (accepts.repeats)
+        option->allow_extra_args(false);
     if constexpr (std::is_arithmetic_v<T>)
         if (accepts.from < accepts.to)
             option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));

@@ -22,6 +22,7 @@ struct Accepts {
     bool required = false;
     bool show_default = false;
     bool list = false;                ///< a,b,c: several values in one argument
+    bool repeats = false;             ///< may be given several times, each with one value
     double from = 0, to = 0;          ///< the allowed range, if from < to
     std::vector<std::string> words{}; ///< the allowed values, if not empty
     std::string type{};               ///< name of the value in --help

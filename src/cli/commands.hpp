@@ -7,6 +7,8 @@
 
 namespace trivium {
 
+class Comm;
+
 void add_plan_command(Command& program);
 void add_explain_command(Command& program);
 void add_graph_command(Command& program);
@@ -35,5 +37,7 @@ void add_import_command(Command& checkpoint, const std::string& build);
 
 /// For commands that run on one rank: under a launcher, rank 0 runs `work` and the other ranks wait.
 int on_first_rank(const std::function<int()>& work);
+/// For commands that compute on all ranks that were started: each runs `work`. Rank 0 prints and logs.
+int on_all_ranks(const std::function<void(Comm& world)>& work);
 
 } // namespace trivium

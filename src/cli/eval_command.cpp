@@ -1,17 +1,19 @@
 // `trivium eval`.
 #include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
-#include "compile/threads.hpp"
+#include "cli/text/score_file.hpp"
 #include "io/files/files.hpp"
 #include "io/metrics/metrics.hpp"
 #include "train/data/inputs.hpp"
 #include "train/data/store_samples.hpp"
 #include "train/data/training_data.hpp"
 #include "train/evaluator.hpp"
+#include "train/rank_engine.hpp"
 #include "train/report/sample_report.hpp"
-#include "train/save/saved_tensors.hpp"
-#include "train/this_machine.hpp"
+#include "train/save/consistency.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -24,8 +26,8 @@ namespace {
 
 struct EvalArguments {
     ConfigArguments config;
-    std::string checkpoint, data, samples;
-    i64 batches = 0;
+    std::string checkpoint, data, samples, score, output;
+    i64 batches = 0, batch = 8;
     bool average = false;
 };
 
@@ -100,48 +102,11 @@ void write_metrics(const RunConfig& config, i64 step, const Evaluation& e)
     write_file(metrics_file(config.log.dir), record.dump() + "\n");
 }
 
-int run_eval(const EvalArguments& a)
+/// On rank 0. `shown`: what to write for --samples, or null.
+void report(const EvalArguments& a, const RunConfig& config, const std::vector<ValidationStore>& sets,
+            const CheckpointReader& checkpoint, const std::vector<NamedEvaluation>& losses,
+            SampleReport* shown, Bytes arena)
 {
-    const RunConfig config = config_of(a);
-    const std::vector<ValidationStore> sets = sets_of(a, config.data);
-    const SampleTypes inputs = inputs_of(config);
-    const bool reads_tokens = inputs.empty();
-    const TokenStoreOptions options =
-        reads_tokens ? store_options(config.data, config.model.vocab) : TokenStoreOptions{};
-    std::vector<Batches> data;
-    std::vector<TokenStore> stores;
-    for (const ValidationStore& set : sets) { // before the checkpoint: likelier mistakes first
-        if (!reads_tokens) {
-            data.push_back(open_validation(set.path, inputs));
-            continue;
-        }
-        require_no_arrays(set.path);
-        stores.push_back(TokenStore::open(set.path, options));
-    }
-    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
-    if (a.average)
-        checkpoint.read_averages();
-    require_same_model(checkpoint, config);
-    for (TokenStore& store : stores)
-        data.push_back(samples_of(std::move(store), config, options, checkpoint));
-    const int threads = thread_count(config.parallel, thread_limit());
-    const Computing computing(threads);
-    Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
-    engine.initialise(0, Role::constant);
-    restore_parameters(checkpoint, engine.program(only_program), engine.arenas());
-    std::optional<SampleReport> shown; // of the first set
-    if (config.log.samples > 0) {
-        make_folders(config.log.dir);
-        shown.emplace(config, data[0], 0);
-    }
-    std::vector<NamedEvaluation> losses;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-        EvaluationCalls calls{.program = only_program};
-        if (shown && i == 0)
-            calls.after = [&](i64 first) { shown->take(engine, first, only_program); };
-        losses.push_back(
-            {sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch, calls)});
-    }
     const Evaluation all = joined(losses);
     if (shown) {
         shown->write(checkpoint.state().step);
@@ -157,9 +122,9 @@ int run_eval(const EvalArguments& a)
         for (std::size_t i = 0; i < sets.size(); ++i)
             if (!sets[i].name.empty())
                 report["sets"][sets[i].name] = numbers_of(config.model, sets[i].path, losses[i].result);
-        report["arena_bytes"] = engine.planned();
+        report["arena_bytes"] = arena;
         fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-        return 0;
+        return;
     }
     const auto print = [&](const std::string& place, const Evaluation& e) {
         if (config.model.is_program())
@@ -174,14 +139,84 @@ int run_eval(const EvalArguments& a)
         print(sets[i].path, losses[i].result);
     if (sets.size() > 1)
         print("all of them", all);
-    return 0;
+}
+
+void evaluate_sets(Comm& world, const EvalArguments& a)
+{
+    RunConfig config;
+    std::vector<ValidationStore> sets;
+    std::vector<TokenStore> stores;
+    std::vector<Batches> data;
+    TokenStoreOptions options;
+    succeed_together(world, [&] {
+        const RunConfig given = config_of(a);
+        config = config_on(given, world.size());
+        if (const std::string grid = describe_degrees(config.parallel);
+            grid != describe_degrees(given.parallel) && world.size() > 1)
+            log_info(str("on ", counted(world.size(), "rank"), ": ", grid, "; the config has ",
+                         describe_degrees(given.parallel)));
+        sets = sets_of(a, config.data);
+        const SampleTypes inputs = inputs_of(config);
+        if (inputs.empty())
+            options = store_options(config.data, config.model.vocab);
+        for (const ValidationStore& set : sets) { // before the checkpoint: likelier mistakes first
+            if (!inputs.empty()) {
+                data.push_back(open_validation(set.path, inputs));
+                continue;
+            }
+            require_no_arrays(set.path);
+            stores.push_back(TokenStore::open(set.path, options));
+        }
+    });
+    const CheckpointReader checkpoint = open_checkpoint_together(world, a.checkpoint, config, a.average);
+    succeed_together(world, [&] {
+        for (TokenStore& store : stores)
+            data.push_back(samples_of(std::move(store), config, options, checkpoint));
+    });
+    for (const Batches& set : data)
+        require_same_data(world, set.source());
+    RankEngine rank(config, world, [&](const CompileConfig& own) { return compile_evaluation(config, own); });
+    rank.restore(checkpoint);
+    Engine& engine = rank.engine();
+    std::optional<SampleReport> shown; // of the first set
+    succeed_together(world, [&] {
+        for (const Batches& set : data)
+            evaluated_samples(engine, set, a.batches * config.train.global_batch, only_program);
+        if (config.log.samples > 0 && world.rank() == 0) {
+            make_folders(config.log.dir);
+            shown.emplace(config, data[0], 0);
+        }
+    });
+    std::vector<NamedEvaluation> losses;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+        EvaluationCalls calls{.program = only_program};
+        if (shown && i == 0)
+            calls.after = [&](i64 first) { shown->take(engine, first, only_program); };
+        losses.push_back(
+            {sets[i].name, evaluate(engine, data[i], a.batches * config.train.global_batch, calls)});
+    }
+    if (world.rank() == 0)
+        report(a, config, sets, checkpoint, losses, shown ? &*shown : nullptr, engine.planned());
+}
+
+void score(Comm& world, const EvalArguments& a)
+{
+    RunConfig config;
+    succeed_together(world, [&] {
+        if (!a.data.empty() || !a.samples.empty() || a.batches > 0)
+            throw UserError({"--score", "cannot be combined with --data, --samples or --batches",
+                             "it reads the texts of its file", "leave one of them out"});
+        config = load_config(a.config);
+    });
+    score_file(world, config, {a.score, a.output, a.checkpoint, a.batch, a.average});
 }
 
 } // namespace
 
 void add_eval_command(Command& program)
 {
-    Command command = program.add("eval", "compute validation loss and perplexity of a checkpoint");
+    Command command =
+        program.add("eval", "compute validation loss and perplexity of a checkpoint, or score texts");
     auto arguments = std::make_shared<EvalArguments>();
     arguments->config.add_to(command, true);
     command
@@ -192,8 +227,19 @@ void add_eval_command(Command& program)
         .option("--samples", arguments->samples,
                 "folder for slices of samples of a program, for `metrics report`")
         .option("--batches", arguments->batches,
-                "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});
-    command.action([=] { return on_first_rank([&] { return run_eval(*arguments); }); });
+                "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9})
+        .option("--score", arguments->score,
+                "instead: JSON lines with `context` and `continuation` (texts or lists of ids), for the log "
+                "probability of each continuation",
+                {.type = "FILE.jsonl"})
+        .option("-o,--output", arguments->output, "file for the results of --score (default: stdout)")
+        .option("--batch", arguments->batch, "with --score: sequences that a data rank computes together",
+                {.show_default = true, .from = 1, .to = 1e6});
+    command.action([=] {
+        return on_all_ranks([&](Comm& world) {
+            arguments->score.empty() ? evaluate_sets(world, *arguments) : score(world, *arguments);
+        });
+    });
 }
 
 } // namespace trivium

@@ -4,17 +4,16 @@
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
-#include "compile/threads.hpp"
-#include "io/tokens/tokenizer.hpp"
+#include "cli/text/prompts.hpp"
+#include "cli/text/text_output.hpp"
+#include "compile/forward.hpp"
+#include "mpi/comm.hpp"
 #include "train/data/inputs.hpp"
-#include "train/generator.hpp"
-#include "train/sampler.hpp"
-#include "train/save/saved_tensors.hpp"
-#include "train/this_machine.hpp"
+#include "train/text_model.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace trivium {
 
@@ -22,114 +21,192 @@ namespace {
 
 struct GenerateArguments {
     ConfigArguments config;
-    std::string checkpoint, prompt;
-    i64 tokens = 128;
+    std::string checkpoint, prompt, prompts, output;
+    std::vector<std::string> stop;
+    i64 tokens = 128, samples = 1, logprobs = -1, batch = 8;
     SamplerConfig sampler;
     bool average = false;
+
+    /// One text, which is printed while it grows.
+    bool is_streamed() const { return prompts.empty() && output.empty() && samples == 1 && !config.json; }
 };
 
-/// Length of the longest prefix of `text` that ends with a complete UTF-8 character.
-std::size_t whole_characters(const std::string& text)
+std::vector<Prompt> prompts_of(const GenerateArguments& a, const Tokenizer& tokenizer)
 {
-    std::size_t end = text.size();
-    for (std::size_t back = 1; back <= 4 && back <= text.size(); ++back) {
-        const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-        if (byte < 0x80)
-            break;
-        if (byte >= 0xC0) {
-            const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-            end = length > back ? text.size() - back : text.size();
-            break;
-        }
-    }
-    return end;
+    if (!a.prompts.empty() && !a.prompt.empty())
+        throw UserError({"--prompts", "cannot be combined with --prompt", "", "leave one of them out"});
+    if (!a.prompts.empty())
+        return parse_prompts(a.prompts == "-" ? read_stdin() : read_file(a.prompts, "prompts"), a.prompts,
+                             tokenizer);
+    if (a.prompt != "-")
+        return {prompt_of(a.prompt, tokenizer)};
+    std::string text = read_stdin();
+    if (text.ends_with('\n'))
+        text.pop_back();
+    return {prompt_of(text, tokenizer)};
 }
 
-int generate(const GenerateArguments& a)
+/// What all ranks must know of the prompts, which rank 0 has.
+struct Sizes {
+    i64 requests = 0, longest = 0; ///< longest: tokens of a prompt
+};
+
+Sizes shared_sizes(Comm& world, const GenerateArguments& a, const std::vector<Prompt>& prompts)
 {
-    const RunConfig config = load_config(a.config);
-    if (config.model.is_program())
-        throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text", "",
-                         "evaluate it with `trivium eval`"});
-    if (a.tokens < 1 || a.tokens > 10'000'000)
-        throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
-                         "choose a number in that range"});
-    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
-    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config);
-    if (a.average)
-        checkpoint.read_averages();
-    require_same_model(checkpoint, config);
-    require_same_tokenizer(checkpoint, tokenizer->fingerprint(), "data.tokenizer");
-    std::vector<std::int32_t> ids{tokenizer->eos()}; // an eos separates documents
-    const std::vector<std::int32_t> prompt = tokenizer->encode(a.prompt);
-    ids.insert(ids.end(), prompt.begin(), prompt.end());
-    const i64 total_tokens = static_cast<i64>(ids.size()) + a.tokens;
-    if (total_tokens > config.model.seq)
-        log_warning(fmt::format("prompt and sample have {} tokens, but the model was trained on {}",
-                                total_tokens, config.model.seq));
-    if (total_tokens > config.model.seq && config.model.positions == Positions::learned)
-        throw UserError(
-            {"--tokens",
-             str("prompt and sample need ", total_tokens, " positions, but the model has ", config.model.seq),
-             "its positions are learned", "use fewer tokens or a shorter prompt"});
+    Sizes sizes{static_cast<i64>(prompts.size()) * a.samples, 0};
+    for (const Prompt& prompt : prompts)
+        sizes.longest = std::max(sizes.longest, static_cast<i64>(prompt.tokens.size()));
+    const std::string text = share_text(world, str(sizes.requests, " ", sizes.longest));
+    return {std::stoll(text), std::stoll(text.substr(text.find(' ')))};
+}
 
-    const int threads = thread_count(config.parallel, thread_limit());
-    const Computing computing(threads);
-    GenerationShape shape;
-    shape.prefill = std::min<i64>(64, total_tokens);
-    shape.capacity = round_up(total_tokens, shape.prefill);
-    Engine engine(compile_generation(config, shape, {machine_of(computing), {}, 0}), {.threads = threads});
-    engine.initialise(0, Role::constant);
-    engine.initialise(0, Role::state);
-    restore_parameters(checkpoint, engine.program(prefill_program), engine.arenas());
+std::vector<TextRequest> requests_of(const GenerateArguments& a, const std::vector<Prompt>& prompts)
+{
+    std::vector<TextRequest> requests;
+    for (std::size_t prompt = 0; prompt < prompts.size(); ++prompt)
+        for (i64 sample = 0; sample < a.samples; ++sample) {
+            TextRequest request;
+            request.prompt = prompts[prompt].tokens;
+            request.tokens = a.tokens;
+            request.sampler = a.sampler;
+            request.sampler.sample = (static_cast<i64>(prompt) << 32) + sample;
+            request.stop = a.stop;
+            request.top = a.logprobs;
+            requests.push_back(std::move(request));
+        }
+    return requests;
+}
 
-    Generator generator(engine);
-    Sampler sampler(a.sampler);
-    if (!a.config.json)
-        fmt::print("{}", a.prompt);
-    std::vector<std::int32_t> sampled;
-    std::string text;
-    std::size_t printed = 0;
-    std::span<const std::int32_t> next = ids;
-    const auto begin = std::chrono::steady_clock::now();
-    while (static_cast<i64>(sampled.size()) < a.tokens) {
-        const std::span<const float> logits = generator.append(next);
-        sampled.push_back(sampler.pick(logits, tokenizer->vocab_size()));
-        if (sampled.back() == tokenizer->eos())
-            break;
-        next = std::span<const std::int32_t>(sampled).last(1);
-        text = tokenizer->decode(sampled);
-        if (const std::size_t whole = whole_characters(text); !a.config.json && whole > printed) {
-            fmt::print("{}", text.substr(printed, whole - printed));
-            std::fflush(stdout);
-            printed = whole;
+nlohmann::ordered_json result_of(const GenerateArguments& a, const Prompt& prompt, i64 sample,
+                                 const TextResult& result, const Tokenizer& tokenizer)
+{
+    nlohmann::ordered_json line{{"prompt", prompt.given}};
+    if (a.samples > 1)
+        line["sample"] = sample;
+    line["text"] = result.text;
+    line["tokens"] = nlohmann::json::array();
+    for (const TokenScore& score : result.sampled)
+        line["tokens"].push_back(score.token);
+    line["finish"] = result.finish;
+    if (a.logprobs >= 0)
+        for (const TokenScore& score : result.sampled)
+            line["logprobs"].push_back({{"token", score.token},
+                                        {"text", tokenizer.decode(std::span(&score.token, 1))},
+                                        {"logprob", score.logprob},
+                                        {"top", score.top}});
+    return line;
+}
+
+/// On rank 0. Returns the number of sampled tokens.
+std::size_t write_results(const GenerateArguments& a, const std::vector<Prompt>& prompts, TextModel& model)
+{
+    const std::vector<TextRequest> requests = requests_of(a, prompts);
+    std::size_t count = 0;
+    if (a.is_streamed()) {
+        fmt::print("{}", a.prompt == "-" ? prompts[0].given.get<std::string>() : a.prompt);
+        std::fflush(stdout);
+        count = model
+                    .complete(requests,
+                              [](std::size_t, const TokenScore&, std::string_view text) {
+                                  fmt::print("{}", text);
+                                  std::fflush(stdout);
+                                  return true;
+                              })[0]
+                    .sampled.size();
+        fmt::print("\n");
+        std::fflush(stdout); // before the next lines on stderr
+        return count;
+    }
+    JsonLines out(a.output);
+    const auto some = static_cast<std::size_t>(32 * model.rows());
+    for (std::size_t first = 0; first < requests.size(); first += some) {
+        const std::vector<TextResult> results = model.complete(
+            {requests.begin() + static_cast<std::ptrdiff_t>(first),
+             requests.begin() + static_cast<std::ptrdiff_t>(std::min(first + some, requests.size()))});
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            const auto samples = static_cast<std::size_t>(a.samples);
+            const i64 sample = static_cast<i64>((first + i) % samples);
+            nlohmann::ordered_json line =
+                result_of(a, prompts[(first + i) / samples], sample, results[i], model.tokenizer());
+            count += results[i].sampled.size();
+            if (a.prompts.empty() && a.samples == 1 && a.output.empty()) { // --json
+                line["checkpoint"] = model.checkpoint();
+                line["arena_bytes"] = model.arena_bytes();
+                fmt::print("{}\n", line.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+                std::fflush(stdout);
+            } else {
+                out.write(line);
+            }
         }
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (a.config.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"prompt", a.prompt},
-                                                  {"text", text},
-                                                  {"tokens", sampled},
-                                                  {"checkpoint", checkpoint.path()},
-                                                  {"arena_bytes", engine.planned()}}
-                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    else
-        fmt::print("\n");
-    std::fflush(stdout); // before the next lines on stderr
-    log_info(fmt::format("{} in {} ({:.1f} tokens/s)", counted(sampled.size(), "token"),
-                         format_seconds(seconds), static_cast<double>(sampled.size()) / seconds));
-    return 0;
+    out.close();
+    return count;
+}
+
+void generate(Comm& world, const GenerateArguments& a)
+{
+    RunConfig config;
+    std::vector<Prompt> prompts; // of rank 0
+    succeed_together(world, [&] {
+        config = load_config(a.config);
+        if (config.model.is_program())
+            throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text",
+                             "", "evaluate it with `trivium eval`"});
+        if (a.tokens < 1 || a.tokens > 10'000'000)
+            throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
+                             "choose a number in that range"});
+        if (std::ranges::find(a.stop, "") != a.stop.end())
+            throw UserError({"--stop", "is empty", "every text has it", "leave it out"});
+        if (world.rank() == 0)
+            prompts = prompts_of(a, *tokenizer_of(config.data));
+    });
+    const Sizes sizes = shared_sizes(world, a, prompts);
+    const i64 total = sizes.longest + a.tokens;
+    succeed_together(world, [&] {
+        if (total <= config.model.seq)
+            return;
+        if (config.model.positions == Positions::learned)
+            throw UserError(
+                {"--tokens",
+                 str("prompt and sample need ", total, " positions, but the model has ", config.model.seq),
+                 "its positions are learned", "use fewer tokens or a shorter prompt"});
+        if (world.rank() == 0)
+            log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
+                            config.model.seq));
+    });
+    const i64 sharers = rows_on(config_on(config, world.size()).parallel, 1);
+    TextModel model(config, world,
+                    {a.checkpoint, std::min(sizes.requests, a.batch * sharers), total, false, a.average});
+    model.lead([&] {
+        const auto begin = std::chrono::steady_clock::now();
+        const std::size_t count = write_results(a, prompts, model);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        log_info(fmt::format("{} in {} ({:.1f} tokens/s)", counted(count, "token"), format_seconds(seconds),
+                             static_cast<double>(count) / seconds));
+    });
 }
 
 } // namespace
 
 void add_generate_command(Command& program)
 {
-    Command command = program.add("generate", "generate text from a prompt");
+    Command command = program.add("generate", "generate text from prompts");
     auto a = std::make_shared<GenerateArguments>();
     a->config.add_to(command, true);
-    command.option("--prompt", a->prompt, "text to continue")
+    command.option("--prompt", a->prompt, "text to continue; - = stdin")
+        .option("--prompts", a->prompts,
+                "many: JSON lines with `prompt` (a text or a list of ids), or lines of text; - = stdin",
+                {.type = "FILE"})
+        .option("-o,--output", a->output,
+                "file for the results, as JSON lines (of --prompts: default stdout)")
         .option("--tokens", a->tokens, "maximum number of tokens to sample", {.show_default = true})
+        .option("--stop", a->stop, "text that ends a sample, without being part of it; may be repeated",
+                {.repeats = true, .type = "TEXT"})
+        .option("--n", a->samples, "samples of each prompt", {.show_default = true, .from = 1, .to = 1e6})
+        .option("--logprobs", a->logprobs,
+                "also the log probability of each token, and of so many of the most likely ones (JSON)",
+                {.from = 0, .to = 1e6, .type = "K"})
         .option("--checkpoint", a->checkpoint,
                 "checkpoint, or best (default: the newest good one of the run)")
         .flag("--average", a->average, "use the averaged weights (train.ema)")
@@ -141,8 +218,16 @@ void add_generate_command(Command& program)
         .option("--top-p", a->sampler.top_p,
                 "sample among the most likely tokens that together reach this probability",
                 {.show_default = true, .from = 0, .to = 1})
-        .option("--seed", a->sampler.seed, "seed for sampling");
-    command.action([=] { return on_first_rank([&] { return generate(*a); }); });
+        .option("--min-p", a->sampler.min_p,
+                "sample among the tokens with at least this part of the most likely one's probability",
+                {.from = 0, .to = 1})
+        .option("--repetition-penalty", a->sampler.repetition_penalty,
+                "divides the positive logits of tokens that are there already, multiplies negative ones",
+                {.show_default = true, .from = 1e-3, .to = 1e3})
+        .option("--seed", a->sampler.seed, "seed for sampling")
+        .option("--batch", a->batch, "sequences that a data rank computes together",
+                {.show_default = true, .from = 1, .to = 1e6});
+    command.action([=] { return on_all_ranks([&](Comm& world) { generate(world, *a); }); });
 }
 
 } // namespace trivium

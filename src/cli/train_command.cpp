@@ -224,6 +224,17 @@ int on_first_rank(const std::function<int()>& work)
     });
 }
 
+int on_all_ranks(const std::function<void(Comm&)>& work)
+{
+    require_address_space(room_for_libraries, "libraries");
+    return run_session([&](Session& session) {
+        if (session.rank() > 0)
+            set_log_level(LogLevel::quiet);
+        work(session.world());
+        return session.end_together(0);
+    });
+}
+
 void add_train_command(Command& program, const std::string& build)
 {
     Command command = program.add("train", "train a model, or resume from its newest checkpoint");

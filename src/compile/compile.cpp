@@ -1,6 +1,7 @@
 #include "compile/compile.hpp"
 
 #include "base/check.hpp"
+#include "compile/graphs.hpp"
 #include "compile/model_axes.hpp"
 #include "compile/saved_values.hpp"
 #include "ir/collectives.hpp"
@@ -22,8 +23,6 @@
 
 namespace trivium {
 
-namespace {
-
 GraphConfig graph_config(const RunConfig& config)
 {
     return {micro_batch(config) * batch_ranks(config.parallel),
@@ -34,6 +33,8 @@ GraphConfig graph_config(const RunConfig& config)
             config.data.by_documents(),
             trained_parameters(config)};
 }
+
+namespace {
 
 /// With what only the training has.
 GraphConfig training_config(const RunConfig& config)
@@ -46,13 +47,13 @@ GraphConfig training_config(const RunConfig& config)
     return graph;
 }
 
-/// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
+} // namespace
+
 bool gathers_in_microbatches(const ParallelConfig& p)
 {
     return p.zero == 3 && shard_ranks(p) > 1 && p.gather_every != GatherEvery::step;
 }
 
-/// Lets microbatches gather what they read, large weights in tiles.
 Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner)
 {
     if (!gathers_in_microbatches(p))
@@ -63,6 +64,8 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
         });
     return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
 }
+
+namespace {
 
 /// The loss graph on the mesh of a run. Parts of an axis (`x:(2)2`) that has one rank there shard nothing.
 /// Throws UserError if the shardings do not fit the mesh otherwise.
@@ -81,8 +84,8 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
     return g;
 }
 
-/// With a sharding for every value. `moves_weights`: ops may move what they read of the prologue, as the
-/// weights of a program that are sharded over more axes than its products use.
+} // namespace
+
 Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
               PassRunner& runner)
 {
@@ -92,6 +95,8 @@ Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const Work
         return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work});
     });
 }
+
+namespace {
 
 /// The program of all ranks, with every value's sharding, before what schedules and memory ask for.
 Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner)
@@ -146,22 +151,26 @@ std::shared_ptr<const Graph> training_graph(std::shared_ptr<const Graph> plain, 
     return std::make_shared<Graph>(std::move(g));
 }
 
-/// Parameters are laid out as in `kept`, if it is given, because the programs share them.
-Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner,
-                       const Graph* kept = nullptr)
+} // namespace
+
+Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner, const Graph* kept)
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
     evaluated.shown = config.log.samples;
     Graph g = loss_graph(config, evaluated);
     g = complete_annotations(std::move(g));
-    for (const ValueId id : g.with_role(Role::parameter))
-        if (kept)
+    if (kept)
+        for (const ValueId id : g.with_role(Role::parameter))
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
+    else if (config.parallel.zero > 0)
+        shard_parameters(g, config.parallel);
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
     return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
 }
+
+namespace {
 
 /// The program `eval` with the averages of parameters in place of those that have one.
 Graph averaged_evaluation(Graph eval, const Graph& train)
@@ -186,37 +195,24 @@ Graph sharded_norms(Graph g, const WorkPrices& work, PassRunner& runner)
     return sharded(std::move(g), suffix, false, work, runner);
 }
 
+} // namespace
+
+void shard_parameters(Graph& graph, const ParallelConfig& p)
+{
+    if (shard_ranks(p) > 1)
+        for (const ValueId id : graph.with_role(Role::parameter))
+            graph[id].sharding =
+                shard_further(graph[id].sharding, graph[id].type.shape, graph.mesh, zero_axis(p));
+}
+
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
 
-/// A graph for one rank alone.
-Graph lone_graph(const Graph& sharded, PassRunner& runner)
-{
-    const std::string suffix = suffix_of(sharded);
-    const PartitionConfig only{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, false, {}, {}};
-    return finish_local(part_of_rank(sharded, only, {}, suffix, runner), {}, suffix, runner);
-}
-
-/// The config of a model that runs on one rank and is not trained.
-RunConfig for_one_rank(RunConfig config)
-{
-    for (const GridAxis& axis : grid_axes)
-        config.parallel.*axis.degree = 1;
-    for (ProgramAxes::Axis& axis : config.parallel.axes.list)
-        axis.degree = 1;
-    config.parallel.shard = config.parallel.context_heads = 0;
-    config.parallel.expert = 1;
-    config.parallel.offload = Offload::none;
-    return config;
-}
-
-void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine, bool offsets = true)
+void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine, bool offsets)
 {
     ArenaPlans arenas = lay_out(compiled.programs, lay_out_config(config, machine, offsets));
     compiled.memory = arenas.device;
     compiled.host = arenas.host;
 }
-
-} // namespace
 
 LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, bool offsets)
 {
@@ -478,45 +474,6 @@ std::vector<int> ranks_of_blocks(const RunConfig& config)
     for (const int stage : stages.stage_of_block)
         ranks.push_back(stages.rank_of_stage[static_cast<std::size_t>(stage)]);
     return ranks;
-}
-
-Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
-{
-    const RunConfig alone = for_one_rank(config);
-    PassRunner runner(options.runner);
-    Compiled compiled;
-    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, runner));
-    compiled.at.assign(sharded->mesh.axes.size(), 0);
-    compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
-    compiled.passes = runner.records();
-    lay_out(compiled, alone, options.machine);
-    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
-    return compiled;
-}
-
-Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
-                            const CompileConfig& options)
-{
-    const RunConfig alone = for_one_rank(config);
-    PassRunner runner(options.runner);
-    Compiled compiled;
-    GraphConfig graph = graph_config(alone);
-    graph.batch = shape.batch;
-    const Mesh mesh = mesh_of(alone.parallel);
-    compiled.at.assign(mesh.axes.size(), 0);
-    for (const i64 queries : {shape.prefill, i64{1}}) {
-        const std::string name = queries == 1 ? "decode" : "prefill";
-        Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
-        g.name = name;
-        g.mesh = mesh;
-        const auto whole =
-            std::make_shared<const Graph>(sharded(std::move(g), "-" + name, false, {}, runner));
-        compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
-    }
-    compiled.passes = runner.records();
-    lay_out(compiled, alone, options.machine);
-    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
-    return compiled;
 }
 
 } // namespace trivium

@@ -55,8 +55,6 @@ inline constexpr const char *average_evaluation = "eval-average", *remember_weig
                             *norms_program = "norms";
 /// The program of that name, if there is one.
 std::optional<std::size_t> program_called(const Compiled& compiled, std::string_view name);
-enum : std::size_t { prefill_program = 0, decode_program = 1 };
-enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
 /// The graph `train` of all ranks, with every value's sharding, and the passes that made it.
 struct ShardedTraining {
@@ -155,21 +153,6 @@ Mesh mesh_of(const ParallelConfig& config);
 i64 stage_of(const Mesh& mesh, i64 rank);
 /// Whether a rank is the first of its stage along the other axes; it has the largest shards.
 bool is_first_of_stage(const Mesh& mesh, i64 rank);
-
-/// The program `eval` alone, in the precision of training, on one rank. Throws UserError if the arena exceeds
-/// parallel.memory_limit.
-Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options);
-
-struct GenerationShape {
-    i64 batch = 1;
-    i64 prefill = 64;    ///< tokens per sequence and prefill call
-    i64 capacity = 1024; ///< of the KV cache, tokens per sequence
-};
-
-/// The programs `prefill` and `decode`, on one rank. Throws UserError if the arena exceeds
-/// parallel.memory_limit.
-Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
-                            const CompileConfig& options);
 
 DType compute_type(Precision precision); ///< of activations
 DType master_type(Precision precision);  ///< of stored parameters and optimizer states

@@ -93,6 +93,12 @@ PipelineOrder evaluation_order(PipelineShape shape)
     return order;
 }
 
+PipelineOrder forward_order(const RunConfig& config)
+{
+    require_blocks(config, ScheduleKind::gpipe, 1);
+    return evaluation_order({config.parallel.pipeline, 1});
+}
+
 StageConfig stages_of(const Graph& graph, const PipelineShape& shape, const std::vector<i64>& layers)
 {
     std::vector<int> ranks; // by stage

@@ -16,6 +16,9 @@ std::vector<PipelineOrder> ramp_orders(const RunConfig& config);
 
 /// The forward passes of one microbatch on the stages of `shape`.
 PipelineOrder evaluation_order(PipelineShape shape);
+/// The same with one stage on each pipeline rank of a validated config. Throws UserError for more stages than
+/// blocks.
+PipelineOrder forward_order(const RunConfig& config);
 
 /// Assigns the blocks of the model to stages: by `layers` (parallel.stage_layers) if it has as many numbers
 /// as there are stages, otherwise balanced. Throws UserError if there are more stages than blocks.

@@ -11,9 +11,11 @@ inline constexpr const char *tokens = "tokens", *targets = "targets", *positions
 inline constexpr const char* samples = "samples";
 /// If the model asks for it: 1 for the rows of the microbatch that are samples, 0 for padding, f32[b].
 inline constexpr const char* valid = "valid";
-// Fed by the host for each step: the optimizer's hyperparameters; in a decode graph, the number of tokens in
-// the cache and the row whose logits are requested.
-inline constexpr const char *hyper = "hyper", *start = "start", *last = "last";
+// In a decode graph, of each sequence: the number of tokens in the cache, and the new token whose logits are
+// requested.
+inline constexpr const char *start = "start", *last = "last";
+// Fed by the host for each step: the optimizer's hyperparameters.
+inline constexpr const char* hyper = "hyper";
 
 /// The loss per token; in a decode graph, the logits.
 inline constexpr const char *loss = "loss", *logits = "logits";

@@ -58,20 +58,20 @@ AttentionShape simplest(AttentionShape shape)
 
 template <class T>
 void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, const T* k_btge,
-               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
+               const T* v_btge, const std::int32_t* start_b, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
                const AttentionExtras<T>& extras)
 {
     const AttentionShape shape = simplest(given);
-    TRV_EXPECT(!whole(shape) || start != nullptr || shape.q_len <= shape.kv_len, shape.q_len, " queries of ",
-               shape.kv_len, " keys");
+    TRV_EXPECT(!whole(shape) || start_b != nullptr || shape.q_len <= shape.kv_len, shape.q_len,
+               " queries of ", shape.kv_len, " keys");
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
         if (whole(shape) && shape.one_width() && !extras.o_sum_bsgre &&
-            ((!start && !extras.starts_bs && !extras.sinks_gr &&
+            ((!start_b && !extras.starts_bs && !extras.sinks_gr &&
               cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
-             tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, extras)))
+             tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start_b, o_bsgre, lse_bgrs, extras)))
             return;
     const AttentionTiles at(shape, tile_lanes<A>, extras.starts_bs);
     const A *const sinks_gr = extras.sinks_gr, *const o_before = extras.o_before_bsgre,
@@ -89,7 +89,8 @@ void attention(const Exec& exec, const AttentionShape& given, const T* q_bsgre, 
             const i64 group = task / at.query_blocks;
             // Longest rows first, to balance the threads.
             const i64 i0 = at.first_row(at.query_blocks - 1 - task % at.query_blocks);
-            const i64 n = at.lanes_of(i0), first = at.start_of(i0, start ? *start : 0);
+            const i64 n = at.lanes_of(i0),
+                      first = at.start_of(i0, start_b ? start_b[group / at.kv_heads] : 0);
             const HeadRows of_q = at.of_heads(at.stride.q), of_k = at.of_heads(at.stride.k),
                            of_v = at.of_values(at.stride.v);
             load_queries(row, at, group, i0, q_bsgre, of_q, A(at.scale), tile.q_es);

@@ -75,16 +75,16 @@ struct AttentionExtras {
     Acc<T>* o_sum_bsgre = nullptr;
 };
 
-/// A query sees the keys whose positions are not after its own, which is *start + i for query i in the
-/// natural order (start null: 0), so keys beyond the filled range of the cache cost nothing; of these, those
-/// that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of a query's scaled and
-/// capped scores, and of its sink; without any, o is 0 and lse -inf. With less scratch than
+/// A query sees the keys whose positions are not after its own, which is start[b] + i for query i
+/// in the natural order (start null: 0), so keys beyond the filled range of the cache cost nothing; of these,
+/// those that shape.window, shape.chunk and `extras` let it see. lse is the log-sum-exp of a query's scaled
+/// and capped scores, and of its sink; without any, o is 0 and lse -inf. With less scratch than
 /// attention_scratch(), fewer threads compute. The choice of algorithm depends only on types, shapes,
-/// addresses, scratch, and on which inputs are null. \pre *start + q_len <= kv_len (checked if `start` is
-/// null and contracts are on) \throws InternalError if the scratch is too small for one thread
+/// addresses, scratch, and on which inputs are null. \pre start[b] + q_len <= kv_len (checked if `start`
+/// is null and contracts are on) \throws InternalError if the scratch is too small for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
-               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
+               const T* v_btge, const std::int32_t* start_b, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch,
                const AttentionExtras<T>& extras = {});
 
 /// Inputs (from the forward call) and outputs of attention_grad. Sinks count through o and lse only.

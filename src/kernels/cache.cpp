@@ -6,23 +6,24 @@
 namespace trivium::kernels {
 
 template <class T>
-void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start,
+void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start_b,
                  T* cache_btw)
 {
     const i64 seq = shape.seq, capacity = shape.capacity, width = shape.width;
     for_rows<T>(
         exec, "cache_write", shape.batch * seq, width, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            row.copy(width, x_bsw + r * width, cache_btw + (r / seq * capacity + *start + r % seq) * width);
+            const i64 b = r / seq;
+            row.copy(width, x_bsw + r * width, cache_btw + (b * capacity + start_b[b] + r % seq) * width);
         });
 }
 
 template <class T>
-void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const std::int32_t* row, T* y_bw)
+void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const std::int32_t* row_b, T* y_bw)
 {
     const i64 capacity = shape.capacity, width = shape.width;
     for_rows<T>(
         exec, "select_row", shape.batch, width, KOKKOS_LAMBDA(const Row& lanes, i64 b) {
-            lanes.copy(width, x_btw + (b * capacity + *row) * width, y_bw + b * width);
+            lanes.copy(width, x_btw + (b * capacity + row_b[b]) * width, y_bw + b * width);
         });
 }
 

@@ -16,7 +16,7 @@ namespace trivium::kernels {
 /// attention() for supported shapes and addresses aligned to 16 bytes; otherwise returns false without any
 /// effect. Needs no scratch.
 bool tensor_attention(const Exec& exec, const AttentionShape& shape, const bf16* q_bsgre, const bf16* k_btge,
-                      const bf16* v_btge, const std::int32_t* start, bf16* o_bsgre, float* lse_bgrs,
+                      const bf16* v_btge, const std::int32_t* start_b, bf16* o_bsgre, float* lse_bgrs,
                       const AttentionExtras<bf16>& extras = {});
 
 /// Bytes of scratch of tensor_attention_grad(); 0 for unsupported shapes.

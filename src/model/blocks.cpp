@@ -168,6 +168,11 @@ ValueId ModelBuilder::target_input(i64 batch, i64 seq)
     return b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input);
 }
 
+ValueId ModelBuilder::row_input(const char* name)
+{
+    return annotate(b_.value(name, {DType::i32, {batch_}}, Role::input), {"b"});
+}
+
 ValueId ModelBuilder::in_order(ValueId input)
 {
     // Not sharded over the tensor axis: lookups in a sharded vocabulary need every token.

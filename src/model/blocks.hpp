@@ -17,6 +17,7 @@ public:
 
     void inputs(i64 batch, i64 seq); ///< declares `tokens` and `positions`, i32[batch, seq]; call it first
     ValueId target_input(i64 batch, i64 seq); ///< declares `targets`, i32[batch, seq]
+    ValueId row_input(const char* name);      ///< declares an input i32[b]
     /// An input, i32[b,s], in the order in which the ops of this block have tokens.
     ValueId in_order(ValueId input_bs);
     ValueId embed();                         ///< x_bsd
@@ -29,7 +30,7 @@ public:
     ValueId head(ValueId x, const Rule& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }
-    ValueId start; ///< in decode graphs, set before block(): hyper i32[], tokens in the cache
+    ValueId start; ///< in decode graphs, set before block(): i32[b], tokens in the cache
 
 private:
     // GPT-2's initial standard deviation; products that write into the residual stream get it divided by

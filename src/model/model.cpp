@@ -59,10 +59,10 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
     return graph;
 }
 
-Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity)
+Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, const DecodeShape& shape)
 {
     Graph graph;
-    graph.name = queries == 1 ? "decode" : "prefill";
+    graph.name = shape.all_rows ? "score" : shape.queries == 1 ? "decode" : "prefill";
     GraphConfig kept = config;
     kept.master = config.compute; // nothing is updated
     kept.regularisers = {};
@@ -70,16 +70,17 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     kept.fp8 = false;       // the products of a single token do not benefit from it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
-    m.cache_capacity = capacity;
-    m.inputs(config.batch, queries);
-    m.start = b.value(value_name::start, {DType::i32, {}}, Role::hyper);
-    const ValueId last = b.value(value_name::last, {DType::i32, {}}, Role::hyper);
+    m.cache_capacity = shape.capacity;
+    m.inputs(config.batch, shape.queries);
+    m.start = m.row_input(value_name::start);
+    const ValueId last = shape.all_rows ? ValueId{} : m.row_input(value_name::last);
     ValueId x = m.embed();
     for (i64 layer = 0; layer < model.layers; ++layer)
         x = m.block(layer, x);
     b.where.scope = "";
-    x = b.op1(OpKind::select_row, {x, last}, {}, "last_row");
-    graph.outputs.push_back(m.head(m.final_norm(x), "b d, v d -> b v"));
+    if (last)
+        x = b.op1(OpKind::select_row, {x, last}, {}, "last_row");
+    graph.outputs.push_back(m.head(m.final_norm(x), last ? "b d, v d -> b v" : "b s d, v d -> b s v"));
     sort_regions(graph);
     return graph;
 }

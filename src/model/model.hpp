@@ -84,11 +84,18 @@ struct GraphConfig {
 /// with expert_capacity the slots that were not dropped, with drops_overflow the rows that were (f64[]).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
-/// Next-token logits of q = `queries` tokens per sequence with a KV cache of `capacity` tokens; parameters
-/// are in the compute type, and `config.fp8` is ignored. Inputs `tokens`, `positions` (i32[b,q]), hypers
-/// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are
-/// requested). Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e]; with
-/// latents `.latent_cache` [b,capacity,1,c+p].
-Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);
+/// What a decode graph computes for each sequence.
+struct DecodeShape {
+    i64 queries = 1;       ///< new tokens
+    i64 capacity = 0;      ///< tokens of the KV cache
+    bool all_rows = false; ///< the logits of every new token, not of one
+};
+
+/// Next-token logits of q = shape.queries tokens per sequence with a KV cache; parameters are in the compute
+/// type, and `config.fp8` is ignored. Inputs `tokens`, `positions` (i32[b,q]), `start` (i32[b]: tokens in the
+/// cache before this call) and, without all_rows, `last` (i32[b]: the new token whose logits are requested).
+/// Output `logits` [b,v] or [b,q,v]. Caches `layers.N.attn.k_cache`, `.v_cache`
+/// [b,capacity,g,e]; with latents `.latent_cache` [b,capacity,1,c+p].
+Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, const DecodeShape& shape);
 
 } // namespace trivium

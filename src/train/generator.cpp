@@ -7,52 +7,111 @@
 
 namespace trivium {
 
+namespace {
+
+/// A number of each row.
+template <class At>
+SampleArray row_array(At at)
+{
+    return {{DType::i32, {}}, [at](i64 row, const Box&, void* to) {
+                *static_cast<std::int32_t*>(to) =
+                    static_cast<std::int32_t>(at(static_cast<std::size_t>(row)));
+            }};
+}
+
+} // namespace
+
 Generator::Generator(Engine& engine) : engine_(engine)
 {
-    const Graph& graph = engine.program(prefill_program).graph;
-    chunk_ = graph[graph.find(value_name::tokens)].type.shape[1];
+    const Graph& graph = *engine.program(prefill_program).sharded;
+    rows_ = graph[graph.find(value_name::tokens)].type.shape[0];
     capacity_ = graph[graph.with_role(Role::state)[0]].type.shape[1];
     const ValueId table = graph.find("positions.weight");
     positions_ = table ? graph[table].type.shape[0] : capacity_;
-    logits_.resize(static_cast<std::size_t>(graph[graph.outputs[0]].type.elements()));
 }
 
-void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
+const Value& Generator::logits(std::size_t program) const
 {
-    Executor& executor = engine_.executor(program);
-    const Graph& graph = engine_.program(program).graph;
-    const i64 given = static_cast<i64>(tokens.size()), count = program == prefill_program ? chunk_ : 1;
-    // Padding follows the tokens; later calls overwrite it.
-    const auto token = [&](i64, i64 i) { return i < given ? tokens[static_cast<std::size_t>(i)] : 0; };
-    const auto position = [&](i64, i64 i) { return std::min(length_ + i, positions_ - 1); };
-    const Batch batch{{{value_name::tokens, sequence_array(count, token)},
-                       {value_name::positions, sequence_array(count, position)}}};
-    executor.run_until_decision([&](const Value& value, i64 microbatch, void* to) {
-        if (value.role == Role::input)
-            fill_input(graph, value, batch, microbatch, to);
-        else
-            *static_cast<std::int32_t*>(to) =
-                static_cast<std::int32_t>(value.name == value_name::start ? length_ : given - 1);
-    });
-    length_ += given;
-    for (std::size_t i = 0; i < logits_.size(); ++i)
-        logits_[i] = static_cast<float>(executor.fetched(graph[graph.outputs[0]].name, static_cast<i64>(i)));
+    const Graph& graph = *engine_.program(program).sharded;
+    return graph[graph.outputs[0]];
 }
 
-std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
+i64 Generator::vocab() const { return logits(prefill_program).type.shape.back(); }
+
+bool Generator::has_scores() const { return engine_.compiled().programs.size() > score_program; }
+
+i64 Generator::queries(std::size_t program) const
+{
+    const Graph& graph = *engine_.program(program).sharded;
+    return graph[graph.find(value_name::tokens)].type.shape[1];
+}
+
+void Generator::run(const GeneratorCall& call)
+{
+    const Graph& graph = engine_.program(call.program).graph;
+    const i64 count = queries(call.program);
+    const Batch batch{
+        {{value_name::tokens,
+          sequence_array(
+              count, [&](i64 row, i64 i) { return call.tokens[static_cast<std::size_t>(row * count + i)]; })},
+         // Padding follows the tokens; later calls overwrite what it writes.
+         {value_name::positions,
+          sequence_array(count,
+                         [&](i64 row, i64 i) {
+                             return std::min(call.start[static_cast<std::size_t>(row)] + i, positions_ - 1);
+                         })},
+         {value_name::start, row_array([&](std::size_t row) { return call.start[row]; })},
+         {value_name::last, row_array([&](std::size_t row) { return std::max(call.given[row] - 1, 0); })}}};
+    engine_.executor(call.program).run_until_decision([&](const Value& value, i64 microbatch, void* to) {
+        fill_input(graph, value, batch, microbatch, to);
+    });
+}
+
+Box Generator::part(std::size_t program, const Coordinates& at) const
+{
+    const Value& all = logits(program);
+    return box_of(all.type.shape, all.sharding, engine_.program(program).sharded->mesh, at);
+}
+
+void Generator::copy_logits(std::size_t program, i64 first, std::span<double> to) const
+{
+    const Graph& graph = engine_.program(program).graph;
+    const Value& own = graph[graph.outputs[0]];
+    const std::byte* const data = engine_.executor(program).fetched_data(own.name);
+    with_type(own.type.dtype, [&](auto t) {
+        using T = decltype(t);
+        const T* const from = reinterpret_cast<const T*>(data) + first;
+        std::transform(from, from + to.size(), to.begin(),
+                       [](T x) { return static_cast<double>(static_cast<kernels::Acc<T>>(x)); });
+    });
+}
+
+void Generator::append_part(std::size_t program, std::span<const std::int32_t> tokens)
+{
+    const i64 count = queries(program);
+    const auto rows = static_cast<std::size_t>(rows_);
+    GeneratorCall call{program, std::vector<std::int32_t>(static_cast<std::size_t>(rows_ * count)),
+                       std::vector<std::int32_t>(rows), std::vector<std::int32_t>(rows)};
+    std::copy(tokens.begin(), tokens.end(), call.tokens.begin());
+    call.start[0] = static_cast<std::int32_t>(length_);
+    call.given[0] = static_cast<std::int32_t>(tokens.size());
+    run(call);
+    length_ += static_cast<i64>(tokens.size());
+    logits_.resize(static_cast<std::size_t>(vocab()));
+    copy_logits(program, 0, logits_);
+}
+
+std::span<const double> Generator::append(std::span<const std::int32_t> tokens)
 {
     TRV_CHECK(!tokens.empty() && length_ + static_cast<i64>(tokens.size()) <= capacity_,
               "the KV cache has a capacity of ", capacity_);
+    const i64 chunk = queries(prefill_program);
     while (!tokens.empty()) {
         // A padded chunk must fit in the cache too.
-        if (tokens.size() > 1 && length_ + chunk_ <= capacity_) {
-            const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(chunk_)));
-            run(prefill_program, part);
-            tokens = tokens.subspan(part.size());
-        } else {
-            run(decode_program, tokens.first(1));
-            tokens = tokens.subspan(1);
-        }
+        const bool whole = tokens.size() > 1 && length_ + chunk <= capacity_;
+        const auto part = tokens.first(whole ? std::min(tokens.size(), static_cast<std::size_t>(chunk)) : 1);
+        append_part(whole ? prefill_program : decode_program, part);
+        tokens = tokens.subspan(part.size());
     }
     return logits_;
 }

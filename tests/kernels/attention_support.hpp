@@ -88,6 +88,11 @@ struct AttentionInputs {
                 {sinks.begin(), sinks.end()},
                 shape.value_dim};
     }
+    /// Of each sequence; empty: 0.
+    Tokens first_queries() const
+    {
+        return start == 0 ? Tokens{} : Tokens(static_cast<std::size_t>(shape.batch), start);
+    }
     AttentionExtras<T> extras() const
     {
         return {starts.empty() ? nullptr : starts.data(), sinks.empty() ? nullptr : sinks.data()};

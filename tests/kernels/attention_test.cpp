@@ -13,11 +13,12 @@ void check_forward(const AttentionInputs<T>& in, double room = 1)
     INFO(in.text());
     Doubles want_lse;
     const Doubles want = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &want_lse);
+    const Tokens first = in.first_queries();
     const auto [o, lse] = stable([&](const Exec& exec) {
         std::vector<T> out(in.dout.size());
         std::vector<Acc<T>> total(static_cast<std::size_t>(queries(in.shape)));
         const TestScratch scratch(attention_scratch<T>(in.shape, exec.threads));
-        attention(exec, in.shape, in.q.data(), in.k.data(), in.v.data(), in.start ? &in.start : nullptr,
+        attention(exec, in.shape, in.q.data(), in.k.data(), in.v.data(), first.empty() ? nullptr : first.data(),
                   out.data(), total.data(), scratch, in.extras());
         return std::tuple(out, total);
     });
@@ -367,6 +368,31 @@ TEST_CASE("attention does not read the cache beyond what is visible")
     for (std::size_t i = 72 * 8; i < k.size(); ++i)
         k[i] = NAN;
     CHECK(same_bits(std::get<0>(before), std::get<0>(stable(run))));
+}
+
+TEMPLATE_TEST_CASE("each sequence of a cache has a length of its own", "", double, float, bf16)
+{
+    using T = TestType;
+    const AttentionShape shape{3, 5, 90, 2, 3, 8}, alone{1, 5, 90, 2, 3, 8};
+    const Tokens lengths{80, 0, 31};
+    const auto q = random<T>(queries(shape) * 8, "q"), k = random<T>(3 * 90 * shape.key_row(), "k");
+    const auto run = [&](const AttentionShape& of, const Tokens& first, i64 sequence) {
+        return std::get<0>(stable([&](const Exec& exec) {
+            std::vector<T> o(static_cast<std::size_t>(queries(of) * 8));
+            std::vector<Acc<T>> lse(static_cast<std::size_t>(queries(of)));
+            const TestScratch scratch(attention_scratch<T>(of, exec.threads));
+            attention<T>(exec, of, q.data() + sequence * queries(alone) * 8,
+                         k.data() + sequence * 90 * of.key_row(), k.data() + sequence * 90 * of.key_row(),
+                         first.data(), o.data(), lse.data(), scratch);
+            return std::tuple(o);
+        }));
+    };
+    const std::vector<T> together = run(shape, lengths, 0);
+    for (i64 b = 0; b < 3; ++b) {
+        const std::vector<T> own = run(alone, {lengths[static_cast<std::size_t>(b)]}, b);
+        CHECK(same_bits(own, std::vector<T>(together.begin() + b * queries(alone) * 8,
+                                            together.begin() + (b + 1) * queries(alone) * 8)));
+    }
 }
 
 TEST_CASE("the gradient of attention agrees with differences")

@@ -334,7 +334,7 @@ TEMPLATE_TEST_CASE("cache_write", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
     const auto x = random<T>(2 * 3 * 7, "x"), before = random<T>(2 * 9 * 7, "cache");
-    const Tokens start{4};
+    const Tokens start{4, 6};
     const auto [cache] = stable([&](const Exec& exec) {
         std::vector<T> out = before;
         cache_write<T>(exec, {2, 9, 3, 7}, lend(x), lend(start), lend(out));
@@ -343,9 +343,26 @@ TEMPLATE_TEST_CASE("cache_write", "", TRV_STORAGE_TYPES)
     for (i64 b = 0; b < 2; ++b)
         for (i64 t = 0; t < 9; ++t)
             for (i64 i = 0; i < 7; ++i) {
-                const T want = t >= 4 && t < 7 ? x[(b * 3 + t - 4) * 7 + i] : before[(b * 9 + t) * 7 + i];
+                const i64 first = start[static_cast<std::size_t>(b)];
+                const T want = t >= first && t < first + 3 ? x[(b * 3 + t - first) * 7 + i]
+                                                           : before[(b * 9 + t) * 7 + i];
                 REQUIRE(float(cache[(b * 9 + t) * 7 + i]) == float(want));
             }
+}
+
+TEMPLATE_TEST_CASE("select_row", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const auto x = random<T>(2 * 5 * 7, "x");
+    const Tokens row{4, 1};
+    const auto [y] = stable([&](const Exec& exec) {
+        std::vector<T> out(2 * 7);
+        select_row<T>(exec, {2, 5, 1, 7}, lend(x), lend(row), lend(out));
+        return std::tuple(out);
+    });
+    for (i64 b = 0; b < 2; ++b)
+        for (i64 i = 0; i < 7; ++i)
+            REQUIRE(float(y[b * 7 + i]) == float(x[(b * 5 + row[static_cast<std::size_t>(b)]) * 7 + i]));
 }
 
 namespace {

@@ -30,14 +30,14 @@ template <int Dim>
 Forward forward(const Inputs& in, bool backwards = false)
 {
     using Form = ForwardForm<Dim>;
-    const std::vector<std::int32_t> start{in.start};
+    const Tokens start = in.first_queries();
     const i64 tokens = in.shape.batch * in.shape.q_len, row = in.shape.query_row();
     Forward out{filled(tokens * row, bf16(NAN)), filled(tokens * row / Dim, NAN)};
     ForwardCall call{TensorShape(in.shape),
                      in.q.data(),
                      in.k.data(),
                      in.v.data(),
-                     in.start ? start.data() : nullptr,
+                     start.empty() ? nullptr : start.data(),
                      out.o.data(),
                      out.lse.data(),
                      0,

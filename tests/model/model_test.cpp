@@ -62,8 +62,8 @@ TEST_CASE("every graph of every preset prints, parses back and verifies")
             const GraphConfig config{2, compute, DType::f32};
             check_round_trip(build_loss_graph(m, config));
             check_round_trip(training_graph(m, config));
-            check_round_trip(build_decode_graph(m, config, 1, 100));
-            check_round_trip(build_decode_graph(m, config, 64, 4096));
+            check_round_trip(build_decode_graph(m, config, {1, 100}));
+            check_round_trip(build_decode_graph(m, config, {64, 4096}));
         }
         if (m.layers <= 12)
             check_round_trip(training_graph(m, {1, DType::f64, DType::f64}));

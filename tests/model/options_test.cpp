@@ -223,7 +223,7 @@ TEST_CASE("graphs of every family and option set verify, and their parameters ar
             CHECK(count == parameter_count(m));
             CHECK(bool(graph.find(value_name::starts)) == documents);
         }
-        CHECK_NOTHROW(verify(build_decode_graph(m, {.compute = DType::bf16}, 2, 64), Level::global));
+        CHECK_NOTHROW(verify(build_decode_graph(m, {.compute = DType::bf16}, {2, 64}), Level::global));
     }
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("a KV cache of latents has one row per token, and attention one key-va
     set_options(m, OptionSet::latent);
     m.layers = 1;
     resolve(m);
-    const Graph graph = build_decode_graph(m, {}, 2, 64);
+    const Graph graph = build_decode_graph(m, {}, {2, 64});
     const std::vector<ValueId> caches = graph.with_role(Role::state);
     REQUIRE(caches.size() == 1);
     CHECK(graph[caches[0]].name == "layers.0.attn.latent_cache");

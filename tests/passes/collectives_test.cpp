@@ -1,6 +1,7 @@
 // Communication between ranks during training: counted by layer and phase, and as a readable table.
 #include "base/check.hpp"
 #include "choose/decide.hpp"
+#include "compile/forward.hpp"
 #include "golden/golden.hpp"
 #include "ir/ops/op_table.hpp"
 #include "small_run.hpp"
@@ -384,6 +385,7 @@ TEST_CASE("programs for one rank have a mesh of one rank, also if the run shards
         c.parallel.shard = 2;
         c.train.micro_batch = 1;
         resolve_and_validate(c);
+        c = config_on(c, 1);
         const Graph g = compile_evaluation(c, {}).programs[only_program].graph;
         CHECK(g.mesh.ranks() == 1);
         CHECK(g.at.size() == g.mesh.axes.size());

@@ -253,14 +253,14 @@ void compare_logits(const ModelConfig& model)
         generator.reset();
         i64 length = 0;
         for (const i64 piece : pieces) {
-            const std::span<const float> got = generator.append(
+            const std::span<const double> got = generator.append(
                 std::span(batch.tokens)
                     .subspan(static_cast<std::size_t>(length), static_cast<std::size_t>(piece)));
             length += piece;
             const auto last = want.begin() + length * model.vocab;
             INFO(length << " tokens");
             CHECK(scaled_difference(Vector(got.begin(), got.end()), Vector(last - model.vocab, last)) <=
-                  1e-6); // they are floats
+                  1e-9);
         }
     }
 }

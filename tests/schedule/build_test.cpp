@@ -136,7 +136,7 @@ TEST_CASE("fetched values are still in memory when the host fetches them")
     ModelConfig m;
     m.vocab = 11;
     resolve(m);
-    std::vector<Graph> graphs{build_decode_graph(m, {1, DType::f32, DType::f32}, 4, 16),
+    std::vector<Graph> graphs{build_decode_graph(m, {1, DType::f32, DType::f32}, {4, 16}),
                               training_graph(Family::llama, DType::f32)};
     for (const Graph& graph : graphs)
         for (const i64 microbatches : {1, 3}) {

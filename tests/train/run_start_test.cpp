@@ -439,16 +439,16 @@ TEST_CASE("slices of a row of the trace nest or are disjoint", "[release]")
     }
 }
 
-TEST_CASE("a command for one rank reports it if more were started", "[release]")
+TEST_CASE("a command that is not training says on which grid it runs if more ranks were started", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=1"}).status == 0);
     const Outcome outcome = run_ranks({{2, {"eval", "run.toml"}}}, run.folder.path());
     INFO(outcome.err);
     CHECK(outcome.status == 0);
-    CHECK(count(outcome.err, "2 ranks were started") == 1);
+    CHECK(count(outcome.err, "on 2 ranks: data 2 x pipeline 1 x tensor 1; the config has") == 1);
     CHECK(count(outcome.out, "loss ") == 1);
-    CHECK_FALSE(has(run_program({"eval", "run.toml"}, run.folder.path()).err, "ranks were started"));
+    CHECK_FALSE(has(run_program({"eval", "run.toml"}, run.folder.path()).err, "the config has"));
 }
 
 TEST_CASE("an error that all ranks have is printed once, also one of the command line", "[release]")

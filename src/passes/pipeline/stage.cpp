@@ -30,7 +30,8 @@ public:
                 pull_unheld_update(OpId(i));
         for (int r = 0; r < ranks_; ++r)
             for (const ValueId v : g_.outputs)
-                pull(v, r);
+                if (outputs_on(v, r))
+                    pull(v, r);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (info(g_.ops[i]).contributes && !runs_[i].empty())
                 for (const ValueId v : g_.ops[i].operands)
@@ -109,6 +110,8 @@ public:
                 runs_[g_[carry.out].producer.index()].count(me))
                 out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});
         for (const ValueId v : g_.outputs) {
+            if (!outputs_on(v, me))
+                continue;
             if (!local[v.index()] && crosses(v, me)) {
                 Op output = g_[g_[v].producer];
                 output.region = Region::epilogue;
@@ -132,6 +135,12 @@ private:
 
     /// The rank of an op's block.
     int home(const Op& op) const { return c_.rank_of_block(op.block); }
+    /// What a microbatch computes is an output of the rank that computes it.
+    bool outputs_on(ValueId v, int rank) const
+    {
+        const OpId producer = g_[v].producer;
+        return !producer || g_[v].lifetime != Lifetime::microbatch || home(g_[producer]) == rank;
+    }
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
     /// Whether the op runs on a single rank of the pipeline, which sends its results: in the microbatch, and

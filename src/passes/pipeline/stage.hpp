@@ -23,7 +23,8 @@ struct StageConfig {
 /// that the rank holds, and all ops on which these and the outputs depend. A parameter that several ranks
 /// hold is updated identically on each. A value from another rank's microbatch is sent and received; if the
 /// epilogue only reshards it, it is resharded before it is sent. A message is received in the block and phase
-/// of its first reader, but not in the phase `weights`. An op with OpInfo::contributes keeps the operands
+/// of its first reader, but not in the phase `weights`. All ranks have the outputs, but those that a
+/// microbatch computes only the rank that computes them. An op with OpInfo::contributes keeps the operands
 /// that this rank has and no lower rank has. Throws UserError if a microbatch reads what another stage
 /// accumulates, or a needed value is neither computed nor received.
 Graph extract_stages(const Graph& graph, const StageConfig& config);

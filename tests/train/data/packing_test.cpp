@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
+#include "compile/forward.hpp"
 #include "train/data/batches.hpp"
 #include "train/data/store_samples.hpp"
 #include "train/evaluator.hpp"

@@ -33,8 +33,9 @@ void write_logits(const std::string& config_file, const std::string& path, const
     Generator generator(engine);
     FileWriter file(output);
     for (const std::int32_t& id : ids) {
-        const std::span<const float> logits = generator.append({&id, 1});
-        file.write(logits.data(), static_cast<Bytes>(logits.size_bytes()));
+        const std::span<const double> logits = generator.append({&id, 1});
+        const std::vector<float> singles(logits.begin(), logits.end());
+        file.write(singles.data(), static_cast<Bytes>(singles.size() * sizeof(float)));
     }
     file.close();
 }

@@ -112,12 +112,12 @@ bool applies(const AttentionShape& shape)
 } // namespace
 
 bool tensor_attention(const Exec& exec, const AttentionShape& shape, const bf16* q_bsgre, const bf16* k_btge,
-                      const bf16* v_btge, const std::int32_t* start, bf16* o_bsgre, float* lse_bgrs,
+                      const bf16* v_btge, const std::int32_t* start_b, bf16* o_bsgre, float* lse_bgrs,
                       const AttentionExtras<bf16>& extras)
 {
     if (!applies(shape) || !aligned(q_bsgre, k_btge, v_btge, o_bsgre))
         return false;
-    ForwardCall call{TensorShape(shape),          q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, 0,
+    ForwardCall call{TensorShape(shape),          q_bsgre, k_btge, v_btge, start_b, o_bsgre, lse_bgrs, 0,
                      TensorOptions(shape, extras)};
     if (call.shape.rows == 0 || call.shape.groups == 0)
         return true;

@@ -7,13 +7,16 @@ namespace trivium::kernels {
 struct ForwardCall {
     TensorShape shape;
     const bf16 *q_bsgre, *k_btge, *v_btge;
-    const std::int32_t* start; ///< query i sees the keys t <= *start + i; null: 0
+    const std::int32_t* start_b; ///< query i of sequence b sees the keys t <= start_b[b] + i; null: 0
     bf16* o_bsgre;
     float* lse_bgrs;
     u32 row_blocks; ///< thread blocks per group
     TensorOptions options;
 
-    TRV_HOST_DEVICE u32 first() const { return start ? static_cast<u32>(*start) : 0; }
+    TRV_HOST_DEVICE u32 first(u32 group) const
+    {
+        return start_b ? static_cast<u32>(start_b[group / shape.kv_heads]) : 0;
+    }
 };
 
 /// 128 rows by 64 keys: with 32 rows per warp, a fragment of K or V serves two products, so shared memory
@@ -129,7 +132,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
 
     // All rows see the keys from `late` on and before `all`, and none before `begin`; the last row sees the
     // keys before `seen`.
-    const u32 first = call.first(),
+    const u32 first = call.first(group),
               last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
     const u32 all = first + shape.q_per_kv.quotient(row0) + 1,
               seen = first + shape.q_per_kv.quotient(last_row) + 1;

@@ -1,0 +1,185 @@
+#include "train/text_rows.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace trivium {
+
+namespace {
+
+/// A request on a row.
+class RowOfText {
+public:
+    RowOfText(std::size_t index, const TextRequest& request, const Tokenizer& tokenizer)
+        : index_(index), request_(&request), tokenizer_(&tokenizer), sampler_(request.sampler),
+          text_(tokenizer, request.stop), sequence_(request.prompt)
+    {
+        for (const i32 token : request.prompt)
+            sampler_.saw(token);
+        if (request.scored_from == 0)
+            result_.prompt.push_back({request.prompt[0], std::numeric_limits<double>::quiet_NaN(), {}});
+        is_done_ = request.tokens == 0 && prompt_end() == 0;
+        result_.finish = "length";
+    }
+
+    std::size_t index() const { return index_; }
+    bool is_done() const { return is_done_; }
+    TextResult& result() { return result_; }
+    bool is_in_prompt() const { return cached_ < prompt_end(); }
+
+    /// The program of the next call.
+    std::size_t program(i64 chunk) const
+    {
+        if (!is_in_prompt())
+            return decode_program;
+        const IndexRange scored = scored_positions(chunk);
+        return scored.size > 0 ? score_program : prefill_program;
+    }
+    i64 cached() const { return cached_; }
+    std::span<const i32> next(i64 chunk) const
+    {
+        return std::span(sequence_).subspan(
+            static_cast<std::size_t>(cached_),
+            static_cast<std::size_t>(is_in_prompt() ? std::min(chunk, prompt_end() - cached_) : 1));
+    }
+    /// New tokens of the next call whose logits are wanted.
+    IndexRange wanted(i64 chunk) const
+    {
+        const i64 end = cached_ + static_cast<i64>(next(chunk).size());
+        const bool samples = request_->tokens > 0 && end >= prompt_end();
+        IndexRange range = is_in_prompt() ? scored_positions(chunk) : IndexRange{};
+        if (range.size == 0)
+            return {0, samples ? 1 : 0}; // of the last token
+        range.begin -= cached_;
+        if (samples)
+            range.size = end - cached_ - range.begin;
+        return range;
+    }
+    /// After the call. `logits`: of wanted().
+    void computed(i64 chunk, i64 vocab, i64 sampled, std::span<const double> logits, const OnToken& on_token)
+    {
+        const IndexRange scored = is_in_prompt() ? scored_positions(chunk) : IndexRange{};
+        const auto row = [&](i64 i) {
+            return logits.subspan(static_cast<std::size_t>(i * vocab), static_cast<std::size_t>(vocab));
+        };
+        for (i64 i = 0; i < scored.size; ++i)
+            result_.prompt.push_back(
+                score_of(row(i), sequence_[static_cast<std::size_t>(scored.begin + i + 1)], request_->top));
+        const IndexRange all = wanted(chunk);
+        const bool samples = all.size > scored.size;
+        cached_ += static_cast<i64>(next(chunk).size());
+        if (samples)
+            sample(row(all.size - 1), sampled, on_token);
+        else if (request_->tokens == 0 && cached_ >= prompt_end())
+            is_done_ = true;
+    }
+
+private:
+    /// Tokens of the prompt that are read: without samples, not the last one.
+    i64 prompt_end() const
+    {
+        return static_cast<i64>(request_->prompt.size()) - (request_->tokens > 0 ? 0 : 1);
+    }
+    /// Tokens of the next call, by their place in the sequence, whose logits score the token after them.
+    IndexRange scored_positions(i64 chunk) const
+    {
+        if (request_->scored_from < 0)
+            return {};
+        const i64 end = std::min(cached_ + static_cast<i64>(next(chunk).size()),
+                                 static_cast<i64>(request_->prompt.size()) - 1),
+                  begin = std::max(cached_, request_->scored_from - 1);
+        return {begin, std::max<i64>(0, end - begin)};
+    }
+
+    void sample(std::span<const double> logits, i64 sampled, const OnToken& on_token)
+    {
+        const i32 token = sampler_.pick(logits, sampled);
+        sequence_.push_back(token);
+        result_.sampled.push_back(request_->top >= 0 ? score_of(logits, token, request_->top)
+                                                     : TokenScore{token, 0, {}});
+        const bool ends = (token == tokenizer_->eos() && !request_->ignores_eos) ||
+                          std::ranges::find(request_->ends, token) != request_->ends.end();
+        if (text_.append(token) || ends) {
+            result_.finish = "stop";
+            is_done_ = true;
+        }
+        is_done_ = is_done_ || static_cast<i64>(result_.sampled.size()) == request_->tokens;
+        if (on_token && !on_token(index_, result_.sampled.back(), text_.take(is_done_)) && !is_done_) {
+            result_.finish = "cancelled";
+            is_done_ = true;
+        }
+        if (is_done_)
+            result_.text = text_.text();
+    }
+
+    std::size_t index_;
+    const TextRequest* request_;
+    const Tokenizer* tokenizer_;
+    Sampler sampler_;
+    SampleText text_;
+    std::vector<i32> sequence_;
+    i64 cached_ = 0; ///< tokens of the sequence in the cache
+    bool is_done_ = false;
+    TextResult result_;
+};
+
+} // namespace
+
+std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Tokenizer& tokenizer,
+                                         const std::vector<TextRequest>& requests,
+                                         const ComputeLogits& compute, const OnToken& on_token)
+{
+    std::vector<TextResult> results(requests.size());
+    std::vector<std::optional<RowOfText>> rows(static_cast<std::size_t>(shape.rows));
+    std::size_t next = 0;
+    const auto fill = [&] { // true: some row is at work
+        bool any = false;
+        for (std::optional<RowOfText>& row : rows) {
+            while (true) {
+                if (row && row->is_done())
+                    results[row->index()] = std::move(row->result());
+                else if (row)
+                    break;
+                row.reset();
+                if (next == requests.size())
+                    break;
+                row.emplace(next, requests[next], tokenizer);
+                ++next;
+            }
+            any = any || row;
+        }
+        return any;
+    };
+    while (fill()) {
+        std::size_t program = decode_program; // of the first that is in a prompt
+        for (const std::optional<RowOfText>& row : rows)
+            if (row && row->is_in_prompt()) {
+                program = row->program(shape.chunk);
+                break;
+            }
+        const i64 queries = program == decode_program ? 1 : shape.chunk;
+        GeneratorCall call{program, std::vector<i32>(static_cast<std::size_t>(shape.rows * queries)),
+                           std::vector<i32>(rows.size()), std::vector<i32>(rows.size())};
+        std::vector<IndexRange> wanted(rows.size());
+        for (std::size_t r = 0; r < rows.size(); ++r) {
+            if (!rows[r])
+                continue;
+            call.start[r] = static_cast<i32>(rows[r]->cached());
+            if (rows[r]->program(shape.chunk) != program)
+                continue;
+            const std::span<const i32> tokens = rows[r]->next(shape.chunk);
+            std::copy(tokens.begin(), tokens.end(),
+                      call.tokens.begin() + static_cast<std::ptrdiff_t>(r) * queries);
+            call.given[r] = static_cast<i32>(tokens.size());
+            wanted[r] = rows[r]->wanted(shape.chunk);
+        }
+        const std::vector<std::vector<double>> logits = compute(call, wanted);
+        for (std::size_t r = 0; r < rows.size(); ++r)
+            if (call.given[r] > 0)
+                rows[r]->computed(shape.chunk, shape.vocab, shape.sampled, logits[r], on_token);
+    }
+    return results;
+}
+
+} // namespace trivium
