@@ -49,9 +49,10 @@ const Rooms& designed_rooms()
         {"io_gguf", {"io/gguf", {"base", "config", "io_hugging_face"}}},
         {"lifecycle", {"src/lifecycle", {"io_checkpoint", "io_metrics"}}},
         {"train", {"src/train", {"choose", "runtime", "io_tokens", "io_chat", "lifecycle"}}},
+        {"serve", {"src/serve", {"train", "io_hugging_face"}}},
         {"check", {"src/check", {"train"}}},
         {"programs", {"src/programs", {"plan", "runtime", "io_hugging_face"}}},
-        {"cli", {"src/cli", {"check", "io_report", "io_gguf", "programs", "stablehlo"}}},
+        {"cli", {"src/cli", {"check", "serve", "io_report", "io_gguf", "programs", "stablehlo"}}},
     };
     return rooms;
 }

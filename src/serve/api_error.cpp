@@ -1,0 +1,29 @@
+#include "serve/api_error.hpp"
+
+namespace trivium {
+
+namespace {
+
+const char* type_of(int status)
+{
+    switch (status) {
+    case 401: return "authentication_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    case 500: return "server_error";
+    case 503: return "service_unavailable_error";
+    default: return "invalid_request_error";
+    }
+}
+
+} // namespace
+
+nlohmann::ordered_json json_of(const ApiError& error)
+{
+    nlohmann::ordered_json json{{"message", error.what()}, {"type", type_of(error.status())}};
+    json["param"] = error.param().empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.param());
+    json["code"] = error.status();
+    return {{"error", json}};
+}
+
+} // namespace trivium

@@ -1,0 +1,235 @@
+// Requests for completions: from JSON.
+#include "base/check.hpp"
+#include "io/files/strict_json.hpp"
+#include "serve/completions.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+constexpr i64 default_tokens = 16; ///< OpenAI's
+constexpr i64 most_stops = 64;
+
+/// JsonFields of this API, or of other servers, that would change the result.
+constexpr std::array unsupported{"suffix",
+                                 "logit_bias",
+                                 "guided_json",
+                                 "guided_regex",
+                                 "guided_choice",
+                                 "bad_words",
+                                 "guided_grammar",
+                                 "functions",
+                                 "prompt_logprobs",
+                                 "audio",
+                                 "structured_outputs",
+                                 "prompt_embeds",
+                                 "truncate_prompt_tokens"};
+constexpr std::array unsupported_numbers{"presence_penalty", "frequency_penalty", "min_tokens"};
+
+void refuse_unsupported(const JsonFields& fields, i64 n)
+{
+    for (const char* name : unsupported)
+        fields.refuse_unless(name, "");
+    for (const char* name : unsupported_numbers)
+        fields.refuse_unless(name, 0);
+    fields.refuse_unless("best_of", n);
+    fields.refuse_unless("length_penalty", 1);
+    fields.refuse_unless("use_beam_search", false);
+    fields.refuse_unless("response_format", {{"type", "text"}});
+}
+
+/// What the two kinds of requests share; -1: max_tokens is absent.
+void parse_common(const JsonFields& fields, const ServedModel& model, u64 seed, CompletionRequest& to)
+{
+    to.n = fields.integer("n", 1, 1, most_sequences);
+    refuse_unsupported(fields, to.n);
+    to.stream = fields.flag("stream", false);
+    if (const nlohmann::json* options = fields.find("stream_options"))
+        to.include_usage = JsonFields(*options).flag("include_usage", false);
+
+    SamplerConfig& sampler = to.common.sampler;
+    sampler.temperature = fields.number("temperature", 1, 0, 1e6);
+    sampler.top_p = fields.number("top_p", 1, 0, 1);
+    sampler.top_k = std::max<i64>(fields.integer("top_k", 0, -1, 1'000'000'000), 0); // -1: all, as in vLLM
+    sampler.min_p = fields.number("min_p", 0, 0, 1);
+    sampler.repetition_penalty = fields.number("repetition_penalty", 1, 1e-3, 1e3);
+    sampler.seed = seed;
+    if (const nlohmann::json* given = fields.find("seed")) {
+        if (!given->is_number_integer())
+            throw ApiError(400, str("seed must be an integer, is ", shown(*given)), "seed");
+        sampler.seed = given->is_number_unsigned() ? given->get<u64>() : static_cast<u64>(given->get<i64>());
+    }
+
+    to.common.stop = fields.texts("stop");
+    if (static_cast<i64>(to.common.stop.size()) > most_stops)
+        throw ApiError(
+            400, str("stop has ", to.common.stop.size(), " strings, at most ", most_stops, " are allowed"),
+            "stop");
+    if (std::find(to.common.stop.begin(), to.common.stop.end(), "") != to.common.stop.end())
+        throw ApiError(400, "stop contains an empty string", "stop");
+    to.common.ends = fields.ids("stop_token_ids", model.vocab);
+    to.common.ignores_eos = fields.flag("ignore_eos", false);
+    if (!to.common.ignores_eos)
+        to.common.ends.insert(to.common.ends.end(), model.ends.begin(), model.ends.end());
+}
+
+/// max_tokens, which `names` call so; `fallback` as far as the prompts leave room for it. ApiError if a
+/// prompt does not fit.
+void parse_length(const JsonFields& fields, std::initializer_list<const char*> names, i64 fallback,
+                  const ServedModel& model, CompletionRequest& to)
+{
+    std::size_t longest = 0;
+    for (const Prompt& prompt : to.prompts)
+        longest = std::max(longest, prompt.ids.size());
+    const i64 room = model.capacity - static_cast<i64>(longest);
+    const char* const field = to.is_chat ? "messages" : "prompt";
+    if (room < 0)
+        throw ApiError(400, str("the prompt has ", longest, " tokens, but the context has ", model.capacity),
+                       field);
+    to.common.tokens = std::min(fallback, room);
+    for (const char* name : names) {
+        if (!fields.find(name))
+            continue;
+        to.common.tokens = fields.integer(name, 0, 0, 10'000'000);
+        if (to.common.tokens > room)
+            throw ApiError(400,
+                           str("the prompt has ", longest, " tokens and ", name, " is ", to.common.tokens,
+                               ", but the context has ", model.capacity, " tokens"),
+                           name);
+        return;
+    }
+    if (room == 0 && fallback > 0 && !to.echo)
+        throw ApiError(400,
+                       str("the prompt has ", longest,
+                           " tokens, which leaves no room for an answer: the "
+                           "context has ",
+                           model.capacity),
+                       field);
+}
+
+Prompt prompt_of_text(std::string text, bool with_first, const ServedModel& model)
+{
+    Prompt prompt;
+    try {
+        prompt.ids = model.texts->encode(text, with_first);
+    } catch (const UserError& error) { // a byte without a token
+        throw ApiError(400, str("the prompt cannot be tokenized: ", error.what()), "prompt");
+    }
+    if (prompt.ids.empty()) // a model needs one; in training, documents follow it
+        prompt.ids.push_back(model.tokenizer->eos());
+    prompt.text = std::move(text);
+    return prompt;
+}
+
+Prompt prompt_of_ids(const nlohmann::json& list, const ServedModel& model)
+{
+    Prompt prompt{token_ids(list, "prompt", model.vocab), ""};
+    if (prompt.ids.empty())
+        throw ApiError(400, "prompt has an empty list of token ids: a prompt has at least one", "prompt");
+    prompt.text = model.texts->decode(prompt.ids, false);
+    return prompt;
+}
+
+std::vector<Prompt> parse_prompts(const JsonFields& fields, const ServedModel& model)
+{
+    const nlohmann::json* value = fields.find("prompt");
+    if (!value)
+        throw ApiError(400, "prompt is missing", "prompt");
+    const bool with_first = fields.flag("add_special_tokens", true);
+    if (value->is_string())
+        return {prompt_of_text(value->get<std::string>(), with_first, model)};
+    const auto all = [&](auto is) { return std::all_of(value->begin(), value->end(), is); };
+    std::vector<Prompt> prompts;
+    if (!value->is_array() || value->empty())
+        ; // refused below
+    else if (all([](const nlohmann::json& each) { return each.is_number(); }))
+        prompts.push_back(prompt_of_ids(*value, model));
+    else if (all([](const nlohmann::json& each) { return each.is_string(); }))
+        for (const nlohmann::json& each : *value)
+            prompts.push_back(prompt_of_text(each.get<std::string>(), with_first, model));
+    else if (all([](const nlohmann::json& each) { return each.is_array(); }))
+        for (const nlohmann::json& each : *value)
+            prompts.push_back(prompt_of_ids(each, model));
+    if (prompts.empty())
+        throw ApiError(400,
+                       "prompt must be a string, a list of strings, a list of token ids or a list of such "
+                       "lists, and not empty",
+                       "prompt");
+    return prompts;
+}
+
+} // namespace
+
+CompletionRequest parse_completion(const nlohmann::json& body, const ServedModel& model, u64 seed)
+{
+    const JsonFields fields(body);
+    CompletionRequest request;
+    parse_common(fields, model, seed, request);
+    request.echo = fields.flag("echo", false);
+    request.logprobs = fields.integer("logprobs", -1, 0, most_alternatives);
+    if (request.stream && request.echo && request.logprobs >= 0)
+        throw ApiError(400, "stream, echo and logprobs do not go together: leave out one of them", "stream");
+    request.prompts = parse_prompts(fields, model);
+    if (request.sequences() > most_sequences)
+        throw ApiError(400,
+                       str("the request has ", request.prompts.size(), " prompts with ", request.n,
+                           " completions each: more than ", most_sequences, " sequences"),
+                       "prompt");
+    parse_length(fields, {"max_tokens"}, default_tokens, model, request);
+    return request;
+}
+
+CompletionRequest parse_chat(const nlohmann::json& body, const ServedModel& model, u64 seed)
+{
+    const JsonFields fields(body);
+    CompletionRequest request;
+    request.is_chat = true;
+    if (!model.chat)
+        throw ApiError(400, "the model has no chat template: set data.chat_template, or send the text to "
+                            "/v1/completions");
+    parse_common(fields, model, seed, request);
+    if (fields.flag("logprobs", false))
+        request.logprobs = fields.integer("top_logprobs", 0, 0, most_alternatives);
+    const nlohmann::json* messages = fields.find("messages");
+    if (!messages || !messages->is_array() || messages->empty())
+        throw ApiError(400, "messages must be a list of messages, and not empty", "messages");
+    for (const nlohmann::json& message : *messages)
+        if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+            throw ApiError(400, str("messages contains ", shown(message), ", which has no role"), "messages");
+    ChatOptions options;
+    options.add_generation_prompt = fields.flag("add_generation_prompt", true);
+    if (const nlohmann::json* tools = fields.find("tools"))
+        options.tools = *tools;
+    if (const nlohmann::json* variables = fields.find("chat_template_kwargs"))
+        options.variables = *variables;
+    std::string text;
+    try {
+        text = model.chat->render(ChatJson(*messages), options);
+    } catch (const UserError& error) {
+        throw ApiError(400, str("the chat template refuses the messages: ", error.what()), "messages");
+    }
+    request.prompts.push_back(prompt_of_text(std::move(text), false, model));
+    parse_length(fields, {"max_completion_tokens", "max_tokens"}, model.capacity, model, request);
+    return request;
+}
+
+std::vector<TextRequest> text_requests(const CompletionRequest& request)
+{
+    std::vector<TextRequest> requests;
+    requests.reserve(static_cast<std::size_t>(request.sequences()));
+    for (const Prompt& prompt : request.prompts)
+        for (i64 sample = 0; sample < request.n; ++sample) {
+            TextRequest each = request.common;
+            each.prompt = prompt.ids;
+            each.sampler.sample = sample;
+            each.top = request.logprobs;
+            if (request.echo && request.logprobs >= 0 && sample == 0) // the others have the same
+                each.scored_from = 0;
+            requests.push_back(std::move(each));
+        }
+    return requests;
+}
+
+} // namespace trivium

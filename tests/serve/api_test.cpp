@@ -1,0 +1,317 @@
+// Endpoints without a network.
+#include "catch.hpp"
+#include "fake_model.hpp"
+#include "has.hpp"
+
+using namespace trivium;
+using nlohmann::json;
+
+namespace {
+
+std::vector<i32> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// Events of a stream, without the last, which must be [DONE].
+std::vector<json> events_of(const HttpReply& reply)
+{
+    REQUIRE(reply.stream);
+    std::string all;
+    reply.stream([&](std::string_view text) {
+        all += text;
+        return true;
+    });
+    std::vector<json> events;
+    std::size_t at = 0;
+    for (std::size_t end; (end = all.find("\n\n", at)) != std::string::npos; at = end + 2) {
+        REQUIRE(all.substr(at, 6) == "data: ");
+        const std::string data = all.substr(at + 6, end - at - 6);
+        if (data != "[DONE]")
+            events.push_back(json::parse(data));
+        else
+            CHECK(end + 2 == all.size());
+    }
+    CHECK(all.ends_with("data: [DONE]\n\n"));
+    return events;
+}
+
+} // namespace
+
+TEST_CASE("a completion has OpenAI's form")
+{
+    fake::Parts parts;
+    const json answer =
+        parts.post("/v1/completions", {{"model", "any"}, {"prompt", "ab"}, {"max_tokens", 3}});
+    CHECK(answer["object"] == "text_completion");
+    CHECK(answer["id"].get<std::string>().starts_with("cmpl-"));
+    CHECK(answer["created"].get<i64>() > 1'700'000'000);
+    CHECK(answer["model"] == "runs/step-7");
+    REQUIRE(answer["choices"].size() == 1);
+    const json& choice = answer["choices"][0];
+    const std::string expected = fake::complete({bytes_of("ab"), 3}, 0, {}).text;
+    CHECK(choice ==
+          json{{"index", 0}, {"text", expected}, {"logprobs", nullptr}, {"finish_reason", "length"}});
+    CHECK(answer["usage"] == json{{"prompt_tokens", 2}, {"completion_tokens", 3}, {"total_tokens", 5}});
+    CHECK(parts.post("/v1/completions", {{"prompt", "ab"}})["usage"]["completion_tokens"] ==
+          16); // OpenAI's default
+}
+
+TEST_CASE("echo has the logprobs of prompt and completion, as a harness reads them")
+{
+    fake::Parts parts;
+    const std::vector<std::vector<i32>> prompts{{'x', 200, 257, 'y'}, {'q', fake::best({'q'})}};
+    const json answer = parts.post("/v1/completions", {{"prompt", prompts},
+                                                       {"max_tokens", 1},
+                                                       {"temperature", 0},
+                                                       {"logprobs", 1},
+                                                       {"echo", true},
+                                                       {"seed", 1234}});
+    REQUIRE(answer["choices"].size() == 2);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+        const json& choice = answer["choices"][i];
+        const json& lists = choice["logprobs"];
+        CHECK(choice["index"] == i);
+        std::vector<i32> ids = prompts[i];
+        ids.push_back(fake::best(ids));
+        for (const char* name : {"tokens", "token_logprobs", "top_logprobs", "text_offset"})
+            CHECK(lists[name].size() == ids.size());
+        CHECK(lists["token_logprobs"][0].is_null());
+        CHECK(lists["top_logprobs"][0].is_null());
+        for (std::size_t t = 1; t < ids.size(); ++t) {
+            const TokenScore expected =
+                fake::score({ids.begin(), ids.begin() + static_cast<i64>(t)}, ids[t], 1);
+            CHECK(lists["token_logprobs"][t].get<double>() == expected.logprob);
+            double best = -1e9;
+            for (const json& value : lists["top_logprobs"][t])
+                best = std::max(best, value.get<double>());
+            CHECK((lists["token_logprobs"][t].get<double>() == best) == (expected.top[0].first == ids[t]));
+        }
+    }
+    const json& lists = answer["choices"][0]["logprobs"];
+    CHECK(lists["tokens"][1] == "bytes:\\xc8");
+    CHECK(lists["tokens"][2] == "</s>");
+    CHECK(lists["text_offset"] == json({0, 1, 2, 2, 3}));
+    // As JSON has no single bytes, the text has a replacement character there.
+    CHECK(answer["choices"][0]["text"].get<std::string>().starts_with("x\xef\xbf\xbdy"));
+}
+
+TEST_CASE("a prompt alone can be scored, and completions without their prompt")
+{
+    fake::Parts parts;
+    json answer = parts.post("/v1/completions",
+                             {{"prompt", "abc"}, {"max_tokens", 0}, {"logprobs", 2}, {"echo", true}});
+    CHECK(answer["choices"][0]["text"] == "abc");
+    CHECK(answer["choices"][0]["logprobs"]["tokens"] == json({"a", "b", "c"}));
+    CHECK(answer["choices"][0]["logprobs"]["top_logprobs"][1].size() == 3); // two alternatives and "b"
+    answer = parts.post("/v1/completions", {{"prompt", "abc"}, {"max_tokens", 2}, {"logprobs", 0}});
+    const json& lists = answer["choices"][0]["logprobs"];
+    CHECK(lists["tokens"].size() == 2);
+    CHECK(lists["top_logprobs"][0].size() == 1);
+    CHECK(lists["text_offset"] == json({0, 1}));
+}
+
+TEST_CASE("prompts have four forms, and n completions each")
+{
+    fake::Parts parts;
+    const auto completed = [&](const json& prompt, i64 n) {
+        json texts = json::array();
+        const json answer = parts.post("/v1/completions", {{"prompt", prompt}, {"max_tokens", 1}, {"n", n}});
+        for (const json& choice : answer["choices"])
+            texts.push_back(choice["text"]);
+        return texts;
+    };
+    const std::string a(1, static_cast<char>(fake::best({'a'}))), b(1, static_cast<char>(fake::best({'b'})));
+    CHECK(completed("a", 1) == json({a}));
+    CHECK(completed({"a", "b"}, 1) == json({a, b}));
+    CHECK(completed({97}, 2) == json({a, a}));
+    CHECK(completed(json({{97}, {98}}), 2) == json({a, a, b, b}));
+    // What spells a special token is one; an empty text begins as a document does.
+    const auto tokens = [&](const char* prompt) {
+        return parts.post("/v1/completions",
+                          {{"prompt", prompt}, {"max_tokens", 0}})["usage"]["prompt_tokens"];
+    };
+    CHECK(tokens("a</s>b") == 3);
+    CHECK(tokens("") == 1);
+}
+
+TEST_CASE("a stream has the same text in parts")
+{
+    fake::Parts parts;
+    const json body{{"prompt", "st"}, {"max_tokens", 4}, {"logprobs", 1}};
+    const json whole = parts.post("/v1/completions", body);
+    json streamed = body;
+    streamed.update({{"stream", true}, {"stream_options", {{"include_usage", true}}}});
+    const HttpReply reply = parts.send("POST", "/v1/completions", streamed.dump());
+    CHECK(reply.type == "text/event-stream");
+    const std::vector<json> events = events_of(reply);
+    REQUIRE(events.size() == 6); // tokens, end, usage
+    std::string text;
+    json lists{{"tokens", json::array()}, {"token_logprobs", json::array()}, {"text_offset", json::array()}};
+    for (std::size_t i = 0; i < 4; ++i) {
+        const json& choice = events[i]["choices"][0];
+        text += choice["text"].get<std::string>();
+        CHECK(choice["finish_reason"].is_null());
+        for (auto& [name, list] : lists.items())
+            list.push_back(choice["logprobs"][name][0]);
+    }
+    CHECK(text == whole["choices"][0]["text"]);
+    for (auto& [name, list] : lists.items())
+        CHECK(list == whole["choices"][0]["logprobs"][name]);
+    CHECK(events[4]["choices"][0]["finish_reason"] == "length");
+    CHECK(events[5]["choices"].empty());
+    CHECK(events[5]["usage"] == whole["usage"]);
+    // With echo, the prompt comes first.
+    const std::vector<json> echoed = events_of(
+        parts.send("POST", "/v1/completions", R"({"prompt":"st","max_tokens":1,"stream":true,"echo":true})"));
+    CHECK(echoed.at(0)["choices"][0]["text"] == "st");
+}
+
+TEST_CASE("a client that leaves a stream ends the work for it")
+{
+    fake::Parts parts;
+    const auto job = std::make_shared<TextJob>(std::vector<TextRequest>(1), true);
+    CHECK(job->add(0, {}, "a"));
+    job->leave();
+    CHECK(!job->add(0, {}, "b"));
+    int sent = 0;
+    const HttpReply reply =
+        parts.send("POST", "/v1/completions", R"({"prompt":"a","max_tokens":60,"stream":true})");
+    reply.stream([&](std::string_view) { return ++sent < 3; });
+    CHECK(sent == 3);
+}
+
+TEST_CASE("requests that cannot be answered are refused with the reason")
+{
+    fake::Parts parts;
+    CHECK(has(parts.refused({{"max_tokens", 1}}), "prompt is missing"));
+    CHECK(has(parts.refused({{"prompt", json::array()}}), "prompt must be a string, a list of strings"));
+    CHECK(has(parts.refused({{"prompt", {"a", {1}}}}), "prompt must be a string, a list of strings"));
+    CHECK(has(parts.refused({{"prompt", {1, 258}}}), "prompt contains 258: token ids are from 0 to 257"));
+    CHECK(has(parts.refused({{"prompt", {1, 2.5}}}), "prompt contains 2.5"));
+    CHECK(has(parts.refused({{"prompt", {{1}, json::array()}}}), "empty list of token ids"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"max_tokens", 64}}),
+              "the prompt has 1 tokens and max_tokens is 64, but the context has 64 tokens"));
+    CHECK(has(parts.refused({{"prompt", std::string(65, 'a')}}),
+              "the prompt has 65 tokens, but the context has 64"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"max_tokens", -1}}), "max_tokens must be an integer from 0"));
+    CHECK(
+        has(parts.refused({{"prompt", "a"}, {"temperature", "hot"}}), "temperature must be a number from 0"));
+    CHECK(
+        has(parts.refused({{"prompt", "a"}, {"top_p", 1.5}}), "top_p must be a number from 0 to 1, is 1.5"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"logprobs", 1000}}),
+              "logprobs must be an integer from 0 to 100"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"echo", 1}}), "echo must be true or false, is 1"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"stop", {"x", ""}}}), "stop contains an empty string"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"stop", 3}}), "stop must be a string or a list of strings"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"seed", 0.5}}), "seed must be an integer"));
+    CHECK(
+        has(parts.refused({{"prompt", "a"}, {"presence_penalty", 1}}), "presence_penalty is not supported"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"logit_bias", {{"5", 1}}}}), "logit_bias is not supported"));
+    CHECK(has(parts.refused({{"prompt", "a"}, {"n", 2000}}), "n must be an integer from 1 to 1024"));
+    CHECK(has(parts.refused({{"prompt", {"a", "b"}}, {"n", 1000}}), "more than 1024 sequences"));
+    CHECK(has(parts.refused(json::array()), "the body must be a JSON object"));
+    CHECK(parts.post("/v1/completions", {{"prompt", "a"}, {"top_p", 2}}, 400)["error"]["param"] == "top_p");
+    const HttpReply broken = parts.send("POST", "/v1/completions", "{\"prompt\": \"a\",}");
+    CHECK(broken.status == 400);
+    CHECK(has(broken.body, "is not valid JSON"));
+    CHECK(parts.send("POST", "/v1/completions", R"({"prompt":"a","prompt":"b"})").status == 400);
+    // Neutral values and unknown fields change nothing.
+    parts.post("/v1/completions", {{"prompt", "a"},
+                                   {"suffix", nullptr},
+                                   {"presence_penalty", 0},
+                                   {"frequency_penalty", 0.0},
+                                   {"logit_bias", json::object()},
+                                   {"best_of", 1},
+                                   {"user", "me"},
+                                   {"top_k", -1},
+                                   {"seed", nullptr},
+                                   {"max_tokens", 2.0}});
+}
+
+TEST_CASE("errors name what there is")
+{
+    fake::Parts parts(100, "secret-secret-secret");
+    CHECK(parts.send("GET", "/health").status == 200); // without a token
+    CHECK(parts.send("GET", "/v1/models").status == 401);
+    CHECK(has(parts.send("GET", "/nothing").body, "a token is required"));
+    for (const char* wrong :
+         {"Bearer secret-secret-secreT", "Bearer ", "secret-secret-secret", "Bearer secret"})
+        CHECK(parts.send("GET", "/v1/models", "", wrong).status == 401);
+    const std::string right = "Bearer secret-secret-secret";
+    const json models = json::parse(parts.send("GET", "/v1/models", "", right).body);
+    CHECK(models["data"][0]["id"] == "runs/step-7");
+    CHECK(models["data"][0]["max_model_len"] == 64);
+    const HttpReply unknown = parts.send("GET", "/v1/engines", "", right);
+    CHECK(unknown.status == 404);
+    CHECK(has(unknown.body, "there is no endpoint \\\"/v1/engines\\\""));
+    CHECK(has(unknown.body, "/v1/completions"));
+    const HttpReply method = parts.send("GET", "/v1/completions", "", right);
+    CHECK(method.status == 405);
+    CHECK(has(method.body, "takes the method POST"));
+    TextQueue queue(1);
+    Api loading(queue, "");
+    CHECK(loading.refuse({"GET", "/health", "", ""})->status == 503);
+}
+
+TEST_CASE("texts are tokenized and tokens are spelled as for a harness")
+{
+    fake::Parts parts;
+    CHECK(parts.post("/tokenize", {{"prompt", "ab</s>"}, {"add_special_tokens", false}}) ==
+          json{{"count", 3}, {"max_model_len", 64}, {"tokens", {97, 98, 257}}, {"token_strs", nullptr}});
+    CHECK(parts.post("/tokenize", {{"prompt", "a<s>"}, {"return_token_strs", true}})["token_strs"] ==
+          json({"a", "<s>"}));
+    CHECK(parts.post("/detokenize", {{"tokens", {97, 257, 98}}}) == json{{"prompt", "a</s>b"}});
+    CHECK(has(parts.refused({{"tokens", {300}}}, 400, "/detokenize"), "token ids are from 0 to 257"));
+    CHECK(has(parts.refused({{"prompt", 3}}, 400, "/tokenize"), "prompt must be a string"));
+    CHECK(json::parse(parts.send("GET", "/tokenizer_info").body)["eos_token"] == "</s>");
+}
+
+TEST_CASE("what waits together is one batch, and too much is refused")
+{
+    fake::Parts parts(6);
+    parts.waits = true;
+    std::vector<std::thread> clients;
+    std::vector<json> answers(6);
+    const auto client = [&](std::size_t i) {
+        answers[i] = parts.post("/v1/completions",
+                                {{"prompt", std::string(1, static_cast<char>('a' + i))}, {"max_tokens", 2}});
+    };
+    for (std::size_t i = 0; i < 6; ++i)
+        clients.emplace_back(client, i);
+    while (parts.queue.size() < 6)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(has(parts.refused({{"prompt", "a"}}, 429), "the server has 6 requests already"));
+    parts.waits = false;
+    for (std::thread& thread : clients)
+        thread.join();
+    for (std::size_t i = 0; i < 6; ++i)
+        CHECK(answers[i]["choices"][0]["text"] ==
+              fake::complete({{static_cast<i32>('a' + i)}, 2}, 0, {}).text); // its own, in whatever order
+    parts.end();
+    std::size_t sum = 0;
+    for (const std::size_t size : parts.batches) {
+        CHECK(size <= 4);
+        sum += size;
+    }
+    CHECK(sum == 6);
+    CHECK(parts.batches.size() < 6);
+}
+
+TEST_CASE("a stop refuses what waits, and a failure of the model is told to those who wait")
+{
+    TextQueue queue(10);
+    const auto job = std::make_shared<TextJob>(std::vector<TextRequest>(1));
+    queue.submit(job);
+    queue.close();
+    CHECK_THROWS_AS(job->results(), ApiError);
+    CHECK_THROWS_AS(queue.submit(job), ApiError);
+
+    TextQueue other(10);
+    const auto failing = std::make_shared<TextJob>(std::vector<TextRequest>(1));
+    const auto refused = std::make_shared<TextJob>(std::vector<TextRequest>(2));
+    other.submit(refused);
+    other.submit(failing);
+    const ModelCalls model{
+        [](const auto&, const auto&) -> std::vector<TextResult> { throw std::runtime_error("broken"); },
+        [&](const TextRequest&) { return refused->requests().empty() ? "" : std::string(); }, 1};
+    CHECK_THROWS_WITH(run_jobs(other, model, [] { return false; }), "broken");
+    CHECK_THROWS_AS(refused->results(), ApiError);
+}
