@@ -20,6 +20,7 @@ SPACK_NAMES = {
     "Parquet": "arrow",
     "PkgConfig": "pkgconfig",
     "ZLIB": "zlib-api",
+    "httplib": "cpp-httplib",
     "kokkos_include": "kokkos",
     "Threads": None,  # the C library's
     "openmpi": "mpi",

@@ -27,6 +27,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
 
     variant("openmp", default=True, description="Support several threads per rank on the host")
     variant("parquet", default=False, description="Read texts in Parquet files, with Apache Arrow")
+    variant("serve", default=False, description="Answer requests over HTTP (trivium serve)")
     variant("nccl", default=True, when="+cuda", description="Communicate between GPUs with NCCL")
     # As in Kokkos: one architecture per build.
     variant(
@@ -70,6 +71,8 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("zlib-api")
     depends_on("zstd@1.4:")
     depends_on("arrow@13:+parquet+brotli+lz4+snappy+zlib+zstd", when="+parquet")
+
+    depends_on("cpp-httplib@0.11:", when="+serve")
 
     depends_on("catch2@2.13:", type="test")
 
@@ -122,6 +125,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
             self.define("TRIVIUM_DEVICE", device),
             self.define_from_variant("TRIVIUM_OPENMP", "openmp"),
             self.define_from_variant("TRIVIUM_PARQUET", "parquet"),
+            self.define_from_variant("TRIVIUM_SERVE", "serve"),
             self.define("TRIVIUM_TESTS", self.run_tests),
             self.define("TRIVIUM_PERF", False),
             self.define("TRIVIUM_NATIVE", False),  # Spack's compiler wrapper sets the target
@@ -147,6 +151,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
         assert ("HIP" in text) == self.spec.satisfies("+rocm")
         assert ("no OpenMP" in text) == self.spec.satisfies("~openmp")
         assert ("Parquet" in text) == self.spec.satisfies("+parquet")
+        assert ("cpp-httplib" in text) == self.spec.satisfies("+serve")
 
     def test_train(self):
         """a stopped and resumed run has the losses of an uninterrupted one, and good checkpoints"""
