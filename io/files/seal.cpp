@@ -64,9 +64,9 @@ void seal_file(const std::string& path, std::string_view kind, i64 version, Byte
         throw_errno(path, "write");
 }
 
-void check_seal(const std::string& path, const Sealed& expected)
+i64 check_seal(const std::string& path, const Sealed& expected)
 {
-    const auto& [kind, version, remedy, update] = expected;
+    const auto& [kind, version, remedy, update, oldest] = expected;
     file_size(path, kind); // reports a path that is not a file
     const PlainFile file = PlainFile::open(path, kind, PlainFile::Links::follow);
     const Bytes bytes = file.size();
@@ -89,7 +89,7 @@ void check_seal(const std::string& path, const Sealed& expected)
     if (fields != 5 || block != print_seal(kind, seal))
         throw UserError({path, str("is a damaged ", kind),
                          "its first 512 bytes are not the ones that were written", remedy});
-    if (seal.version != version)
+    if (seal.version < oldest || seal.version > version)
         throw UserError({path, str("is a ", kind, " of version ", seal.version),
                          str("this program reads version ", version),
                          seal.version < version ? update : "use the program that wrote it, or a later one"});
@@ -100,6 +100,18 @@ void check_seal(const std::string& path, const Sealed& expected)
         hash_sealed(file, seal) != seal.hash)
         throw UserError(
             {path, str("is a damaged ", kind), "its bytes are not the ones that were written", remedy});
+    return seal.version;
+}
+
+i64 version_in_seal(const std::string& path, std::string_view kind)
+{
+    std::string block(static_cast<std::size_t>(seal_bytes), '\0');
+    std::ifstream file(path, std::ios::binary);
+    long long version = 0;
+    if (!file.read(block.data(), seal_bytes) || !block.starts_with(str(kind, "\n")) ||
+        std::sscanf(block.c_str() + kind.size() + 1, "version %lld\n", &version) != 1)
+        return 0;
+    return version;
 }
 
 } // namespace trivium

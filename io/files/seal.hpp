@@ -22,9 +22,12 @@ struct Sealed {
     i64 version = 0;
     std::string remedy; ///< how to get a good file
     std::string update; ///< how to get a file of this version from an older one
+    i64 oldest = version; ///< versions from here on are read, too
 };
-/// UserError if `path` is missing, of another kind or version, truncated, or differs from what was sealed;
-/// IoError.
-void check_seal(const std::string& path, const Sealed& expected);
+/// Returns the file's version. UserError if `path` is missing, of another kind or version, truncated, or
+/// differs from what was sealed; IoError.
+i64 check_seal(const std::string& path, const Sealed& expected);
+/// The version that the seal of a file states; reads nothing else of it. 0: no file with a seal of this kind.
+i64 version_in_seal(const std::string& path, std::string_view kind);
 
 } // namespace trivium

@@ -71,7 +71,8 @@ bool merges_make_all(const TokenizerJson& from)
     const BpeMerges merges(from.merges);
     std::unordered_set<i32> added;
     for (const TokenizerJson::Added& token : from.added)
-        added.insert(token.id);
+        if (!token.special)
+            added.insert(token.id);
     for (std::size_t id = 0; id < from.tokens.size(); ++id) {
         const TokenizerJson::Token& token = from.tokens[id];
         if (token.kind != TokenizerJson::Token::Kind::plain || !token.is_piece ||

@@ -65,6 +65,12 @@ void StoreFile::read_header()
         offsets_at_ = place_of(opened, "document_offsets", DType::i64, documents + 1);
         hashes_at_ = place_of(opened, "token_hashes", DType::u64, blocks());
         offsets.resize(static_cast<std::size_t>(documents + 1));
+        if (version_ == version_of_store(true)) {
+            spans_ = opened.get_integer("trained_spans");
+            if (spans_ <= 0 || spans_ > size)
+                damaged("has attributes out of range");
+            mask_at_ = place_of(opened, "trained_spans", DType::i64, 2 * spans_);
+        }
     } catch (const IoError& error) { // HDF5 failed on damaged bytes
         damaged(error.what());
     }
@@ -72,8 +78,8 @@ void StoreFile::read_header()
 
 void StoreFile::open_own(const std::shared_ptr<OpenFiles>& group)
 {
-    check_seal(path, {token_store_kind, token_store_version, make_it_again,
-                      "tokenize the text again: `trivium data tokenize`"});
+    version_ = check_seal(path, {token_store_kind, token_store_version, make_it_again,
+                                 "tokenize the text again: `trivium data tokenize`", version_of_store(false)});
     file_bytes = file_size(path);
     // The seal finds accidents; a crafted file has a seal that fits, and may crash HDF5.
     try_in_child(path, [&] { read_header(); });
@@ -85,6 +91,26 @@ void StoreFile::open_own(const std::shared_ptr<OpenFiles>& group)
     checked_ = std::make_unique<std::atomic<bool>[]>(hashes_.size());
     if (offsets.front() != 0 || offsets.back() != size || !std::ranges::is_sorted(offsets))
         damaged("its document offsets are out of order");
+    trained = {{0, size}};
+    if (spans_ > 0)
+        read_mask();
+    for (const TokenSpan& span : trained)
+        trained_tokens += span.end - span.begin;
+}
+
+void StoreFile::read_mask()
+{
+    static_assert(sizeof(TokenSpan) == 2 * sizeof(i64));
+    trained.resize(static_cast<std::size_t>(spans_));
+    const Bytes bytes = spans_ * static_cast<Bytes>(sizeof(TokenSpan));
+    read_bytes(mask_at_, bytes, trained.data());
+    mask_hash_ = hash_block(trained.data(), bytes);
+    i64 last = 0;
+    for (const TokenSpan& span : trained) {
+        if (span.begin < last || span.end <= span.begin || span.end > size)
+            damaged("its spans of trained tokens are out of order");
+        last = span.end;
+    }
 }
 
 void StoreFile::open_foreign(TokenFile found, const TokenStoreOptions& options)
@@ -102,6 +128,8 @@ void StoreFile::open_foreign(TokenFile found, const TokenStoreOptions& options)
     index_hash_ = hash_block(offsets.data(), static_cast<Bytes>(offsets.size() * sizeof(i64)));
     file_bytes = file_->open()->size();
     block_bytes = hashed_block;
+    trained = {{0, size}};
+    trained_tokens = size;
     if (options.tokenizer) {
         fingerprint = options.tokenizer->fingerprint();
         model = options.tokenizer->model();
@@ -201,7 +229,7 @@ void StoreFile::read(i64 begin, i64 count, i32* out) const
 u64 StoreFile::hash(i64 most) const
 {
     if (!foreign)
-        return hash_of_hashes(hashes_);
+        return mask_hash_ ? hash_of_hashes({hash_of_hashes(hashes_), *mask_hash_}) : hash_of_hashes(hashes_);
     std::vector<u64> parts{static_cast<u64>(size), static_cast<u64>(width), index_hash_};
     const i64 taken = std::min(most, blocks());
     for (i64 i = 0; i < taken; ++i) {

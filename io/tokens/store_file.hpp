@@ -15,7 +15,8 @@
 namespace trivium {
 
 inline constexpr const char* token_store_kind = "Trivium token store";
-inline constexpr i64 token_store_version = 1;
+inline constexpr i64 token_store_version = 2;
+constexpr i64 version_of_store(bool has_mask) { return has_mask ? 2 : 1; }
 /// Of tokens with one hash. Small, because reading a sample hashes whole blocks.
 inline constexpr Bytes hashed_block = Bytes{256} << 10;
 /// Of the tokens in a store of Trivium.
@@ -45,11 +46,14 @@ struct StoreFile {
     bool indexed = false; ///< knows its documents without eos
     /// Of documents, with the end; empty if not indexed. TokenStore takes them.
     std::vector<i64> offsets;
+    std::vector<TokenSpan> trained; ///< of this file; TokenStore takes them
+    i64 trained_tokens = 0;
 
 private:
     void open_own(const std::shared_ptr<OpenFiles>& group);
     void open_foreign(TokenFile found, const TokenStoreOptions& options);
     void read_header();
+    void read_mask();
     Bytes place_of(const h5::File& opened, const std::string& name, DType of, i64 count) const;
     void read_bytes(Bytes at, Bytes count, void* to) const;
     std::vector<unsigned char> token_bytes(Bytes at, Bytes count) const;
@@ -57,10 +61,12 @@ private:
     u64 hash_of_block(i64 block) const;
 
     u64 index_hash_ = 0;                           ///< of the offsets, if foreign
+    std::optional<u64> mask_hash_;                 ///< of the trained spans; nullopt: no mask
     std::vector<u64> hashes_;                      ///< of blocks; empty if foreign
     std::unique_ptr<std::atomic<bool>[]> checked_; ///< blocks that were verified
     std::optional<OccasionalFile> file_;
-    Bytes tokens_at_ = 0, offsets_at_ = 0, hashes_at_ = 0; ///< offsets in the file
+    Bytes tokens_at_ = 0, offsets_at_ = 0, hashes_at_ = 0, mask_at_ = 0; ///< offsets in the file
+    i64 version_ = 0, spans_ = 0; ///< spans of trained tokens; 0: no mask
 };
 
 } // namespace trivium

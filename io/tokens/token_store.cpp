@@ -3,6 +3,7 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "io/files/hash.hpp"
+#include "io/files/seal.hpp"
 #include "io/tokens/store_file.hpp"
 #include "io/tokens/store_list.hpp"
 
@@ -57,6 +58,12 @@ struct TokenStore::Impl {
             file.model = std::string(); // the first file has it
         }
         file.offsets = std::vector<i64>();
+        for (const auto& [begin, end] : file.trained)
+            if (!trained.empty() && trained.back().end == size() + begin)
+                trained.back().end = size() + end; // across the border of files, or files without a mask
+            else
+                trained.push_back({size() + begin, size() + end});
+        file.trained = std::vector<TokenSpan>();
         begins.push_back(size() + file.size);
         files.push_back(std::move(file));
         Activity::of_process().advance();
@@ -134,6 +141,7 @@ struct TokenStore::Impl {
     std::vector<StoreFile> files;
     std::vector<i64> begins{0}; ///< of each file its first token, then the end
     std::vector<i64> offsets;   ///< documents + 1; empty: no index
+    std::vector<TokenSpan> trained;
 
     mutable std::mutex once; ///< for what is found when it is first asked for
     mutable std::vector<i64> found_offsets;
@@ -166,6 +174,7 @@ TokenStore TokenStore::open(const std::string& name, const TokenStoreOptions& op
 }
 
 const std::string& TokenStore::format() const { return impl_->first().format; }
+bool TokenStore::is_own() const { return !impl_->first().foreign; }
 TokenType TokenStore::type() const { return impl_->first().type; }
 bool TokenStore::type_is_guessed() const { return impl_->first().guessed; }
 i64 TokenStore::size() const { return impl_->size(); }
@@ -198,7 +207,7 @@ std::vector<TokenStore::File> TokenStore::files() const
 {
     std::vector<File> files;
     for (const StoreFile& file : impl_->files)
-        files.push_back({file.path, file.size, file.file_bytes});
+        files.push_back({file.path, file.size, file.file_bytes, file.trained_tokens});
     return files;
 }
 
@@ -227,6 +236,25 @@ void TokenStore::mark_begins(i64 begin, i64 count, bool* begins) const
         begins[i] = begin + i == 0 || ids[static_cast<std::size_t>(begin + i - 1 - first)] == eos();
 }
 
+bool TokenStore::has_mask() const { return trained_tokens() < size(); }
+
+i64 TokenStore::trained_tokens() const
+{
+    i64 tokens = 0;
+    for (const StoreFile& file : impl_->files)
+        tokens += file.trained_tokens;
+    return tokens;
+}
+
+std::vector<TokenSpan> TokenStore::trained(i64 begin, i64 count) const
+{
+    std::vector<TokenSpan> parts;
+    for (auto at = std::ranges::upper_bound(impl_->trained, begin, {}, &TokenSpan::end);
+         at != impl_->trained.end() && at->begin < begin + count; ++at)
+        parts.push_back({std::max(begin, at->begin), std::min(begin + count, at->end)});
+    return parts;
+}
+
 i32 TokenStore::token(i64 at) const
 {
     TRV_EXPECT(at >= 0 && at < size(), "token ", at, " of ", size());
@@ -253,6 +281,17 @@ std::unique_ptr<Tokenizer> TokenStore::tokenizer() const
 }
 
 u64 TokenStore::tokens_hash() const { return impl_->hash_tokens(); }
+
+bool names_mask(const std::string& name)
+{
+    try {
+        return std::ranges::any_of(files_of_store(name), [](const std::string& path) {
+            return version_in_seal(path, token_store_kind) >= version_of_store(true);
+        });
+    } catch (const Error&) { // the reader of the store reports it
+        return false;
+    }
+}
 
 void TokenStore::verify(i64 part, i64 parts) const
 {

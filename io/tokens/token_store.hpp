@@ -3,14 +3,19 @@
 // read in place. Several files may be one store (io/tokens/store_list.hpp): it has their tokens and documents
 // in a row, as if the files had been joined. Trivium's own is an HDF5 file:
 //
-//   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document
+//   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document, unless it has an end
+//                     of its own, as conversations have
 //   document_offsets  i64, documents + 1: document d is tokens [offsets[d], offsets[d + 1])
 //   tokenizer_model   u8: the SentencePiece model, the tokenizer.json, or "bytes"
 //   token_hashes      u64: XXH3 of each block_bytes bytes of the tokens, the last block shorter
-//   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), block_bytes
+//   trained_spans     i64, 2 * n, only if some tokens are not trained: their mask. Tokens [spans[2 * i],
+//                     spans[2 * i + 1]) are trained, in ascending order, and no others
+//   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), block_bytes,
+//                     trained_spans (n; with the dataset)
 //
 // The file begins with a seal (io/files/seal.hpp): kind, version, size, and a hash of all but the tokens. It
-// is checked before HDF5 opens the file. Each block of tokens is verified when it is first read.
+// is checked before HDF5 opens the file. Each block of tokens is verified when it is first read. Version 1
+// has no mask; a store with one has version 2, so that a program that would train all tokens refuses it.
 #include "base/units.hpp"
 #include "config/token_type.hpp"
 #include "io/files/open_files.hpp"
@@ -23,8 +28,14 @@
 
 namespace trivium {
 
-/// Writes a store front to back with bounded memory. `path` does not exist, or stays as it is, until
-/// finish().
+/// Numbers [begin, end) of tokens.
+struct TokenSpan {
+    i64 begin = 0, end = 0;
+    bool operator==(const TokenSpan&) const = default;
+};
+
+/// Writes a store front to back with bounded memory, but for 16 bytes per span of trained tokens. `path` does
+/// not exist, or stays as it is, until finish().
 class TokenStoreWriter {
 public:
     /// Makes temporary files next to `path`. IoError.
@@ -35,10 +46,14 @@ public:
     /// Appends one document: its ids without eos, and the size of its text, for bytes per token. IoError.
     /// \pre ids are in the vocabulary
     void add(std::span<const i32> ids, Bytes text_bytes);
-    /// Makes the file at `path`, atomically. UserError if there is no document; IoError.
+    /// Appends one document with its end, whatever that is, of which only the tokens in `trained` are
+    /// trained. Errors as add(). \pre as add(); not empty; the spans ascend and lie within the document
+    void add_whole(std::span<const i32> ids, std::span<const TokenSpan> trained, Bytes text_bytes);
+    /// Makes the file at `path`, atomically. UserError if there is no document, or no trained token; IoError.
     void finish();
 
     i64 tokens() const; ///< eos included
+    i64 trained_tokens() const;
     i64 documents() const;
     Bytes text_bytes() const;
 
@@ -71,6 +86,7 @@ public:
     ~TokenStore();
 
     const std::string& format() const; ///< "Trivium", "nanoGPT .bin", …
+    bool is_own() const;               ///< of Trivium
     TokenType type() const;            ///< of the ids in the file
     bool type_is_guessed() const;      ///< found from the content
     i64 size() const;                  ///< tokens, eos included
@@ -90,6 +106,12 @@ public:
     /// eos before it. UserError if there is neither. \pre as read()
     void mark_begins(i64 begin, i64 count, bool* begins) const;
 
+    /// Whether some tokens are not trained.
+    bool has_mask() const;
+    i64 trained_tokens() const;
+    /// The parts of [begin, begin + count) whose tokens are trained, in order. \pre as read()
+    std::vector<TokenSpan> trained(i64 begin, i64 count) const;
+
     /// \pre 0 <= at < size()
     i32 token(i64 at) const;
     /// Copies tokens [begin, begin + count) to `out`.
@@ -102,15 +124,17 @@ public:
         std::string path;
         i64 tokens = 0;
         Bytes bytes = 0;
+        i64 trained = 0; ///< tokens
     };
     std::vector<File> files() const;
     const std::string& fingerprint() const; ///< Tokenizer::fingerprint(); empty: unknown
-    /// Number and hash of the tokens: "123456 tokens, 0123456789abcdef".
+    /// Number and hash of the tokens and of their mask: "123456 tokens, 0123456789abcdef".
     std::string content() const;
     /// UserError if neither the file nor the options have one.
     std::unique_ptr<Tokenizer> tokenizer() const;
 
-    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens). For a store
+    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens), and of their
+    /// mask. For a store
     /// of another program a hash of its index, and of the tokens up to 64 MiB; beyond, of 256 blocks, evenly
     /// spread, and of one at least in each file. That of several files is a hash of theirs.
     u64 tokens_hash() const;
@@ -124,5 +148,9 @@ private:
     explicit TokenStore(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
+
+/// Whether a file among those that `name` names is a token store with a mask. Reads the first bytes of each;
+/// false if they cannot be read.
+bool names_mask(const std::string& name);
 
 } // namespace trivium

@@ -48,6 +48,17 @@ struct TokenStoreWriter::Impl {
         tokens += static_cast<i64>(ids.size());
     }
 
+    void train(i64 begin, i64 end)
+    {
+        if (begin == end)
+            return;
+        if (!trained.empty() && trained.back().end == begin)
+            trained.back().end = end;
+        else
+            trained.push_back({begin, end});
+    }
+    bool has_mask() const { return trained != std::vector<TokenSpan>{{0, tokens}}; }
+
     /// Copies a raw file of `count` elements into a dataset, block by block.
     static void copy(const std::string& raw, h5::Dataset dataset, i64 count, DType type)
     {
@@ -73,6 +84,7 @@ struct TokenStoreWriter::Impl {
     std::string narrow;
     i64 tokens = 0, documents = 0;
     Bytes text_bytes = 0;
+    std::vector<TokenSpan> trained;
 };
 
 TokenStoreWriter::TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer)
@@ -85,8 +97,25 @@ TokenStoreWriter::~TokenStoreWriter() = default;
 void TokenStoreWriter::add(std::span<const i32> ids, Bytes text_bytes)
 {
     impl_->offset_file.write(&impl_->tokens, sizeof impl_->tokens);
+    const i64 begin = impl_->tokens;
     impl_->put(ids);
     impl_->put({&impl_->eos, 1});
+    impl_->train(begin, impl_->tokens);
+    ++impl_->documents;
+    impl_->text_bytes += text_bytes;
+}
+
+void TokenStoreWriter::add_whole(std::span<const i32> ids, std::span<const TokenSpan> trained,
+                                 Bytes text_bytes)
+{
+    const i64 begin = impl_->tokens;
+    impl_->offset_file.write(&begin, sizeof begin);
+    impl_->put(ids);
+    for (const TokenSpan& span : trained) {
+        TRV_CHECK(span.begin <= span.end && begin + span.end <= impl_->tokens, "trained tokens ", span.begin,
+                  " to ", span.end, " of ", ids.size());
+        impl_->train(begin + span.begin, begin + span.end);
+    }
     ++impl_->documents;
     impl_->text_bytes += text_bytes;
 }
@@ -96,6 +125,9 @@ void TokenStoreWriter::finish()
     Impl& w = *impl_;
     if (w.documents == 0)
         throw UserError({w.path, "no document to store", "the input has no text", "name files with text"});
+    if (w.trained.empty())
+        throw UserError({w.path, "no token to train", "no document has a trained token",
+                         "name files with answers of an assistant, or text"});
     w.offset_file.write(&w.tokens, sizeof w.tokens);
     w.token_blocks.finish();
     w.token_file.close();
@@ -113,6 +145,12 @@ void TokenStoreWriter::finish()
         const std::vector<u64>& hashes = w.token_blocks.hashes();
         const auto blocks = static_cast<i64>(hashes.size());
         file.create_dataset("token_hashes", DType::u64, {blocks}).write(0, blocks, DType::u64, hashes.data());
+        if (w.has_mask()) {
+            const auto spans = static_cast<i64>(w.trained.size());
+            file.set("trained_spans", spans);
+            file.create_dataset("trained_spans", DType::i64, {2 * spans})
+                .write(0, 2 * spans, DType::i64, w.trained.data());
+        }
         const DType type = stored_type(w.vocab);
         Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", DType::i64, {w.documents + 1}),
                    w.documents + 1, DType::i64);
@@ -121,11 +159,18 @@ void TokenStoreWriter::finish()
         Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
         file.close();
         // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
-        seal_file(temporary, token_store_kind, token_store_version, begin, w.tokens * size_of(type));
+        seal_file(temporary, token_store_kind, version_of_store(w.has_mask()), begin, w.tokens * size_of(type));
     });
 }
 
 i64 TokenStoreWriter::tokens() const { return impl_->tokens; }
+i64 TokenStoreWriter::trained_tokens() const
+{
+    i64 tokens = 0;
+    for (const TokenSpan& span : impl_->trained)
+        tokens += span.end - span.begin;
+    return tokens;
+}
 i64 TokenStoreWriter::documents() const { return impl_->documents; }
 Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
 

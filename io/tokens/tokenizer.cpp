@@ -8,6 +8,7 @@
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/stated_eos.hpp"
+#include "io/tokens/tokenizer/added_tokens.hpp"
 #include "io/tokens/tokenizer/json_tokenizer.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 
@@ -36,6 +37,16 @@ public:
         for (const char c : text)
             ids.push_back(static_cast<unsigned char>(c));
     }
+
+    void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
+                     std::vector<bool>& inside) const override
+    {
+        for (std::size_t at = 0; at < text.size(); ++at) {
+            ids.push_back(static_cast<unsigned char>(text[at]));
+            inside.push_back(is_inside(spans, at, at + 1));
+        }
+    }
+    bool is_special(i32 id) const override { return id == bos() || id == eos(); }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
     {
@@ -82,6 +93,8 @@ public:
         for (i32 id = 0; id < size; ++id) {
             pieces_.push_back(piece_text(id));
             note_neighbours(processor_.IdToPiece(id));
+            if (processor_.IsControl(id))
+                controls_.add(processor_.IdToPiece(id), id);
         }
         for (int byte = 0; byte < 256; ++byte)
             every_byte = every_byte && byte_id(byte) >= 0;
@@ -114,6 +127,21 @@ public:
             begin = mark + space_mark.size();
         }
     }
+
+    void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
+                     std::vector<bool>& inside) const override
+    {
+        for (std::size_t begin = 0; begin < text.size();) {
+            const AddedTokens::Found control = controls_.find(text, begin);
+            append_marked(text, begin, control.begin, spans, ids, inside);
+            begin = control.begin + control.length;
+            if (control.length == 0)
+                break;
+            ids.push_back(control.value);
+            inside.push_back(is_inside(spans, control.begin, begin));
+        }
+    }
+    bool is_special(i32 id) const override { return processor_.IsControl(id); }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
     {
@@ -157,6 +185,28 @@ private:
         const auto status = processor_.Encode(text, &found);
         TRV_CHECK(status.ok(), "SentencePiece cannot encode: ", plain_status(status.ToString()));
         ids.insert(ids.end(), found.begin(), found.end());
+    }
+
+    /// For encode_chat(): text [begin, end) without special tokens.
+    void append_marked(std::string_view text, std::size_t begin, std::size_t end,
+                       std::span<const TextSpan> spans, std::vector<i32>& ids,
+                       std::vector<bool>& inside) const
+    {
+        while (begin < end) {
+            const std::size_t mark = exact_ ? std::min(text.find(space_mark, begin), end) : end;
+            sentencepiece::ImmutableSentencePieceText pieces;
+            const auto status = processor_.Encode(text.substr(begin, mark - begin), pieces.mutable_proto());
+            TRV_CHECK(status.ok(), "SentencePiece cannot encode: ", plain_status(status.ToString()));
+            for (const auto& piece : pieces.pieces()) {
+                ids.push_back(static_cast<i32>(piece.id()));
+                inside.push_back(is_inside(spans, begin + piece.begin(), begin + piece.end()));
+            }
+            begin = mark;
+            for (std::size_t byte = 0; mark < end && byte < space_mark.size(); ++byte, ++begin) {
+                ids.push_back(byte_id(static_cast<unsigned char>(space_mark[byte])));
+                inside.push_back(is_inside(spans, begin, begin + 1));
+            }
+        }
     }
 
     /// The character at `at`, as pieces spell it, and the place of the next one.
@@ -251,6 +301,7 @@ private:
     std::string model_, fingerprint_;
     sentencepiece::SentencePieceProcessor processor_;
     std::vector<std::string> pieces_;    ///< what each id decodes to
+    AddedTokens controls_;               ///< special tokens
     std::unordered_set<u64> neighbours_; ///< characters that follow each other in some piece
     bool dummy_prefix_ = false;          ///< the model adds a space in front of every text
     bool exact_ = false; ///< the model has all bytes, and adds and changes nothing: decoding is exact

@@ -1,5 +1,6 @@
 #pragma once
 // Text <-> token ids.
+#include "io/files/text_span.hpp"
 #include "io/tokens/text_files.hpp"
 
 #include <memory>
@@ -28,6 +29,13 @@ public:
     /// Appends the ids of a part of a text. A part that is not the `first` begins at a place of cut(). Errors
     /// as encode().
     virtual void encode_part(std::string_view text, bool first, std::vector<i32>& ids) const = 0;
+    /// Appends the ids of a text in which special tokens are spelled out, as chat templates do: it becomes these
+    /// tokens. For each id, `inside` gets whether a part of its text is in one of the spans, which are in
+    /// ascending order. Errors as encode(). \pre `text` is valid UTF-8
+    virtual void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
+                             std::vector<bool>& inside) const = 0;
+    /// Whether text yields this token in encode_chat() alone.
+    virtual bool is_special(i32 id) const = 0;
     /// A place at or after `from` where the text may be cut: the ids of its two parts are those of the text.
     /// npos if there is none, or none is known.
     virtual std::size_t cut(std::string_view text, std::size_t from) const = 0;
@@ -47,6 +55,16 @@ public:
     /// or "bytes".
     virtual const std::string& model() const = 0;
 };
+
+/// Whether a token of the text [begin, end) is one of the spans, at least in part; for an empty text whether it
+/// is at a place in one.
+inline bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::size_t end)
+{
+    for (const TextSpan& span : spans)
+        if (begin < span.end && (end > span.begin || (begin == end && begin == span.begin)))
+            return true;
+    return false;
+}
 
 /// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or of a
 /// tokenizer.json (see tokenizer_json.hpp), which the content distinguishes. `eod`: the special

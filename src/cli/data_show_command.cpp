@@ -118,6 +118,7 @@ void print_json(const ShowArguments& a, const TokenStore& store, const TokenCoun
                                   {"type", name_of(store.type())},
                                   {"documents", nullptr},
                                   {"tokens", store.size()},
+                                  {"trained_tokens", store.trained_tokens()},
                                   {"vocab", nullptr},
                                   {"used_tokens", counts.used_tokens},
                                   {"largest_id", counts.largest},
@@ -139,8 +140,11 @@ void print_json(const ShowArguments& a, const TokenStore& store, const TokenCoun
     known("text_bytes", store.text_bytes() > 0, store.text_bytes());
     known("bytes_per_token", store.text_bytes() > 0, bytes_per_token);
     if (names_several_files(a.file))
-        for (const auto& [path, tokens, bytes] : store.files())
-            report["files"].push_back({{"file", path}, {"tokens", tokens}, {"file_bytes", bytes}});
+        for (const TokenStore::File& file : store.files())
+            report["files"].push_back({{"file", file.path},
+                                       {"tokens", file.tokens},
+                                       {"trained_tokens", file.trained},
+                                       {"file_bytes", file.bytes}});
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
@@ -167,13 +171,20 @@ void run_show(const ShowArguments& a)
         return print_json(a, store, counts, bytes_per_token, text);
     std::cout << a.file << " (" << describe_files(store) << ", verified)\n";
     if (names_several_files(a.file))
-        for (const auto& [path, tokens, bytes] : store.files())
-            std::cout << "  " << path << ": " << counted_in_groups(tokens, "token") << ", "
-                      << format_bytes(bytes) << "\n";
+        for (const TokenStore::File& file : store.files())
+            std::cout << "  " << file.path << ": " << counted_in_groups(file.tokens, "token") << ", "
+                      << (store.has_mask() ? format_count(file.trained) + " trained, " : "")
+                      << format_bytes(file.bytes) << "\n";
     std::cout << "  documents        "
               << (store.knows_documents() ? format_count(store.documents())
                                           : "unknown: the format has no index (--eos ID finds them)")
-              << "\n  tokens           " << format_count(store.size()) << "\n  tokenizer        "
+              << "\n  tokens           " << format_count(store.size());
+    if (store.has_mask())
+        std::cout << "\n  trained          " << format_count(store.trained_tokens()) << " ("
+                  << fixed(100 * static_cast<double>(store.trained_tokens()) /
+                               static_cast<double>(store.size()), 1)
+                  << " %)";
+    std::cout << "\n  tokenizer        "
               << (tokenizer ? tokenizer->name() : "unknown") << "; " << format_count(counts.used_tokens)
               << (store.vocab() > 0 ? str(" of ", format_count(store.vocab()), " tokens of the vocabulary")
                                     : std::string(" different tokens"))
@@ -210,6 +221,7 @@ bool verify_store(const std::string& name, const TokenStoreOptions& options)
     const auto facts = [&](const TokenStore& store) {
         return str(describe_files(store), ", ", counted_in_groups(store.size(), "token"),
                    store.knows_documents() ? ", " + counted_in_groups(store.documents(), "document") : "",
+                   store.has_mask() ? str(", ", format_count(store.trained_tokens()), " trained") : "",
                    ", largest id ", largest);
     };
     bool arrays = false;

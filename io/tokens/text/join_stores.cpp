@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace trivium {
@@ -30,10 +31,18 @@ void append_store(TokenStoreWriter& writer, const TokenStore& store, const Token
         for (; first < last; ++first) {
             const auto at = static_cast<std::size_t>(store.document_begin(first) - begin);
             auto size = static_cast<std::size_t>(store.document_begin(first + 1) - begin) - at;
+            const std::span<const i32> document = std::span<const i32>(ids).subspan(at, size);
+            if (store.is_own()) { // its documents have their ends
+                const i64 from = store.document_begin(first);
+                std::vector<TokenSpan> trained = store.trained(from, static_cast<i64>(size));
+                for (TokenSpan& span : trained)
+                    span = {span.begin - from, span.end - from};
+                writer.add_whole(document, trained, std::exchange(text_bytes, 0));
+                continue;
+            }
             if (size > 0 && ids[at + size - 1] == store.eos())
                 --size;
-            writer.add(std::span<const i32>(ids).subspan(at, size), text_bytes);
-            text_bytes = 0;
+            writer.add(document.first(size), std::exchange(text_bytes, 0));
         }
     }
 }

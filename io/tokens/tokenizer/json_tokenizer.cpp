@@ -38,21 +38,34 @@ public:
     void encode_part(std::string_view text, bool first, std::vector<i32>& ids) const override
     {
         std::unique_ptr<Scratch> scratch = take_scratch();
-        Encoding encoding{*scratch, ids, MatchEffort::for_text(text.size())};
+        Encoding encoding{*scratch, ids, MatchEffort::for_text(text.size()), nullptr};
         for (PartBegin begin = first ? PartBegin::text : PartBegin::inside; !text.empty();
              begin = PartBegin::inside) {
             const i64 invalid = first_invalid_utf8(text);
             const std::string_view valid =
                 text.substr(0, invalid < 0 ? text.size() : static_cast<std::size_t>(invalid));
-            add_text(valid, 0, begin, encoding);
+            add_text(valid, 0, begin, {}, encoding);
             text.remove_prefix(valid.size());
             if (!text.empty()) {
                 ids.push_back(encoder_.id_of_byte(text[0]));
                 text.remove_prefix(1);
             }
         }
-        const std::lock_guard lock(mutex_);
-        idle_.push_back(std::move(scratch));
+        give_back(std::move(scratch));
+    }
+
+    void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
+                     std::vector<bool>& inside) const override
+    {
+        std::unique_ptr<Scratch> scratch = take_scratch();
+        Encoding encoding{*scratch, ids, MatchEffort::for_text(text.size()), &inside};
+        add_text(text, 0, PartBegin::text, spans, encoding);
+        give_back(std::move(scratch));
+    }
+
+    bool is_special(i32 id) const override
+    {
+        return std::ranges::any_of(found_, [&](const Found& token) { return token.special && token.id == id; });
     }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
@@ -89,6 +102,13 @@ public:
 private:
     using Step = TokenizerJson::Step;
 
+    /// An added token.
+    struct Found {
+        i32 id;
+        bool left, right; ///< takes white space
+        bool special;     ///< stays text, but in chats
+    };
+
     /// What one thread needs.
     struct Scratch {
         PieceEncoder::Scratch pieces;
@@ -100,7 +120,9 @@ private:
         Scratch& scratch;
         std::vector<i32>& ids;
         MatchEffort effort;
+        std::vector<bool>* inside; ///< of encode_chat(); otherwise null, and there are no spans
     };
+    using Spans = std::span<const TextSpan>; ///< of a part of text
     /// Whether words are encoded independently of each other, for cut().
     enum class Words { unknown, apart, if_divided };
 
@@ -123,9 +145,9 @@ private:
                 continue;
             const auto pass = static_cast<std::size_t>(token.normalized);
             added_[pass].add(text, static_cast<i32>(found_.size()));
-            finds_[pass] = finds_[pass] || token.id >= 0;
-            found_.push_back({token.id, token.left, token.right});
-            if (token.id >= 0 && json.byte_level)
+            finds_[pass] = finds_[pass] || !token.special;
+            found_.push_back({token.id, token.left, token.right, token.special});
+            if (!token.special && json.byte_level)
                 tokens_[static_cast<std::size_t>(token.id)].text = text;
         }
         words_ = words_of(json);
@@ -140,7 +162,7 @@ private:
         for (const TokenizerJson::Added& token : json.added) {
             if (!finds_[0] && !finds_[1]) // none of them is searched for
                 break;
-            if (token.left || token.right)
+            if (!token.special && (token.left || token.right))
                 return Words::unknown;
             for (const std::string& space : {std::string(" "), space_})
                 for (std::size_t at = 1; (at = token.text.find(space, at)) != std::string::npos; ++at)
@@ -183,29 +205,76 @@ private:
         return std::unique_ptr<Scratch>(new Scratch{{}, normalizer_, splits_});
     }
 
+    void give_back(std::unique_ptr<Scratch> scratch) const
+    {
+        const std::lock_guard lock(mutex_);
+        idle_.push_back(std::move(scratch));
+    }
+
+    /// The parts of spans in [begin, end), relative to `begin`.
+    static std::vector<TextSpan> within(Spans spans, std::size_t begin, std::size_t end)
+    {
+        std::vector<TextSpan> parts;
+        for (const TextSpan& span : spans)
+            if (span.end > begin && span.begin < end)
+                parts.push_back({std::max(span.begin, begin) - begin, std::min(span.end, end) - begin});
+        return parts;
+    }
+
+    /// Spans of `before` in `after`, which `change` makes of it: a place is where the text up to it ends.
+    template <class Change>
+    static std::vector<TextSpan> moved(Spans spans, std::string_view before, std::string_view after,
+                                       const Change& change)
+    {
+        const auto place = [&](std::size_t at) -> std::size_t {
+            return at == 0              ? 0
+                   : at < before.size() ? std::min(change(before.substr(0, at)).size(), after.size())
+                                        : after.size();
+        };
+        std::vector<TextSpan> parts;
+        for (const TextSpan& span : spans)
+            parts.push_back(before == after ? span : TextSpan{place(span.begin), place(span.end)});
+        return parts;
+    }
+
+    void add_token(const Found& token, std::size_t begin, std::size_t end, Spans spans,
+                   Encoding& encoding) const
+    {
+        encoding.ids.push_back(token.id);
+        if (encoding.inside != nullptr)
+            encoding.inside->push_back(is_inside(spans, begin, end));
+    }
+
     /// `pass`: which of the two lists of added tokens to look for.
-    void add_text(std::string_view text, std::size_t pass, PartBegin begins, Encoding& encoding) const
+    void add_text(std::string_view text, std::size_t pass, PartBegin begins, Spans spans,
+                  Encoding& encoding) const
     {
         if (text.empty())
             return;
         std::string normalized;
-        if (pass == 1 && !normalizer_.empty()) // the first list matches text before normalization
-            text = normalized =
-                encoding.scratch.normalizer.apply(text, begins == PartBegin::inside, encoding.effort);
+        std::vector<TextSpan> own;
+        if (pass == 1 && !normalizer_.empty()) { // the first list matches text before normalization
+            const auto normalize = [&](std::string_view part) {
+                return encoding.scratch.normalizer.apply(part, begins == PartBegin::inside, encoding.effort);
+            };
+            normalized = normalize(text);
+            spans = own = moved(spans, text, normalized, normalize);
+            text = normalized;
+        }
         if (pass == added_.size()) {
             if (!text.empty())
-                split(text, 0, 0, begins, encoding);
+                split(text, 0, 0, begins, spans, encoding);
             return;
         }
         std::size_t done = 0;
-        for (std::size_t from = 0; finds_[pass];) {
+        for (std::size_t from = 0; finds_[pass] || encoding.inside != nullptr;) {
             const AddedTokens::Found found = added_[pass].find(text, from);
             if (found.length == 0)
                 break;
             const Found& token = found_[static_cast<std::size_t>(found.value)];
             std::size_t begin = found.begin, end = found.begin + found.length;
             from = end;
-            if (token.id < 0)
+            if (token.special && encoding.inside == nullptr)
                 continue;
             if (token.left)
                 begin = std::max(done, begin - space_at_end(text.substr(0, begin)));
@@ -213,28 +282,47 @@ private:
                 from = end += space_at_begin(text.substr(end));
             if (begin > done)
                 add_text(text.substr(done, begin - done), pass + 1, done == 0 ? begins : PartBegin::segment,
-                         encoding);
-            encoding.ids.push_back(token.id);
+                         within(spans, done, begin), encoding);
+            add_token(token, begin, end, spans, encoding);
             done = end;
         }
-        add_text(text.substr(done), pass + 1, done == 0 ? begins : PartBegin::segment, encoding);
+        add_text(text.substr(done), pass + 1, done == 0 ? begins : PartBegin::segment,
+                 within(spans, done, text.size()), encoding);
     }
 
     /// \pre `text` is not empty
-    void split(std::string_view text, std::size_t at, std::size_t splits, PartBegin begins,
+    void split(std::string_view text, std::size_t at, std::size_t splits, PartBegin begins, Spans spans,
                Encoding& encoding) const
     {
         if (at == steps_.size())
-            return encoder_.encode(text, encoding.scratch.pieces, encoding.ids);
+            return encode_piece(text, spans, encoding);
         const Step& step = steps_[at];
         if (step.kind == Step::Kind::mark) {
             const std::string marked = with_mark(text, step, begins);
-            return split(marked, at + 1, splits, begins, encoding);
+            return split(
+                marked, at + 1, splits, begins,
+                moved(spans, text, marked, [&](auto part) { return with_mark(part, step, begins); }),
+                encoding);
         }
         encoding.scratch.splits[splits].split(text, encoding.effort, [&](std::string_view piece) {
-            split(piece, at + 1, splits + 1, piece.data() == text.data() ? begins : PartBegin::segment,
-                  encoding);
+            const auto begin = static_cast<std::size_t>(piece.data() - text.data());
+            split(piece, at + 1, splits + 1, begin == 0 ? begins : PartBegin::segment,
+                  within(spans, begin, begin + piece.size()), encoding);
         });
+    }
+
+    void encode_piece(std::string_view piece, Spans spans, Encoding& encoding) const
+    {
+        const std::size_t before = encoding.ids.size();
+        encoder_.encode(piece, encoding.scratch.pieces, encoding.ids);
+        if (encoding.inside == nullptr)
+            return;
+        std::size_t at = 0;
+        for (std::size_t i = before; i < encoding.ids.size(); ++i) {
+            const std::size_t end = encoder_.end_of(piece, at, encoding.ids[i]);
+            encoding.inside->push_back(is_inside(spans, at, end));
+            at = end;
+        }
     }
 
     static std::string with_mark(std::string_view text, const Step& step, PartBegin begins)
@@ -253,11 +341,6 @@ private:
             marked.insert(0, step.mark);
         return marked;
     }
-
-    struct Found {
-        i32 id;           ///< -1: stays text
-        bool left, right; ///< takes white space
-    };
 
     std::vector<Step> steps_;
     std::vector<TextSplit> splits_; ///< copied for each thread

@@ -21,6 +21,7 @@ PieceEncoder::PieceEncoder(TokenizerJson& json, const std::string& place)
 {
     ascii_.fill(-1);
     has_words_ = !byte_level_ && !is_unigram_ && !ignore_merges_;
+    lengths_.resize(json.tokens.size(), 0);
     for (std::size_t at = 0; at < json.tokens.size(); ++at) {
         TokenizerJson::Token& token = json.tokens[at];
         const auto id = static_cast<i32>(at);
@@ -29,6 +30,7 @@ PieceEncoder::PieceEncoder(TokenizerJson& json, const std::string& place)
         if (!token.is_piece)
             continue;
         const std::string_view piece = byte_level_ ? token.text : token.piece;
+        lengths_[at] = static_cast<std::uint32_t>(piece.size());
         if (ignore_merges_)
             whole_.add(piece, id);
         if (is_unigram_)
@@ -41,6 +43,9 @@ PieceEncoder::PieceEncoder(TokenizerJson& json, const std::string& place)
         }
         token.piece.shrink_to_fit();
     }
+    for (const i32 id : bytes_)
+        if (id >= 0)
+            lengths_[static_cast<std::size_t>(id)] = 1;
     if (!has_words_)
         return;
     for (const BpeMerges::Merge& merge : json.merges) {
@@ -102,6 +107,23 @@ i32 PieceEncoder::id_of_byte(char c) const
                          "its vocabulary lacks some of the 256 bytes, and this text has one of them",
                          "leave the text out, or use another tokenizer"});
     return bytes_[byte];
+}
+
+std::size_t PieceEncoder::end_of(std::string_view piece, std::size_t& at, i32 id) const
+{
+    const auto is_unknown = [&](std::size_t place) {
+        return place < piece.size() && id_of_character(code_point(&piece[place])) < 0;
+    };
+    if (byte_level_ || byte_fallback_ || id != unknown_) {
+        while (!byte_level_ && !byte_fallback_ && unknown_ < 0 && is_unknown(at))
+            at += character_length(piece[at]);
+        return std::min(piece.size(), at + lengths_[static_cast<std::size_t>(id)]);
+    }
+    std::size_t end = at;
+    do
+        end += end < piece.size() ? character_length(piece[end]) : 0;
+    while ((fuse_unknown_ || is_unigram_) && is_unknown(end));
+    return std::min(piece.size(), end);
 }
 
 void PieceEncoder::encode(std::string_view piece, Scratch& scratch, std::vector<i32>& ids) const

@@ -28,6 +28,10 @@ public:
     /// The id of a byte that is not part of a character. UserError if there is none.
     i32 id_of_byte(char byte) const;
 
+    /// Where the text of `id`, a token that encode() has put at byte `at` of a piece, ends. Moves `at` over
+    /// characters that have no token.
+    std::size_t end_of(std::string_view piece, std::size_t& at, i32 id) const;
+
     /// Whether encode() treats both sides of a place in a piece independently if `left` ends it there and
     /// `right` continues it, both single characters.
     bool divides(std::string_view left, std::string_view right) const;
@@ -49,6 +53,7 @@ private:
     Unigram unigram_;
     ByteTrie whole_; ///< pieces that are one token without any merge (ignore_merges)
     bool ignore_merges_;
+    std::vector<std::uint32_t> lengths_; ///< by id: of the text of a piece
     std::array<i32, 128> ascii_{}; ///< ids of characters; -1: none
     std::unordered_map<std::uint32_t, i32> characters_;
     /// BPE of characters: a word ends where no token has these two characters in a row, so that words are

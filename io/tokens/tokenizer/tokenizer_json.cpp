@@ -318,7 +318,8 @@ private:
                         "the token has another id, or the id another token");
             ids_.emplace(content, id);
             if (flag(token, "special", false)) {
-                out_.added.push_back({content, -1, flag(token, "normalized", false)});
+                out_.added.push_back({content, id, flag(token, "normalized", false),
+                                      flag(token, "lstrip", false), flag(token, "rstrip", false), true});
                 if (!is_made(id))
                     slot(id) = {Kind::special, "", false};
                 continue;
@@ -360,7 +361,7 @@ private:
         if (added == out_.added.end() || is_made(ids_.at(name)))
             throw UserError({place_, str("has no special token ", in_quotes(name)),
                              "the end-of-text token must be one of its added_tokens", special_names()});
-        added->id = -1;
+        added->special = true;
         const i32 id = ids_.at(name);
         slot(id) = {Kind::special, "", false};
         return id;

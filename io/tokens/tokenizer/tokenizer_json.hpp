@@ -21,9 +21,10 @@ struct TokenizerJson {
     /// An added token: encode() searches the text for it before the model.
     struct Added {
         std::string text;
-        i32 id = 0;                       ///< -1: a special token; its text stays text
+        i32 id = 0;
         bool normalized = false;          ///< searched in the normalized text, after the others
         bool left = false, right = false; ///< takes the white space before or after it
+        bool special = false;             ///< encode() leaves its text text
     };
     /// A step before the model: splits text; or replaces spaces by `mark` and puts one in front of a piece
     /// that does not begin with it.

@@ -13,7 +13,8 @@ namespace trivium {
 StoreSamples::StoreSamples(TokenStore store, i64 seq, const DataConfig& config)
     : store_(std::make_unique<const TokenStore>(std::move(store))), seq_(seq),
       samples_(window_count(store_->size(), seq)), by_documents_(config.by_documents()),
-      counts_boundaries_(config.counts_boundaries())
+      counts_boundaries_(config.counts_boundaries()),
+      masks_(config.loss_of == LossOf::trained && store_->has_mask())
 {
     if (by_documents_ || !counts_boundaries_)
         store_->require_documents();
@@ -48,15 +49,37 @@ std::string StoreSamples::facts() const
                store_->vocab(), ", ", store_->fingerprint(), ", hash ", std::hex, store_->tokens_hash());
 }
 
-void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const
+std::vector<DocumentPiece> StoreSamples::pieces(i64 sample, i64 begin, i64 count) const
 {
     if (!packed_)
-        return store_->read(sample * seq_ + begin, count, tokens);
-    std::fill_n(tokens, count, -1);
+        return {{sample * seq_ + begin, count, begin}};
+    std::vector<DocumentPiece> parts;
     for (const DocumentPiece& piece : packed_->sample(sample)) {
         const i64 from = std::max(begin, piece.at), to = std::min(begin + count, piece.at + piece.count);
         if (from < to)
-            store_->read(piece.begin + from - piece.at, to - from, tokens + from - begin);
+            parts.push_back({piece.begin + from - piece.at, to - from, from});
+    }
+    return parts;
+}
+
+void StoreSamples::read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const
+{
+    if (packed_)
+        std::fill_n(tokens, count, -1);
+    for (const DocumentPiece& piece : pieces(sample, begin, count))
+        store_->read(piece.begin, piece.count, tokens + piece.at - begin);
+}
+
+void StoreSamples::mask_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const
+{
+    for (const DocumentPiece& piece : pieces(sample, begin, count)) {
+        i32* const first = tokens + piece.at - begin;
+        i64 done = 0;
+        for (const TokenSpan& trained : store_->trained(piece.begin, piece.count)) {
+            std::fill(first + done, first + trained.begin - piece.begin, -1);
+            done = trained.end - piece.begin;
+        }
+        std::fill(first + done, first + piece.count, -1);
     }
 }
 
@@ -86,6 +109,8 @@ void StoreSamples::read(SampleInput input, i64 sample, i64 begin, i64 count, i32
         std::replace(out, out + count, -1, std::max(store_->eos(), 0)); // a store may lack an eos
     } else if (input == SampleInput::targets) {
         read_tokens(sample, begin + 1, count, out);
+        if (masks_)
+            mask_tokens(sample, begin + 1, count, out);
         if (counts_boundaries_)
             return;
         const auto begun = begins(sample, begin + 1, count);

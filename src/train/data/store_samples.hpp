@@ -13,7 +13,7 @@ namespace trivium {
 /// What a sequence of model.seq numbers has of a sample of seq + 1 tokens.
 enum class SampleInput {
     tokens,    ///< all but the last; padding after them: end of document
-    targets,   ///< the token after each; -1: its loss does not count
+    targets,   ///< the token after each; -1: its loss does not count, as that of tokens that are not trained
     positions, ///< with attention = "document" from the begin of the document, otherwise of the sample
     starts,    ///< index, in the sequence, of the first token of each token's document
 };
@@ -43,15 +43,19 @@ public:
     void read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const;
 
 private:
+    /// Consecutive tokens of the store in numbers [begin, begin + count) of a sample.
+    std::vector<DocumentPiece> pieces(i64 sample, i64 begin, i64 count) const;
     /// Tokens [begin, begin + count) of a sample, -1 after its last.
     void read_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const;
+    /// Replaces those of them that are not trained by -1.
+    void mask_tokens(i64 sample, i64 begin, i64 count, i32* tokens) const;
     /// For each of these tokens whether a document, or a piece of one, begins there.
     std::unique_ptr<bool[]> begins(i64 sample, i64 begin, i64 count) const;
 
     std::unique_ptr<const TokenStore> store_; ///< at one place, for packed_
     i64 seq_, samples_;
     std::vector<Array> arrays_;
-    bool by_documents_, counts_boundaries_;
+    bool by_documents_, counts_boundaries_, masks_;
     std::optional<PackedDocuments> packed_;
 };
 

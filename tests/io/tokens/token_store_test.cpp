@@ -21,6 +21,11 @@ public:
     {
         ids.insert(ids.end(), {69999, 0, 65536});
     }
+    void encode_chat(std::string_view, std::span<const TextSpan>, std::vector<i32>&,
+                     std::vector<bool>&) const override
+    {
+    }
+    bool is_special(i32) const override { return false; }
     std::size_t cut(std::string_view, std::size_t) const override { return std::string_view::npos; }
     std::string decode(std::span<const i32>) const override { return ""; }
     i32 bos() const override { return 1; }
