@@ -42,6 +42,34 @@ std::string describe_read(const CorpusReport& report)
     return text.empty() ? "no file" : text;
 }
 
+std::vector<std::string> describe_chats(const CorpusReport& report)
+{
+    constexpr std::size_t most_files = 20;
+    std::vector<std::string> lines;
+    i64 files = 0;
+    std::map<std::string, i64> others; // by form
+    const auto describe = [](const std::map<std::string, i64>& forms) {
+        std::string text;
+        for (const auto& [form, count] : forms)
+            text += str(text.empty() ? "" : ", ", format_count(count), " ", form);
+        return text;
+    };
+    for (const auto& [path, forms] : report.forms) {
+        if (forms.size() == 1 && forms.begin()->first == text_form)
+            continue;
+        if (lines.size() < most_files) {
+            lines.push_back(str(path, ": ", describe(forms)));
+            continue;
+        }
+        ++files;
+        for (const auto& [form, count] : forms)
+            others[form] += count;
+    }
+    if (files > 0)
+        lines.push_back(str(counted_in_groups(files, "more file"), ": ", describe(others)));
+    return lines;
+}
+
 std::vector<std::string> describe_skipped(const CorpusReport& report)
 {
     std::vector<std::string> lines;

@@ -16,6 +16,8 @@ struct TextSelection {
     /// Skip and count what would be an error: bad records, named files that are not text.
     bool skip_bad = false;
     std::vector<std::string> own{}; ///< files that the command itself reads or writes: skipped in folders
+    /// Records of chats (io/chat/conversation.hpp) are documents, unless a `key` is set.
+    bool chats = false;
 };
 
 struct TextFile {

@@ -3,7 +3,7 @@
 namespace trivium {
 
 TextSource::TextSource(TextSelection selection)
-    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.key(), corpus_.skip_bad())
+    : corpus_(std::move(selection)), blocks_(corpus_.files(), corpus_.rule())
 {
 }
 
@@ -15,10 +15,9 @@ bool TextSource::next(Document& document)
             corpus_.check_end(found_);
             return false;
         }
-        const BlockOutcome outcome =
-            read_documents(*block, corpus_.key(), corpus_.skip_bad(), [&](std::string& text, i64 line) {
-                waiting_.push_back({std::move(text), place_of(*block, line)});
-            });
+        const BlockOutcome outcome = read_documents(*block, corpus_.rule(), [&](ReadDocument& each) {
+            waiting_.push_back({std::move(each.text), place_of(*block, each.line)});
+        });
         TextCorpus::add(found_, *block, outcome, static_cast<i64>(waiting_.size()));
     }
     document = std::move(waiting_.front());

@@ -41,12 +41,21 @@ public:
     void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
                      std::vector<bool>& inside) const override
     {
-        for (std::size_t at = 0; at < text.size(); ++at) {
-            ids.push_back(static_cast<unsigned char>(text[at]));
-            inside.push_back(is_inside(spans, at, at + 1));
+        for (std::size_t at = 0; at < text.size();) {
+            const std::string_view rest = text.substr(at);
+            const i32 id = rest.starts_with(special_text(bos()))   ? bos()
+                           : rest.starts_with(special_text(eos())) ? eos()
+                                                                   : static_cast<unsigned char>(rest[0]);
+            const std::size_t end = at + (id < bos() ? 1 : special_text(id).size());
+            ids.push_back(id);
+            inside.push_back(is_inside(spans, at, end));
+            at = end;
         }
     }
-    bool is_special(i32 id) const override { return id == bos() || id == eos(); }
+    std::string special_text(i32 id) const override
+    {
+        return id == bos() ? "<bos>" : id == eos() ? "<eos>" : "";
+    }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
     {
@@ -141,7 +150,10 @@ public:
             inside.push_back(is_inside(spans, control.begin, begin));
         }
     }
-    bool is_special(i32 id) const override { return processor_.IsControl(id); }
+    std::string special_text(i32 id) const override
+    {
+        return id >= 0 && id < vocab_size() && processor_.IsControl(id) ? processor_.IdToPiece(id) : "";
+    }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
     {
@@ -357,6 +369,29 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::st
     } catch (const UserError&) {
         return stated;
     }
+}
+
+std::string spelled_out(const Tokenizer& tokenizer, std::span<const i32> ids)
+{
+    const std::vector<i32> probe = tokenizer.encode("a"); // so that a space after it stays
+    std::string text;
+    std::vector<i32> plain = probe;
+    const auto take = [&] {
+        if (plain.size() > probe.size())
+            text += tokenizer.decode(plain).substr(tokenizer.decode(probe).size());
+        plain = probe;
+    };
+    for (const i32 id : ids) {
+        const std::string special = tokenizer.special_text(id);
+        if (special.empty()) {
+            plain.push_back(id);
+            continue;
+        }
+        take();
+        text += special;
+    }
+    take();
+    return text;
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)

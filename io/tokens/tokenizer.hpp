@@ -29,13 +29,13 @@ public:
     /// Appends the ids of a part of a text. A part that is not the `first` begins at a place of cut(). Errors
     /// as encode().
     virtual void encode_part(std::string_view text, bool first, std::vector<i32>& ids) const = 0;
-    /// Appends the ids of a text in which special tokens are spelled out, as chat templates do: it becomes these
-    /// tokens. For each id, `inside` gets whether a part of its text is in one of the spans, which are in
-    /// ascending order. Errors as encode(). \pre `text` is valid UTF-8
+    /// Appends the ids of a text in which special tokens are spelled out, as chat templates do: it becomes
+    /// these tokens. For each id, `inside` gets whether a part of its text is in one of the spans, which are
+    /// in ascending order. Errors as encode(). \pre `text` is valid UTF-8
     virtual void encode_chat(std::string_view text, std::span<const TextSpan> spans, std::vector<i32>& ids,
                              std::vector<bool>& inside) const = 0;
-    /// Whether text yields this token in encode_chat() alone.
-    virtual bool is_special(i32 id) const = 0;
+    /// What encode_chat() reads as this special token; empty for all others.
+    virtual std::string special_text(i32 id) const = 0;
     /// A place at or after `from` where the text may be cut: the ids of its two parts are those of the text.
     /// npos if there is none, or none is known.
     virtual std::size_t cut(std::string_view text, std::size_t from) const = 0;
@@ -56,8 +56,8 @@ public:
     virtual const std::string& model() const = 0;
 };
 
-/// Whether a token of the text [begin, end) is one of the spans, at least in part; for an empty text whether it
-/// is at a place in one.
+/// Whether a token of the text [begin, end) is one of the spans, at least in part; for an empty text whether
+/// it is at a place in one.
 inline bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::size_t end)
 {
     for (const TextSpan& span : spans)
@@ -72,6 +72,10 @@ inline bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::s
 /// same folder, otherwise TokenizerJson::eos. UserError if the file is missing or neither kind, if it has no
 /// such token, or if `eod` is set for another kind of tokenizer.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::string& eod = "");
+
+/// As Tokenizer::decode(), but with special tokens as encode_chat() reads them, and with the space at the
+/// begin that some tokenizers put there.
+std::string spelled_out(const Tokenizer& tokenizer, std::span<const i32> ids);
 
 /// From the result of Tokenizer::model(); `place` names the file in messages.
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place);

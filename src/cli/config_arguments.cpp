@@ -25,6 +25,23 @@ void ConfigArguments::add_to(Command& command, bool with_json, bool required)
 
 namespace {
 
+/// Stores of chats say which tokens are trained, and batches have more or fewer of them; counts_vary() knows
+/// the config alone. So `plan`, `explain` and `train` look here whether the stores have masks.
+void respect_masks(RunConfig& config, std::vector<std::string>& warnings)
+{
+    UpdateMode& update = config.parallel.update;
+    if (config.model.is_program() || counts_vary(config) || config.data.loss_of == LossOf::all ||
+        update == UpdateMode::synchronous || !stores_have_masks(config.data))
+        return;
+    if (update == UpdateMode::automatic)
+        update = UpdateMode::synchronous;
+    else
+        warnings.emplace_back(
+            "parallel.update: \"post-validated\" makes each update twice, because data.train "
+            "says which tokens are trained, and batches have different numbers of them; set "
+            "parallel.update to \"synchronous\"");
+}
+
 RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::string>& warnings)
 {
     RunConfig config = read_config(arguments.file, arguments.overrides);
@@ -40,6 +57,7 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
         config.parallel.schedule_rows = about_key(
             "parallel.schedule", [&] { return read_file(config.parallel.schedule, "pipeline schedule"); });
     warnings = resolve_and_validate(config);
+    respect_masks(config, warnings);
     return config;
 }
 

@@ -26,6 +26,10 @@ RunConfig load_training_config(const ConfigArguments& arguments);
 /// planner build knows only the tokenizer "bytes".
 i64 vocabulary_of(const DataConfig& data);
 
+/// Whether a token store of data.train has a mask of trained tokens; false if there is none yet, and in the
+/// planner build, which does not read stores.
+bool stores_have_masks(const DataConfig& data);
+
 /// Maximum threads of a rank in this build.
 int thread_limit();
 

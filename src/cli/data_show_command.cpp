@@ -3,8 +3,9 @@
 #include "base/counted.hpp"
 #include "cli/commands.hpp"
 #include "cli/data/array_report.hpp"
+#include "cli/data/printable.hpp"
+#include "cli/data/sample_report.hpp"
 #include "config/token_type.hpp"
-#include "io/files/utf8.hpp"
 #include "io/tokens/store_list.hpp"
 #include "io/tokens/token_store.hpp"
 
@@ -78,20 +79,6 @@ TokenCounts count_tokens(const TokenStore& store)
     return result;
 }
 
-/// Control characters would change the state of a terminal.
-std::string printable(const std::string& text)
-{
-    std::string clean;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
-            clean += replacement_character;
-        else
-            clean += c;
-    }
-    return clean;
-}
-
 /// "12 files, 1.50 GiB, llm.c .bin with uint16".
 std::string describe_files(const TokenStore& store)
 {
@@ -108,6 +95,7 @@ struct ShowArguments {
     std::string file;
     bool json = false;
     i64 head = 64;
+    SampleChoice sample;
 };
 
 void print_json(const ShowArguments& a, const TokenStore& store, const TokenCounts& counts,
@@ -152,7 +140,15 @@ void run_show(const ShowArguments& a)
 {
     if (names_arrays(a.file))
         return show_arrays(a.file, a.json);
-    const TokenStore store = TokenStore::open(a.file, a.store.options());
+    if (a.sample.number < 0 && !a.sample.config.empty())
+        throw UserError(
+            {"--config", "applies to nothing", "it makes the samples that --sample shows", "add --sample N"});
+    TokenStore store = TokenStore::open(a.file, a.store.options());
+    if (a.sample.number >= 0) {
+        SampleChoice sample = a.sample;
+        sample.json = a.json;
+        return show_sample(std::move(store), sample);
+    }
     store.verify();
     const TokenCounts counts = count_tokens(store);
     const std::unique_ptr<Tokenizer> tokenizer = store.fingerprint().empty() ? nullptr : store.tokenizer();
@@ -182,10 +178,11 @@ void run_show(const ShowArguments& a)
     if (store.has_mask())
         std::cout << "\n  trained          " << format_count(store.trained_tokens()) << " ("
                   << fixed(100 * static_cast<double>(store.trained_tokens()) /
-                               static_cast<double>(store.size()), 1)
+                               static_cast<double>(store.size()),
+                           1)
                   << " %)";
-    std::cout << "\n  tokenizer        "
-              << (tokenizer ? tokenizer->name() : "unknown") << "; " << format_count(counts.used_tokens)
+    std::cout << "\n  tokenizer        " << (tokenizer ? tokenizer->name() : "unknown") << "; "
+              << format_count(counts.used_tokens)
               << (store.vocab() > 0 ? str(" of ", format_count(store.vocab()), " tokens of the vocabulary")
                                     : std::string(" different tokens"))
               << " occur\n  largest id       " << counts.largest << "\n";
@@ -275,7 +272,13 @@ void add_data_show(Command& data)
                 {.required = true})
         .flag("--json", arguments->json, "print JSON")
         .option("--head", arguments->head, "number of tokens of the first document to print as text",
-                {.show_default = true, .from = 0, .to = 1e9});
+                {.show_default = true, .from = 0, .to = 1e9})
+        .option("--sample", arguments->sample.number,
+                "print the text of document N, from 0, with its special tokens, and which tokens are trained",
+                {.from = 0, .to = 9e15, .type = "N"})
+        .option("--config", arguments->sample.config,
+                "with --sample: print sample N of this run's model.seq and data.packing",
+                {.type = "CONFIG.toml"});
     arguments->store.add_to(command);
     command.action([arguments] { return run_show(*arguments), 0; });
 }

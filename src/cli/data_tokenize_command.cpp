@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "cli/chat_arguments.hpp"
 #include "cli/commands.hpp"
 #include "cli/text_arguments.hpp"
 #include "compile/threads.hpp"
@@ -23,8 +24,16 @@ void print_store(const StoreSummary& store)
     const double bytes_per_token =
         store.tokens == 0 ? 0 : static_cast<double>(store.text_bytes) / static_cast<double>(store.tokens);
     std::cout << store.path << ": " << counted_in_groups(store.documents, "document") << ", "
-              << counted_in_groups(store.tokens, "token") << ", " << fixed(bytes_per_token, 2)
-              << " bytes per token, " << format_bytes(file_size(store.path)) << "\n";
+              << counted_in_groups(store.tokens, "token") << ", "
+              << (store.trained_tokens == store.tokens
+                      ? ""
+                      : str(format_count(store.trained_tokens), " trained (",
+                            fixed(100 * static_cast<double>(store.trained_tokens) /
+                                      static_cast<double>(store.tokens),
+                                  1),
+                            " %), "))
+              << fixed(bytes_per_token, 2) << " bytes per token, " << format_bytes(file_size(store.path))
+              << "\n";
 }
 
 // ---- data tokenize
@@ -33,7 +42,7 @@ constexpr int most_threads = 4096;
 
 struct TokenizeOptions {
     TokenizeJob job;
-    std::string tokenizer, eod;
+    std::string tokenizer, eod, chat_template, overlong{"drop"};
     i64 threads = 0;
     bool force = false;
 };
@@ -48,6 +57,24 @@ void note_hold_out(i64 documents, double share, double fraction)
                         fixed(100 * fraction, 2), " %: whole documents are held out, of ",
                         format_count(documents),
                         "; use more and smaller documents, or tokenize a separate validation text"));
+}
+
+/// With the template that is named, or next to the tokenizer. If the latter cannot be used, only a chat that
+/// needs it is an error.
+ChatRule chat_rule(const TokenizeOptions& options, const Tokenizer& tokenizer)
+{
+    ChatRule rule = options.job.chats;
+    rule.cuts = options.overlong == "cut";
+    if (!options.chat_template.empty()) {
+        rule.chat_template = load_chat_template(options.chat_template, tokenizer);
+        return rule;
+    }
+    try {
+        rule.chat_template = find_chat_template(options.tokenizer, tokenizer);
+    } catch (const UserError& error) {
+        rule.no_template = error.what();
+    }
+    return rule;
 }
 
 void run_tokenize(const TokenizeOptions& options, Comm& comm)
@@ -70,7 +97,11 @@ void run_tokenize(const TokenizeOptions& options, Comm& comm)
             throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", job.valid_fraction), "",
                              "0.05 is usual"});
         tokenizer = make_tokenizer(options.tokenizer, options.eod);
+        job.chats = chat_rule(options, *tokenizer);
+        job.text.chats = true;
         job.text.own = {job.output, job.valid};
+        if (!options.chat_template.empty())
+            job.text.own.push_back(options.chat_template);
         if (options.tokenizer != "bytes")
             job.text.own.push_back(options.tokenizer);
     });
@@ -87,6 +118,8 @@ void run_tokenize(const TokenizeOptions& options, Comm& comm)
         return;
     log_progress("");
     print_report(result.report);
+    for (const std::string& line : describe_chats(result.report))
+        std::cout << "chats: " << line << "\n";
     for (const StoreSummary& store : result.stores)
         print_store(store);
     const double rate = static_cast<double>(result.bytes) / 1e6 / progress.seconds();
@@ -122,7 +155,8 @@ void run_join(const JoinOptions& options)
     for (const TokenStore& store : stores)
         append_store(writer, store, *tokenizer);
     writer.finish();
-    print_store({options.output, writer.documents(), writer.tokens(), writer.text_bytes()});
+    print_store(
+        {options.output, writer.documents(), writer.tokens(), writer.trained_tokens(), writer.text_bytes()});
 }
 
 } // namespace
@@ -130,7 +164,7 @@ void run_join(const JoinOptions& options)
 void add_data_tokenize(Command& data)
 {
     auto options = std::make_shared<TokenizeOptions>();
-    Command command = data.add("tokenize", "write text as a token store (HDF5)");
+    Command command = data.add("tokenize", "write text and chats as a token store (HDF5)");
     add_selection(command, options->job.text);
     command
         .option("--tokenizer", options->tokenizer,
@@ -148,6 +182,17 @@ void add_data_tokenize(Command& data)
         .option("--valid-fraction", options->job.valid_fraction,
                 "fraction of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
+    command
+        .option("--chat-template", options->chat_template,
+                "template that renders chats: a .jinja file, a tokenizer_config.json or a model's folder "
+                "(default: the one next to the tokenizer)",
+                {.type = "FILE"})
+        .option("--max-length", options->job.chats.max_length,
+                "tokens of the longest conversation that is kept (default: any; model.seq + 1 fits a sample)",
+                {.from = 2, .to = 1e9})
+        .option("--overlong", options->overlong,
+                "what to do with longer ones: leave them out, or cut their end off",
+                {.show_default = true, .words = {"drop", "cut"}, .needs = "--max-length"});
     command.option("--threads", options->threads, "threads of each rank (default: the cores that it may use)",
                    {.from = 1, .to = most_threads});
     command

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "cli/chat_arguments.hpp"
 #include "cli/commands.hpp"
 #include "io/checkpoint/box.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -11,6 +12,7 @@
 #include "io/files/folders.hpp"
 #include "io/gguf/gguf.hpp"
 #include "io/hugging_face/adapters.hpp"
+#include "io/hugging_face/chat_files.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 #include "io/hugging_face/merged.hpp"
@@ -143,6 +145,17 @@ struct Exported {
     ModelConfig model; ///< that is exported; config.model, unless merging unties it
 };
 
+/// The template that data.chat_template names; nullopt if it names none, or the file is gone.
+std::optional<ChatTemplate> own_template(const std::string& path, const Tokenizer& tokenizer)
+{
+    try {
+        return path.empty() ? std::nullopt : std::optional(load_chat_template(path, tokenizer));
+    } catch (const UserError& error) {
+        log_warning(str("data.chat_template: ", error.what(), "; the export is made without it"));
+        return {};
+    }
+}
+
 Exported open_exported(const ExportArguments& a)
 {
     CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
@@ -167,6 +180,8 @@ Exported open_exported(const ExportArguments& a)
     std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
     ExportedFiles files =
         exported_files(model, a.type == "bf16" ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
+    if (tokenizer)
+        add_chat(files.files, own_template(config.data.chat_template, *tokenizer), *tokenizer);
     std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(model, *files.architecture);
     require_parameters(checkpoint, config, tensors);
     if (untied)

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "cli/chat_prompt.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/text/prompts.hpp"
@@ -25,13 +26,13 @@ struct GenerateArguments {
     std::vector<std::string> stop;
     i64 tokens = 128, samples = 1, logprobs = -1, batch = 8;
     SamplerConfig sampler;
-    bool average = false;
+    bool average = false, chat = false;
 
     /// One text, which is printed while it grows.
     bool is_streamed() const { return prompts.empty() && output.empty() && samples == 1 && !config.json; }
 };
 
-std::vector<Prompt> prompts_of(const GenerateArguments& a, const Tokenizer& tokenizer)
+std::vector<Prompt> texts_of(const GenerateArguments& a, const Tokenizer& tokenizer)
 {
     if (!a.prompts.empty() && !a.prompt.empty())
         throw UserError({"--prompts", "cannot be combined with --prompt", "", "leave one of them out"});
@@ -44,6 +45,25 @@ std::vector<Prompt> prompts_of(const GenerateArguments& a, const Tokenizer& toke
     if (text.ends_with('\n'))
         text.pop_back();
     return {prompt_of(text, tokenizer)};
+}
+
+/// What the model reads; on rank 0.
+std::vector<Prompt> prompts_of(const GenerateArguments& a, const RunConfig& config)
+{
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
+    std::vector<Prompt> prompts = texts_of(a, *tokenizer);
+    if (!a.chat)
+        return prompts;
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config); // it may have the template
+    for (Prompt& prompt : prompts) {
+        if (!prompt.given.is_string())
+            throw UserError({a.prompts, "has a prompt of ids", "--chat renders what a user says",
+                             "write texts, or leave out --chat"});
+        ChatPrompt chat = chat_prompt(prompt.given, config, checkpoint.state(), *tokenizer);
+        prompt.tokens = std::move(chat.ids);
+        prompt.ends.assign(chat.ends.begin(), chat.ends.end());
+    }
+    return prompts;
 }
 
 /// What all ranks must know of the prompts, which rank 0 has.
@@ -71,6 +91,7 @@ std::vector<TextRequest> requests_of(const GenerateArguments& a, const std::vect
             request.sampler = a.sampler;
             request.sampler.sample = (static_cast<i64>(prompt) << 32) + sample;
             request.stop = a.stop;
+            request.ends = prompts[prompt].ends;
             request.top = a.logprobs;
             requests.push_back(std::move(request));
         }
@@ -103,7 +124,8 @@ std::size_t write_results(const GenerateArguments& a, const std::vector<Prompt>&
     const std::vector<TextRequest> requests = requests_of(a, prompts);
     std::size_t count = 0;
     if (a.is_streamed()) {
-        fmt::print("{}", a.prompt == "-" ? prompts[0].given.get<std::string>() : a.prompt);
+        if (!a.chat)
+            fmt::print("{}", a.prompt == "-" ? prompts[0].given.get<std::string>() : a.prompt);
         std::fflush(stdout);
         count = model
                     .complete(requests,
@@ -158,7 +180,7 @@ void generate(Comm& world, const GenerateArguments& a)
         if (std::ranges::find(a.stop, "") != a.stop.end())
             throw UserError({"--stop", "is empty", "every text has it", "leave it out"});
         if (world.rank() == 0)
-            prompts = prompts_of(a, *tokenizer_of(config.data));
+            prompts = prompts_of(a, config);
     });
     const Sizes sizes = shared_sizes(world, a, prompts);
     const i64 total = sizes.longest + a.tokens;
@@ -200,6 +222,10 @@ void add_generate_command(Command& program)
                 {.type = "FILE"})
         .option("-o,--output", a->output,
                 "file for the results, as JSON lines (of --prompts: default stdout)")
+        .flag("--chat", a->chat,
+              "a prompt is what a user says, or messages as JSON: the chat template of the model renders it, "
+              "and "
+              "the text is the answer")
         .option("--tokens", a->tokens, "maximum number of tokens to sample", {.show_default = true})
         .option("--stop", a->stop, "text that ends a sample, without being part of it; may be repeated",
                 {.repeats = true, .type = "TEXT"})

@@ -43,4 +43,6 @@ i64 vocabulary_of(const DataConfig& data)
                      "set model.vocab"});
 }
 
+bool stores_have_masks(const DataConfig&) { return false; }
+
 } // namespace trivium

@@ -37,4 +37,9 @@ i64 vocabulary_of(const DataConfig& data)
     return vocab;
 }
 
+bool stores_have_masks(const DataConfig& data)
+{
+    return std::ranges::any_of(data.train.list, [](const DataSource& each) { return names_mask(each.path); });
+}
+
 } // namespace trivium

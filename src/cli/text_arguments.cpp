@@ -33,7 +33,10 @@ void add_selection(Command& command, TextSelection& text)
                  "Parquet");
     command.footer(
         "A file of UTF-8 text is one document. In a file of JSON records (one object per line, or a list of "
-        "objects), each record is one, and so is each row of a Parquet file.\n"
+        "objects), each record is one, and so is each row of a Parquet file. `data tokenize` reads records "
+        "of "
+        "chats, too\n"
+        "(docs/fine-tuning.md).\n"
         "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: "
         "hidden files and\n"
         "folders (.NAME), links to folders, and files that are compressed, binary, not UTF-8 or empty. If "

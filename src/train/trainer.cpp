@@ -203,7 +203,8 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     StepCalls calls;
     calls.program = program_of(batch);
     calls.accept = [&](const StepResult& r) {
-        skipped = why_skipped(r.loss.mean(), r.norm);
+        skipped =
+            r.loss.tokens == 0 ? "no token of its batch is trained" : why_skipped(r.loss.mean(), r.norm);
         return skipped.empty();
     };
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };

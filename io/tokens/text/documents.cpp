@@ -26,9 +26,8 @@ NotText not_utf8(Bytes offset)
 
 class DocumentReader {
 public:
-    DocumentReader(TextBlock& block, const std::string& key, bool skip_bad,
-                   const std::function<void(std::string&, i64)>& take)
-        : block_(block), key_(key), skip_bad_(skip_bad), take_(take)
+    DocumentReader(TextBlock& block, const RecordRule& rule, const std::function<void(ReadDocument&)>& take)
+        : block_(block), rule_(rule), key_(rule.key), skip_bad_(rule.skip_bad), take_(take)
     {
     }
 
@@ -63,23 +62,45 @@ private:
 
     void take(std::string& text, i64 line)
     {
-        if (!text.empty())
-            take_(text, line);
+        if (text.empty())
+            return;
+        ReadDocument document{std::move(text), line};
+        document.bytes = static_cast<Bytes>(document.text.size());
+        take_(document);
     }
 
     void take_record(std::string_view record, i64 line)
     {
         std::string text;
-        if (plain_text_of_record(record, key_, text))
-            return take(text, line);
+        if (plain_text_of_record(record, key_, text, rule_.chats))
+            return take_text(text, line);
         try {
-            text = text_of_record(record, key_, "");
+            read_record(record, line, "");
         } catch (const UserError&) {
             if (!skip_bad_) // a place can take a pass over the file
-                text_of_record(record, key_, place_of(block_, line));
+                read_record(record, line, place_of(block_, line));
             outcome_.skipped.emplace_back(bad_record(), line);
-            return;
         }
+    }
+
+    void read_record(std::string_view record, i64 line, const std::string& place)
+    {
+        if (!rule_.chats) {
+            std::string text = text_of_record(record, key_, place);
+            return take(text, line);
+        }
+        Conversation chat = conversation_of_record(record, place);
+        if (chat.form == ChatForm::text)
+            return take_text(chat.completion, line);
+        ++outcome_.forms[name_of(chat.form)];
+        ReadDocument document{{}, line, static_cast<Bytes>(record.size()), std::move(chat)};
+        take_(document);
+    }
+
+    void take_text(std::string& text, i64 line)
+    {
+        if (rule_.chats)
+            ++outcome_.forms[text_form];
         take(text, line);
     }
 
@@ -161,9 +182,10 @@ private:
         try {
             const auto first = records.next();
             const std::string place = str(path, ":", first->line);
-            const bool good = has_text(first->text, key_, place);
-            if (!good && (records.is_list() || records.next()))
-                text_of_record(first->text, key_, place); // throws with the fields that it has
+            const bool good = has_document(first->text, rule_, place);
+            if (!good && (records.is_list() || records.next())) // throws with the fields that it has
+                rule_.chats ? void(conversation_of_record(first->text, place))
+                            : void(text_of_record(first->text, key_, place));
             if (!good)
                 return false;
         } catch (const UserError& error) {
@@ -198,9 +220,10 @@ private:
     }
 
     TextBlock& block_;
+    const RecordRule& rule_;
     const std::string& key_;
     bool skip_bad_;
-    const std::function<void(std::string&, i64)>& take_;
+    const std::function<void(ReadDocument&)>& take_;
     BlockOutcome outcome_;
 };
 
@@ -208,10 +231,10 @@ private:
 
 CorpusReport::Skipped bad_record() { return {"bad record", "bad records"}; }
 
-BlockOutcome read_documents(TextBlock& block, const std::string& key, bool skip_bad,
-                            const std::function<void(std::string& text, i64 line)>& take)
+BlockOutcome read_documents(TextBlock& block, const RecordRule& rule,
+                            const std::function<void(ReadDocument& document)>& take)
 {
-    return DocumentReader(block, key, skip_bad, take).read();
+    return DocumentReader(block, rule, take).read();
 }
 
 } // namespace trivium

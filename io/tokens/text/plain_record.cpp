@@ -11,8 +11,8 @@ constexpr int deepest = 32;
 /// Each function moves over one thing; false if it is not valid JSON, or too unusual.
 class RecordScan {
 public:
-    RecordScan(std::string_view record, std::string_view key, std::string& text)
-        : at_(record.data()), end_(at_ + record.size()), key_(key), text_(text)
+    RecordScan(std::string_view record, std::string_view key, std::string& text, bool chats)
+        : at_(record.data()), end_(at_ + record.size()), key_(key), text_(text), chats_(chats)
     {
     }
 
@@ -62,6 +62,8 @@ private:
             if (!take(':'))
                 return false;
             blanks();
+            if (chats_ && depth == 0 && (name == "messages" || name == "conversations"))
+                return false;
             if (depth == 0 && name == key_) {
                 text_.clear();
                 if (found_ || !string(&text_))
@@ -221,14 +223,14 @@ private:
     const char *at_, *end_;
     std::string_view key_;
     std::string& text_;
-    bool found_ = false;
+    bool chats_, found_ = false;
 };
 
 } // namespace
 
-bool plain_text_of_record(std::string_view record, std::string_view key, std::string& text)
+bool plain_text_of_record(std::string_view record, std::string_view key, std::string& text, bool chats)
 {
-    return RecordScan(record, key, text).scan();
+    return RecordScan(record, key, text, chats).scan();
 }
 
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "io/tokens/text/text_blocks.hpp"
 
 #include "base/check.hpp"
+#include "io/chat/conversation.hpp"
 #include "io/files/files.hpp"
 #include "io/tokens/json_records.hpp"
 #include "io/tokens/text/row_blocks.hpp"
@@ -53,9 +54,19 @@ std::string place_of(const TextBlock& block, i64 line)
     return str(block.file->path, ":", before + block.line + line - 1);
 }
 
-TextBlocks::TextBlocks(const std::vector<TextFile>& files, const std::string& key, bool skip_bad,
-                       CorpusPart part)
-    : files_(&files), key_(&key), skip_bad_(skip_bad), is_last_(part.part + 1 == part.parts)
+bool has_document(std::string_view record, const RecordRule& rule, const std::string& place)
+{
+    if (has_text(record, rule.key, place))
+        return true;
+    try {
+        return rule.chats && (conversation_of_record(record, place), true);
+    } catch (const UserError&) {
+        return false;
+    }
+}
+
+TextBlocks::TextBlocks(const std::vector<TextFile>& files, const RecordRule& rule, CorpusPart part)
+    : files_(&files), rule_(&rule), is_last_(part.part + 1 == part.parts)
 {
     Bytes total = 0;
     for (const TextFile& file : files)
@@ -113,7 +124,8 @@ bool TextBlocks::open()
     if (!begins_here && (from >= file.bytes || to <= 0))
         return false;
     if (is_parquet(file.path)) {
-        rows_ = std::make_unique<RowBlocks>(file, *key_, skip_bad_, from, is_last_ ? no_limit : to);
+        rows_ =
+            std::make_unique<RowBlocks>(file, rule_->key, rule_->skip_bad, from, is_last_ ? no_limit : to);
         return true;
     }
     stream_ = std::make_unique<ByteStream>(file.path);
@@ -177,7 +189,7 @@ bool TextBlocks::begins_as_lines(bool regular)
     const std::string first(line(true));
     const std::string_view second = line(false);
     return first.starts_with("{") && second.starts_with("{") && nlohmann::json::accept(first) &&
-           has_text(first, *key_, path);
+           has_document(first, *rule_, path);
 }
 
 TextBlock TextBlocks::take_whole()

@@ -10,6 +10,15 @@
 
 namespace trivium {
 
+/// What the documents of files are.
+struct RecordRule {
+    std::string key = "text"; ///< the field of a JSON record, or column of a Parquet file, that has the text
+    bool skip_bad = false;    ///< leaves out bad records, and named files that are not text
+    bool chats = false;       ///< records of chats are documents, too
+};
+/// Whether a JSON record has text or a chat. UserError about `place` if it is not valid JSON.
+bool has_document(std::string_view record, const RecordRule& rule, const std::string& place);
+
 /// A part of a corpus for one reader: the documents that begin in part/parts of its bytes.
 struct CorpusPart {
     int part = 0, parts = 1;
@@ -40,11 +49,9 @@ class RowBlocks;
 /// Not thread-safe. Holds one block, or a whole file if it is neither one of lines nor Parquet.
 class TextBlocks {
 public:
-    /// `files` and `key`, the field of the text in a JSON record or its column in a Parquet file, must
-    /// outlive this object. `skip_bad`: a Parquet file, or a row group of one, that cannot be read becomes a
-    /// block of Form::none.
-    TextBlocks(const std::vector<TextFile>& files, const std::string& key, bool skip_bad,
-               CorpusPart part = {});
+    /// `files` and `rule` must outlive this object. With skip_bad, a Parquet file, or a row group of one,
+    /// that cannot be read becomes a block of Form::none.
+    TextBlocks(const std::vector<TextFile>& files, const RecordRule& rule, CorpusPart part = {});
     TextBlocks& operator=(TextBlocks&&) noexcept;
     ~TextBlocks();
 
@@ -58,8 +65,7 @@ private:
     TextBlock take_whole();
 
     const std::vector<TextFile>* files_;
-    const std::string* key_;
-    bool skip_bad_;
+    const RecordRule* rule_;
     Bytes begin_ = 0, end_ = 0; ///< of this part, in the bytes of all files
     bool is_last_ = true;       ///< the last part, which has what begins at its end
     std::size_t file_ = 0;

@@ -11,8 +11,11 @@ namespace trivium {
 namespace fs = std::filesystem;
 
 TextCorpus::TextCorpus(TextSelection selection)
-    : selection_(std::move(selection)), key_(selection_.key.empty() ? "text" : selection_.key)
+    : selection_(std::move(selection)), rule_{.skip_bad = selection_.skip_bad,
+                                              .chats = selection_.chats && selection_.key.empty()}
 {
+    if (!selection_.key.empty())
+        rule_.key = selection_.key;
     files_ = list_text_files(selection_, listed_);
     if (files_.empty())
         check_end({});
@@ -47,6 +50,9 @@ TextCorpus::Found& TextCorpus::Found::operator+=(const Found& next)
         report.read[suffix].files += read.files;
         report.read[suffix].documents += read.documents;
     }
+    for (const auto& [path, forms] : next.report.forms)
+        for (const auto& [form, count] : forms)
+            report.forms[path][form] += count;
     for (const CorpusReport::Skipped& kind : next.report.skipped)
         report.skip(kind);
     documents += next.documents;
@@ -63,6 +69,8 @@ void TextCorpus::add(Found& found, const TextBlock& block, const BlockOutcome& o
     for (const auto& [kind, line] : outcome.skipped)
         if (CorpusReport::Skipped& all = found.report.skip(kind); all.example.empty())
             all.example = place_of(block, line); // which may read the file
+    for (const auto& [form, count] : outcome.forms)
+        found.report.forms[block.file->path][form] += count;
     if (!outcome.read && documents == 0)
         return;
     CorpusReport::Read& read = found.report.read[text_suffix(block.file->path)];

@@ -10,8 +10,7 @@ public:
     explicit TextCorpus(TextSelection selection);
 
     const std::vector<TextFile>& files() const { return files_; }
-    const std::string& key() const { return key_; }
-    bool skip_bad() const { return selection_.skip_bad; }
+    const RecordRule& rule() const { return rule_; }
     Bytes bytes_total() const { return bytes_total_; }
     /// UserError if an input cannot be read twice, or by several ranks (a pipe).
     void require_files(const std::string& reason) const;
@@ -34,7 +33,7 @@ public:
 
 private:
     TextSelection selection_;
-    std::string key_;
+    RecordRule rule_;
     CorpusReport listed_;
     std::vector<TextFile> files_;
     Bytes bytes_total_ = 0;

@@ -17,7 +17,7 @@ namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Read, files, documents)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Skipped, what, what_plural, remedy, example, count)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport, read, skipped)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport, forms, read, skipped)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TextCorpus::Found, report, documents, record_files, bytes)
 
 namespace {
@@ -27,10 +27,12 @@ constexpr std::size_t long_document = std::size_t{4} << 20, segment_bytes = std:
 /// A block after a thread has tokenized it.
 struct TokenizedBlock {
     struct Document {
-        std::size_t end = 0; ///< of its ids
-        Bytes bytes = 0;     ///< of its text
-        bool failed = false; ///< it cannot be tokenized
-        std::string text{};  ///< if it has no ids yet
+        std::size_t end = 0;              ///< of its ids
+        Bytes bytes = 0;                  ///< of its text
+        bool failed = false;              ///< it cannot be tokenized, or is left out
+        bool whole = false;               ///< its ids have its end
+        std::vector<TokenSpan> trained{}; ///< if it is whole
+        std::string text{};               ///< if it has no ids yet
         i64 line = 0;
     };
     TextBlock block; ///< without its content
@@ -78,15 +80,14 @@ public:
         std::vector<Bytes> sizes;
         succeed_together(comm_, [&] {
             corpus_.require_files("documents to hold out are chosen in a first pass");
-            TextBlocks blocks(corpus_.files(), corpus_.key(), corpus_.skip_bad(), part_);
+            TextBlocks blocks(corpus_.files(), corpus_.rule(), part_);
             TextCorpus::Found found;
             work_in_order<TextBlock, std::pair<std::vector<Bytes>, Bytes>>(
                 job_.threads, [&] { return blocks.next(); },
                 [&](TextBlock& block) {
                     std::vector<Bytes> own;
-                    read_documents(block, corpus_.key(), corpus_.skip_bad(), [&](std::string& text, i64) {
-                        own.push_back(static_cast<Bytes>(text.size()));
-                    });
+                    read_documents(block, corpus_.rule(),
+                                   [&](const ReadDocument& each) { own.push_back(each.bytes); });
                     return std::pair(std::move(own), block.input_bytes);
                 },
                 [&](auto& result) {
@@ -120,7 +121,7 @@ public:
     void tokenize()
     {
         open_writers();
-        TextBlocks blocks(corpus_.files(), corpus_.key(), corpus_.skip_bad(), part_);
+        TextBlocks blocks(corpus_.files(), corpus_.rule(), part_);
         work_in_order<TextBlock, TokenizedBlock>(
             job_.threads, [&] { return blocks.next(); }, [&](TextBlock& block) { return work(block); },
             [&](TokenizedBlock& done) { take(done); });
@@ -156,8 +157,8 @@ public:
             for (std::size_t store = 0; store < writers_.size(); ++store) {
                 TokenStoreWriter& writer = writers_[store];
                 writer.finish();
-                result.stores.push_back(
-                    {outputs_[store], writer.documents(), writer.tokens(), writer.text_bytes()});
+                result.stores.push_back({outputs_[store], writer.documents(), writer.tokens(),
+                                         writer.trained_tokens(), writer.text_bytes()});
             }
         });
         return result;
@@ -186,33 +187,51 @@ private:
     {
         TokenizedBlock done;
         std::vector<std::pair<CorpusReport::Skipped, i64>> failed;
-        done.outcome =
-            read_documents(block, corpus_.key(), corpus_.skip_bad(), [&](std::string& text, i64 line) {
-                TokenizedBlock::Document document{0, static_cast<Bytes>(text.size())};
-                document.line = line;
-                const bool later =
-                    hold_out_.documents() == 1 || (job_.threads > 1 && text.size() > long_document);
-                const std::size_t before = done.ids.size();
-                if (later)
-                    document.text = std::move(text);
-                else
-                    try {
-                        job_.tokenizer->encode_part(text, true, done.ids);
-                    } catch (const UserError& error) {
-                        if (!corpus_.skip_bad())
-                            refuse(block, line, error);
-                        done.ids.resize(before);
+        done.outcome = read_documents(block, corpus_.rule(), [&](ReadDocument& read) {
+            TokenizedBlock::Document document{0, read.bytes};
+            document.line = read.line;
+            const bool later = !read.chat && (hold_out_.documents() == 1 ||
+                                              (job_.threads > 1 && read.text.size() > long_document));
+            const std::size_t before = done.ids.size();
+            if (later)
+                document.text = std::move(read.text);
+            else
+                try {
+                    if (!read.chat)
+                        job_.tokenizer->encode_part(read.text, true, done.ids);
+                    else if (const auto why = add_chat(*read.chat, document, done.ids)) {
                         document.failed = true;
-                        failed.emplace_back(bad_record(), line);
+                        failed.emplace_back(*why, read.line);
                     }
-                document.end = done.ids.size();
-                done.documents.push_back(std::move(document));
-            });
+                } catch (const UserError& error) {
+                    if (!corpus_.rule().skip_bad)
+                        refuse(block, read.line, error);
+                    done.ids.resize(before);
+                    document.failed = true;
+                    failed.emplace_back(bad_record(), read.line);
+                }
+            document.end = done.ids.size();
+            done.documents.push_back(std::move(document));
+        });
         done.outcome.skipped.insert(done.outcome.skipped.end(), failed.begin(), failed.end());
         block.content = {};
         block.rows = {};
         done.block = std::move(block);
         return done;
+    }
+
+    /// Why it is left out, if so.
+    std::optional<CorpusReport::Skipped>
+    add_chat(const Conversation& chat, TokenizedBlock::Document& document, std::vector<i32>& ids) const
+    {
+        ChatDocument made = tokenize_chat(chat, job_.chats, *job_.tokenizer);
+        if (made.dropped)
+            return made.dropped;
+        document.whole = true;
+        document.trained = std::move(made.trained);
+        document.bytes = made.text_bytes;
+        ids.insert(ids.end(), made.ids.begin(), made.ids.end());
+        return {};
     }
 
     [[noreturn]] static void refuse(const TextBlock& block, i64 line, const UserError& error)
@@ -234,13 +253,15 @@ private:
                 if (document.failed)
                     return;
                 TokenStoreWriter& writer = writers_[to_valid ? 1 : 0];
+                if (document.whole)
+                    return writer.add_whole(ids, document.trained, document.bytes);
                 if (document.text.empty())
                     return writer.add(ids, document.bytes);
                 try {
                     writer.add(encode_long(*job_.tokenizer, part, job_.threads),
                                static_cast<Bytes>(part.size()));
                 } catch (const UserError& error) {
-                    if (!corpus_.skip_bad())
+                    if (!corpus_.rule().skip_bad)
                         refuse(done.block, document.line, error);
                     done.outcome.skipped.emplace_back(bad_record(), document.line);
                 }

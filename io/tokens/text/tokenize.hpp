@@ -1,6 +1,7 @@
 #pragma once
 // Tokenizes a corpus into token stores, on all threads of all ranks. The stores have the same bytes for any
 // number of threads and ranks.
+#include "io/tokens/text/chat_documents.hpp"
 #include "io/tokens/text/text_corpus.hpp"
 #include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
@@ -11,6 +12,7 @@ namespace trivium {
 
 struct TokenizeJob {
     TextSelection text;
+    ChatRule chats{}; ///< of records of chats, if text.chats is set
     const Tokenizer* tokenizer = nullptr;
     std::string output;
     std::string valid{};          ///< the store of the text that is held out; empty: none
@@ -26,7 +28,7 @@ struct TokenizeJob {
 
 struct StoreSummary {
     std::string path;
-    i64 documents = 0, tokens = 0;
+    i64 documents = 0, tokens = 0, trained_tokens = 0;
     Bytes text_bytes = 0;
 };
 

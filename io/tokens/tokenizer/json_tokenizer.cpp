@@ -63,9 +63,10 @@ public:
         give_back(std::move(scratch));
     }
 
-    bool is_special(i32 id) const override
+    std::string special_text(i32 id) const override
     {
-        return std::ranges::any_of(found_, [&](const Found& token) { return token.special && token.id == id; });
+        const auto found = specials_.find(id);
+        return found == specials_.end() ? "" : found->second;
     }
 
     std::size_t cut(std::string_view text, std::size_t from) const override
@@ -147,6 +148,8 @@ private:
             added_[pass].add(text, static_cast<i32>(found_.size()));
             finds_[pass] = finds_[pass] || !token.special;
             found_.push_back({token.id, token.left, token.right, token.special});
+            if (token.special)
+                specials_[token.id] = token.text;
             if (!token.special && json.byte_level)
                 tokens_[static_cast<std::size_t>(token.id)].text = text;
         }
@@ -299,10 +302,9 @@ private:
         const Step& step = steps_[at];
         if (step.kind == Step::Kind::mark) {
             const std::string marked = with_mark(text, step, begins);
-            return split(
-                marked, at + 1, splits, begins,
-                moved(spans, text, marked, [&](auto part) { return with_mark(part, step, begins); }),
-                encoding);
+            return split(marked, at + 1, splits, begins,
+                         moved(spans, text, marked, [&](auto part) { return with_mark(part, step, begins); }),
+                         encoding);
         }
         encoding.scratch.splits[splits].split(text, encoding.effort, [&](std::string_view piece) {
             const auto begin = static_cast<std::size_t>(piece.data() - text.data());
@@ -352,6 +354,7 @@ private:
         added_; ///< matched before and after normalization; their values are indices of found_
     std::array<bool, 2> finds_{}; ///< some of them are more than text
     std::vector<Found> found_;
+    std::unordered_map<i32, std::string> specials_;
     bool strips_space_;
     std::string space_; ///< what a space between words is for the encoder
     Words words_ = Words::unknown;

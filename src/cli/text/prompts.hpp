@@ -12,6 +12,7 @@ namespace trivium {
 struct Prompt {
     nlohmann::json given;    ///< a text, or a list of ids
     std::vector<i32> tokens; ///< what the model reads
+    std::vector<i32> ends{}; ///< ids that end a sample, with the tokenizer's eos
 };
 
 /// A text as the beginning of a document: after the token that separates documents.

@@ -130,6 +130,15 @@ void StoreSamples::read(SampleInput input, i64 sample, i64 begin, i64 count, i32
     }
 }
 
+std::vector<i32> StoreSamples::tokens_of(i64 sample) const
+{
+    std::vector<i32> ids(static_cast<std::size_t>(seq_ + 1));
+    read_tokens(sample, 0, seq_ + 1, ids.data());
+    while (!ids.empty() && ids.back() < 0)
+        ids.pop_back();
+    return ids;
+}
+
 bool has_samples(const TokenStore& store, i64 seq, const DataConfig& config)
 {
     return config.packing == SamplePacking::best_fit ? store.size() > 1 : window_count(store.size(), seq) > 0;

@@ -41,6 +41,8 @@ public:
     /// Numbers [begin, begin + count) of an input of a sample. Errors as TokenStore::read().
     /// \pre 0 <= sample < samples(), the numbers are in [0, seq)
     void read(SampleInput input, i64 sample, i64 begin, i64 count, i32* out) const;
+    /// The up to seq() + 1 tokens of a sample, without padding. Errors and \pre as read().
+    std::vector<i32> tokens_of(i64 sample) const;
 
 private:
     /// Consecutive tokens of the store in numbers [begin, begin + count) of a sample.

@@ -182,6 +182,9 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     record.set("grad_norm", result.norm);
     record.set("lr", lr);
     note_loads(result, record);
+    if (const i64 most = batch_at(t, state.step) * config_.model.seq;
+        !config_.model.is_program() && static_cast<i64>(result.loss.tokens) < most)
+        record.set("trained_tokens", result.loss.tokens);
     if (!t.batch_ramp.stages.empty())
         record.set("sequences", static_cast<double>(batch_at(t, state.step)));
     record.set("tokens", static_cast<double>(state.tokens));
@@ -239,11 +242,13 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
                     "share: give it cores of its own, or lower parallel.threads");
     step_seconds_ = step_seconds_ == 0 ? seconds : 0.9 * step_seconds_ + 0.1 * seconds;
     train_seconds_ += seconds;
-    last_loss_ = loss;
+    last_loss_ = result.loss.tokens > 0 ? loss : last_loss_;
     const int width = static_cast<int>(std::to_string(config_.train.steps).size());
+    const bool counts = result.loss.tokens > 0;
     const std::string line = fmt::format(
-        "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:>7} {}/s  MFU {:4.1f} %  left {}", state.step,
-        width, config_.train.steps, loss, result.norm, lr,
+        "step {:>{}}/{}  loss {}  norm {}  lr {:.2e}  {:>7} {}/s  MFU {:4.1f} %  left {}", state.step, width,
+        config_.train.steps, counts ? fmt::format("{:.4f}", loss) : "-",
+        counts ? fmt::format("{:.3f}", result.norm) : "-", lr,
         format_si(program ? samples_per_second : tokens_per_second), program ? "samples" : "tok", 100 * mfu,
         format_seconds(step_seconds_ * static_cast<double>(config_.train.steps - state.step)));
     if (state.step % config_.log.every == 0 || state.step == config_.train.steps)

@@ -25,7 +25,7 @@ public:
                      std::vector<bool>&) const override
     {
     }
-    bool is_special(i32) const override { return false; }
+    std::string special_text(i32) const override { return {}; }
     std::size_t cut(std::string_view, std::size_t) const override { return std::string_view::npos; }
     std::string decode(std::span<const i32>) const override { return ""; }
     i32 bos() const override { return 1; }

@@ -1,0 +1,60 @@
+#include "cli/chat_prompt.hpp"
+
+#include "base/check.hpp"
+#include "cli/chat_arguments.hpp"
+#include "config/about_key.hpp"
+#include "io/files/strict_json.hpp"
+#include "io/hugging_face/chat_files.hpp"
+
+namespace trivium {
+
+namespace {
+
+Conversation conversation_of(const std::string& chat)
+{
+    const std::string place = "the prompt";
+    const std::size_t begin = chat.find_first_not_of(" \t\r\n");
+    if (begin == std::string::npos)
+        throw UserError({"--prompt", "is empty", "--chat answers what a user says", "say something"});
+    if (chat[begin] != '[' && chat[begin] != '{')
+        return conversation_of_json({{"messages", {{{"role", "user"}, {"content", chat}}}}}, place);
+    const ChatJson json = parse_ordered_json(chat, place, 64);
+    return conversation_of_json(json.is_array() ? ChatJson{{"messages", json}} : json, place);
+}
+
+} // namespace
+
+std::optional<ChatTemplate> chat_template_of(const RunConfig& config, const RunState& state,
+                                             const Tokenizer& tokenizer)
+{
+    if (!config.data.chat_template.empty())
+        return about_key("data.chat_template",
+                         [&] { return load_chat_template(config.data.chat_template, tokenizer); });
+    if (const std::optional<ChatTemplate> kept = chat_template_in(state.imported))
+        return with_special_tokens(*kept, tokenizer);
+    return find_chat_template(config.data.tokenizer, tokenizer);
+}
+
+ChatPrompt chat_prompt(const std::string& chat, const RunConfig& config, const RunState& state,
+                       const Tokenizer& tokenizer)
+{
+    const std::optional<ChatTemplate> found = chat_template_of(config, state, tokenizer);
+    if (!found)
+        throw UserError({"--chat", "needs a chat template",
+                         "the checkpoint has none, and none is next to data.tokenizer",
+                         "name its file with data.chat_template"});
+    const Conversation conversation = conversation_of(chat);
+    ChatPrompt prompt;
+    prompt.text = found->render(conversation.messages, {.tools = conversation.tools,
+                                                        .add_generation_prompt = true,
+                                                        .variables = conversation.variables,
+                                                        .now = {}});
+    std::vector<bool> none;
+    tokenizer.encode_chat(prompt.text, {}, prompt.ids, none);
+    prompt.ends = {tokenizer.eos()};
+    for (const i32 id : turn_ends(*found, tokenizer))
+        prompt.ends.insert(id);
+    return prompt;
+}
+
+} // namespace trivium

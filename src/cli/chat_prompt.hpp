@@ -1,0 +1,31 @@
+#pragma once
+// Prompts of `generate --chat`.
+#include "config/run_config.hpp"
+#include "io/chat/chat_template.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/tokens/tokenizer.hpp"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+/// The template that a model chats with: data.chat_template, otherwise that of the model that the checkpoint
+/// was imported from, otherwise the one next to data.tokenizer. nullopt if there is none. UserError if one is
+/// damaged.
+std::optional<ChatTemplate> chat_template_of(const RunConfig& config, const RunState& state,
+                                             const Tokenizer& tokenizer);
+
+struct ChatPrompt {
+    std::string text;     ///< rendered, up to the begin of the answer
+    std::vector<i32> ids; ///< of it; nothing is put in front
+    std::set<i32> ends;   ///< an answer ends with one of them
+};
+/// `chat`: what a user says; or JSON (it begins with '[' or '{'): a list of messages, or a record of a chat,
+/// whose last message is not the assistant's. UserError if there is no template, or it refuses the messages.
+ChatPrompt chat_prompt(const std::string& chat, const RunConfig& config, const RunState& state,
+                       const Tokenizer& tokenizer);
+
+} // namespace trivium
