@@ -1,7 +1,6 @@
 #pragma once
 // Records of chats in the forms found in the wild, as messages.
 #include "base/units.hpp"
-#include "io/files/text_span.hpp"
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +23,12 @@ enum class ChatForm {
 
 /// "messages", "prompt and completion of messages", "prompt and completion", "ShareGPT", "Alpaca", "text".
 const char* name_of(ChatForm form);
+
+/// Bytes [begin, end) of a text.
+struct TextSpan {
+    std::size_t begin = 0, end = 0;
+    bool operator==(const TextSpan&) const = default;
+};
 
 /// A text, and its parts that are trained: ascending, disjoint, not empty.
 struct ChatText {

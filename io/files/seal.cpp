@@ -91,7 +91,8 @@ i64 check_seal(const std::string& path, const Sealed& expected)
                          "its first 512 bytes are not the ones that were written", remedy});
     if (seal.version < oldest || seal.version > version)
         throw UserError({path, str("is a ", kind, " of version ", seal.version),
-                         str("this program reads version ", version),
+                         str("this program reads version",
+                             oldest == version ? str(" ", version) : str("s ", oldest, " to ", version)),
                          seal.version < version ? update : "use the program that wrote it, or a later one"});
     if (seal.bytes != bytes)
         throw UserError({path, bytes < seal.bytes ? "is truncated" : "has grown",

@@ -48,9 +48,8 @@ std::vector<i64> ends_in(const ChatJson& file)
     return ids;
 }
 
-} // namespace
-
-std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::string>& files)
+/// The source of the template, and the parsed tokenizer_config.json; "" if there is none.
+std::pair<std::string, ChatJson> template_in(const std::map<std::string, std::string>& files)
 {
     const auto parsed = [&](const char* name) {
         const auto file = files.find(name);
@@ -63,6 +62,19 @@ std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::st
     std::string source = file == files.end() ? source_in(config) : file->second;
     if (source.empty())
         source = source_in(parsed("chat_template.json"));
+    return {std::move(source), config};
+}
+
+} // namespace
+
+bool has_chat_template(const std::map<std::string, std::string>& files)
+{
+    return !template_in(files).first.empty();
+}
+
+std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::string>& files)
+{
+    const auto [source, config] = template_in(files);
     if (source.empty())
         return {};
     return ChatTemplate(source, "the chat template of the checkpoint", special_tokens(config));

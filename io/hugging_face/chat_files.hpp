@@ -15,6 +15,9 @@ namespace trivium {
 /// if it is not valid.
 std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::string>& files);
 
+/// Whether chat_template_in() finds one.
+bool has_chat_template(const std::map<std::string, std::string>& files);
+
 /// The same template, which knows the bos_token and eos_token of `tokenizer` if it knows no eos_token.
 ChatTemplate with_special_tokens(ChatTemplate given, const Tokenizer& tokenizer);
 

@@ -97,6 +97,21 @@ bool has_text(std::string_view record, const std::string& key, const std::string
     return object.is_object() && object.contains(key) && object.at(key).is_string();
 }
 
+bool has_chat(std::string_view record, const std::string& key)
+{
+    const nlohmann::json object = nlohmann::json::parse(record, nullptr, false);
+    const auto has = [&](const char* name, bool list) {
+        const auto field = object.find(name);
+        return field != object.end() && (field->is_array() || (!list && field->is_string()));
+    };
+    if (!object.is_object())
+        return false;
+    if (has("messages", true) || has("conversations", true))
+        return true;
+    return !(object.contains(key) && object.at(key).is_string()) &&
+           (has("prompt", false) || has("instruction", false));
+}
+
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place)
 {
     const nlohmann::json object = parse_record(record, place);

@@ -78,8 +78,9 @@ void StoreFile::read_header()
 
 void StoreFile::open_own(const std::shared_ptr<OpenFiles>& group)
 {
-    version_ = check_seal(path, {token_store_kind, token_store_version, make_it_again,
-                                 "tokenize the text again: `trivium data tokenize`", version_of_store(false)});
+    version_ =
+        check_seal(path, {token_store_kind, token_store_version, make_it_again,
+                          "tokenize the text again: `trivium data tokenize`", version_of_store(false)});
     file_bytes = file_size(path);
     // The seal finds accidents; a crafted file has a seal that fits, and may crash HDF5.
     try_in_child(path, [&] { read_header(); });

@@ -3,7 +3,8 @@
 // read in place. Several files may be one store (io/tokens/store_list.hpp): it has their tokens and documents
 // in a row, as if the files had been joined. Trivium's own is an HDF5 file:
 //
-//   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document, unless it has an end
+//   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document, unless it has an
+//   end
 //                     of its own, as conversations have
 //   document_offsets  i64, documents + 1: document d is tokens [offsets[d], offsets[d + 1])
 //   tokenizer_model   u8: the SentencePiece model, the tokenizer.json, or "bytes"
@@ -133,10 +134,10 @@ public:
     /// UserError if neither the file nor the options have one.
     std::unique_ptr<Tokenizer> tokenizer() const;
 
-    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens), and of their
-    /// mask. For a store
-    /// of another program a hash of its index, and of the tokens up to 64 MiB; beyond, of 256 blocks, evenly
-    /// spread, and of one at least in each file. That of several files is a hash of theirs.
+    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens), and of
+    /// their mask. For a store of another program a hash of its index, and of the tokens up to 64 MiB;
+    /// beyond, of 256 blocks, evenly spread, and of one at least in each file. That of several files is a
+    /// hash of theirs.
     u64 tokens_hash() const;
 
     /// Verifies the tokenizer, and token blocks part, part + parts, part + 2 * parts, … UserError if any

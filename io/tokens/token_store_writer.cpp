@@ -159,7 +159,8 @@ void TokenStoreWriter::finish()
         Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
         file.close();
         // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
-        seal_file(temporary, token_store_kind, version_of_store(w.has_mask()), begin, w.tokens * size_of(type));
+        seal_file(temporary, token_store_kind, version_of_store(w.has_mask()), begin,
+                  w.tokens * size_of(type));
     });
 }
 

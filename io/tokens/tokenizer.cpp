@@ -1,6 +1,7 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include "base/check.hpp"
+#include "io/chat/conversation.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/strict_json.hpp"
@@ -369,6 +370,14 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::st
     } catch (const UserError&) {
         return stated;
     }
+}
+
+bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::size_t end)
+{
+    for (const TextSpan& span : spans)
+        if (begin < span.end && (end > span.begin || (begin == end && begin == span.begin)))
+            return true;
+    return false;
 }
 
 std::string spelled_out(const Tokenizer& tokenizer, std::span<const i32> ids)

@@ -1,6 +1,5 @@
 #pragma once
 // Text <-> token ids.
-#include "io/files/text_span.hpp"
 #include "io/tokens/text_files.hpp"
 
 #include <memory>
@@ -10,6 +9,8 @@
 #include <vector>
 
 namespace trivium {
+
+struct TextSpan; // io/chat/conversation.hpp
 
 /// Several threads may call encode and decode concurrently.
 class Tokenizer {
@@ -58,13 +59,7 @@ public:
 
 /// Whether a token of the text [begin, end) is one of the spans, at least in part; for an empty text whether
 /// it is at a place in one.
-inline bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::size_t end)
-{
-    for (const TextSpan& span : spans)
-        if (begin < span.end && (end > span.begin || (begin == end && begin == span.begin)))
-            return true;
-    return false;
-}
+bool is_inside(std::span<const TextSpan> spans, std::size_t begin, std::size_t end);
 
 /// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or of a
 /// tokenizer.json (see tokenizer_json.hpp), which the content distinguishes. `eod`: the special

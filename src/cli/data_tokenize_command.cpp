@@ -12,6 +12,7 @@
 #include "mpi/session.hpp"
 #include "train/node_resources.hpp"
 
+#include <ctime>
 #include <iostream>
 #include <memory>
 
@@ -106,6 +107,7 @@ void run_tokenize(const TokenizeOptions& options, Comm& comm)
             job.text.own.push_back(options.tokenizer);
     });
     job.tokenizer = tokenizer.get();
+    job.chats.now = std::stoll(share_text(comm, std::to_string(std::time(nullptr)))); // the same on all ranks
     ParallelConfig parallel;
     parallel.threads = options.threads;
     const Grid grid(comm, {{{data_axis, comm.size()}}}, node_name());

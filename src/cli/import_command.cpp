@@ -9,6 +9,7 @@
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
 #include "io/hugging_face/adapters.hpp"
+#include "io/hugging_face/chat_files.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/store_list.hpp"
@@ -245,6 +246,7 @@ int import_model(const ImportArguments& a)
     state.imported = read_imported_files(a.folder);
     if (!tokenizer.path.empty())
         state.imported_tokenizer = make_tokenizer(tokenizer.path)->fingerprint();
+    const bool own_template = !tokenizer.file.empty() && has_chat_template(state.imported);
     make_whole_folder(a.output, [&](const std::string& folder) {
         Bytes done = 0;
         std::vector<TensorPiece> pieces = pieces_of(source, a.folder, done);
@@ -253,6 +255,10 @@ int import_model(const ImportArguments& a)
         save_checkpoint(*make_self_comm(), folder, state, pieces, 0);
         if (!tokenizer.file.empty())
             write_file(folder + "/" + tokenizer.file, make_tokenizer(tokenizer.path)->model());
+        if (own_template) // so that `data tokenize` finds it next to the tokenizer
+            for (const char* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"})
+                if (const auto file = state.imported.find(name); file != state.imported.end())
+                    write_file(folder + "/" + name, file->second);
         write_file(folder + "/model.toml", model_toml(config, home));
     });
     log_progress("");

@@ -12,7 +12,7 @@ namespace {
 ChatText text_of(const Conversation& conversation, const ChatRule& rule)
 {
     if (rule.chat_template && (!conversation.plain || conversation.form == ChatForm::alpaca))
-        return rule.chat_template->render(conversation);
+        return rule.chat_template->render(conversation, {.tools = {}, .now = rule.now});
     if (conversation.plain)
         return plain_text(conversation);
     throw UserError({conversation.place, "needs a chat template",

@@ -13,9 +13,10 @@ namespace trivium {
 /// How conversations become documents.
 struct ChatRule {
     std::optional<ChatTemplate> chat_template{};
-    std::string no_template{}; ///< why there is none; empty: no one was found
-    i64 max_length = 0;        ///< tokens of a document; 0: any number
-    bool cuts = false;         ///< longer ones lose their end; otherwise they are left out
+    std::string no_template{};        ///< why there is none; empty: no one was found
+    i64 max_length = 0;               ///< tokens of a document; 0: any number
+    std::optional<std::time_t> now{}; ///< for templates that print the date; by default that of each call
+    bool cuts = false;                ///< longer ones lose their end; otherwise they are left out
 };
 
 struct ChatDocument {

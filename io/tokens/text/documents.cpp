@@ -85,13 +85,11 @@ private:
 
     void read_record(std::string_view record, i64 line, const std::string& place)
     {
-        if (!rule_.chats) {
+        if (!rule_.chats || !has_chat(record, key_)) {
             std::string text = text_of_record(record, key_, place);
-            return take(text, line);
+            return take_text(text, line);
         }
         Conversation chat = conversation_of_record(record, place);
-        if (chat.form == ChatForm::text)
-            return take_text(chat.completion, line);
         ++outcome_.forms[name_of(chat.form)];
         ReadDocument document{{}, line, static_cast<Bytes>(record.size()), std::move(chat)};
         take_(document);
@@ -184,8 +182,7 @@ private:
             const std::string place = str(path, ":", first->line);
             const bool good = has_document(first->text, rule_, place);
             if (!good && (records.is_list() || records.next())) // throws with the fields that it has
-                rule_.chats ? void(conversation_of_record(first->text, place))
-                            : void(text_of_record(first->text, key_, place));
+                text_of_record(first->text, key_, place);
             if (!good)
                 return false;
         } catch (const UserError& error) {

@@ -1,7 +1,6 @@
 #include "io/tokens/text/text_blocks.hpp"
 
 #include "base/check.hpp"
-#include "io/chat/conversation.hpp"
 #include "io/files/files.hpp"
 #include "io/tokens/json_records.hpp"
 #include "io/tokens/text/row_blocks.hpp"
@@ -56,13 +55,7 @@ std::string place_of(const TextBlock& block, i64 line)
 
 bool has_document(std::string_view record, const RecordRule& rule, const std::string& place)
 {
-    if (has_text(record, rule.key, place))
-        return true;
-    try {
-        return rule.chats && (conversation_of_record(record, place), true);
-    } catch (const UserError&) {
-        return false;
-    }
+    return has_text(record, rule.key, place) || (rule.chats && has_chat(record, rule.key));
 }
 
 TextBlocks::TextBlocks(const std::vector<TextFile>& files, const RecordRule& rule, CorpusPart part)

@@ -1,6 +1,7 @@
 #include "io/tokens/tokenizer/json_tokenizer.hpp"
 
 #include "base/check.hpp"
+#include "io/chat/conversation.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/stated_eos.hpp"

@@ -404,7 +404,7 @@ private:
         std::string list;
         std::size_t count = 0;
         for (const TokenizerJson::Added& token : out_.added)
-            if (token.id < 0 && ++count <= 8)
+            if (token.special && ++count <= 8)
                 list += (list.empty() ? "" : ", ") + token.text;
         return list.empty() ? ""
                             : str("name the token that ends a document with --eod; its special tokens are ",

@@ -1,5 +1,6 @@
 // Which tokens of chats are trained: in the encoding, and in token stores.
 #include "catch.hpp"
+#include "io/chat/conversation.hpp"
 #include "io/files/files.hpp"
 #include "io/files/seal.hpp"
 #include "io/temporary_folder.hpp"
@@ -55,7 +56,7 @@ void write_masked(const std::string& path, int documents, const std::vector<Toke
     for (int d = 0; d < documents; ++d) {
         std::vector<i32> ids;
         for (int i = 0; i < 10; ++i)
-            ids.push_back(10 * d + i);
+            ids.push_back((10 * d + i) % 250);
         writer.add_whole(ids, trained, 10);
     }
     writer.finish();
@@ -92,9 +93,12 @@ TEST_CASE("ids and masks of chats are those of transformers' apply_chat_template
             INFO(name << " " << each["template"] << " " << each["conversation"]);
             CHECK(ids == each["ids"].get<std::vector<i32>>());
             CHECK(std::vector<int>(inside.begin(), inside.end()) == each["mask"].get<std::vector<int>>());
-            CHECK(spelled_out(*tokenizer, ids).find("<|im_end|>") ==
-                  (name == "gpt2-nfc" ? spelled_out(*tokenizer, ids) : each["text"].get<std::string>())
-                      .find("<|im_end|>"));
+            std::string text = spelled_out(*tokenizer, ids);
+            std::erase(text, ' '); // some tokenizers put spaces in front of text
+            std::string rendered = each["text"];
+            std::erase(rendered, ' ');
+            if (name != "gpt2-nfc" && name != "gpt2-rstrip") // these change text
+                CHECK(text == rendered);
         }
     }
 }

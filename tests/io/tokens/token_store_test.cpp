@@ -1,5 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/chat/conversation.hpp"
 #include "io/corpus.hpp"
 #include "io/files/hdf5.hpp"
 #include "io/files/seal.hpp"
@@ -192,10 +193,10 @@ TEST_CASE("errors name missing, foreign and empty files")
     h5::File later = h5::File::create(folder / "later.h5", {.reserved = seal_bytes});
     later.close();
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
-    CHECK(says(store_error("later.h5"), "version 99", "version 1",
+    CHECK(says(store_error("later.h5"), "version 99", "versions 1 to 2",
                "use the program that wrote it, or a later one"));
     seal_file(folder / "later.h5", "Trivium token store", 0, seal_bytes, 0);
-    CHECK(says(store_error("later.h5"), "version 0", "this program reads version 1",
+    CHECK(says(store_error("later.h5"), "version 0", "this program reads versions 1 to 2",
                "tokenize the text again"));
     // A valid seal, but not the content of a token store.
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
