@@ -110,7 +110,8 @@ void score_file(Comm& world, const RunConfig& config, const ScoreFile& file)
     }
     const std::string sizes = share_text(world, str(pairs.size(), " ", longest));
     const i64 count = std::stoll(sizes);
-    TextModelConfig options{file.checkpoint, 1, std::stoll(sizes.substr(sizes.find(' '))), true, file.average};
+    TextModelConfig options{file.checkpoint, 1, std::stoll(sizes.substr(sizes.find(' '))), true,
+                            file.average};
     options.rows = std::min(count, file.batch * rows_on(config_on(config, world.size()).parallel, 1));
     TextModel model(config, world, options);
     if (cut > 0)

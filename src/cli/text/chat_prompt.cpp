@@ -1,7 +1,7 @@
-#include "cli/chat_prompt.hpp"
+#include "cli/text/chat_prompt.hpp"
 
 #include "base/check.hpp"
-#include "cli/chat_arguments.hpp"
+#include "cli/text/chat_arguments.hpp"
 #include "config/about_key.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/hugging_face/chat_files.hpp"

@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/live/post.hpp"
-#include "life_cycle_run.hpp"
+#include "train/life_cycle_run.hpp"
 
 #include <arpa/inet.h>
 #include <atomic>

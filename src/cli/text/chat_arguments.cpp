@@ -1,4 +1,4 @@
-#include "cli/chat_arguments.hpp"
+#include "cli/text/chat_arguments.hpp"
 
 #include "io/hugging_face/chat_files.hpp"
 
