@@ -237,7 +237,7 @@ private:
     {
         const std::string_view header = std::string_view(text_).substr(turn.begin, first_words - turn.begin);
         for (std::size_t at = 0; at < prompt.size(); ++at) {
-            if (continues_character(prompt[at]))
+            if (continues_character(prompt[at]) || whole_tokens(prompt, prompt, at) != at)
                 continue;
             const std::string_view end = prompt.substr(at);
             if (end_without_blanks(end) == 0)
