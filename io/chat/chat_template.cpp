@@ -55,7 +55,8 @@ jinja::Value value_of_messages(const ChatJson& messages, bool marked, const std:
     for (const ChatJson& message : messages) {
         const i32 index = marked ? static_cast<i32>(values.size()) : -1;
         std::vector<std::pair<jinja::Value, jinja::Value>> items;
-        for (const auto& [key, value] : normalized(message, place).items())
+        const ChatJson known = normalized(message, place);
+        for (const auto& [key, value] : known.items())
             items.emplace_back(jinja::Value(key), jinja::value_of(value, is_in_header(key) ? -1 : index));
         values.push_back(jinja::make_dict(std::move(items), index));
     }
@@ -252,7 +253,7 @@ ChatText ChatTemplate::render(const Conversation& conversation, const ChatOption
         }
     };
     try {
-        const MarkedText text = render_these(messages, options.add_generation_prompt);
+        const MarkedText text = render_these(messages, false);
         const ChatJson& eos = parts_->variables.value("eos_token", ChatJson(""));
         const jinja::WorkLimit limit(jinja::default_work);
         std::vector<TextSpan> spans =

@@ -3,6 +3,7 @@
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
 
+#include <array>
 #include <filesystem>
 
 namespace trivium {

@@ -5,6 +5,7 @@
 #include "io/files/utf8.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 namespace trivium {
 
@@ -61,6 +62,27 @@ std::size_t common_prefix(std::string_view a, std::string_view b)
     while (length > 0 && ((length < a.size() && continues_character(a[length])) ||
                           (length < b.size() && continues_character(b[length]))))
         --length;
+    return length;
+}
+
+bool is_word(char c)
+{
+    return (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+/// Where two texts that differ behind `length` bytes part without a word or a token such as <eos> being
+/// divided.
+std::size_t whole_tokens(std::string_view a, std::string_view b, std::size_t length)
+{
+    const std::string_view common = a.substr(0, length);
+    for (const auto& [open, close] : {std::pair('<', '>'), std::pair('[', ']')})
+        if (const std::size_t at = common.rfind(open);
+            at != std::string_view::npos && common.find(close, at) == std::string_view::npos)
+            return at;
+    const auto goes_on = [&](std::string_view text) { return length < text.size() && is_word(text[length]); };
+    if (goes_on(a) || goes_on(b))
+        while (length > 0 && is_word(a[length - 1]))
+            --length;
     return length;
 }
 
@@ -189,7 +211,10 @@ private:
             if (const auto prompt = chat_.render(prefix, true)) {
                 const std::string_view after =
                     std::string_view(prompt->text()).substr(last_words_end(*prompt, prompt->size()));
-                const std::size_t common = common_prefix(after, std::string_view(text_).substr(from));
+                const std::string_view rest = std::string_view(text_).substr(from);
+                std::size_t common = common_prefix(after, rest);
+                if (common < after.size())
+                    common = whole_tokens(after, rest, common);
                 const std::size_t end = from + common;
                 if (end > turn.begin || common >= end_without_blanks(after))
                     return std::clamp(end, turn.begin, first_words);
@@ -212,7 +237,7 @@ private:
     {
         const std::string_view header = std::string_view(text_).substr(turn.begin, first_words - turn.begin);
         for (std::size_t at = 0; at < prompt.size(); ++at) {
-            if (continues_character(prompt[at]))
+            if (continues_character(prompt[at]) || whole_tokens(prompt, prompt, at) != at)
                 continue;
             const std::string_view end = prompt.substr(at);
             if (end_without_blanks(end) == 0)

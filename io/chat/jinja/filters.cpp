@@ -264,16 +264,33 @@ Value attribute(Evaluator&, const Value& input, const Arguments& arguments)
     return is_item ? Value::undefined(str("'dict object' has no attribute '", name, "'")) : found;
 }
 
-Value printed_value(Evaluator&, const Value& input, const Arguments&) { return Value(repr(input)); }
-
 const std::map<std::string, Filter, std::less<>> value_filters{
-    {"abs", absolute},         {"attr", attribute},   {"capitalize", capitalize},    {"center", center},
-    {"count", count_of},       {"d", default_value},  {"default", default_value},    {"e", escape},
-    {"escape", escape},        {"float", real},       {"forceescape", force_escape}, {"format", format},
-    {"indent", indent},        {"int", integer},      {"length", count_of},          {"lower", lower_case},
-    {"pprint", printed_value}, {"replace", replace},  {"round", round_number},       {"safe", safe},
-    {"string", text},          {"title", title},      {"tojson", to_json_filter},    {"trim", trim},
-    {"truncate", truncate},    {"upper", upper_case}, {"wordcount", word_count},
+    {"abs", absolute},
+    {"attr", attribute},
+    {"capitalize", capitalize},
+    {"center", center},
+    {"count", count_of},
+    {"d", default_value},
+    {"default", default_value},
+    {"e", escape},
+    {"escape", escape},
+    {"float", real},
+    {"forceescape", force_escape},
+    {"format", format},
+    {"indent", indent},
+    {"int", integer},
+    {"length", count_of},
+    {"lower", lower_case},
+    {"replace", replace},
+    {"round", round_number},
+    {"safe", safe},
+    {"string", text},
+    {"title", title},
+    {"tojson", to_json_filter},
+    {"trim", trim},
+    {"truncate", truncate},
+    {"upper", upper_case},
+    {"wordcount", word_count},
 };
 
 } // namespace

@@ -298,6 +298,8 @@ const std::string& name_in(const Value& value)
 Value map(Evaluator& evaluator, const Value& input, const Arguments& arguments)
 {
     std::vector<Value> results;
+    if (!truth(input))
+        return iterator({});
     if (arguments.positional.empty()) {
         const Parameters given("map", arguments, {"attribute", "default"});
         if (given[0] == nullptr)

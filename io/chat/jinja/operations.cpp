@@ -426,8 +426,10 @@ Value slice_of(const Value& value, const Value& from, const Value& to, const Val
 {
     require_defined(value);
     const List* list = value.list();
+    if (value.dict() != nullptr)
+        throw Failure{"unhashable type: 'slice'"};
     if (!value.is_text() && (list == nullptr || !list->has_elements()))
-        return Value::undefined(str(value.type_name(), " object cannot be sliced"));
+        throw Failure{str("'", value.type_name(), "' object is not subscriptable")};
     const i64 size = length(value);
     const auto whole = [](const Value& bound) {
         if (!bound.whole())

@@ -77,7 +77,8 @@ void append_repr(MarkedText& out, const Value& value)
 {
     if (value.is_text()) {
         const std::size_t at = out.size();
-        out.append(text_repr(value.text()));
+        out.append(value.as_text().safe ? "Markup(" + text_repr(value.text()) + ")"
+                                        : text_repr(value.text()));
         if (!value.marked().marks().empty()) {
             const Mark& mark = value.marked().marks().front();
             out.mark(at, out.size(), mark.kind, mark.message);

@@ -1,4 +1,5 @@
 // Tests: `value is name(…)`.
+#include "base/check.hpp"
 #include "io/chat/jinja/evaluator.hpp"
 #include "io/chat/jinja/methods.hpp"
 #include "io/chat/jinja/operations.hpp"
@@ -45,6 +46,13 @@ bool is_sequence(const Value& value)
            (list != nullptr && list->has_elements());
 }
 
+bool names_one(const Value& value)
+{
+    if (!is_hashable(value))
+        throw Failure{str("unhashable type: '", value.type_name(), "'")};
+    return value.is_text();
+}
+
 using Arguments_ = const Arguments&;
 
 const std::map<std::string, Test, std::less<>> tests{
@@ -53,8 +61,8 @@ const std::map<std::string, Test, std::less<>> tests{
     {"divisibleby", [](const Value& v, Arguments_ a) { return remainder(v, operand(a)) == 0; }},
     {"defined", [](const Value& v, Arguments_) { return !v.is_undefined(); }},
     {"undefined", [](const Value& v, Arguments_) { return v.is_undefined(); }},
-    {"filter", [](const Value& v, Arguments_) { return v.is_text() && find_filter(v.text()) != nullptr; }},
-    {"test", [](const Value& v, Arguments_) { return v.is_text() && find_test(v.text()) != nullptr; }},
+    {"filter", [](const Value& v, Arguments_) { return names_one(v) && find_filter(v.text()) != nullptr; }},
+    {"test", [](const Value& v, Arguments_) { return names_one(v) && find_test(v.text()) != nullptr; }},
     {"none", [](const Value& v, Arguments_) { return v.is_none(); }},
     {"boolean", [](const Value& v, Arguments_) { return v.is_bool(); }},
     {"false", [](const Value& v, Arguments_) { return v.is_bool() && !v.as_bool(); }},
