@@ -111,6 +111,7 @@ private:
                 graph_[gradient].sharding.dims = graph_[r].sharding.dims;
         builder_.where.block = op.block;
         builder_.where.scope = op.scope;
+        builder_.where.stays_partial = op.stays_partial;
         OpTape tape(*this, op);
         info(op).gradient(tape);
     }

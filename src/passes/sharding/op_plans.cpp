@@ -273,7 +273,7 @@ void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
     }
     for (const ValueId v : op.results)
         after += g_[v].type.elements();
-    if (after > before) // that would make the partial tensor larger
+    if (after > before && !op.stays_partial) // that would make the partial tensor larger
         return;
     std::set<int> layouts;
     const ValueId first = op.operands[one];
