@@ -96,7 +96,9 @@ ValueId ModelBuilder::whole_input(ValueId x, const Rule& rule)
     if (!whole) {
         Dims dims = of_x;
         std::ranges::replace(dims, std::string("s"), std::string("t"));
+        b_.where.stays_partial = true; // its gradient is summed over tensor ranks into the shards of x
         whole = annotate(b_.reshard_to(x, {}), dims);
+        b_.where.stays_partial = false;
     }
     return whole;
 }

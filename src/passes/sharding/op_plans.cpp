@@ -71,6 +71,8 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
         if (sharding.irregular_result(r, made.assignment))
             made.own += prices_.pricing().bytes_exchanged(sharding, r, made.assignment, g_[op.results[r]]);
     }
+    if (op.stays_partial) // of low rank
+        return made;
     made.own += std::max(0., prices_.pricing().work(op, sharding, made.assignment) - ops_[o].least_work);
     return made;
 }
