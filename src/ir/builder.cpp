@@ -48,6 +48,7 @@ std::vector<ValueId> Builder::op(OpKind kind, std::vector<ValueId> operands, Att
     made.phase = where.phase;
     made.block = where.block;
     made.scope = where.scope;
+    made.stays_partial = where.stays_partial;
     const std::vector<TensorType> types = infer(graph_, made);
     const std::string prefix = where.scope.empty() ? "" : where.scope + ".";
     for (std::size_t i = 0; i < types.size(); ++i) {
@@ -139,6 +140,7 @@ ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
     if (only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
+        !(graph_[producer].stays_partial && info(graph_[producer]).separable) &&
         info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
         graph_[producer].results.size() == 1) {
         Op op = graph_[producer];

@@ -17,12 +17,13 @@ public:
     /// Appends to `graph`, which must outlive the builder.
     explicit Builder(Graph& graph) : graph_(graph) {}
 
-    /// Region, phase, block and scope of the next ops.
+    /// What the next ops have.
     struct Where {
         Region region = Region::microbatch;
         Phase phase = Phase::forward;
         int block = 0;
         std::string scope;
+        bool stays_partial = false; ///< Op::stays_partial
     };
     Where where;
     static Where where_of(const Op& op) { return {op.region, op.phase, op.block, op.scope}; }

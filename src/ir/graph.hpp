@@ -134,7 +134,8 @@ struct Op {
     /// chooses.
     std::vector<std::vector<std::string>> division;
     bool stays_partial = false; ///< it runs on partial operands, and its result is reduced: set by
-                                ///< look_ahead(), with `division`, or for a cast that makes messages smaller
+                                ///< look_ahead(), with `division`, for a cast that makes messages smaller, or
+                                ///< for products of low rank, whose result joins other partial sums
     int together = 0; ///< neighbouring exchanges with one such number, which is the same on all ranks, begin
                       ///< together; 0: none. Set by ring()
 };

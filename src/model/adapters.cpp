@@ -85,6 +85,24 @@ ValueId ModelBuilder::adapter_input(ValueId x)
     return is_flat ? y : shaped(y, shape);
 }
 
+ValueId ModelBuilder::whole_input(ValueId x, const Rule& rule)
+{
+    const Dims& of_x = rule->operands[0].dims;
+    const auto is_wide = [&](const std::string& dim) { return !sharding_of({dim}).dims[0].axes.empty(); };
+    if (!c_.axes.sequence || c_.axes.tensor.empty() || !has_adapter() || !has(of_x, "s") ||
+        is_wide(of_x.back()) || std::ranges::none_of(rule->operands[1].dims, is_wide))
+        return x;
+    ValueId& whole = whole_inputs_[x];
+    if (!whole) {
+        Dims dims = of_x;
+        std::ranges::replace(dims, std::string("s"), std::string("t"));
+        b_.where.stays_partial = true; // its gradient is summed over tensor ranks into the shards of x
+        whole = annotate(b_.reshard_to(x, {}), dims);
+        b_.where.stays_partial = false;
+    }
+    return whole;
+}
+
 ValueId ModelBuilder::adapted(ValueId x, ValueId y, const Rule& rule)
 {
     if (!has_adapter())
@@ -97,12 +115,15 @@ ValueId ModelBuilder::adapted(ValueId x, ValueId y, const Rule& rule)
         if (!has(in, dim))
             tokens.push_back(dim);
     const ValueId a = adapter_part(lora_a, c_.compute), b = adapter_part(lora_b, c_.compute);
+    // One reduction sums their partial results and those of x W.
+    b_.where.stays_partial = true;
     const ValueId inner =
         b_.op1(OpKind::matmul, {adapter_input(x), a},
                {.rule = rule_of(of_x, joined(in, {rank}), joined(tokens, {rank}))}, scoped("inner"));
     const ValueId low_rank =
         b_.op1(OpKind::matmul, {times(inner, c_.trained.scale()), b},
                {.rule = rule_of(joined(tokens, {rank}), joined({rank}, out), of_y)}, scoped("low_rank"));
+    b_.where.stays_partial = false;
     y = b_.sum_of(y, low_rank);
     if (!c_.trained.lora.magnitudes)
         return y;

@@ -280,6 +280,7 @@ ValueId ModelBuilder::product(const std::string& name, ValueId x, const Rule& ru
     const auto rows = std::count_if(weight_dims.begin(), weight_dims.end(), [&](const std::string& dim) {
         return std::find(in.begin(), in.end(), dim) != in.end();
     });
+    x = whole_input(x, rule);
     const ValueId y = adapted(
         x, b_.op1(OpKind::matmul, {x, weight("weight", std, static_cast<int>(rows))}, attrs, scoped("out")),
         rule);
@@ -401,6 +402,8 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
             rule->results[0].dims);
     };
     const bool adapts = !m_.tied_embeddings && has_adapter();
+    if (adapts)
+        x = whole_input(x, rule);
     ValueId y = made(!divided && !capped && !adapts, OpKind::matmul, {x, table}, {.rule = rule});
     if (adapts) {
         y = annotate(adapted(x, y, rule), rule->results[0].dims);

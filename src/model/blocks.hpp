@@ -76,6 +76,8 @@ private:
     // Low-rank adapters (adapters.cpp).
     /// y = x W with the adapter of this scope's weight, if it has one. `rule`: of the product.
     ValueId adapted(ValueId x, ValueId y, const Rule& rule);
+    /// x whole along the sequence, for x W and for x A, if x W will read it so.
+    ValueId whole_input(ValueId x, const Rule& rule);
     /// A parameter of the adapter of this scope's weight, as a whole.
     ValueId adapter_part(const std::string& name, DType type);
     /// The rows of this scope's table, with its adapter.
@@ -150,6 +152,7 @@ private:
     ModelConfig m_; // resolved
     GraphConfig c_;
     std::map<std::string, ModelParameter> listed_; // by listed(), with adapters
+    std::map<ValueId, ValueId> whole_inputs_;      // whole_input()
     std::map<std::string, ValueId> stored_;        // the parameters so far, by global name
     ValueId tokens_, positions_, starts_, embed_, samples_, router_loss_;
     std::array<ValueId, 2> rope_tables_;                 // the second: of sliding layers, if theirs differs

@@ -104,13 +104,14 @@ private:
             throw UserError({str("graph '", graph_.name, "', ", op.scope),
                              str("the loss depends on a parameter through '", info(op).name, "'"),
                              "this op has no gradient", "use only differentiable ops"});
-        // What is stated of a value holds for its gradient (GSPMD, section 3.2).
-        for (const ValueId r : op.results)
+        // What is stated of a value holds for its gradient (GSPMD, section 3.2), unless that may be partial.
+        for (const ValueId r : op.stays_partial ? std::vector<ValueId>{} : op.results)
             if (const ValueId gradient = gradients_[r.index()];
                 gradient && graph_[gradient].sharding.dims.empty())
                 graph_[gradient].sharding.dims = graph_[r].sharding.dims;
         builder_.where.block = op.block;
         builder_.where.scope = op.scope;
+        builder_.where.stays_partial = op.stays_partial;
         OpTape tape(*this, op);
         info(op).gradient(tape);
     }

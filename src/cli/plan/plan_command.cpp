@@ -196,6 +196,7 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
 {
     const ModelConfig& m = r.config.model;
     const Score& score = r.own().score;
+    const ParameterCounts counts = parameter_counts(r.config);
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
     if (m.is_program())
         fmt::print("model      {}\n", describe_model(r.config));
@@ -222,7 +223,8 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank",
                memory_table(r.largest().memory));
     print_verdict(r);
-    fmt::print("\nwork       {} model FLOPs per step (forward x 3{})\n", format_si(score.flops),
+    fmt::print("\nwork       {} model FLOPs per step ({}{})\n", format_si(score.flops),
+               counts.trained < counts.all ? "forward, and the gradients that are computed" : "forward x 3",
                m.is_program() ? "" : ", causal attention");
     fmt::print("estimate   {} per step, {} {}/s, simulated on '{}'{} ({})\n", format_seconds(score.step),
                format_si(tokens / score.step), m.units(), r.machine.name,

@@ -141,6 +141,18 @@ std::string place_of(const Graph& graph, const Op& op)
 OperandSet linear_operands(const Graph& graph, const Op& op)
 {
     const OperandSet linear = op.attrs.beta ? 0 : info(op).linear; // each partial sum would get the constant
+    if (op.stays_partial && info(op).separable) { // in each factor; the small one is that of low rank
+        OperandSet least = 0;
+        i64 elements = 0;
+        for (std::size_t i = 0; i < op.operands.size(); ++i) {
+            const Value& v = graph[op.operands[i]];
+            if (v.lifetime != Lifetime::microbatch || (least != 0 && v.type.elements() >= elements))
+                continue;
+            least = OperandSet{1} << i;
+            elements = v.type.elements();
+        }
+        return least;
+    }
     if (op.kind != OpKind::cast)
         return linear;
     const DType from = graph[op.operands[0]].type.dtype, to = graph[op.results[0]].type.dtype;

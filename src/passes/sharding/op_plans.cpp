@@ -71,6 +71,8 @@ OpOption OpPlans::option_of(std::size_t o, Assignment assignment)
         if (sharding.irregular_result(r, made.assignment))
             made.own += prices_.pricing().bytes_exchanged(sharding, r, made.assignment, g_[op.results[r]]);
     }
+    if (op.stays_partial) // of low rank
+        return made;
     made.own += std::max(0., prices_.pricing().work(op, sharding, made.assignment) - ops_[o].least_work);
     return made;
 }
@@ -273,7 +275,7 @@ void OpPlans::add_pending(std::size_t o, std::vector<OpOption>& all)
     }
     for (const ValueId v : op.results)
         after += g_[v].type.elements();
-    if (after > before) // that would make the partial tensor larger
+    if (after > before && !op.stays_partial) // that would make the partial tensor larger
         return;
     std::set<int> layouts;
     const ValueId first = op.operands[one];

@@ -232,7 +232,7 @@ private:
         // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
         for (const ValueId v : op.results)
             growth += g_[v].type.elements();
-        if (growth > 0 ||
+        if ((growth > 0 && !(op.stays_partial && info(op).separable)) ||
             std::ranges::any_of(first.partial, [](const Partial& p) { return p.combine != Combine::sum; }))
             return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
