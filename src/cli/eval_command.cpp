@@ -1,7 +1,5 @@
 // `trivium eval`.
 #include "base/check.hpp"
-#include "base/counted.hpp"
-#include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/text/score_file.hpp"
@@ -149,12 +147,7 @@ void evaluate_sets(Comm& world, const EvalArguments& a)
     std::vector<Batches> data;
     TokenStoreOptions options;
     succeed_together(world, [&] {
-        const RunConfig given = config_of(a);
-        config = config_on(given, world.size());
-        if (const std::string grid = describe_degrees(config.parallel);
-            grid != describe_degrees(given.parallel) && world.size() > 1)
-            log_info(str("on ", counted(world.size(), "rank"), ": ", grid, "; the config has ",
-                         describe_degrees(given.parallel)));
+        config = config_of(a);
         sets = sets_of(a, config.data);
         const SampleTypes inputs = inputs_of(config);
         if (inputs.empty())
@@ -175,7 +168,8 @@ void evaluate_sets(Comm& world, const EvalArguments& a)
     });
     for (const Batches& set : data)
         require_same_data(world, set.source());
-    RankEngine rank(config, world, [&](const CompileConfig& own) { return compile_evaluation(config, own); });
+    config = config_on(world, config, compile_evaluation);
+    RankEngine rank(config, world, compile_evaluation);
     rank.restore(checkpoint);
     Engine& engine = rank.engine();
     std::optional<SampleReport> shown; // of the first set

@@ -7,7 +7,6 @@
 #include "cli/text/chat_prompt.hpp"
 #include "cli/text/prompts.hpp"
 #include "cli/text/text_output.hpp"
-#include "compile/forward.hpp"
 #include "mpi/comm.hpp"
 #include "train/data/inputs.hpp"
 #include "train/text_model.hpp"
@@ -196,9 +195,7 @@ void generate(Comm& world, const GenerateArguments& a)
             log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
                             config.model.seq));
     });
-    const i64 sharers = rows_on(config_on(config, world.size()).parallel, 1);
-    TextModel model(config, world,
-                    {a.checkpoint, std::min(sizes.requests, a.batch * sharers), total, false, a.average});
+    TextModel model(config, world, {a.checkpoint, a.batch, sizes.requests, total, false, a.average});
     model.lead([&] {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = write_results(a, prompts, model);

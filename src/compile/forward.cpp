@@ -75,7 +75,7 @@ private:
 
 } // namespace
 
-RunConfig config_on(RunConfig config, i64 ranks)
+RunConfig config_on(RunConfig config, i64 ranks, const FitsRanks& fits)
 {
     ParallelConfig& p = config.parallel;
     config.train.micro_batch = micro_batch(config);
@@ -86,16 +86,28 @@ RunConfig config_on(RunConfig config, i64 ranks)
         throw UserError(
             {"[parallel]", str("the grid has ", counted(rank_count(p), "rank"), ", ", ranks, " were started"),
              describe_grid(p), "start as many ranks as the grid has, or one, or change the grid"});
-    const i64 expert = p.expert;
-    p.tensor = std::gcd(p.tensor, ranks);
-    p.pipeline = std::gcd(p.pipeline, ranks / p.tensor);
-    p.data = ranks / p.tensor / p.pipeline;
     p.context = 1;
     p.context_heads = p.shard = 0;
-    p.expert = std::gcd(expert, p.data);
     for (ProgramAxes::Axis& axis : p.axes.list)
         axis.degree = 1;
-    return config;
+    const auto on = [&](i64 tensor, i64 pipeline) {
+        RunConfig other = config;
+        other.parallel.tensor = tensor;
+        other.parallel.pipeline = pipeline;
+        other.parallel.data = ranks / tensor / pipeline;
+        other.parallel.expert = std::gcd(p.expert, other.parallel.data);
+        return other;
+    };
+    const i64 tensor = std::gcd(p.tensor, ranks);
+    const RunConfig like = on(tensor, std::gcd(p.pipeline, ranks / tensor));
+    if (!fits || ranks == 1 || fits(like))
+        return like;
+    for (i64 sharers = 1; sharers <= ranks; ++sharers) // of a model
+        for (i64 t = sharers; t >= 1; --t)
+            if (ranks % sharers == 0 && sharers % t == 0)
+                if (const RunConfig other = on(t, sharers / t); fits(other))
+                    return other;
+    return like;
 }
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)

@@ -7,11 +7,16 @@ namespace trivium {
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 enum : std::size_t { prefill_program = 0, decode_program = 1, score_program = 2 };
 
-/// The config for programs that are not trained, on a grid of `ranks` ranks. The config's own grid, if it has
-/// as many; one rank alone; otherwise tensor, then pipeline, each with the largest degree that divides both
-/// the config's and the ranks left, and data with the other ranks (and no context ranks). train.micro_batch
-/// is stated. Throws UserError if the grid of a program of the user's own has other ranks than these.
-RunConfig config_on(RunConfig config, i64 ranks);
+/// Whether a config's programs fit the ranks of its grid.
+using FitsRanks = std::function<bool(const RunConfig&)>;
+
+/// The config for programs that are not trained, on a grid of `ranks` ranks: the config's own grid, if it has
+/// as many, or one rank alone. Otherwise tensor, then pipeline, each with the largest degree that divides
+/// both the config's and the ranks left, and data with the other ranks (and no context ranks); if that does
+/// not fit, the first grid that does: fewer data ranks come later, and of as many those with more tensor
+/// ranks first. If none fits, the one before. train.micro_batch is stated. Throws UserError if the grid of a
+/// program of the user's own has other ranks than these.
+RunConfig config_on(RunConfig config, i64 ranks, const FitsRanks& fits = {});
 
 /// The program `eval` alone, in the precision of training, of rank `options.rank` of the config's grid.
 /// Throws UserError if the model does not fit the grid, or the arena exceeds parallel.memory_limit.
@@ -33,8 +38,8 @@ RunConfig generating(RunConfig config);
 /// The programs `prefill`, `decode` and perhaps `score` (build_decode_graph()) of rank `options.rank` of the
 /// config's grid. Heads, and with them the KV cache, are sharded over tensor ranks, sequences over data
 /// ranks, layers over pipeline ranks; with ZeRO 3 each layer's parameters are gathered when it runs. Logits
-/// are sharded like their sequences and over tensor ranks; the last pipeline rank has them. \pre shape.rows is a
-/// multiple of rows_on(…, 1) \throws UserError as compile_evaluation()
+/// are sharded like their sequences and over tensor ranks; the last pipeline rank has them. \pre shape.rows
+/// is a multiple of rows_on(…, 1) \throws UserError as compile_evaluation()
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
                             const CompileConfig& options);
 

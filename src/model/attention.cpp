@@ -206,7 +206,9 @@ ValueId ModelBuilder::attend(i64 layer, Heads heads)
             sinks = shaped(sinks, {1, m_.heads});
         operands.push_back(sinks);
     }
-    const ValueId o = annotate(b_.op(op, operands, attributes)[0], {"b", "s", "g", "r", "e"});
+    const Dims dims = k == v ? Dims{"b", "s", "n", "g", "e"} // all heads share the keys
+                             : Dims{"b", "s", "g", "r", "e"};
+    const ValueId o = annotate(b_.op(op, operands, attributes)[0], dims);
     return by_heads ? annotate(b_.reshard_to(o, {}), {"b", "t", "g", "r", "n"}) : o;
 }
 

@@ -1,5 +1,8 @@
 #include "train/rank_engine.hpp"
 
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
 #include "compile/threads.hpp"
 #include "kernels/runtime.hpp"
 #include "train/data/inputs.hpp"
@@ -29,8 +32,33 @@ CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, 
     return std::move(*checkpoint);
 }
 
-RankEngine::RankEngine(const RunConfig& config, Comm& world,
-                       const std::function<Compiled(const CompileConfig&)>& compile)
+RunConfig config_on(Comm& world, const RunConfig& config, const CompileRank& compile)
+{
+    const Bytes memory = share_of_memory(world); // 0: unknown
+    RunConfig chosen;
+    succeed_together(world, [&] {
+        const Machine machine = deciding_machine(config.parallel, computes_on_device());
+        chosen = config_on(config, world.size(), [&](const RunConfig& other) {
+            try {
+                const Mesh mesh = mesh_of(other.parallel);
+                for (i64 rank = 0; rank < world.size(); ++rank)
+                    if (is_first_of_stage(mesh, rank) &&
+                        compile(other, {machine, {}, rank}).memory.arena > memory && memory > 0)
+                        return false;
+                return true;
+            } catch (const UserError&) { // its dimensions do not divide, or the limit is exceeded
+                return false;
+            }
+        });
+        const std::string grid = describe_degrees(chosen.parallel);
+        if (world.size() > 1 && world.rank() == 0 && grid != describe_degrees(config.parallel))
+            log_info(str("on ", counted(world.size(), "rank"), ": ", grid, "; the config has ",
+                         describe_degrees(config.parallel)));
+    });
+    return chosen;
+}
+
+RankEngine::RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile)
     : grid_(world, mesh_of(config.parallel), node_name(),
             {config.parallel.delay_latency, config.parallel.delay_bandwidth}),
       threads_(thread_count(config.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
@@ -38,7 +66,7 @@ RankEngine::RankEngine(const RunConfig& config, Comm& world,
 {
     const Machine machine = machine_of(computing_);
     Compiled compiled;
-    succeed_together(world, [&] { compiled = compile({machine, {}, world.rank()}); });
+    succeed_together(world, [&] { compiled = compile(config, {machine, {}, world.rank()}); });
     require_free_memory(grid_, computing_.address(),
                         compiled.memory.arena + (machine.is_device ? 0 : compiled.memory.outside()));
     grid_.open(joint_axes(compiled));

@@ -15,13 +15,20 @@ namespace trivium {
 CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, const RunConfig& config,
                                           bool average = false);
 
+/// Makes the programs of a rank, such as compile_evaluation().
+using CompileRank = std::function<Compiled(const RunConfig&, const CompileConfig&)>;
+
+/// config_on() all ranks of `world`, whose arenas fit the ranks' shares of memory and parallel.memory_limit.
+/// Rank 0 says which grid it is if that is not the config's and there are several ranks. Collective. Errors,
+/// on all ranks, as config_on().
+RunConfig config_on(Comm& world, const RunConfig& config, const CompileRank& compile);
+
 class RankEngine {
 public:
     /// Collective over `world`, which must outlive it. `config`: whose mesh has its ranks (config_on()).
-    /// `compile`: of a rank. Allocates, and fills constants and states. Throws, on all ranks, UserError or
-    /// IoError if one of them has no device or too little memory, and the errors of `compile`.
-    RankEngine(const RunConfig& config, Comm& world,
-               const std::function<Compiled(const CompileConfig&)>& compile);
+    /// Allocates, and fills constants and states. Throws, on all ranks, UserError or IoError if one of them
+    /// has no device or too little memory, and the errors of `compile`.
+    RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile);
 
     Engine& engine() { return *engine_; }
     const Grid& grid() const { return grid_; }

@@ -2,8 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "base/log.hpp"
-#include "compile/describe.hpp"
 #include "train/data/inputs.hpp"
 #include "train/rank_engine.hpp"
 #include "train/text_rows.hpp"
@@ -11,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <thread>
 
 namespace trivium {
@@ -52,6 +51,8 @@ struct TextModel::Parts {
     std::optional<Generator> generator;
     bool computes = false; ///< a command is on its way
     bool leads = false;
+    /// By program: ranks of the last pipeline stage that together have all logits, once, with their parts.
+    std::vector<std::vector<std::pair<int, Box>>> senders;
     std::vector<i32> message; ///< program, then of each row start, given and wanted, then the tokens
 
     bool is_first() const { return comm->rank() == 0; }
@@ -64,7 +65,7 @@ struct TextModel::Parts {
     void write(const Command& command);
     Command read() const;
     std::vector<std::vector<double>> run(const Command& command);
-    std::vector<i64> senders(std::size_t program) const;
+    void find_senders(std::size_t program);
     std::vector<double> packed(const Command& command, const Box& part) const;
     void unpack(const Command& command, const Box& part, std::span<const double> from,
                 std::vector<std::vector<double>>& logits) const;
@@ -110,22 +111,16 @@ Command TextModel::Parts::read() const
     return command;
 }
 
-/// Ranks of the last pipeline stage that together have all logits, once.
-std::vector<i64> TextModel::Parts::senders(std::size_t program) const
+void TextModel::Parts::find_senders(std::size_t program)
 {
     const Mesh& mesh = rank->grid().mesh();
-    std::vector<i64> ranks;
-    std::vector<Box> parts;
-    for (i64 other = 0; other < mesh.ranks(); ++other) {
-        if (stage_of(mesh, other) + 1 != mesh.size(pipeline_axis))
-            continue;
-        const Box part = generator->part(program, mesh.coordinates(other));
-        if (std::ranges::find(parts, part) == parts.end()) {
-            ranks.push_back(other);
-            parts.push_back(part);
-        }
-    }
-    return ranks;
+    senders.emplace_back();
+    std::set<std::pair<Shape, Shape>> parts;
+    for (i64 other = 0; other < mesh.ranks(); ++other)
+        if (stage_of(mesh, other) + 1 == mesh.size(pipeline_axis))
+            if (const Box part = generator->part(program, mesh.coordinates(other));
+                parts.emplace(part.offset, part.shape).second)
+                senders.back().emplace_back(static_cast<int>(other), part);
 }
 
 std::vector<double> TextModel::Parts::packed(const Command& command, const Box& part) const
@@ -160,7 +155,6 @@ void TextModel::Parts::unpack(const Command& command, const Box& part, std::span
 std::vector<std::vector<double>> TextModel::Parts::run(const Command& command)
 {
     generator->run(command.call);
-    const Mesh& mesh = rank->grid().mesh();
     std::vector<std::vector<double>> logits;
     if (is_first())
         for (const IndexRange& wanted : command.wanted)
@@ -169,8 +163,7 @@ std::vector<std::vector<double>> TextModel::Parts::run(const Command& command)
         return Piece{reinterpret_cast<std::byte*>(numbers.data()),
                      static_cast<Bytes>(numbers.size() * sizeof(double))};
     };
-    for (const i64 sender : senders(command.call.program)) {
-        const Box part = generator->part(command.call.program, mesh.coordinates(sender));
+    for (const auto& [sender, part] : senders[command.call.program]) {
         if (sender == comm->rank()) {
             std::vector<double> own = packed(command, part);
             if (is_first())
@@ -183,7 +176,7 @@ std::vector<std::vector<double>> TextModel::Parts::run(const Command& command)
                 count += command.wanted[static_cast<std::size_t>(part.offset[0] + i)].size;
             std::vector<double> numbers(static_cast<std::size_t>(count * part.shape.back()));
             if (!numbers.empty())
-                comm->receive(static_cast<int>(sender), 0, piece_of(numbers))->wait();
+                comm->receive(sender, 0, piece_of(numbers))->wait();
             unpack(command, part, numbers, logits);
         }
     }
@@ -199,17 +192,12 @@ TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig
             throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text",
                              "", "evaluate it with `trivium eval`"});
         p.tokenizer = tokenizer_of(config.data);
-        p.config = config_on(config, world.size());
         p.capacity = options.capacity > 0 ? options.capacity : config.model.seq;
         if (p.capacity > config.model.seq && config.model.positions == Positions::learned)
             throw UserError({"model.seq",
                              str("sequences of ", p.capacity,
                                  " tokens need as many positions, but the model has ", config.model.seq),
                              "its positions are learned", "use fewer tokens or a shorter prompt"});
-        const std::string given = describe_degrees(config.parallel),
-                          grid = describe_degrees(p.config.parallel);
-        if (grid != given && world.rank() == 0)
-            log_info(str("on ", counted(world.size(), "rank"), ": ", grid, "; the config has ", given));
     });
     std::vector<int> all(static_cast<std::size_t>(world.size()));
     std::iota(all.begin(), all.end(), 0);
@@ -220,21 +208,32 @@ TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig
     p.step = checkpoint.state().step;
     succeed_together(
         world, [&] { require_same_tokenizer(checkpoint, p.tokenizer->fingerprint(), "data.tokenizer"); });
-    GenerationShape shape;
-    const i64 sharers = rows_on(p.config.parallel, 1);
-    shape.rows = p.rows = rows_on(p.config.parallel, options.rows);
-    shape.prefill = std::min(usual_chunk, p.capacity);
-    shape.scores = options.scores;
-    if (options.scores) {
-        const i64 each = p.rows / sharers * ceil_div(config.model.vocab, p.config.parallel.tensor) *
-                         size_of(compute_type(config.train.precision));
-        shape.prefill = std::clamp<i64>(most_scores / each, 1, shape.prefill);
-    }
-    shape.capacity = p.capacity + shape.prefill; // also for a padded chunk behind the last token
-    p.rank.emplace(p.config, world,
-                   [&](const CompileConfig& own) { return compile_generation(p.config, shape, own); });
+    const auto shape_on = [&](const ParallelConfig& grid) {
+        GenerationShape shape;
+        const i64 sharers = rows_on(grid, 1);
+        shape.rows = options.rows * sharers;
+        if (options.requests > 0)
+            shape.rows = std::min(shape.rows, rows_on(grid, options.requests));
+        shape.prefill = std::min(usual_chunk, p.capacity);
+        shape.scores = options.scores;
+        if (options.scores) {
+            const i64 each = shape.rows / sharers * ceil_div(config.model.vocab, grid.tensor) *
+                             size_of(compute_type(config.train.precision));
+            shape.prefill = std::clamp<i64>(most_scores / each, 1, shape.prefill);
+        }
+        shape.capacity = p.capacity + shape.prefill; // also for a padded chunk behind the last token
+        return shape;
+    };
+    const CompileRank compile = [&](const RunConfig& on, const CompileConfig& own) {
+        return compile_generation(on, shape_on(on.parallel), own);
+    };
+    p.config = config_on(world, config, compile);
+    p.rows = shape_on(p.config.parallel).rows;
+    p.rank.emplace(p.config, world, compile);
     p.rank->restore(checkpoint);
     p.generator.emplace(p.rank->engine());
+    for (std::size_t program = 0; program < (options.scores ? 3 : 2); ++program)
+        p.find_senders(program);
     p.vocab = std::min(p.tokenizer->vocab_size(), config.model.vocab);
     p.message.resize(p.message_size());
 }

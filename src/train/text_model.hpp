@@ -43,7 +43,8 @@ using OnToken = std::function<bool(std::size_t index, const TokenScore&, std::st
 
 struct TextModelConfig {
     std::string checkpoint; ///< as open_checkpoint(); empty: the newest good one of the run
-    i64 rows = 1;           ///< sequences computed together; rounded up to a multiple of the data ranks
+    i64 rows = 1;           ///< sequences that a data rank computes together
+    i64 requests = 0;       ///< so many are there at most at the same time; 0: unknown
     i64 capacity = 0;       ///< tokens of a sequence, prompt and sample; 0: model.seq
     bool scores = false;    ///< whether TextRequest::scored_from may be used
     bool average = false;   ///< with the averages of parameters (train.ema)
@@ -53,7 +54,7 @@ struct TextModelConfig {
 /// others take part. All ranks construct it with the same arguments.
 class TextModel {
 public:
-    /// Reads the checkpoint onto the ranks of `world`, on the grid that config_on() (compile/forward.hpp)
+    /// Reads the checkpoint onto the ranks of `world`, on the grid that config_on() (rank_engine.hpp)
     /// makes of the config's; says on rank 0 if it is another. `world` must outlive it. Throws, on all ranks,
     /// UserError or IoError if the checkpoint is not of this model and tokenizer, or a rank has too little
     /// memory.

@@ -5,7 +5,6 @@
 #include "base/log.hpp"
 #include "cli/text/prompts.hpp"
 #include "cli/text/text_output.hpp"
-#include "compile/forward.hpp"
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
 #include "train/data/inputs.hpp"
@@ -110,10 +109,9 @@ void score_file(Comm& world, const RunConfig& config, const ScoreFile& file)
     }
     const std::string sizes = share_text(world, str(pairs.size(), " ", longest));
     const i64 count = std::stoll(sizes);
-    TextModelConfig options{file.checkpoint, 1, std::stoll(sizes.substr(sizes.find(' '))), true,
-                            file.average};
-    options.rows = std::min(count, file.batch * rows_on(config_on(config, world.size()).parallel, 1));
-    TextModel model(config, world, options);
+    TextModel model(
+        config, world,
+        {file.checkpoint, file.batch, count, std::stoll(sizes.substr(sizes.find(' '))), true, file.average});
     if (cut > 0)
         log_warning(str(counted(cut, "line"), cut == 1 ? " is" : " are", " longer than model.seq = ",
                         config.model.seq, ": the begin of the context is left out"));

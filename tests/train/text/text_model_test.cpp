@@ -82,7 +82,7 @@ Answers answers(const RunConfig& config, int ranks, i64 rows, const std::string&
 {
     Answers all;
     run_on_threads(ranks, [&](Comm& world) {
-        TextModel model(config, world, {checkpoint, rows, 90, true});
+        TextModel model(config, world, {checkpoint, rows, 0, 90, true});
         const auto arenas = gather_to_first(world, str(model.arena_bytes()));
         model.lead([&] {
             CHECK(world.rank() == 0);
@@ -183,8 +183,8 @@ TEST_CASE("each rank uses the planned bytes")
         INFO(layout.text());
         const RunConfig config = run.config(layout);
         run_on_threads(static_cast<int>(layout.ranks()), [&](Comm& world) {
-            RankEngine rank(config, world, [&](const CompileConfig& own) {
-                return compile_generation(config, {rows_on(config.parallel, 3), 8, 32, true}, own);
+            RankEngine rank(config, world, [](const RunConfig& own, const CompileConfig& options) {
+                return compile_generation(own, {rows_on(own.parallel, 3), 8, 32, true}, options);
             });
             rank.restore(open_checkpoint_together(world, run.checkpoint(), config));
             Generator generator(rank.engine());
@@ -208,9 +208,8 @@ TEST_CASE("evaluation on every grid has the loss of one rank, which the scores o
     const auto evaluation = [&](const RunConfig& config, int ranks) {
         Evaluation result;
         run_on_threads(ranks, [&](Comm& world) {
-            const RunConfig own = config_on(config, world.size());
-            RankEngine rank(own, world,
-                            [&](const CompileConfig& options) { return compile_evaluation(own, options); });
+            const RunConfig own = config_on(world, config, compile_evaluation);
+            RankEngine rank(own, world, compile_evaluation);
             rank.restore(open_checkpoint_together(world, run.checkpoint(), own));
             const Batches data(std::make_unique<StoreSamples>(TokenStore::open(own.data.train.list[0].path),
                                                               own.model.seq, own.data));
@@ -238,18 +237,17 @@ TEST_CASE("evaluation on every grid has the loss of one rank, which the scores o
     const RunConfig config = run.config({});
     const TokenStore store = TokenStore::open(config.data.train.list[0].path);
     std::vector<TextRequest> requests;
-    for (i64 sample = 0; sample < 20; ++sample) { // before the first token is the end of a document
+    for (i64 sample = 0; sample < 20; ++sample) {
         TextRequest r;
-        r.prompt.assign(101, 257);
-        const i64 before = sample == 0 ? 0 : 1;
-        store.read(100 * sample - before, 100 + before, r.prompt.data() + 1 - before);
+        r.prompt.resize(101);
+        store.read(100 * sample, 101, r.prompt.data());
         r.scored_from = 1;
         r.top = 0;
         requests.push_back(r);
     }
     double sum = 0;
     run_on_threads(2, [&](Comm& world) {
-        TextModel model(run.config({1, 1, 2}), world, {run.checkpoint(), 4, 0, true});
+        TextModel model(run.config({1, 1, 2}), world, {run.checkpoint(), 4, 0, 0, true});
         model.lead([&] {
             for (const TextResult& result : model.complete(requests))
                 for (const TokenScore& score : result.prompt)
@@ -265,7 +263,7 @@ TEST_CASE("an error of the work is that of all ranks, and of one rank ends all")
     const RunConfig config = run.config({1, 1, 2});
     const auto lead = [&](const std::function<void(TextModel&, Comm&)>& work) {
         run_on_threads(2, [&](Comm& world) {
-            TextModel model(config, world, {run.checkpoint(), 1, 10, false});
+            TextModel model(config, world, {run.checkpoint(), 1, 0, 10, false});
             work(model, world);
         });
     };
@@ -292,7 +290,7 @@ TEST_CASE("an error of the work is that of all ranks, and of one rank ends all")
     });
     CHECK_THROWS_AS(run_on_threads(2,
                                    [&](Comm& world) { // positions are learned
-                                       TextModel(config, world, {run.checkpoint(), 1, 101, false});
+                                       TextModel(config, world, {run.checkpoint(), 1, 0, 101, false});
                                    }),
                     UserError);
 }
@@ -315,4 +313,32 @@ TEST_CASE("programs that are not trained run on any number of ranks")
     CHECK(on({2, 3, 2, 0, "1f1b", true, 2}, 9) == std::array<i64, 3>{3, 3, 1});
     CHECK(on({1, 1, 4, 0, "1f1b", true, 1}, 6) == std::array<i64, 3>{3, 1, 2});
     CHECK(on({4, 1, 1, 3, "1f1b", true, 1, 2}, 6) == std::array<i64, 3>{6, 1, 1});
+
+    // The first that fits, by fewer data ranks and more tensor ranks.
+    RunConfig c = Ground(TemporaryFolder().path()).config(model_of(0), Precision::f32, {}, "x");
+    std::vector<std::string> tried;
+    c = config_on(c, 4, [&](const RunConfig& other) {
+        const ParallelConfig& p = other.parallel;
+        tried.push_back(str(p.data, p.pipeline, p.tensor));
+        return p.pipeline == 2;
+    });
+    CHECK(tried == std::vector<std::string>{"411", "411", "212", "221"});
+    CHECK(c.parallel.pipeline == 2);
+    c = config_on(c, 3, [](const RunConfig&) { return false; });
+    CHECK(c.parallel.data == 3);
+}
+
+TEST_CASE("a grid that was not asked for is one whose ranks have the memory")
+{
+    const SavedRun run(model_of(0), Precision::f32);
+    RunConfig config = run.config({});
+    const Answers alone = answers(config, 1, 1, run.checkpoint(), some_requests());
+    const Answers shared = answers(run.config({1, 1, 3}), 3, 1, run.checkpoint(), some_requests());
+    config.parallel.memory_limit = (alone.arena + shared.arena) / 2;
+    run_on_threads(3, [&](Comm& world) {
+        TextModel model(config, world, {run.checkpoint(), 1, 0, 90, true});
+        CHECK(model.config().parallel.data == 1);
+        model.lead([&] { require_same(model.complete(some_requests()), alone.results, 1e-4); });
+    });
+    CHECK_THROWS_AS(answers(config, 1, 1, run.checkpoint(), some_requests()), UserError);
 }
