@@ -139,6 +139,22 @@ void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerCo
 
 } // namespace
 
+Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)
+{
+    evaluation.name = name;
+    for (const ValueId id : train.with_role(Role::state)) {
+        const Value& state = train[id];
+        const ValueId parameter = evaluation.find(state.state_of.parameter);
+        if (state.state_of.update != OpKind::weight_average || !parameter)
+            continue;
+        TRV_CHECK(evaluation[parameter].type == state.type, "%", state.name,
+                  " has another type than its parameter");
+        evaluation[parameter].name = state.name;
+        evaluation[parameter].sharding = state.sharding;
+    }
+    return evaluation;
+}
+
 Graph stack_outputs(Graph graph)
 {
     Builder b(graph);
