@@ -142,11 +142,11 @@ void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerCo
 Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)
 {
     evaluation.name = name;
-    for (const ValueId id : train.with_role(Role::state)) {
-        const Value& state = train[id];
-        const ValueId parameter = evaluation.find(state.state_of.parameter);
-        if (state.state_of.update != OpKind::weight_average || !parameter)
+    for (const ValueId parameter : evaluation.with_role(Role::parameter)) {
+        const ValueId average = train.find("ema." + evaluation[parameter].name);
+        if (!average)
             continue;
+        const Value& state = train[average];
         TRV_CHECK(evaluation[parameter].type == state.type, "%", state.name,
                   " has another type than its parameter");
         evaluation[parameter].name = state.name;
