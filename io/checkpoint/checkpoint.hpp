@@ -161,7 +161,7 @@ void remove_checkpoint(const std::string& dir, const std::string& name);
 bool looks_like_checkpoint(const std::string& path);
 
 /// The newest checkpoint in the folder `path`, complete or not; `path` itself if it contains none. DIR/best
-/// and DIR/latest are the checkpoints that these files name.
+/// and DIR/latest are the checkpoints that these files name; "best" alone is checkpoints/best.
 std::string newest_checkpoint(const std::string& path);
 
 /// The step in the name of the checkpoint `path`; 0 if it has another name.

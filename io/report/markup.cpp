@@ -1,5 +1,7 @@
 #include "io/report/markup.hpp"
 
+#include <cstdio>
+
 #include "io/files/utf8.hpp"
 
 #include <cstddef>
@@ -33,6 +35,13 @@ std::string markup_text(std::string_view text)
         text.remove_prefix(length == 0 ? 1 : length);
     }
     return safe;
+}
+
+std::string short_number(double value)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return text;
 }
 
 } // namespace trivium

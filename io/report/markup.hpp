@@ -9,4 +9,7 @@ namespace trivium {
 /// UTF-8, control characters) becomes U+FFFD.
 std::string markup_text(std::string_view text);
 
+/// A number with three digits, "1.23e-05".
+std::string short_number(double value);
+
 } // namespace trivium

@@ -107,6 +107,7 @@ std::vector<Chart> report_charts(const RunFiles& run)
     loss.height = 400;
     add_noisy(loss, run, "loss", 1, false, "training");
     loss.series.push_back({Form::dots, 1, "validation", points_of(m, "valid_loss")});
+    loss.series.push_back({Form::dots, 2, "validation, not averaged", points_of(m, "valid_loss_raw")});
 
     Chart rate = small("Learning rate");
     rate.series.push_back({Form::line, 0, "", points_of(m, "lr")});

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "io/report/layer_map.hpp"
 #include "io/report/markup.hpp"
 #include "io/report/report_charts.hpp"
 #include "io/report/sample_pictures.hpp"
@@ -237,7 +238,7 @@ std::string run_report_html(const RunFiles& run, const std::string& title)
                         "</figure>\n");
         page += "</div>\n";
     }
-    page += sample_pictures(run);
+    page += layer_map(run) + sample_pictures(run);
     page += launches_table(run, s) + skipped_table(run, s);
     page += str("<footer>", counted_in_groups(static_cast<i64>(run.metrics.size()), "step"), " of ",
                 markup_text(run.metrics_path),

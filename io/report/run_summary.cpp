@@ -173,6 +173,7 @@ RunFiles read_run_files(const std::string& path)
     if (const std::filesystem::path side = folder / "metrics.superseded.jsonl"; std::filesystem::exists(side))
         run.superseded = read_metrics_table(side.string());
     run.samples = read_shown_samples((folder / "metrics.samples.jsonl").string());
+    run.layers = read_layer_norms((folder / "metrics.layers.jsonl").string());
     run.launches = read_launches((folder / "launches.jsonl").string());
     run.launches_known = !run.launches.empty();
     if (!run.launches_known)

@@ -1,6 +1,7 @@
 #pragma once
 // Summary of a run from the files of log.dir.
 #include "io/metrics/launches.hpp"
+#include "io/metrics/layer_norms.hpp"
 #include "io/metrics/metrics_table.hpp"
 #include "io/metrics/shown_samples.hpp"
 
@@ -18,6 +19,7 @@ struct RunFiles {
     std::vector<Launch> launches; ///< launches.jsonl; otherwise the restarts in the metrics
     bool launches_known = false;  ///< launches.jsonl has a launch
     std::vector<ShownSample> samples; ///< metrics.samples.jsonl
+    std::vector<LayerNorms> layers;   ///< metrics.layers.jsonl
 };
 
 /// `path`: a folder, or the metrics.jsonl in it; the other files may be missing. Errors as in visit_metrics.

@@ -2,12 +2,12 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "io/report/heat_palette.hpp"
 #include "io/report/markup.hpp"
 #include "io/report/png.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <set>
 
@@ -29,41 +29,12 @@ Range range_of(const std::vector<float>& values)
     return range;
 }
 
-std::string number_text(double value)
-{
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
-    return text;
-}
-
 /// From 0 to 1 where `value` is in the range; NaN stays NaN.
 double place_in(const Range& range, double value)
 {
     return std::isnan(value)         ? value
            : range.high <= range.low ? 0.5
                                      : std::clamp((value - range.low) / (range.high - range.low), 0.0, 1.0);
-}
-
-/// Colour 0 is grey, for what is not finite; the others rise evenly in lightness from blue to yellow.
-const Palette& heat()
-{
-    static const Palette made = [] {
-        constexpr int anchors[][3] = {{68, 1, 84},    {71, 45, 123},  {59, 82, 139},
-                                      {44, 114, 142}, {33, 144, 140}, {39, 173, 129},
-                                      {93, 200, 99},  {170, 220, 50}, {253, 231, 37}};
-        constexpr int steps = std::size(anchors) - 1;
-        Palette palette;
-        palette[0] = {128, 128, 128};
-        for (std::size_t i = 1; i < palette.size(); ++i) {
-            const double at = static_cast<double>(i - 1) / 254 * steps;
-            const int begin = std::min(static_cast<int>(at), steps - 1);
-            for (std::size_t c = 0; c < 3; ++c)
-                palette[i][c] = static_cast<std::uint8_t>(std::lround(
-                    anchors[begin][c] + (at - begin) * (anchors[begin + 1][c] - anchors[begin][c])));
-        }
-        return palette;
-    }();
-    return made;
 }
 
 std::string picture(const ShownSample& shown, const Range& range, const std::string& label)
@@ -74,7 +45,7 @@ std::string picture(const ShownSample& shown, const Range& range, const std::str
                              ? static_cast<std::uint8_t>(1 + std::lround(254 * place_in(range, value)))
                              : 0);
     return str("<img alt=\"", label, "\" src=\"",
-               png_uri(png_of(static_cast<int>(shown.shape[1]), pixels, heat())), "\"/>");
+               png_uri(png_of(static_cast<int>(shown.shape[1]), pixels, heat_palette())), "\"/>");
 }
 
 /// A line, interrupted where values are not finite.
@@ -108,7 +79,7 @@ std::string figure(const RunFiles& run, const ShownSample& shown)
     if (shown.step >= 0)
         title += str(", step ", format_count(shown.step));
     const std::string values =
-        own.high < own.low ? "no finite value" : str(number_text(own.low), " to ", number_text(own.high));
+        own.high < own.low ? "no finite value" : str(short_number(own.low), " to ", short_number(own.high));
     const std::string label = markup_text(str(title, " of sample ", shown.sample, ": ", values));
     return str("<figure>",
                shown.shape.size() == 2 ? picture(shown, range, label) : curve(shown, range, label),

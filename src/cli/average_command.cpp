@@ -35,7 +35,7 @@ std::vector<double> shares_of(const AverageArguments& a)
         const auto parsed = std::from_chars(text.data(), text.data() + text.size(), weight);
         if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size() || !std::isfinite(weight) ||
             weight < 0)
-            throw UserError({"--weights", str("has '", text, "', which is no weight"),
+            throw UserError({"--weights", str("has '", text, "', not a weight"),
                              "a weight is a number of at least 0", "write for example --weights 1,1,2"});
         shares.push_back(weight);
     }

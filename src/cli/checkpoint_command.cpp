@@ -100,6 +100,9 @@ int show(const CheckpointArguments& a)
     nlohmann::ordered_json mixture = nlohmann::ordered_json::array(); // of several training stores
     for (const MixtureSource& source : state.mixture.sources)
         mixture.push_back({{"path", source.path}, {"data", source.data}, {"samples", source.samples}});
+    nlohmann::ordered_json best; // null: none
+    if (state.best.step > 0)
+        best = {{"set", state.best.set}, {"step", state.best.step}, {"loss", state.best.loss}};
     if (a.json) {
         fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()},
                                                   {"step", state.step},
@@ -112,6 +115,8 @@ int show(const CheckpointArguments& a)
                                                   {"grid", state.grid},
                                                   {"ranks", state.ranks},
                                                   {"mixture", mixture},
+                                                  {"best", best},
+                                                  {"rewinds", state.rewinds.count},
                                                   {"version", reader.version()},
                                                   {"shards", reader.shards()},
                                                   {"pieces", pieces},
@@ -130,6 +135,12 @@ int show(const CheckpointArguments& a)
                state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
                format_bytes(reader.bytes()), counted(reader.shards(), "shard"), counted(pieces, "piece"),
                reader.version(), reader.tensors().size(), format_count(values), format_count(parameters));
+    if (state.best.step > 0)
+        fmt::print("  best       validation loss {:.4f} at step {}{}\n", state.best.loss, state.best.step,
+                   state.best.set.empty() ? "" : ", of " + state.best.set);
+    if (state.rewinds.count > 0)
+        fmt::print("  rewinds    {}, {} samples left out\n", state.rewinds.count,
+                   format_count(state.rewinds.samples));
     for (const MixtureSource& source : state.mixture.sources)
         fmt::print("  read       {} samples of {}\n", format_count(source.samples), source.path);
     for (const auto& tensor : tensors)

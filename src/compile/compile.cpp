@@ -172,23 +172,6 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
 
 namespace {
 
-/// The program `eval` with the averages of parameters in place of those that have one.
-Graph averaged_evaluation(Graph eval, const Graph& train)
-{
-    eval.name = average_evaluation;
-    for (const ValueId id : train.with_role(Role::state)) {
-        const Value& state = train[id];
-        const ValueId parameter = eval.find(state.state_of.parameter);
-        if (state.state_of.update != OpKind::weight_average || !parameter)
-            continue;
-        TRV_CHECK(eval[parameter].type == state.type, "%", state.name,
-                  " has another type than its parameter");
-        eval[parameter].name = state.name;
-        eval[parameter].sharding = state.sharding;
-    }
-    return eval;
-}
-
 Graph sharded_norms(Graph g, const WorkPrices& work, PassRunner& runner)
 {
     const std::string suffix = "-" + g.name;
@@ -372,7 +355,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
         evaluation_ = std::make_shared<PipelineOrder>(evaluation_order(order_->shape));
         if (config_.train.ema > 0)
-            extras_.push_back(std::make_shared<Graph>(averaged_evaluation(*eval_, *train_)));
+            extras_.push_back(std::make_shared<Graph>(with_averages(*eval_, *train_, average_evaluation)));
         if (config_.log.layer_norms > 0) {
             NormPrograms made = norm_programs(*train_);
             for (Graph* graph : {&made.remember, &made.norms})

@@ -449,7 +449,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     at_least(0, "log.layer_norms", config.log.layer_norms);
     const std::string& collector = config.log.otlp;
     require(collector.empty() || collector.starts_with("http://") || collector.starts_with("https://"),
-            "log.otlp", str("is '", collector, "', which is no address"),
+            "log.otlp", str("is '", collector, "', not an address"),
             "write it as http://HOST:4318 or https://…");
     validate_best(config);
     at_least(0, "job.restarts", config.job.restarts);

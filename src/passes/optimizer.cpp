@@ -139,6 +139,22 @@ void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerCo
 
 } // namespace
 
+Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)
+{
+    evaluation.name = name;
+    for (const ValueId parameter : evaluation.with_role(Role::parameter)) {
+        const ValueId average = train.find("ema." + evaluation[parameter].name);
+        if (!average)
+            continue;
+        const Value& state = train[average];
+        TRV_CHECK(evaluation[parameter].type == state.type, "%", state.name,
+                  " has another type than its parameter");
+        evaluation[parameter].name = state.name;
+        evaluation[parameter].sharding = state.sharding;
+    }
+    return evaluation;
+}
+
 Graph stack_outputs(Graph graph)
 {
     Builder b(graph);

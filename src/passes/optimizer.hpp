@@ -53,6 +53,10 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// alone, but do not count in it.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
+/// The program `evaluation`, called `name`, with the averages that the program `train` has of parameters in
+/// place of these.
+Graph with_averages(Graph evaluation, const Graph& train, const std::string& name);
+
 /// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order, before the
 /// others.
 Graph stack_outputs(Graph graph);

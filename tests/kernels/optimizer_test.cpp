@@ -38,6 +38,24 @@ TEMPLATE_TEST_CASE("sum_squares of several arrays", "", TRV_STORAGE_TYPES)
         CHECK((alone[i] == -1 || alone[i] == sums[i]));
     for (std::size_t i = 0; i < arrays.size(); ++i)
         CHECK(sums[i] == Approx(dot(wide(arrays[i]), wide(arrays[i]))).epsilon(1e-12));
+    const auto of_changes = stable([&](const Exec& exec) { // of each from the largest, whose length it has
+        const TestScratch scratch(2 * sum_squares_scratch(50001));
+        Doubles out(2, -1);
+        const std::vector<T> short_one(arrays[4].begin(), arrays[4].begin() + 16384);
+        {
+            const auto x = lend_all(std::as_const(arrays));
+            const auto y = lend(short_one);
+            const Lent<double> to = lend(out);
+            const std::vector<SquaresOf<T>> list{{x[3], 16384, to + 0, y}, {x[4], 50001, to + 1, x[4]}};
+            sum_squares<T>(exec, list, scratch);
+        }
+        return std::tuple(out);
+    });
+    Doubles change = wide(arrays[3]);
+    for (std::size_t i = 0; i < change.size(); ++i)
+        change[i] -= wide(arrays[4])[i];
+    CHECK(std::get<0>(of_changes)[0] == Approx(dot(change, change)).epsilon(1e-12));
+    CHECK(std::get<0>(of_changes)[1] == 0);
     const SquaresOf<T> array{nullptr, 5, nullptr};
     CHECK_THROWS_AS(sum_squares<T>({}, {&array, 1}, {}), InternalError);
 }

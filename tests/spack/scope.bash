@@ -6,6 +6,7 @@ debian_packages='
 catch2        catch2
 cli11         libcli11-dev
 cmake         cmake
+curl          libcurl4-openssl-dev
 fmt           libfmt-dev
 hdf5          libhdf5-openmpi-dev      +mpi
 kokkos        libtrilinos-kokkos-dev   +serial~cuda~openmp

@@ -23,6 +23,13 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"train.init_from=a", "checkpoint.resume=b"}, {"train.init_from", "checkpoint.resume"}},
         {{"train.spike_window=64"}, {"train.spike_window", "train.spike_z"}},
         {{"train.lr=0"}, {"train.lr"}},
+        {{"train.patience=3"}, {"train.patience", "data.valid"}},
+        {{"train.patience=3", "data.valid=v.h5"}, {"train.patience", "train.eval_every"}},
+        {{"checkpoint.best=valid"}, {"checkpoint.best", "data.valid"}},
+        {{"checkpoint.best=valid", "data.valid=v.h5"}, {"checkpoint.best", "train.eval_every"}},
+        {{"train.rewind=1"}, {"train.rewind", "checkpoint.every"}},
+        {{"train.rewind=1", "checkpoint.every=5", "train.max_skipped=0"}, {"train.rewind", "max_skipped"}},
+        {{"log.layer_norms=101", "train.steps=100"}, {"log.layer_norms", "101"}},
         {{"parallel.schedule=zb-v"}, {"parallel.schedule", "zb-v", "parallel.pipeline"}},
         {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
     };

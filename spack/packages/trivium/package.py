@@ -58,6 +58,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("pkgconfig", type="build")
 
     depends_on("cli11")
+    depends_on("curl@7.60:")
     depends_on("fmt")
     depends_on("hdf5@1.10.8:+mpi")
     depends_on("kokkos@3.4:")

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/metrics/layer_norms.hpp"
 #include "io/metrics/metrics.hpp"
 
 #include <algorithm>
@@ -87,9 +88,9 @@ void LayerReport::write(i64 step, const ParameterNorms& norms)
         if (!part.layer.empty())
             line["layer"] = std::stoll(part.layer);
         line["part"] = part.name;
-        line["grad_norm"] = norm_of(norms.gradients, part.members);
-        line["weight_norm"] = norm_of(norms.weights, part.members);
-        line["update_norm"] = norm_of(norms.updates, part.members);
+        const std::vector<double>* const by_key[] = {&norms.gradients, &norms.weights, &norms.updates};
+        for (std::size_t key = 0; key < layer_norm_keys.size(); ++key)
+            line[layer_norm_keys[key]] = norm_of(*by_key[key], part.members);
         text += (text.empty() ? "" : "\n") + line.dump();
     }
     try {

@@ -234,5 +234,5 @@ TEST_CASE("a collector gets the metrics as OTLP")
     CHECK(warned.err.find("status 503") != std::string::npos);
     const Outcome wrong = run.train({"log.otlp=localhost:4318"});
     CHECK(wrong.status == 2);
-    CHECK(wrong.err.find("is no address") != std::string::npos);
+    CHECK(wrong.err.find("not an address") != std::string::npos);
 }

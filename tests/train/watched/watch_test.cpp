@@ -308,7 +308,7 @@ TEST_CASE("the mean of checkpoints")
              {{one, "wide", "-o", "x"}, "is of another model"},
              {{one, two, "-o", "x", "--weights", "1"}, "has 1 weight for 2 checkpoints"},
              {{one, two, "-o", "x", "--weights", "0,0"}, "have the sum 0"},
-             {{one, two, "-o", "x", "--weights", "1,a"}, "is no weight"},
+             {{one, two, "-o", "x", "--weights", "1,a"}, "not a weight"},
              {{one, two, "-o", "x", "--average"}, "has no averaged weights"},
              {{one, two, "-o", "mean"}, "exists"}}) {
         const Outcome refused = average(arguments);
@@ -358,6 +358,9 @@ TEST_CASE("norms of layers are those of the weights in checkpoints, on a grid an
         CHECK(
             std::sqrt(sum) ==
             Approx(w.metrics("a-log")[static_cast<std::size_t>(step - 1)].value("grad_norm")).epsilon(1e-9));
+    REQUIRE(run_program({"metrics", "report", "a-log", "--output", "a.html"}, w.folder.path()).status == 0);
+    CHECK(read_text(w.folder / "a.html").find("The rows, from the top: embed, layers.0.attn_norm, ") !=
+          std::string::npos);
     std::vector<std::string> four = Run::arguments(2, 1, Watched::keys("g", keys));
     four.insert(four.end(), {"parallel.pipeline=2", "parallel.zero=1"});
     REQUIRE(run_ranks({{4, with(four, {"train.stop_after=5"})}}, w.folder.path()).status == 0);

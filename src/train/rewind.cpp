@@ -1,0 +1,65 @@
+// The return of a run to a checkpoint (train.rewind).
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
+#include "train/best_loss.hpp"
+#include "train/trainer.hpp"
+
+namespace trivium {
+
+bool Trainer::may_rewind() const
+{
+    const TrainConfig& t = config_.train;
+    return t.rewind > state_.rewinds.count && t.max_skipped > 0 && config_.checkpoint.every > 0;
+}
+
+bool Trainer::rewind()
+{
+    if (!may_rewind() || state_.skipped_in_row < config_.train.max_skipped)
+        return false;
+    // Not one of a signal: a run that was interrupted is to go where another one goes.
+    const i64 every = config_.checkpoint.every, target = (state_.step - 1) / every * every;
+    const std::string& dir = config_.checkpoint.dir;
+    const std::string path = dir + "/" + checkpoint_name(target);
+    engine_->abandon();
+    saver_->finish();
+    if (agree(world_, first_rank_ && target > 0 && looks_like_checkpoint(path)) == 0)
+        return false;
+    Activity::of_process().enter(str("the return to step ", target));
+    RunState then;
+    restore_from(world_, path, [&](const CheckpointReader& checkpoint) {
+        restore(checkpoint, engine_->program(train_program), saved_);
+        then = checkpoint.state();
+    });
+    log_warning(str("step ", state_.step, ": the last ", counted(state_.skipped_in_row, "step"),
+                    " were skipped; the run goes back to ", path, " and leaves out ",
+                    counted(state_.samples - then.samples, "sample"),
+                    " (train.rewind: ", state_.rewinds.count + 1, " of ", config_.train.rewind, ")"));
+    then.rewinds = {state_.rewinds.count + 1, then.rewinds.samples + state_.samples - then.samples};
+    rewound_from_ = state_.step;
+    state_.step = then.step;
+    state_.updates = then.updates;
+    state_.tokens = then.tokens;
+    state_.recent_losses = std::move(then.recent_losses);
+    state_.skipped_in_row = 0;
+    state_.rewinds = then.rewinds;
+    state_.best = std::move(then.best);
+    begin_judging(state_.best, config_);
+    succeed_together(world_, [&] {
+        if (!first_rank_)
+            return;
+        supersede_checkpoints(dir, state_.step);
+        mark_best(dir, state_.best);
+        metrics_.emplace(config_.log.dir, state_.step);
+        if (layers_)
+            layers_->go_back(state_.step);
+        if (monitors_)
+            monitors_->go_back(state_.step);
+    });
+    saved_step_ = -1;
+    save(); // from here on, a restart leaves out these data, too
+    return true;
+}
+
+} // namespace trivium
