@@ -83,17 +83,17 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
 /// With a sharding for every value. `moves_weights`: ops may move what they read of the prologue, as the
 /// weights of a program that are sharded over more axes than its products use.
 Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
-              PassRunner& runner)
+              MovePrices* known, PassRunner& runner)
 {
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
     return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [&](const Graph& graph) {
-        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work});
+        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work, known});
     });
 }
 
 /// The program of all ranks, with every value's sharding, before what schedules and memory ask for.
-Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner)
+Graph plain_graph(const RunConfig& config, const WorkPrices& work, MovePrices* known, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
     Graph g = loss_graph(config, training_config(config));
@@ -117,7 +117,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    return sharded(std::move(g), "", config.model.is_program(), work, runner);
+    return sharded(std::move(g), "", config.model.is_program(), work, known, runner);
 }
 
 /// The program of all ranks. `split`: weight gradients have their own phase. `every_block`: the first and the
@@ -142,7 +142,7 @@ std::shared_ptr<const Graph> training_graph(std::shared_ptr<const Graph> plain, 
 }
 
 /// Parameters are laid out as in `kept`, if it is given, because the programs share them.
-Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner,
+Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, MovePrices* known, PassRunner& runner,
                        const Graph* kept = nullptr)
 {
     GraphConfig evaluated = graph_config(config);
@@ -155,7 +155,7 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
+    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, known, runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
@@ -164,7 +164,8 @@ std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
     const std::string suffix = suffix_of(sharded);
-    const PartitionConfig only{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, false, {}, {}};
+    const PartitionConfig only{
+        Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, false, {}, {}, nullptr};
     return finish_local(part_of_rank(sharded, only, {}, suffix, runner), {}, suffix, runner);
 }
 
@@ -288,7 +289,7 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
 ShardedTraining TrainingCompiler::made_plain()
 {
     ShardedTraining made;
-    made.graph = std::make_shared<Graph>(plain_graph(config_, work_, runner_));
+    made.graph = std::make_shared<Graph>(plain_graph(config_, work_, options_.moves, runner_));
     made.passes = runner_.records();
     return made;
 }
@@ -303,7 +304,7 @@ Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) 
 
 PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
 {
-    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_};
+    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_, options_.moves};
 }
 
 /// Decided on the first rank of the stage: shards differ between ranks, buckets must not.
@@ -322,7 +323,8 @@ const BucketConfig& TrainingCompiler::buckets_of(const Graph& sharded, const Coo
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
 {
     if (!eval_ && !options_.outline) {
-        eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
+        eval_ =
+            std::make_shared<Graph>(evaluation_graph(config_, work_, options_.moves, runner_, train_.get()));
         evaluation_ = std::make_shared<PipelineOrder>(evaluation_order(order_->shape));
     }
     Compiled compiled;
@@ -433,7 +435,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
-    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, runner));
+    const auto sharded = std::make_shared<const Graph>(evaluation_graph(alone, {}, nullptr, runner));
     compiled.at.assign(sharded->mesh.axes.size(), 0);
     compiled.programs.push_back({lone_graph(*sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
@@ -458,7 +460,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         g.name = name;
         g.mesh = mesh;
         const auto whole =
-            std::make_shared<const Graph>(sharded(std::move(g), "-" + name, false, {}, runner));
+            std::make_shared<const Graph>(sharded(std::move(g), "-" + name, false, {}, nullptr, runner));
         compiled.programs.push_back({lone_graph(*whole, runner), 1, {}, whole});
     }
     compiled.passes = runner.records();
