@@ -189,6 +189,7 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
     options.outline = outline;
     options.machine = machine_;
     options.runner.verify = false;
+    options.moves = &moves_;
     const std::string key = plain_key(candidate.config);
     const ShardedTraining known = known_graph(key);
     TrainingCompiler compiler(candidate.config, candidate.order, options, {}, known);

@@ -1,6 +1,7 @@
 #pragma once
 // Memory and duration of a candidate, on which choices depend.
 #include "compile/simulated_step.hpp"
+#include "passes/sharding/move_prices.hpp"
 #include "schedule/play.hpp"
 
 #include <optional>
@@ -114,6 +115,7 @@ private:
 
     Machine machine_;
     std::function<void()> progress_;
+    MovePrices moves_;
     std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< by plain_key(), the last one used last
 };
 

@@ -87,19 +87,19 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
 } // namespace
 
 Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
-              PassRunner& runner)
+              MovePrices* known, PassRunner& runner)
 {
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
     return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [&](const Graph& graph) {
-        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work});
+        return look_ahead(graph, {{}, pipeline_axis, moves_weights, {}, work, known});
     });
 }
 
 namespace {
 
 /// The program of all ranks, with every value's sharding, before what schedules and memory ask for.
-Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner)
+Graph plain_graph(const RunConfig& config, const WorkPrices& work, MovePrices* known, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
     Graph g = loss_graph(config, training_config(config));
@@ -127,7 +127,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, PassRunner& r
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    return sharded(std::move(g), "", config.model.is_program(), work, runner);
+    return sharded(std::move(g), "", config.model.is_program(), work, known, runner);
 }
 
 /// The program of all ranks. `split`: weight gradients have their own phase. `every_block`: the first and the
@@ -153,7 +153,8 @@ std::shared_ptr<const Graph> training_graph(std::shared_ptr<const Graph> plain, 
 
 } // namespace
 
-Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner, const Graph* kept)
+Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, MovePrices* known, PassRunner& runner,
+                       const Graph* kept)
 {
     GraphConfig evaluated = graph_config(config);
     evaluated.metrics = true;
@@ -167,15 +168,15 @@ Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunn
         shard_parameters(g, config.parallel);
     g.name = "eval";
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, runner);
+    return sharded(stack_outputs(std::move(g)), "-eval", config.model.is_program(), work, known, runner);
 }
 
 namespace {
 
-Graph sharded_norms(Graph g, const WorkPrices& work, PassRunner& runner)
+Graph sharded_norms(Graph g, const WorkPrices& work, MovePrices* known, PassRunner& runner)
 {
     const std::string suffix = "-" + g.name;
-    return sharded(std::move(g), suffix, false, work, runner);
+    return sharded(std::move(g), suffix, false, work, known, runner);
 }
 
 } // namespace
@@ -304,7 +305,7 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
 ShardedTraining TrainingCompiler::made_plain()
 {
     ShardedTraining made;
-    made.graph = std::make_shared<Graph>(plain_graph(config_, work_, runner_));
+    made.graph = std::make_shared<Graph>(plain_graph(config_, work_, options_.moves, runner_));
     made.passes = runner_.records();
     return made;
 }
@@ -319,7 +320,7 @@ Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) 
 
 PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
 {
-    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_};
+    return {at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block, work_, options_.moves};
 }
 
 /// Decided on the first rank of the stage: shards differ between ranks, collectives must not.
@@ -352,14 +353,16 @@ const FinishConfig& TrainingCompiler::finish_of(const Graph& sharded, const Coor
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
 {
     if (!eval_ && !options_.outline) {
-        eval_ = std::make_shared<Graph>(evaluation_graph(config_, work_, runner_, train_.get()));
+        eval_ =
+            std::make_shared<Graph>(evaluation_graph(config_, work_, options_.moves, runner_, train_.get()));
         evaluation_ = std::make_shared<PipelineOrder>(evaluation_order(order_->shape));
         if (config_.train.ema > 0)
             extras_.push_back(std::make_shared<Graph>(with_averages(*eval_, *train_, average_evaluation)));
         if (config_.log.layer_norms > 0) {
             NormPrograms made = norm_programs(*train_);
             for (Graph* graph : {&made.remember, &made.norms})
-                extras_.push_back(std::make_shared<Graph>(sharded_norms(std::move(*graph), work_, runner_)));
+                extras_.push_back(std::make_shared<Graph>(
+                    sharded_norms(std::move(*graph), work_, options_.moves, runner_)));
         }
     }
     Compiled compiled;

@@ -41,6 +41,7 @@ struct CompileConfig {
     /// The program `train` alone, without offsets in the arena, whose size is a lower bound: to compare
     /// strategies.
     bool outline = false;
+    MovePrices* moves = nullptr; ///< PartitionConfig::moves
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };

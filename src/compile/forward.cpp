@@ -40,7 +40,7 @@ public:
                 made_.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));
         }
         const PartitionConfig own{made_.at, pipeline_axis, config_.model.is_program(), stages_.stage_of_block,
-                                  work_};
+                                  work_,    nullptr};
         FinishConfig finish;
         finish.buckets.most = p.tile;
         finish.ring = p.context_form == ContextForm::ring;
@@ -113,7 +113,7 @@ RunConfig config_on(RunConfig config, i64 ranks, const FitsRanks& fits)
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
 {
     ForwardCompiler compiler(config, options);
-    compiler.add(evaluation_graph(config, compiler.work(), compiler.runner()));
+    compiler.add(evaluation_graph(config, compiler.work(), nullptr, compiler.runner()));
     return compiler.finished();
 }
 
@@ -155,7 +155,7 @@ Compiled compile_generation(const RunConfig& given, const GenerationShape& shape
         if (gathers_in_microbatches(config.parallel)) // otherwise each rank has all that it reads
             shard_parameters(g, config.parallel);
         g = gathered(std::move(g), config.parallel, suffix, compiler.runner());
-        compiler.add(sharded(std::move(g), suffix, false, compiler.work(), compiler.runner()));
+        compiler.add(sharded(std::move(g), suffix, false, compiler.work(), nullptr, compiler.runner()));
     }
     return compiler.finished();
 }

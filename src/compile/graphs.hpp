@@ -14,13 +14,14 @@ bool gathers_in_microbatches(const ParallelConfig& p);
 Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner);
 
 /// With a sharding for every value. `moves_weights`: ops may move what they read of the prologue, as the
-/// weights of a program that are sharded over more axes than its products use.
+/// weights of a program that are sharded over more axes than its products use. `known`:
+/// PartitionConfig::moves.
 Graph sharded(Graph g, const std::string& suffix, bool moves_weights, const WorkPrices& work,
-              PassRunner& runner);
+              MovePrices* known, PassRunner& runner);
 
 /// The program `eval` of all ranks. Parameters are laid out as in `kept`, if it is given, because the
 /// programs share them; otherwise as a training lays them out.
-Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, PassRunner& runner,
+Graph evaluation_graph(const RunConfig& config, const WorkPrices& work, MovePrices* known, PassRunner& runner,
                        const Graph* kept = nullptr);
 
 /// Shards the parameters as the optimizer of a training with ZeRO shards its states. \pre

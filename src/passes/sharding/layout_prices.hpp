@@ -10,9 +10,9 @@ namespace trivium {
 
 class LayoutPrices {
 public:
-    /// `graph` and `parts` must outlive this.
-    LayoutPrices(const Graph& graph, const AxisParts& parts, const WorkPrices& work)
-        : g_(graph), pricing_(graph, parts, work), shape_of_(graph.values.size(), -1)
+    /// `graph`, `parts` and what `config` points to must outlive this.
+    LayoutPrices(const Graph& graph, const AxisParts& parts, const PartitionConfig& config)
+        : g_(graph), pricing_(graph, parts, config), shape_of_(graph.values.size(), -1)
     {
     }
 

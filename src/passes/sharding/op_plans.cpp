@@ -17,7 +17,7 @@ bool read_in_boxes(const std::vector<OpOption>& options)
 } // namespace
 
 OpPlans::OpPlans(const Graph& graph, const PartitionConfig& config, std::vector<bool> sums)
-    : g_(graph), once_(config.once), parts_(graph, any_composed(graph)), prices_(graph, parts_, config.work),
+    : g_(graph), once_(config.once), parts_(graph, any_composed(graph)), prices_(graph, parts_, config),
       stage_axis_(config.stage_axis), sums_(std::move(sums)), homes_(graph.values.size(), -1),
       ops_(graph.ops.size())
 {

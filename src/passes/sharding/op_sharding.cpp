@@ -140,30 +140,74 @@ std::vector<Assignment> OpSharding::all_assignments(std::size_t most) const
     return assignments(options);
 }
 
+std::vector<std::size_t> OpSharding::bundles(const Options& options) const
+{
+    const auto together = [&](PartId one, PartId next) {
+        return std::ranges::all_of(by_tensor_, [&](const Assignment& tensor) {
+            return std::ranges::all_of(tensor, [&](const PartList& axes) {
+                const auto at = std::ranges::find(axes, one);
+                return at == axes.end() ? !holds(axes, next) : at + 1 != axes.end() && at[1] == next;
+            });
+        });
+    };
+    std::vector<std::size_t> sizes;
+    i64 ranks = 1;
+    for (std::size_t o = 0; o < options.size(); ++o) {
+        const auto& [part, factors] = options[o];
+        const i64 larger = ranks * parts_[part].size;
+        const bool joins =
+            o > 0 && options[o - 1].first + 1 == part && parts_[part - 1].axis == parts_[part].axis &&
+            options[o - 1].second == factors && together(part - 1, part) &&
+            std::ranges::all_of(factors, [&](int f) { return f < 0 || rule_[f].size >= larger; });
+        ranks = joins ? larger : parts_[part].size;
+        if (joins)
+            ++sizes.back();
+        else
+            sizes.push_back(1);
+    }
+    return sizes;
+}
+
 std::vector<Assignment> OpSharding::assignments(Options options) const
 {
     // Each is priced with work for each rank.
     const auto most = static_cast<std::size_t>(std::clamp<i64>((i64{1} << 15) / g_.mesh.ranks(), 64, 4096));
-    double ways = 1;
-    for (const auto& [part, factors] : options)
-        ways *= static_cast<double>(factors.size());
+    constexpr double few = 32; // above that, parts of an axis that all tensors have together stay together
+    const auto ways_of = [&](const std::vector<std::size_t>& sizes) {
+        double ways = 1;
+        std::size_t first = 0;
+        for (const std::size_t size : sizes) {
+            ways *= static_cast<double>(options[first].second.size());
+            first += size;
+        }
+        return ways;
+    };
+    std::vector<std::size_t> sizes(options.size(), 1);
+    double ways = ways_of(sizes);
+    if (ways > few) {
+        sizes = bundles(options);
+        ways = ways_of(sizes);
+    }
     if (ways > static_cast<double>(most)) // then those with most axes as some tensor has them
         for (auto& [part, factors] : options)
             std::rotate(factors.begin(), factors.begin() + 1, factors.end());
     std::vector<Assignment> all;
-    std::vector<std::size_t> choice(options.size(), 0);
+    std::vector<std::size_t> choice(sizes.size(), 0);
     std::vector<int> factors(options.size(), -1);
     std::size_t looked = 0;
     for (bool more = true; more && all.size() < most && looked < 16 * most; ++looked) {
-        for (std::size_t o = 0; o < options.size(); ++o)
-            factors[o] = options[o].second[choice[o]];
+        std::size_t first = 0;
+        for (std::size_t b = 0; b < sizes.size(); first += sizes[b++])
+            std::fill_n(factors.begin() + static_cast<std::ptrdiff_t>(first), sizes[b],
+                        options[first].second[choice[b]]);
         if (std::optional<Assignment> one = assignment(options, factors))
             all.push_back(*std::move(one));
         more = false;
-        for (std::size_t o = 0; o < options.size() && !more; ++o) {
-            more = ++choice[o] < options[o].second.size();
+        first = 0;
+        for (std::size_t b = 0; b < sizes.size() && !more; first += sizes[b++]) {
+            more = ++choice[b] < options[first].second.size();
             if (!more)
-                choice[o] = 0;
+                choice[b] = 0;
         }
     }
     if (ways > static_cast<double>(most)) {

@@ -26,7 +26,8 @@ public:
     /// The assignments in which each axis shards no factor, one that it shards in some operand or result, or,
     /// if it shards a replicated factor there, another one: at least one, unless a result is annotated as
     /// partial. If they are very many, those in which most axes shard a factor that they shard in some
-    /// tensor, and the one without axes.
+    /// tensor, and the one without axes; already
+    /// if they are many, parts of an axis stay together where all tensors of the op have them together.
     std::vector<Assignment> assignments() const { return assignments(options_); }
     /// As assignments(), but each axis may shard any factor that may be sharded. assignments() if these ways
     /// would be more than `most`.
@@ -61,6 +62,9 @@ private:
     /// order of some operand or result, otherwise fastest first. Nothing if the op cannot run with it.
     std::optional<Assignment> assignment(const Options& options, const std::vector<int>& factors) const;
     std::vector<Assignment> assignments(Options options) const;
+    /// Numbers of neighbouring options that are for parts of one axis which no tensor has apart: what one of
+    /// them shards, the others may as well.
+    std::vector<std::size_t> bundles(const Options& options) const;
     /// The axes that shard an entry of a FactorList: of its factors, one after another.
     PartList parts_for(int dim, const Assignment& assignment) const;
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;

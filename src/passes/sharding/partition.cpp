@@ -8,6 +8,7 @@
 #include "passes/sharding/slices.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -21,7 +22,7 @@ class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
         : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
-          pricing_(graph, parts_, config.work), sums_(sums_that_wait(graph)), slices_(slices_of(graph)),
+          pricing_(graph, parts_, config), sums_(sums_that_wait(graph)), slices_(slices_of(graph)),
           late_(graph.values.size(), nullptr), later_(later_readers(graph))
     {
         out_.name = g_.name;
@@ -244,19 +245,26 @@ private:
         return true;
     }
 
-    /// Bytes that the choice moves, plus the work; nullopt if an in-place result would not fit.
-    std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
+    /// Bytes that the choice moves, plus the work; nullopt if an in-place result would not fit, or that is
+    /// not less than `most`.
+    std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment,
+                               double most)
     {
+        const double work = pricing_.work(op, sharding, assignment);
         // A value that outlives the microbatch would be moved in every microbatch: never worth it.
         const double fixed = c_.once ? 1 : 1e9;
         const FactorRule& rule = sharding.rule();
         double bytes = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+            if (bytes + work >= most)
+                return {};
             const ValueId v = op.operands[i];
             bytes += pricing_.bytes_to_read(sharding, i, assignment, kept(v), g_[v]) *
                      (op.region == Region::microbatch && outlives_microbatch(g_, v) ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
+            if (bytes + work >= most)
+                return {};
             const Value& v = g_[op.results[r]];
             const Layout made = sharding.result_layout(r, assignment);
             if (const ValueId into = aliased_operand(op, r)) {
@@ -271,7 +279,7 @@ private:
             if (sharding.irregular_result(r, assignment))
                 bytes += pricing_.bytes_exchanged(sharding, r, assignment, v);
         }
-        return bytes + pricing_.work(op, sharding, assignment);
+        return bytes + work < most ? std::optional(bytes + work) : std::nullopt;
     }
 
     /// An addend that is complete along axes over which its accumulator is partial counts on one rank of
@@ -302,9 +310,9 @@ private:
         if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
             return std::move(assignments[0]);
         const Assignment* best = nullptr;
-        double least = 0;
+        double least = std::numeric_limits<double>::infinity();
         for (const Assignment& assignment : assignments)
-            if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
+            if (const std::optional<double> price = cost(op, sharding, assignment, least)) {
                 least = *price;
                 best = &assignment;
             }

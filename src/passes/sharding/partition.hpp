@@ -5,6 +5,8 @@
 
 namespace trivium {
 
+class MovePrices;
+
 /// Price of a FLOP by element type: the bytes that a rank could send in the same time (work_prices() of
 /// plan/cost.hpp). The defaults are those of the machine "cpu".
 struct WorkPrices {
@@ -21,6 +23,7 @@ struct PartitionConfig {
     bool once = false;
     std::vector<int> stage_of_block{}; ///< used if the graph has none
     WorkPrices work{};
+    MovePrices* moves = nullptr; ///< prices that this partition shares with others; null: none
 };
 
 /// For each op without Op::division, chooses which axes shard which factors: the choice that moves the fewest

@@ -57,14 +57,30 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
     for (const i64 extent : shape)
         (key_ += std::to_string(even ? std::gcd(extent, g_.mesh.ranks()) : extent)) += even ? 'e' : ',';
     const auto [at, added] = shares_.try_emplace(key_, 0.0);
-    const auto elements = static_cast<double>(std::max<i64>(element_count(shape), 1));
-    if (added) {
-        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
-        if (sums_wait)
-            put_off_sums(moves, to, g_.mesh);
-        at->second = elements_moved(moves, from, shape, g_.mesh) / elements;
-    }
-    return at->second * elements * static_cast<double>(size_of(value.type.dtype));
+    if (added)
+        at->second = share_moved(from, to, shape, sums_wait);
+    return at->second * static_cast<double>(std::max<i64>(element_count(shape), 1)) *
+           static_cast<double>(size_of(value.type.dtype));
+}
+
+/// \pre key_ is that of the arguments
+double Pricing::share_moved(const Layout& from, const DimAxes& to, const Shape& shape, bool sums_wait)
+{
+    MovePrices::OfMesh* const others = known_ ? &known_->on(g_.mesh) : nullptr;
+    if (others)
+        if (const auto at = others->find(key_); at != others->end() && at->second.layouts <= layouts_) {
+            layouts_ -= at->second.layouts;
+            return at->second.share;
+        }
+    const int before = layouts_;
+    std::vector<Move> moves = moves_between(from, to, shape, g_.mesh, &layouts_);
+    if (sums_wait)
+        put_off_sums(moves, to, g_.mesh);
+    const double share = elements_moved(moves, from, shape, g_.mesh) /
+                         static_cast<double>(std::max<i64>(element_count(shape), 1));
+    if (others && layouts_ > 0) // otherwise the search had to stop
+        others->try_emplace(key_, MovePrices::Price{share, before - layouts_});
+    return share;
 }
 
 double Pricing::bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf& needs,

@@ -1,6 +1,7 @@
 #pragma once
 // Prices of moving a value from one sharding to another, or to the boxes that an op reads.
 #include "passes/sharding/box_moves.hpp"
+#include "passes/sharding/move_prices.hpp"
 #include "passes/sharding/op_sharding.hpp"
 #include "passes/sharding/partition.hpp"
 
@@ -29,11 +30,12 @@ struct Approach {
 inline constexpr double touching = 1e-3;
 
 /// Prices: bytes that a rank sends, on average, and work in the same unit. Remembers what it has computed;
-/// not thread-safe. `graph` and `parts` must outlive it.
+/// not thread-safe. `graph`, `parts` and what `config` points to must outlive it.
 class Pricing {
 public:
-    Pricing(const Graph& graph, const AxisParts& parts, const WorkPrices& work)
-        : g_(graph), parts_(parts), work_(work), layouts_(30'000 + 100 * static_cast<int>(graph.ops.size()))
+    Pricing(const Graph& graph, const AxisParts& parts, const PartitionConfig& config)
+        : g_(graph), parts_(parts), work_(config.work), known_(config.moves),
+          layouts_(30'000 + 100 * static_cast<int>(graph.ops.size()))
     {
     }
 
@@ -59,10 +61,12 @@ public:
 private:
     /// Bytes of the box that a rank needs and does not have, on average over the ranks along `axes`.
     double bytes_lacking(const DimAxes& axes, const BoxOf& has, const BoxOf& needs, const Value& value) const;
+    double share_moved(const Layout& from, const DimAxes& to, const Shape& shape, bool sums_wait);
 
     const Graph& g_;
     const AxisParts& parts_;
     WorkPrices work_;
+    MovePrices* known_;                              ///< of other partitions; may be null
     int layouts_;                                    ///< budget of all searches (moves_between)
     std::unordered_map<std::string, double> shares_; ///< of elements that move, by layouts and shape
     std::string key_;                                ///< of bytes_moved(), kept for its memory
