@@ -25,6 +25,7 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"train.lr=0"}, {"train.lr"}},
         {{"parallel.schedule=zb-v"}, {"parallel.schedule", "zb-v", "parallel.pipeline"}},
         {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
+        {{"model.experts=4", "train.optimizer=muon"}, {"train.optimizer", "AdamW"}},
     };
     for (const char* command : {"plan", "explain"})
         for (const Case& c : cases) {
