@@ -344,7 +344,7 @@ const FinishConfig& TrainingCompiler::finish_of(const Graph& sharded, const Coor
     const auto decide = [&](const Graph& g) {
         made.buckets = buckets_.with_mode(g, mode);
         if (p.overlap && !made.ring)
-            made.parts = parts_of_gathers(g, made.overlap);
+            made.parts = parts_of_gathers(g, made.overlap, !buckets_.machine().is_device);
     };
     decide(first == at ? own : unbucketed(sharded, first));
     return made;

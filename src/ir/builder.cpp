@@ -212,18 +212,17 @@ Rule::Tensor tensor_of(std::size_t dims, std::size_t changed = no_dim, const std
 
 } // namespace
 
-ValueId Builder::output_sum(OpKind kind, ValueId x, const std::string& name)
-{
-    return output_sum(op1(kind, {x}, {}, name), name);
-}
-
-ValueId Builder::output_sum(ValueId x, const std::string& name, const Sharding& sharding)
+ValueId Builder::total(ValueId x, const std::string& name, const Sharding& sharding)
 {
     const ValueId in = value(name + ".before", graph_[x].type, Role::carry), out = add_into(in, x);
     graph_[in].sharding = graph_[out].sharding = sharding;
     graph_.carries.push_back({in, out});
-    graph_.outputs.push_back(out);
     return out;
+}
+
+ValueId Builder::output_sum(OpKind kind, ValueId x, const std::string& name)
+{
+    return graph_.outputs.emplace_back(total(op1(kind, {x}, {}, name), name));
 }
 
 ValueId Builder::overwrite(ValueId into, ValueId x)

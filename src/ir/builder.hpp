@@ -93,10 +93,10 @@ public:
     /// parameter's next content, is known.
     void average_weights(ValueId parameter, ValueId next, const Sharding& sharding, double decay);
 
+    /// x, called `name`, summed over microbatches in its type. `sharding`: of the sum.
+    ValueId total(ValueId x, const std::string& name, const Sharding& sharding = {});
     /// The output `name`, f64[]: the op `kind` of x, summed over microbatches.
     ValueId output_sum(OpKind kind, ValueId x, const std::string& name);
-    /// An output: x, summed over microbatches in its type. `sharding`: of the sum.
-    ValueId output_sum(ValueId x, const std::string& name, const Sharding& sharding = {});
 
     /// Copies `x` into the buffer of `into`, a value of lifetime run, with a carry; returns its next content.
     ValueId overwrite(ValueId into, ValueId x);

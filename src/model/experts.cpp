@@ -77,19 +77,17 @@ void ModelBuilder::add_router_loss(ValueId logits, ValueId experts)
 
 void ModelBuilder::add_load(ValueId experts)
 {
-    const TensorType type{accumulator_of(c_.compute), {m_.experts}};
     const std::string name = scoped("load");
-    const ValueId in = b_.value(name + ".before", type, Role::carry),
-                  out = b_.add_into(
-                      in,
-                      b_.op1(OpKind::expert_counts, {experts},
-                             {.dtype = type.dtype, .rule = "b s k -> x | k x", .sizes = {{"x", m_.experts}}},
-                             name));
-    b_.graph().carries.push_back({in, out});
+    const ValueId load = b_.total(
+        b_.op1(
+            OpKind::expert_counts, {experts},
+            {.dtype = accumulator_of(c_.compute), .rule = "b s k -> x | k x", .sizes = {{"x", m_.experts}}},
+            name),
+        name);
     b_.where.region = Region::epilogue;
     Attributes over_experts{.combine = Combine::max};
     over_experts.lists.set(Attr::dims, {0});
-    loads_.push_back(b_.cast_to(b_.op1(OpKind::reduce, {out}, over_experts), DType::f64, name + ".most"));
+    loads_.push_back(b_.cast_to(b_.op1(OpKind::reduce, {load}, over_experts), DType::f64, name + ".most"));
     b_.where.region = Region::microbatch;
 }
 
@@ -111,8 +109,8 @@ void ModelBuilder::add_overflow(ValueId counts)
     const ValueId beyond =
         b_.op1(OpKind::affine, {arriving}, {.alpha = 1, .beta = -static_cast<double>(rows_of_rank())});
     const ValueId dropped = b_.op1(OpKind::maximum, {beyond, b_.filled_like(beyond, 0)});
-    loads_.push_back(b_.output_sum(OpKind::sum, dropped, scoped("overflow")));
-    b_.graph().outputs.pop_back(); // they follow the loss
+    const std::string name = scoped("overflow");
+    loads_.push_back(b_.total(b_.op1(OpKind::sum, {dropped}, {}, name), name));
 }
 
 ValueId ModelBuilder::exchanged(ValueId rows, ValueId counts, i64 count, bool backwards)
@@ -180,8 +178,8 @@ ValueId ModelBuilder::experts(ValueId x)
                                             {scoped("rows"), scoped("slots"), scoped("counts")});
     const ValueId slots = annotate(sent[1], {"b", "t", "n"}), counts = sent[2];
     if (c_.loads && of_dispatch.lists.find(Attr::capacity)) {
-        loads_.push_back(b_.output_sum(OpKind::count_valid, slots, scoped("kept")));
-        b_.graph().outputs.pop_back(); // they follow the loss
+        const std::string name = scoped("kept");
+        loads_.push_back(b_.total(b_.op1(OpKind::count_valid, {slots}, {}, name), name));
     }
     if (c_.loads && c_.axes.drops_overflow)
         add_overflow(counts);

@@ -333,7 +333,7 @@ void show(Builder& b, ValueId of, i64 samples)
     Sharding everywhere;
     everywhere.dims.assign(limit.size(), {{}, false});
     // An accumulator, which stages send each other after the microbatch.
-    b.output_sum(b.reshard_to(b.cast_to(part, DType::f32), everywhere), name, everywhere);
+    graph.outputs.push_back(b.total(b.reshard_to(b.cast_to(part, DType::f32), everywhere), name, everywhere));
 }
 
 /// `samples`: 0: as many as the text has.

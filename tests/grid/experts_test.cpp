@@ -71,6 +71,13 @@ void record(Graph& g, ValueId v, Shape whole)
     move_before(g, count, std::vector(g.ops.size() - count, place));
 }
 
+/// The first op that reads `v`.
+std::size_t reader_of(const Graph& g, ValueId v)
+{
+    const auto reads = [&](const Op& op) { return std::ranges::find(op.operands, v) != op.operands.end(); };
+    return static_cast<std::size_t>(std::ranges::find_if(g.ops, reads) - g.ops.begin());
+}
+
 /// The experts of each token, layer by layer, by the set of its sequence's tokens and itself: no two
 /// sequences of choosing_case() have the same tokens, and none has a token twice.
 using Chosen = std::map<std::pair<std::set<int>, int>, std::vector<int>>;
@@ -295,6 +302,29 @@ TEST_CASE("routers that send nearly all tokens to few experts, and parameters th
     REQUIRE(got.norms.size() == 3);
     CHECK(std::isfinite(got.norms[0]));
     CHECK(std::isnan(got.norms[2]));
+}
+
+TEST_CASE("an expert whose weights are not a number makes no rank hang, and the norm of all ranks not finite")
+{
+    const Case c = shared_case({4, 1, 2, 1, 1, 1});
+    Meddle meddle;
+    meddle.graph = [](Graph& g) {
+        const ValueId weight = g.find("layers.1.ffn.experts.up.weight");
+        if (box_of(g, g[weight]).offset[0] > 0) // this rank has others
+            return;
+        const std::size_t count = g.ops.size(), first = reader_of(g, weight);
+        const Shape shape = g[weight].type.shape;
+        Builder b(g);
+        b.where = Builder::where_of(g.ops[first]);
+        const ValueId one = b.filled_like(b.slice_of(weight, 0, {0, 1}), NAN);
+        const ValueId spoilt = b.sum_of(weight, b.padded(one, Shape(shape.size(), 0), shape));
+        std::ranges::replace(g.ops[first].operands, weight, spoilt);
+        move_before(g, count, std::vector(g.ops.size() - count, first));
+    };
+    Outcome got;
+    REQUIRE_NOTHROW(got = train_on_threads(c, meddle));
+    for (const double norm : got.norms)
+        CHECK(!std::isfinite(norm));
 }
 
 TEST_CASE("more ranks than experts, or others than can share them, are refused")

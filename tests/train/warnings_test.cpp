@@ -32,6 +32,7 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"log.layer_norms=101", "train.steps=100"}, {"log.layer_norms", "101"}},
         {{"parallel.schedule=zb-v"}, {"parallel.schedule", "zb-v", "parallel.pipeline"}},
         {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
+        {{"model.experts=4", "train.optimizer=muon"}, {"train.optimizer", "AdamW"}},
     };
     for (const char* command : {"plan", "explain"})
         for (const Case& c : cases) {

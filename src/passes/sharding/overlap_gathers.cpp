@@ -58,28 +58,8 @@ std::map<std::size_t, PartedOp> parted_ops(const Graph& graph)
 
 class PartDivider {
 public:
-    /// Divides the ops of which `parts` has a number, or into fewer if the factor is shorter.
-    PartDivider(const Graph& graph, const std::map<std::size_t, PartedOp>& parted,
-                const std::map<std::size_t, i64>& parts)
-        : from_(graph)
-    {
-        std::map<std::size_t, GatheredOp> ops;
-        for (const auto& [i, count] : parts)
-            ops.emplace(i, parted.at(i).op);
-        made_ = without_gathers(from_, ops, [&](Builder& b, std::size_t i, const GatheredOp&) {
-            const PartedOp& d = parted.at(i);
-            const std::size_t begin = b.graph().ops.size();
-            divide(b, from_.ops[i], d, std::min(parts.at(i), d.extent()));
-            for (std::size_t k = begin; k < b.graph().ops.size(); ++k)
-                ops_[i].push_back(k);
-        });
-    }
+    explicit PartDivider(const Graph& graph) : from_(graph) {}
 
-    const Graph& graph() const { return made_; }
-    /// What op `i` became.
-    const std::vector<std::size_t>& ops_of(std::size_t i) const { return ops_.at(i); }
-
-private:
     void divide(Builder& b, const Op& op, const PartedOp& d, i64 count)
     {
         Graph& g = b.graph();
@@ -114,6 +94,7 @@ private:
         }
     }
 
+private:
     /// A part of what the op gathers: once for all ops that read it.
     std::vector<ValueId> gathered(Builder& b, const PartedOp& d, i64 count, i64 part)
     {
@@ -139,104 +120,108 @@ private:
     }
 
     const Graph& from_;
-    Graph made_;
-    std::map<std::size_t, std::vector<std::size_t>> ops_;
     std::map<std::tuple<std::size_t, std::size_t, i64, i64>, ValueId>
         parts_; ///< by gather, dimension, number of parts and part
 };
 
-/// When the last of these ops ends, if one of them computes and one communicates at a time, in their order.
-Seconds end_of(const Graph& graph, const std::vector<std::size_t>& ops, const std::vector<Seconds>& seconds)
+/// With these ops in as many parts.
+Graph divided(const Graph& graph, const std::map<std::size_t, PartedOp>& parted,
+              const std::map<std::size_t, i64>& parts)
 {
-    std::map<ValueId, Seconds> made;
-    Seconds computes = 0, communicates = 0;
-    for (const std::size_t i : ops) {
-        const Op& op = graph.ops[i];
-        Seconds& now = info(op).communicates ? communicates : computes;
-        for (const ValueId v : op.operands)
-            if (const auto at = made.find(v); at != made.end())
-                now = std::max(now, at->second);
-        now += seconds[i];
-        for (const ValueId v : op.results)
-            made[v] = now;
-    }
-    return std::max(computes, communicates);
+    std::map<std::size_t, GatheredOp> ops;
+    for (const auto& [i, count] : parts)
+        ops.emplace(i, parted.at(i).op);
+    PartDivider divider(graph);
+    return without_gathers(graph, ops, [&](Builder& b, std::size_t i, const GatheredOp&) {
+        divider.divide(b, graph.ops[i], parted.at(i), parts.at(i));
+    });
 }
 
-/// Ops that read the same gathers, which are divided alike.
-std::vector<std::vector<std::size_t>> sets_of(const std::map<std::size_t, PartedOp>& parted)
+/// How a microbatch runs: what computes one after the other, and what travels along an axis.
+struct Clock {
+    const OverlapSeconds& seconds;
+    bool waits = false; ///< parts_of_gathers()
+};
+
+Seconds length_of(const Graph& graph, const Clock& clock)
 {
-    std::map<std::size_t, std::size_t> set_of; // by gather
-    std::vector<std::vector<std::size_t>> sets;
-    for (const auto& [i, d] : parted) {
-        const auto [at, added] = set_of.try_emplace(d.op.gathers[0], sets.size());
-        if (added)
-            sets.emplace_back();
-        sets[at->second].push_back(i);
+    const std::vector<Seconds> each = clock.seconds(graph);
+    Seconds computes = 0;
+    std::map<std::string, Seconds> travels; // by axis
+    std::vector<Seconds> made(graph.values.size(), 0);
+    Seconds end = 0;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        if (op.region != Region::microbatch)
+            continue;
+        Seconds& now = info(op).communicates ? travels[*op.attrs.axis] : computes;
+        if (clock.waits)
+            now = std::max(now, computes);
+        for (const ValueId v : op.operands)
+            now = std::max(now, made[v.index()]);
+        now += each[i];
+        for (const ValueId v : op.results)
+            made[v.index()] = now;
+        end = std::max(end, now);
     }
-    return sets;
+    return end;
+}
+
+/// The number of parts of each op with which a microbatch is shortest, one number in each phase.
+std::map<std::size_t, i64> shortest(const Graph& graph, const std::map<std::size_t, PartedOp>& parted,
+                                    const Clock& clock)
+{
+    std::map<std::size_t, i64> best;
+    std::map<Phase, i64> longest; // extent
+    for (const auto& [i, d] : parted) {
+        i64& extent = longest[graph.ops[i].phase];
+        extent = std::max(extent, d.extent());
+    }
+    Seconds length = parted.empty() ? 0 : length_of(graph, clock);
+    for (const auto& [phase, most] : longest) {
+        const std::map<std::size_t, i64> others = best;
+        for (i64 count = 2; count < 2 * most; count *= 2) {
+            std::map<std::size_t, i64> tried = others;
+            for (const auto& [i, d] : parted)
+                if (graph.ops[i].phase == phase)
+                    tried[i] = std::min(count, d.extent());
+            const Seconds made = length_of(divided(graph, parted, tried), clock);
+            if (made < length) {
+                length = made;
+                best = std::move(tried);
+            }
+        }
+    }
+    return best;
 }
 
 } // namespace
 
-GatherParts parts_of_gathers(const Graph& graph, const OverlapSeconds& seconds)
+GatherParts parts_of_gathers(const Graph& graph, const OverlapSeconds& seconds, bool waits)
 {
     const std::map<std::size_t, PartedOp> parted = parted_ops(graph);
-    GatherParts parts;
-    i64 longest = 1;
-    for (const auto& [i, d] : parted) {
-        longest = std::max(longest, d.extent());
-        if (!seconds)
-            parts[graph[graph.ops[i].results[0]].name] = d.extent();
-    }
-    if (!seconds || longest == 1)
-        return parts;
-    const std::vector<std::vector<std::size_t>> sets = sets_of(parted);
-    std::vector<Seconds> ends; // by set
-    const std::vector<Seconds> before = seconds(graph);
-    for (const std::vector<std::size_t>& set : sets) {
-        std::vector<std::size_t> ops = set;
-        for (const std::size_t i : set)
-            for (const auto* others : {&parted.at(i).op.gathers, &parted.at(i).op.reductions})
-                ops.insert(ops.end(), others->begin(), others->end());
-        std::ranges::sort(ops);
-        ops.erase(std::ranges::unique(ops).begin(), ops.end());
-        ends.push_back(end_of(graph, ops, before));
-    }
-    std::vector<i64> counts{longest};
-    for (i64 count = 2; count < longest; count *= 2)
-        counts.push_back(count);
-    for (const i64 count : counts) {
-        std::map<std::size_t, i64> all;
+    std::map<std::size_t, i64> parts;
+    if (seconds)
+        parts = shortest(graph, parted, {seconds, waits});
+    else
         for (const auto& [i, d] : parted)
-            all[i] = count;
-        const PartDivider divider(graph, parted, all);
-        const std::vector<Seconds> after = seconds(divider.graph());
-        for (std::size_t s = 0; s < sets.size(); ++s) {
-            std::vector<std::size_t> ops;
-            for (const std::size_t i : sets[s])
-                ops.insert(ops.end(), divider.ops_of(i).begin(), divider.ops_of(i).end());
-            const Seconds end = end_of(divider.graph(), ops, after);
-            if (end >= ends[s])
-                continue;
-            ends[s] = end;
-            for (const std::size_t i : sets[s])
-                parts[graph[graph.ops[i].results[0]].name] = std::min(count, parted.at(i).extent());
-        }
-    }
-    return parts;
+            parts[i] = d.extent();
+    GatherParts named;
+    for (const auto& [i, count] : parts)
+        named[graph[graph.ops[i].results[0]].name] = count;
+    return named;
 }
 
 Graph overlap_gathers(Graph graph, const GatherParts& parts)
 {
     const std::map<std::size_t, PartedOp> parted = parted_ops(graph);
-    std::map<std::size_t, i64> divided;
+    std::map<std::size_t, i64> counts;
     for (const auto& [i, d] : parted)
         if (const auto at = parts.find(graph[graph.ops[i].results[0]].name); at != parts.end())
-            divided.emplace(i, at->second);
-    if (divided.empty())
+            counts.emplace(i, std::min(at->second, d.extent()));
+    if (counts.empty())
         return graph;
-    return simplify(PartDivider(graph, parted, divided).graph());
+    return simplify(divided(graph, parted, counts));
 }
 
 } // namespace trivium

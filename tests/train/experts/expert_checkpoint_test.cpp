@@ -1,4 +1,4 @@
-// Checkpoints of mixtures of experts between numbers of ranks that share the experts.
+// Checkpoints of mixtures of experts between numbers of ranks that share the experts, or sequences.
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 #include "train/tiny_run.hpp"
@@ -12,29 +12,30 @@ namespace {
 
 struct Shared {
     Layout layout;
-    i64 expert;
+    i64 expert, context = 1;
 };
 
 RunConfig config_of(const Ground& ground, const Shared& shared, const std::string& name)
 {
     RunConfig c = ground.config(model_of(0), Precision::f32, shared.layout, name);
     c.model.layers = 3;
+    c.model.seq = 8;
     c.model.experts = 8;
     c.model.expert_dim = 13;
     c.parallel.expert = shared.expert;
+    c.parallel.context = shared.context;
     return c;
 }
 
 } // namespace
 
-TEST_CASE("checkpoints move between numbers of expert ranks bit for bit")
+TEST_CASE("checkpoints move between numbers of expert and context ranks bit for bit")
 {
     const TemporaryFolder folder;
     const Ground ground(folder.path());
-    const Shared all[] = {{{4, 1, 1, 2, "1f1b", true, 3}, 4},
-                          {{1, 1, 1, 0, "1f1b", true, 12}, 1},
-                          {{4, 1, 1, 3, "1f1b", true, 3}, 2},
-                          {{2, 1, 2, 1, "1f1b", true, 3}, 2}};
+    const Shared all[] = {{{4, 1, 1, 2, "1f1b", true, 3}, 4}, {{1, 1, 1, 0, "1f1b", true, 12}, 1},
+                          {{4, 1, 1, 3, "1f1b", true, 3}, 2}, {{1, 1, 2, 2, "1f1b", true, 6}, 2, 2},
+                          {{2, 1, 2, 1, "1f1b", true, 3}, 2}, {{1, 1, 1, 3, "1f1b", true, 6}, 4, 4}};
     constexpr std::size_t count = std::size(all);
     for (std::size_t from = 0; from < count; ++from) {
         const std::size_t to = (from + 1) % count;
