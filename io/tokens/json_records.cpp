@@ -100,16 +100,17 @@ bool has_text(std::string_view record, const std::string& key, const std::string
 bool has_chat(std::string_view record, const std::string& key)
 {
     const nlohmann::json object = nlohmann::json::parse(record, nullptr, false);
-    const auto has = [&](const char* name, bool list) {
+    const auto has = [&](const char* name) {
         const auto field = object.find(name);
-        return field != object.end() && (field->is_array() || (!list && field->is_string()));
+        return field != object.end() && !field->is_null();
     };
     if (!object.is_object())
         return false;
-    if (has("messages", true) || has("conversations", true))
+    if (has("messages") || has("conversations") || has("conversation") ||
+        (has("prompt") && has("completion")) || (has("instruction") && has("output")))
         return true;
-    return !(object.contains(key) && object.at(key).is_string()) &&
-           (has("prompt", false) || has("instruction", false));
+    return !has(key.c_str()) &&
+           (has("prompt") || has("instruction")); // it lacks something, which is an error
 }
 
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place)

@@ -40,8 +40,8 @@ private:
 /// Whether a record has a string in the field `key`. UserError about `place` ("FILE:LINE") if it is not valid
 /// JSON.
 bool has_text(std::string_view record, const std::string& key, const std::string& place);
-/// Whether a record has a field of chats (io/chat/conversation.hpp): a list of messages, or, without a string
-/// in the field `key`, a prompt or an instruction.
+/// Whether a record has the fields of a chat (io/chat/conversation.hpp), or some of them and nothing in the
+/// field `key`.
 bool has_chat(std::string_view record, const std::string& key);
 /// The string in the field `key`. UserError if the record is not valid JSON, is not an object, or has no such
 /// string.

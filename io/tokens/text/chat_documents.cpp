@@ -9,18 +9,9 @@ namespace trivium {
 
 namespace {
 
-ChatText text_of(const Conversation& conversation, const ChatRule& rule)
+bool uses_template(const Conversation& conversation, const ChatRule& rule)
 {
-    if (rule.chat_template && (!conversation.plain || conversation.form == ChatForm::alpaca))
-        return rule.chat_template->render(conversation, {.tools = {}, .now = rule.now});
-    if (conversation.plain)
-        return plain_text(conversation);
-    throw UserError({conversation.place, "needs a chat template",
-                     rule.no_template.empty() ? str("it has ", name_of(conversation.form),
-                                                    ", and no template is next to the tokenizer")
-                                              : rule.no_template,
-                     "name the template of the model with --chat-template (a .jinja file, or a "
-                     "tokenizer_config.json)"});
+    return !conversation.plain || (conversation.form == ChatForm::alpaca && rule.chat_template);
 }
 
 /// Ranges of consecutive trained tokens.
@@ -40,10 +31,22 @@ std::vector<TokenSpan> spans_of(const std::vector<bool>& trained)
 
 } // namespace
 
+void require_template(const Conversation& conversation, const ChatRule& rule, const std::string& place)
+{
+    if (rule.chat_template || !uses_template(conversation, rule))
+        return;
+    throw UserError({place, str("is a chat (", name_of(conversation.form), "), which needs a chat template"),
+                     rule.no_template.empty() ? "none is next to the tokenizer" : rule.no_template,
+                     "name the template of the model with --chat-template (a .jinja file, or a "
+                     "tokenizer_config.json)"});
+}
+
 ChatDocument tokenize_chat(const Conversation& conversation, const ChatRule& rule, const Tokenizer& tokenizer)
 {
     ChatDocument document;
-    const ChatText text = text_of(conversation, rule);
+    const ChatText text = uses_template(conversation, rule)
+                              ? rule.chat_template->render(conversation, {.tools = {}, .now = rule.now})
+                              : plain_text(conversation);
     document.text_bytes = static_cast<Bytes>(text.text.size());
     std::vector<bool> trained;
     tokenizer.encode_chat(text.text, text.trained, document.ids, trained);

@@ -26,13 +26,15 @@ struct ChatDocument {
     std::optional<CorpusReport::Skipped> dropped{}; ///< why the document is left out
 };
 
+/// UserError about `place` if the conversation needs a template and there is none.
+void require_template(const Conversation& conversation, const ChatRule& rule, const std::string& place);
+
 /// The text of a conversation is rendered by the template, and encoded once, with the special tokens that it
 /// spells. Prompt and completion are joined without a template, so is Alpaca's form if there is none. A token
 /// is trained if a part of its text is in a trained span, so where a token has the end of a prompt and the
 /// begin of an answer, it is trained. The document ends as its text does; eos follows, and is trained, only
 /// if no special token ends the last trained span or is behind it: the model then has a token to end with.
-/// UserError if a template is needed and there is none; errors of ChatTemplate::render() and
-/// Tokenizer::encode().
+/// Errors of ChatTemplate::render() and Tokenizer::encode(). \pre require_template()
 ChatDocument tokenize_chat(const Conversation& conversation, const ChatRule& rule,
                            const Tokenizer& tokenizer);
 

@@ -62,7 +62,9 @@ private:
             if (!take(':'))
                 return false;
             blanks();
-            if (chats_ && depth == 0 && (name == "messages" || name == "conversations"))
+            if (chats_ && depth == 0 &&
+                (name == "messages" || name == "conversations" || name == "conversation" ||
+                 name == "completion" || name == "output"))
                 return false;
             if (depth == 0 && name == key_) {
                 text_.clear();

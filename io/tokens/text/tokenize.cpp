@@ -193,6 +193,8 @@ private:
             const bool later = !read.chat && (hold_out_.documents() == 1 ||
                                               (job_.threads > 1 && read.text.size() > long_document));
             const std::size_t before = done.ids.size();
+            if (read.chat && !job_.chats.chat_template)
+                require_template(*read.chat, job_.chats, place_of(block, read.line));
             if (later)
                 document.text = std::move(read.text);
             else

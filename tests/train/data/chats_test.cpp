@@ -3,6 +3,7 @@
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 #include "train/program.hpp"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 using Json = nlohmann::json;
@@ -17,6 +18,7 @@ const char* const chatml =
 /// BPE of bytes without merges: 256 bytes, then <|end|>, <|im_start|> and <|im_end|>.
 void write_tokenizer(const Folder& folder, const std::string& name)
 {
+    std::filesystem::create_directories(folder / name);
     Json vocab = Json::object(), added = Json::array();
     for (int byte = 0; byte < 256; ++byte)
         vocab[trivium::byte_level_letter(byte)] = byte;
@@ -81,6 +83,7 @@ TEST_CASE("a folder of mixed chats becomes a store, a run, answers and an export
         "\n";
     lines += Json{{"messages", {{{"role", "user"}, {"content", "no answer"}}}}}.dump() + "\n";
     lines += chat("long?", std::string(300, 'x')).dump() + "\n";
+    std::filesystem::create_directories(folder / "chats");
     write_text(folder / "chats/a.jsonl", lines);
     write_text(folder / "chats/b.json",
                Json{{{"instruction", "Say hello"}, {"input", ""}, {"output", "hello"}}}.dump());
