@@ -13,7 +13,8 @@ void add_plan_command(Command& program);
 void add_explain_command(Command& program);
 void add_graph_command(Command& program);
 void add_metrics_command(Command& program);
-/// train, check, eval, generate, data, checkpoint; in the planner build, stubs that report what is missing.
+/// train, check, eval, generate, serve, data, checkpoint; in the planner build, stubs that report what is
+/// missing.
 void add_runtime_commands(Command& program, const std::string& build);
 
 void add_data_command(Command& program);
@@ -21,6 +22,7 @@ void add_train_command(Command& program, const std::string& build);
 void add_check_command(Command& program, const std::string& version);
 void add_eval_command(Command& program);
 void add_generate_command(Command& program);
+void add_serve_command(Command& program);
 void add_checkpoint_command(Command& program, const std::string& build = "");
 /// Sub-commands of `data`.
 void add_data_tokenize(Command& data);

@@ -10,7 +10,7 @@ namespace trivium {
 
 void add_runtime_commands(Command& program, const std::string&)
 {
-    for (const char* name : {"train", "check", "eval", "generate", "data", "checkpoint"})
+    for (const char* name : {"train", "check", "eval", "generate", "serve", "data", "checkpoint"})
         program.add(name, "not in this build (planner only)").accept_anything().action([=]() -> int {
             throw UserError({str("trivium ", name), "is not part of this build",
                              "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",

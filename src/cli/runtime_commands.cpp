@@ -17,6 +17,7 @@ void add_runtime_commands(Command& program, const std::string& build)
     add_check_command(program, build);
     add_eval_command(program);
     add_generate_command(program);
+    add_serve_command(program);
     add_data_command(program);
     add_checkpoint_command(program, build);
 }

@@ -106,7 +106,7 @@ Json logprobs_of(const CompletionRequest& request, const std::vector<TokenScore>
 Json usage_of(const CompletionRequest& request, const std::vector<TextResult>& results)
 {
     std::size_t prompt = 0, completion = 0;
-    for (const Prompt& each : request.prompts)
+    for (const ServedPrompt& each : request.prompts)
         prompt += each.ids.size();
     for (const TextResult& result : results)
         completion += result.sampled.size();
@@ -123,7 +123,7 @@ Json head_of(const CompletionRequest& request, const AnswerHead& head, const Ser
     return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", model.id}};
 }
 
-const Prompt& prompt_of(const CompletionRequest& request, std::size_t index)
+const ServedPrompt& prompt_of(const CompletionRequest& request, std::size_t index)
 {
     return request.prompts.at(index / static_cast<std::size_t>(request.n));
 }

@@ -9,7 +9,7 @@ namespace trivium {
 inline constexpr i64 most_sequences = 1024; ///< of a request: prompts times n
 inline constexpr i64 most_alternatives = 100;
 
-struct Prompt {
+struct ServedPrompt {
     std::vector<i32> ids;
     std::string text; ///< as it was given, or what the ids decode to
 };
@@ -17,10 +17,10 @@ struct Prompt {
 /// A request to /v1/completions or /v1/chat/completions.
 struct CompletionRequest {
     bool is_chat = false;
-    std::vector<Prompt> prompts; ///< at least one
-    i64 n = 1;                   ///< completions of each prompt
-    i64 logprobs = -1;           ///< alternatives of each token; -1: no logprobs
-    bool echo = false;           ///< the prompt is part of the answer
+    std::vector<ServedPrompt> prompts; ///< at least one
+    i64 n = 1;                         ///< completions of each prompt
+    i64 logprobs = -1;                 ///< alternatives of each token; -1: no logprobs
+    bool echo = false;                 ///< the prompt is part of the answer
     bool stream = false, include_usage = false;
     TextRequest common{}; ///< all but prompt, sampler.sample and what follows from the above
 

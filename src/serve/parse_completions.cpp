@@ -81,7 +81,7 @@ void parse_length(const JsonFields& fields, std::initializer_list<const char*> n
                   const ServedModel& model, CompletionRequest& to)
 {
     std::size_t longest = 0;
-    for (const Prompt& prompt : to.prompts)
+    for (const ServedPrompt& prompt : to.prompts)
         longest = std::max(longest, prompt.ids.size());
     const i64 room = model.capacity - static_cast<i64>(longest);
     const char* const field = to.is_chat ? "messages" : "prompt";
@@ -109,9 +109,9 @@ void parse_length(const JsonFields& fields, std::initializer_list<const char*> n
                        field);
 }
 
-Prompt prompt_of_text(std::string text, bool with_first, const ServedModel& model)
+ServedPrompt prompt_of_text(std::string text, bool with_first, const ServedModel& model)
 {
-    Prompt prompt;
+    ServedPrompt prompt;
     try {
         prompt.ids = model.texts->encode(text, with_first);
     } catch (const UserError& error) { // a byte without a token
@@ -123,16 +123,16 @@ Prompt prompt_of_text(std::string text, bool with_first, const ServedModel& mode
     return prompt;
 }
 
-Prompt prompt_of_ids(const nlohmann::json& list, const ServedModel& model)
+ServedPrompt prompt_of_ids(const nlohmann::json& list, const ServedModel& model)
 {
-    Prompt prompt{token_ids(list, "prompt", model.vocab), ""};
+    ServedPrompt prompt{token_ids(list, "prompt", model.vocab), ""};
     if (prompt.ids.empty())
         throw ApiError(400, "prompt has an empty list of token ids: a prompt has at least one", "prompt");
     prompt.text = model.texts->decode(prompt.ids, false);
     return prompt;
 }
 
-std::vector<Prompt> parse_prompts(const JsonFields& fields, const ServedModel& model)
+std::vector<ServedPrompt> parse_prompts(const JsonFields& fields, const ServedModel& model)
 {
     const nlohmann::json* value = fields.find("prompt");
     if (!value)
@@ -141,7 +141,7 @@ std::vector<Prompt> parse_prompts(const JsonFields& fields, const ServedModel& m
     if (value->is_string())
         return {prompt_of_text(value->get<std::string>(), with_first, model)};
     const auto all = [&](auto is) { return std::all_of(value->begin(), value->end(), is); };
-    std::vector<Prompt> prompts;
+    std::vector<ServedPrompt> prompts;
     if (!value->is_array() || value->empty())
         ; // refused below
     else if (all([](const nlohmann::json& each) { return each.is_number(); }))
@@ -219,7 +219,7 @@ std::vector<TextRequest> text_requests(const CompletionRequest& request)
 {
     std::vector<TextRequest> requests;
     requests.reserve(static_cast<std::size_t>(request.sequences()));
-    for (const Prompt& prompt : request.prompts)
+    for (const ServedPrompt& prompt : request.prompts)
         for (i64 sample = 0; sample < request.n; ++sample) {
             TextRequest each = request.common;
             each.prompt = prompt.ids;

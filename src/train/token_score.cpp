@@ -50,12 +50,13 @@ bool SampleText::append(i32 token)
 {
     tokens_.push_back(token);
     text_ = tokenizer_->decode(tokens_);
-    std::size_t end = std::string::npos;
+    bool is_stopped = false;
     for (const std::string& stop : stop_)
-        end = std::min(end, text_.find(stop));
-    if (end != std::string::npos)
-        text_.resize(end);
-    return end != std::string::npos;
+        if (const std::size_t at = text_.find(stop); at != std::string::npos) {
+            text_.resize(at);
+            is_stopped = true;
+        }
+    return is_stopped;
 }
 
 std::size_t SampleText::final_end() const

@@ -31,7 +31,8 @@ public:
     {
     }
 
-    /// Appends a token. Returns whether the text now has a stop string; then it ends before the first.
+    /// Appends a token. Returns whether the text now has stop strings; then it ends before them: each in its
+    /// turn, as lm-evaluation-harness does it. (A token may complete several, of which one contains another.)
     bool append(i32 token);
     /// What is final and was not taken yet: whole characters, nothing that may become a stop string. `all`:
     /// the sample has ended, so everything is final.

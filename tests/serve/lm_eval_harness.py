@@ -1,16 +1,17 @@
 """lm-evaluation-harness through `trivium serve` against transformers on the exported model.
 
-    lm_eval_harness.py TRIVIUM [FOLDER]
+    lm_eval_harness.py TRIVIUM [LAUNCH]
 
 Trains a tiny model on sums, exports it, and evaluates three kinds of tasks (multiple choice, perplexity, text until a
-stop string) with both, in f32. The scores and the samples' answers must be the same. FOLDER: where to keep all files.
-Exit status 77, with the reason, where packages are missing: ctest then reports it as skipped.
+stop string) with both, in f32. The scores and the samples' answers must be the same. LAUNCH ("mpiexec -n 2"): serves on
+several ranks, too. Exit status 77, with the reason, where packages are missing: ctest then reports it as skipped.
 """
 
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,39 +129,54 @@ def largest_difference(ours, theirs):
     return 0
 
 
-def main(folder):
+class Server:
+    """On ranks of `launch`, as a context with its address."""
+
+    def __init__(self, folder, launch):
+        self.process = subprocess.Popen([*launch, trivium, "serve", "run.toml", "--port", "0"], cwd=folder,
+                                        stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self.process.stdout.readline().split()[-1]
+
+    def __exit__(self, *error):
+        self.process.send_signal(signal.SIGUSR1)
+        status = self.process.wait(60)
+        assert status == 0 or error[0], f"the server ended with {status}"
+
+
+def compare(folder, tasks, theirs, name, arguments, batch):
+    ours = evaluate(folder, tasks, "local-completions", arguments, batch)
+    assert scores_of(ours) == scores_of(theirs), f"{name}:\n{scores_of(ours)}\n{scores_of(theirs)}"
+    differences = {task: largest_difference(answers_of(ours)[task], answers_of(theirs)[task]) for task in tasks}
+    assert max(differences.values()) < 2e-3, (name, differences)
+    print(f"{name}: the scores are equal; largest difference of a log-likelihood:",
+          ", ".join(f"{task} {value:.1e}" for task, value in differences.items() if value))
+
+
+def main(folder, launch):
     train(folder)
     tasks = write_tasks(folder)
     theirs = evaluate(folder, tasks, "hf", f"pretrained={folder}/exported,dtype=float32,max_length={context - 2}", 4)
-    server = subprocess.Popen([trivium, "serve", "run.toml", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True)
-    try:
-        address = server.stdout.readline().split()[-1]
-        # The harness keeps two tokens of max_length for itself: the first of a window, and one that it never uses.
-        common = f"model=trivium,base_url={address}/v1/completions,max_length={context}"
+    # The harness keeps two tokens of max_length for itself: the first of a window, and one that it never uses.
+    common = f"model=trivium,max_length={context},base_url="
+    tokenizer = f"/v1/completions,tokenizer={folder}/exported"
+    with Server(folder, []) as address:
         ways = {
-            "token ids, batches": (f"{common},tokenizer={folder}/exported", 4),
-            "token ids, concurrently": (f"{common},tokenizer={folder}/exported,num_concurrent=8", 1),
-            "the server's tokenizer": (f"{common},tokenizer_backend=remote", 3),
-            "texts": (f"{common},tokenizer={folder}/exported,tokenized_requests=False", 1),
+            "token ids, batches": (tokenizer, 4),
+            "token ids, concurrently": (f"{tokenizer},num_concurrent=8", 1),
+            "the server's tokenizer": ("/v1/completions,tokenizer_backend=remote", 3),
+            "texts": (f"{tokenizer},tokenized_requests=False", 1),
         }
         for name, (arguments, batch) in ways.items():
-            ours = evaluate(folder, tasks, "local-completions", arguments, batch)
-            assert scores_of(ours) == scores_of(theirs), f"{name}:\n{scores_of(ours)}\n{scores_of(theirs)}"
-            differences = {task: largest_difference(answers_of(ours)[task], answers_of(theirs)[task]) for task in tasks}
-            assert max(differences.values()) < 2e-3, (name, differences)
-            print(f"{name}: the scores are equal; largest difference of a log-likelihood:",
-                  ", ".join(f"{task} {value:.1e}" for task, value in differences.items() if value))
-        print(f"lm_eval {lm_eval.__version__}, transformers {transformers.__version__}, torch {torch.__version__}")
-        for name, value in scores_of(theirs).items():
-            print(f"  {name:32} {value}")
-    finally:
-        server.terminate()
-        status = server.wait(30)
-    assert status == 0, f"the server ended with {status}"
+            compare(folder, tasks, theirs, name, f"{common}{address}{arguments}", batch)
+    if launch:
+        with Server(folder, launch) as address:
+            compare(folder, tasks, theirs, " ".join(launch), f"{common}{address}{tokenizer},num_concurrent=8", 1)
+    print(f"lm_eval {lm_eval.__version__}, transformers {transformers.__version__}, torch {torch.__version__}")
+    for name, value in scores_of(theirs).items():
+        print(f"  {name:32} {value}")
 
 
-if len(sys.argv) > 2:
-    main(pathlib.Path(sys.argv[2]).resolve())
-else:
-    with tempfile.TemporaryDirectory() as temporary:
-        main(pathlib.Path(temporary))
+with tempfile.TemporaryDirectory() as temporary:
+    main(pathlib.Path(temporary), sys.argv[2].split() if len(sys.argv) > 2 else [])
