@@ -178,6 +178,43 @@ TEST_CASE("a client that leaves a stream ends the work for it")
     CHECK(sent == 3);
 }
 
+TEST_CASE("chats are rendered with the model's template")
+{
+    fake::Parts parts;
+    const json body{{"messages", json::array({{{"role", "user"}, {"content", "Hi"}}})},
+                    {"max_completion_tokens", 3},
+                    {"logprobs", true},
+                    {"top_logprobs", 2}};
+    const json answer = parts.post("/v1/chat/completions", body);
+    const std::string rendered = "user: Hi\na:", text = fake::complete({bytes_of(rendered), 3}, 0, {}).text;
+    CHECK(answer["object"] == "chat.completion");
+    CHECK(answer["choices"][0]["message"] == json{{"role", "assistant"}, {"content", text}});
+    CHECK(answer["usage"]["prompt_tokens"] == rendered.size());
+    const json& first = answer["choices"][0]["logprobs"]["content"][0];
+    CHECK(first["token"] == text.substr(0, 1));
+    CHECK(first["bytes"] == json({text[0]}));
+    CHECK(first["top_logprobs"].size() == 2);
+    CHECK(parts.post("/tokenize", {{"messages", body["messages"]}})["count"] == rendered.size());
+
+    json streamed = body;
+    streamed["stream"] = true;
+    const std::vector<json> events = events_of(parts.send("POST", "/v1/chat/completions", streamed.dump()));
+    CHECK(events.at(0)["object"] == "chat.completion.chunk");
+    CHECK(events.at(0)["choices"][0]["delta"]["role"] == "assistant");
+    std::string joined;
+    for (const json& event : events)
+        joined += event["choices"][0]["delta"].value("content", "");
+    CHECK(joined == text);
+    CHECK(events.back()["choices"][0]["finish_reason"] == "length");
+
+    const std::string chats = "/v1/chat/completions";
+    CHECK(has(parts.refused({{"messages", json::array()}}, 400, chats), "messages must be a list"));
+    CHECK(has(parts.refused({{"messages", {{{"content", "x"}}}}}, 400, chats), "which has no role"));
+    CHECK(has(
+        parts.refused({{"messages", {{{"role", "user"}, {"content", std::string(80, 'x')}}}}}, 400, chats),
+        "tokens, but the context has 64"));
+}
+
 TEST_CASE("requests that cannot be answered are refused with the reason")
 {
     fake::Parts parts;

@@ -2,11 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "fake_model.hpp"
-#include "has.hpp"
-
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "http_client.hpp"
 
 using namespace trivium;
 using nlohmann::json;
@@ -27,62 +23,6 @@ struct Running {
         http.start();
     }
 };
-
-/// A connection of a client.
-class Client {
-public:
-    explicit Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0))
-    {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(static_cast<std::uint16_t>(port));
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-            throw std::runtime_error("cannot connect");
-    }
-    Client(const Client&) = delete;
-    ~Client() { ::close(socket_); }
-
-    void send(std::string_view text) const
-    {
-        while (!text.empty()) {
-            const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-            if (sent <= 0)
-                return; // the server has closed
-            text.remove_prefix(static_cast<std::size_t>(sent));
-        }
-    }
-    /// Until `end` was received or the server closes.
-    std::string receive(const std::string& end)
-    {
-        std::string got;
-        char buffer[4096];
-        while (!has(got, end)) {
-            const ssize_t n = ::recv(socket_, buffer, sizeof buffer, 0);
-            if (n <= 0)
-                break;
-            got.append(buffer, static_cast<std::size_t>(n));
-        }
-        return got;
-    }
-
-private:
-    int socket_;
-};
-
-std::string post(const std::string& path, const std::string& body, const std::string& headers = "")
-{
-    return str("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", headers,
-               "Content-Length: ", body.size(), "\r\n\r\n", body);
-}
-
-/// The answer to a request on a connection of its own.
-std::string answer(int port, const std::string& request, const std::string& end = "}}")
-{
-    Client client(port);
-    client.send(request);
-    return client.receive(end);
-}
 
 } // namespace
 
