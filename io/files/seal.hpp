@@ -20,8 +20,8 @@ void seal_file(const std::string& path, std::string_view kind, i64 version, Byte
 struct Sealed {
     std::string_view kind;
     i64 version = 0;
-    std::string remedy; ///< how to get a good file
-    std::string update; ///< how to get a file of this version from an older one
+    std::string remedy;   ///< how to get a good file
+    std::string update;   ///< how to get a file of this version from an older one
     i64 oldest = version; ///< versions from here on are read, too
 };
 /// Returns the file's version. UserError if `path` is missing, of another kind or version, truncated, or

@@ -54,7 +54,7 @@ private:
     ByteTrie whole_; ///< pieces that are one token without any merge (ignore_merges)
     bool ignore_merges_;
     std::vector<std::uint32_t> lengths_; ///< by id: of the text of a piece
-    std::array<i32, 128> ascii_{}; ///< ids of characters; -1: none
+    std::array<i32, 128> ascii_{};       ///< ids of characters; -1: none
     std::unordered_map<std::uint32_t, i32> characters_;
     /// BPE of characters: a word ends where no token has these two characters in a row, so that words are
     /// short.
