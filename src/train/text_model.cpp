@@ -6,6 +6,7 @@
 #include "train/rank_engine.hpp"
 #include "train/text_rows.hpp"
 
+#include <exception>
 #include <algorithm>
 #include <chrono>
 #include <numeric>

@@ -2,6 +2,7 @@
 #include "io/chat/jinja/parser.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
+#include <array>
 #include <algorithm>
 
 namespace trivium::jinja {
