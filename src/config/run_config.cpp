@@ -421,9 +421,6 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate_program(config);
     validate_trained(config);
     validate_stage_layers(config.parallel, config.model.layers);
-    require(config.train.optimizer == OptimizerKind::adamw || config.model.base_dim == 0, "model.base_dim",
-            "has rules for AdamW alone", "remove it: Muon's updates depend on the width as they should",
-            str("train.optimizer = \"", name_of(config.train.optimizer), "\""));
     require(!config.train.fp8 || config.model.experts == 0, "train.fp8",
             "is not available for mixtures of experts", "set train.fp8 to false", "model.experts is set");
     for (const BatchRamp::Stage& stage : config.train.batch_ramp.stages) {

@@ -74,7 +74,7 @@ struct ParameterUpdate {
     bool operator==(const ParameterUpdate&) const = default;
 };
 
-/// How a parameter's update by AdamW differs from that of others, as models of other widths need it.
+/// How a parameter's update differs from that of others, as models of other widths need it.
 struct UpdateFactors {
     double rate = 1;  ///< of the learning rate
     double decay = 1; ///< of the weight decay

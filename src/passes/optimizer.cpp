@@ -96,8 +96,10 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
             products.by_rows ? b.product_of(sum, x, products.step) : b.product_of(x, sum, products.step);
         x = kept(b.weighted(ca, x, 1, moved));
     }
-    b.descend(parameter, x, hyper, graph[parameter].decay ? config.weight_decay : 0.0,
-              0.2 * std::sqrt(static_cast<double>(products.larger)));
+    const UpdateFactors& factors = graph[parameter].factors;
+    b.descend(parameter, x, hyper,
+              graph[parameter].decay ? config.weight_decay * factors.decay * factors.rate : 0.0,
+              0.2 * factors.rate * std::sqrt(static_cast<double>(products.larger)));
     b.where.scope = "";
 }
 

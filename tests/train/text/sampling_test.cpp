@@ -67,6 +67,13 @@ public:
         for (const char c : text)
             ids.push_back(static_cast<unsigned char>(c));
     }
+    void encode_chat(std::string_view text, std::span<const TextSpan>, std::vector<i32>& ids,
+                     std::vector<bool>& inside) const override
+    {
+        encode_part(text, true, ids);
+        inside.resize(ids.size());
+    }
+    std::string special_text(i32) const override { return {}; }
     std::size_t cut(std::string_view, std::size_t from) const override { return from; }
     std::string decode(std::span<const i32> ids) const override { return {ids.begin(), ids.end()}; }
     i32 bos() const override { return 0; }
