@@ -3,6 +3,7 @@
 #include "io/chat/jinja/python_text.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace trivium::jinja {
 
