@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a chat template, and what follows a first 0 byte as a record of a chat. An accepted template
-// renders the record and a chat of its own; spans lie within the text.
+// libFuzzer: any bytes as a chat template, and what follows a first 0 byte as a record of a chat. An accepted
+// template renders the record and a chat of its own; spans lie within the text.
 #include "base/check.hpp"
 #include "io/chat/jinja/template.hpp"
 #include "io/chat/trained_spans.hpp"
@@ -35,7 +35,8 @@ void render(const jinja::Template& program, const ChatJson& messages)
     const auto again = [&](const ChatJson&, bool) { return std::optional(text); };
     for (const bool stated : {true, false}) {
         std::size_t end = 0;
-        for (const TextSpan& span : trained_spans({text, messages, trained, stated, "</s>", again, "input"})) {
+        for (const TextSpan& span :
+             trained_spans({text, messages, trained, stated, "</s>", again, "input"})) {
             if (span.begin < end || span.begin >= span.end || span.end > text.size())
                 std::abort();
             end = span.end;
