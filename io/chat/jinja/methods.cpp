@@ -19,8 +19,7 @@ Parameters::Parameters(std::string_view function, const Arguments& arguments,
     for (std::size_t i = 0; i < arguments.positional.size(); ++i)
         values_[i] = &arguments.positional[i];
     for (const auto& [name, value] : arguments.named) {
-        const auto at =
-            std::find_if(names_.begin(), names_.end(), [&](const char* known) { return name == known; });
+        const auto at = std::find(names_.begin(), names_.end(), std::string_view(name));
         if (at == names_.end())
             throw Failure{str(function, "() got an unexpected keyword argument '", name, "'")};
         const Value*& slot = values_[static_cast<std::size_t>(at - names_.begin())];

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <algorithm>
+#include <array>
 
 namespace trivium::jinja {
 
