@@ -486,7 +486,8 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
         made.lora.train.push_back(ours.name);
     }
     for (const SafetensorsEntry& entry : files.tensors())
-        if (!read.contains(entry.name))
+        // With adapters of embeddings, PEFT may repeat weights of the base.
+        if (!read.contains(entry.name) && entry.name.find(".base_layer.") == std::string::npos)
             config.refuse(
                 str("has a tensor ", in_quotes(entry.name), " that ", architecture.name, " does not have"),
                 "it adapts another model");

@@ -78,6 +78,8 @@ TrainedParameters trained_parameters(const RunConfig& config)
 
 std::vector<ModelParameter> adapter_of(const ModelParameter& weight, const LoraConfig& lora)
 {
+    if (!weight.is_matrix())
+        return {};
     const std::string prefix = prefix_of(weight.name), x = weight.has_experts() ? "x" : "";
     std::vector<ModelParameter> all{{prefix + lora_a, x + weight.in + rank_dim},
                                     {prefix + lora_b, x + rank_dim + weight.out}};
