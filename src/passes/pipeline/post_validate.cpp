@@ -249,7 +249,7 @@ private:
     std::vector<bool> late_;    ///< by op: of the chain
     std::vector<bool> updates_; ///< by op
     ValueId own_;               ///< this rank's totals
-    ValueId decided_;           ///< the chain's result for which the update waits; invalid: there is no update
+    ValueId decided_; ///< the chain's result for which the update waits; invalid: there is no update
 };
 
 } // namespace

@@ -24,7 +24,8 @@ void export_model(const ModelConfig& model, const std::string& checkpoint, const
     make_whole_folder(folder, [&](const std::string& to) {
         SafetensorsWriter writer(to, entries, 10'000);
         for (const HuggingFaceTensor& tensor : tensors_of(model))
-            export_values(tensor, parameters_of(reader), [&](std::span<const float> values) { writer.write(values); });
+            export_values(tensor, parameters_of(reader),
+                          [&](std::span<const float> values) { writer.write(values); });
         writer.close();
         put(to + "/config.json", print_config(model));
     });
