@@ -61,6 +61,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.lora.rank > 0 && t.init_from.empty(), "train.lora",
          "adapts weights that are random, because train.init_from is empty",
          "set train.init_from to a checkpoint, such as an imported model");
+    warn(t.lora.rank == 0 && !(t.lora == LoraConfig{}), "train.lora", "is ignored because its rank is 0",
+         "set rank, e.g. to 16, or remove the table");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
          str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),
