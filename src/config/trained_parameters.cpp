@@ -78,6 +78,8 @@ TrainedParameters trained_parameters(const RunConfig& config)
 
 std::vector<ModelParameter> adapter_of(const ModelParameter& weight, const LoraConfig& lora)
 {
+    if (!weight.is_matrix())
+        return {};
     const std::string prefix = prefix_of(weight.name), x = weight.has_experts() ? "x" : "";
     std::vector<ModelParameter> all{{prefix + lora_a, x + weight.in + rank_dim},
                                     {prefix + lora_b, x + rank_dim + weight.out}};
@@ -145,12 +147,8 @@ void validate_adapters(const RunConfig& config, const std::vector<ModelParameter
     };
     if (lora.rank < 0 || lora.rank > 65536)
         refuse("rank", str("must be from 0 to 65536, is ", lora.rank), "", "8 to 64 are usual");
-    if (lora.rank == 0) {
-        if (!(lora == LoraConfig{}))
-            throw UserError({"train.lora", "has no rank", "without one there are no adapters",
-                             "add rank = 16, or remove the table"});
+    if (lora.rank == 0)
         return;
-    }
     if (!std::isfinite(lora.alpha) || lora.alpha < 0)
         refuse("alpha", str("must be a positive number, is ", lora.alpha), "",
                "the rank or twice the rank are usual; 0 is twice the rank");
@@ -193,14 +191,14 @@ void validate_adapters(const RunConfig& config, const std::vector<ModelParameter
 void validate_trained(const RunConfig& config)
 {
     const TrainConfig& t = config.train;
-    if (t.freeze.empty() && t.lora == LoraConfig{})
+    if (t.freeze.empty() && t.lora.rank == 0)
         return;
     std::vector<std::string> names;
     std::vector<ModelParameter> parameters;
     if (config.model.is_program()) {
         for (const auto& [name, elements] : config.model.program.trained)
             names.push_back(name);
-        if (!(t.lora == LoraConfig{}))
+        if (t.lora.rank != 0)
             throw UserError({"train.lora",
                              "is for transformers, the model is a program (model.family = \"graph\")",
                              "a program says itself what it computes",

@@ -34,7 +34,8 @@ struct TrainedParameters {
 
 TrainedParameters trained_parameters(const RunConfig& config);
 
-/// The parameters of the adapter of `weight`, with its prefix: A, B and perhaps the magnitude.
+/// The parameters of the adapter of `weight`, with its prefix: A, B and perhaps the magnitude;
+/// of a vector none.
 std::vector<ModelParameter> adapter_of(const ModelParameter& weight, const LoraConfig& lora);
 
 /// Elements.

@@ -84,6 +84,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          str("is ", config.log.layer_norms, ", more than the run's ", counted(t.steps, "step"),
              ": it has no effect"),
          "lower it, or set it to 0");
+    warn(t.lora.rank == 0 && !(t.lora == LoraConfig{}), "train.lora", "is ignored because its rank is 0",
+         "set rank, e.g. to 16, or remove the table");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
          str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),

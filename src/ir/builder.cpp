@@ -139,8 +139,11 @@ bool accumulates_into(const Graph& graph, Op& op, ValueId into)
 ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
-    if (only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
-        !(graph_[producer].stays_partial && info(graph_[producer]).separable) &&
+    // One that runs on partial sums is added by an op of its own, whose sums may wait.
+    const bool waits = producer && graph_[producer].stays_partial && info(graph_[producer]).separable;
+    if (only_reader && waits)
+        widen(x);
+    if (only_reader && !waits && producer && producer.index() + 1 == graph_.ops.size() &&
         info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
         graph_[producer].results.size() == 1) {
         Op op = graph_[producer];

@@ -30,8 +30,6 @@ ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphCo
          {outer_parameters(m_), layer_parameters(m_, 0), layer_parameters(m_, m_.layers - 1)})
         for (const ModelParameter& parameter : list) {
             listed_[parameter.name] = parameter;
-            if (!parameter.is_matrix())
-                continue;
             for (const ModelParameter& part : adapter_of(parameter, c_.trained.lora))
                 listed_[part.name] = part;
         }

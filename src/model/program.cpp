@@ -391,11 +391,10 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
     made.batch_axes.assign(batch.begin(), batch.end());
     for (const Op& op : graph.ops)
         made.blocks = std::max<i64>(made.blocks, op.block + 1);
-    for (const ValueId id : graph.with_role(Role::parameter))
-        if (is_trained(graph[id])) {
-            made.trained.emplace_back(graph[id].name, graph[id].type.elements());
-            made.parameters += made.trained.back().second;
-        }
+    for (const ValueId id : graph.with_role(Role::parameter)) {
+        made.trained.emplace_back(graph[id].name, is_trained(graph[id]) ? graph[id].type.elements() : 0);
+        made.parameters += made.trained.back().second;
+    }
     sort_outputs(graph, made);
     made.counts_vary = counts_vary(graph);
     return made;

@@ -347,6 +347,24 @@ TEST_CASE("dropout of adapters is the same on every grid, and differs from none"
     CHECK(std::abs(train_on_threads(alone(case_of({}, {}, trained))).losses[0] / one.losses[0] - 1) > 1e-6);
 }
 
+TEST_CASE(
+    "adapters in bf16, and with gradients accumulated and reduced in bf16, lose no more than one rank does")
+{
+    Case c = case_of({2, 1, 2, 2, 1}, {}, {{}, lora({}, true)});
+    c.precision = Precision::bf16;
+    c.steps = 8;
+    c.lr = 1e-3;
+    c.spread = 0.1;
+    const Outcome one = train_on_threads(alone(c));
+    for (const GradientType type : {GradientType::f32, GradientType::bf16}) {
+        c.parallel.reduce = c.parallel.accumulate = type;
+        const Differences d = differences(train_on_threads(c), one);
+        INFO(d.text());
+        CHECK(d.losses < 2e-2);
+        CHECK(d.norms < 5e-2);
+    }
+}
+
 TEST_CASE("adapters of experts and of latent attention on grids")
 {
     const std::pair<OptionSet, Ranks> cases[] = {
@@ -385,6 +403,4 @@ TEST_CASE("patterns that name nothing, and impossible adapters, are refused with
     CHECK(has(message(trained, OptionSet::experts), "dropout: is not available for matrices of experts"));
     trained.lora.rank = -1;
     CHECK(has(message(trained), "train.lora.rank: must be from 0"));
-    trained.lora.rank = 0;
-    CHECK(has(message(trained), "train.lora: has no rank"));
 }

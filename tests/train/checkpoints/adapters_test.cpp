@@ -53,7 +53,7 @@ TEST_CASE("a run with adapters begins from weights, keeps them, and resumes on a
     const std::string weights = base.checkpoint.dir;
     const Content before = content(weights + "/" + checkpoint_name(1));
     for (const Precision precision : {Precision::f32, Precision::bf16})
-        for (const bool magnitudes : {false, true}) {
+        for (const bool magnitudes : {precision == Precision::bf16}) {
             INFO(name_of(precision) << (magnitudes ? ", magnitudes" : ""));
             const std::string name = str(name_of(precision), magnitudes);
             RunConfig run =
@@ -73,7 +73,7 @@ TEST_CASE("a run with adapters begins from weights, keeps them, and resumes on a
                     CHECK(same_values(saved, before, parameter, precision == Precision::bf16));
             }
             CHECK(adapters == 5u * 7 * (magnitudes ? 3 : 2));
-            for (const std::size_t to : {0, 5, 9, 10}) {
+            for (const std::size_t to : {5, 10}) {
                 RunConfig again = with_lora(
                     ground.config({Family::llama, false}, precision, layouts()[to], str(name, "-", to)),
                     weights);

@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as name:
         model = make().eval()
         model.save_pretrained(folder / "base")
         before = logits_of(base_of(folder / "base"))
-        run(trivium, "checkpoint", "import", folder / "base", folder / "start", "model.seq=32")
+        run(trivium, "checkpoint", "import", folder / "base", folder / "start", *([] if case == "gpt2" else ["model.seq=32"]))
         config = folder / "run.toml"
         config.write_text((folder / "start" / "model.toml").read_text().replace(
             "[train]\n", f'[train]\nlora = {lora}\nsteps = 5\nglobal_batch = 8\nlr = 0.02\nwarmup = 0\n').replace(
