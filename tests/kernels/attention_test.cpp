@@ -18,8 +18,8 @@ void check_forward(const AttentionInputs<T>& in, double room = 1)
         std::vector<T> out(in.dout.size());
         std::vector<Acc<T>> total(static_cast<std::size_t>(queries(in.shape)));
         const TestScratch scratch(attention_scratch<T>(in.shape, exec.threads));
-        attention(exec, in.shape, in.q.data(), in.k.data(), in.v.data(), first.empty() ? nullptr : first.data(),
-                  out.data(), total.data(), scratch, in.extras());
+        attention(exec, in.shape, in.q.data(), in.k.data(), in.v.data(),
+                  first.empty() ? nullptr : first.data(), out.data(), total.data(), scratch, in.extras());
         return std::tuple(out, total);
     });
     require_close(o, want, room * tolerance<T>, "o");

@@ -11,7 +11,7 @@ class JsonLines {
 public:
     /// `path`: of the file, which is replaced; empty: stdout. UserError or IoError if it cannot be written.
     explicit JsonLines(const std::string& path);
-    /// What is no UTF-8 becomes U+FFFD.
+    /// Bytes that are not UTF-8 become U+FFFD.
     void write(const nlohmann::ordered_json& line);
     void close();
 

@@ -2,8 +2,8 @@
 // count, against plain loops.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/temporary_folder.hpp"
 #include "compile/forward.hpp"
+#include "io/temporary_folder.hpp"
 #include "train/data/batches.hpp"
 #include "train/data/store_samples.hpp"
 #include "train/evaluator.hpp"
