@@ -28,7 +28,10 @@ struct GenerateArguments {
     bool average = false, chat = false;
 
     /// One text, which is printed while it grows.
-    bool is_streamed() const { return prompts.empty() && output.empty() && samples == 1 && !config.json; }
+    bool is_streamed() const
+    {
+        return prompts.empty() && output.empty() && samples == 1 && logprobs < 0 && !config.json;
+    }
 };
 
 std::vector<Prompt> texts_of(const GenerateArguments& a, const Tokenizer& tokenizer)
@@ -150,7 +153,7 @@ std::size_t write_results(const GenerateArguments& a, const std::vector<Prompt>&
             nlohmann::ordered_json line =
                 result_of(a, prompts[(first + i) / samples], sample, results[i], model.tokenizer());
             count += results[i].sampled.size();
-            if (a.prompts.empty() && a.samples == 1 && a.output.empty()) { // --json
+            if (a.config.json && a.prompts.empty() && a.samples == 1 && a.output.empty()) {
                 line["checkpoint"] = model.checkpoint();
                 line["arena_bytes"] = model.arena_bytes();
                 fmt::print("{}\n", line.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -227,9 +230,10 @@ void add_generate_command(Command& program)
         .option("--stop", a->stop, "text that ends a sample, without being part of it; may be repeated",
                 {.repeats = true, .type = "TEXT"})
         .option("--n", a->samples, "samples of each prompt", {.show_default = true, .from = 1, .to = 1e6})
-        .option("--logprobs", a->logprobs,
-                "also the log probability of each token, and of so many of the most likely ones (JSON)",
-                {.from = 0, .to = 1e6, .type = "K"})
+        .option(
+            "--logprobs", a->logprobs,
+            "also the log probability of each token, and of so many of the most likely ones; as JSON lines",
+            {.from = 0, .to = 1e6, .type = "K"})
         .option("--checkpoint", a->checkpoint,
                 "checkpoint, or best (default: the newest good one of the run)")
         .flag("--average", a->average, "use the averaged weights (train.ema)")

@@ -9,6 +9,7 @@
 #include <exception>
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -37,8 +38,25 @@ void wait_patiently(Request& request)
 /// A call of the generator as all ranks see it.
 struct Command {
     GeneratorCall call;
-    std::vector<IndexRange> wanted; ///< by row
+    std::vector<WantedLogits> wanted; ///< by row
 };
+constexpr std::size_t numbers_of_row = 7; ///< in a message, apart from tokens
+
+void append(std::vector<double>& numbers, const ScorePart& part)
+{
+    numbers.insert(numbers.end(), {part.most, part.sum, part.picked});
+    for (const auto& [id, logit] : part.top)
+        numbers.insert(numbers.end(), {static_cast<double>(id), logit});
+}
+
+ScorePart take_score(std::span<const double>& numbers, i64 top)
+{
+    ScorePart part{numbers[0], numbers[1], numbers[2], {}};
+    numbers = numbers.subspan(3);
+    for (i64 i = 0; i < top; ++i, numbers = numbers.subspan(2))
+        part.top.emplace_back(static_cast<i32>(numbers[0]), numbers[1]);
+    return part;
+}
 
 } // namespace
 
@@ -54,22 +72,23 @@ struct TextModel::Parts {
     bool leads = false;
     /// By program: ranks of the last pipeline stage that together have all logits, once, with their parts.
     std::vector<std::vector<std::pair<int, Box>>> senders;
-    std::vector<i32> message; ///< program, then of each row start, given and wanted, then the tokens
+    std::vector<i32> message; ///< program, then numbers_of_row of each row, then the tokens
 
     bool is_first() const { return comm->rank() == 0; }
     std::size_t row_count() const { return static_cast<std::size_t>(rows); }
     std::size_t message_size() const
     {
-        return 1 + row_count() * static_cast<std::size_t>(4 + generator->queries(prefill_program));
+        return 1 +
+               row_count() * (numbers_of_row + static_cast<std::size_t>(generator->queries(prefill_program)));
     }
     void share();
     void write(const Command& command);
     Command read() const;
-    std::vector<std::vector<double>> run(const Command& command);
+    std::vector<RowLogits> run(const Command& command);
     void find_senders(std::size_t program);
+    /// This rank's part, row after row: the parts of scores, then of the last logits.
     std::vector<double> packed(const Command& command, const Box& part) const;
-    void unpack(const Command& command, const Box& part, std::span<const double> from,
-                std::vector<std::vector<double>>& logits) const;
+    std::size_t packed_size(const Command& command, const Box& part) const;
 };
 
 void TextModel::Parts::share()
@@ -88,27 +107,34 @@ void TextModel::Parts::write(const Command& command)
     auto at = message.begin();
     *at++ = static_cast<i32>(command.call.program);
     for (std::size_t row = 0; row < row_count(); ++row) {
-        *at++ = command.call.start[row];
-        *at++ = command.call.given[row];
-        *at++ = static_cast<i32>(command.wanted[row].begin);
-        *at++ = static_cast<i32>(command.wanted[row].size);
+        const WantedLogits& wanted = command.wanted[row];
+        for (const i64 number : {i64{command.call.start[row]}, i64{command.call.given[row]}, wanted.first,
+                                 static_cast<i64>(wanted.targets.size()), wanted.top, i64{wanted.last},
+                                 wanted.targets.empty() ? 0 : i64{wanted.targets.back()}})
+            *at++ = static_cast<i32>(number);
     }
     std::copy(command.call.tokens.begin(), command.call.tokens.end(), at);
 }
 
 Command TextModel::Parts::read() const
 {
-    auto at = message.begin();
     Command command;
     GeneratorCall& call = command.call;
-    call.program = static_cast<std::size_t>(*at++);
-    for (i64 row = 0; row < rows; ++row) {
-        call.start.push_back(*at++);
-        call.given.push_back(*at++);
-        const i64 begin = *at++;
-        command.wanted.push_back({begin, *at++});
+    call.program = static_cast<std::size_t>(message[0]);
+    const i64 queries = generator->queries(call.program);
+    const auto tokens = message.begin() + static_cast<std::ptrdiff_t>(1 + row_count() * numbers_of_row);
+    call.tokens.assign(tokens, tokens + rows * queries);
+    for (std::size_t row = 0; row < row_count(); ++row) {
+        const i32* const at = &message[1 + row * numbers_of_row];
+        call.start.push_back(at[0]);
+        call.given.push_back(at[1]);
+        WantedLogits wanted{at[2], std::vector<i32>(static_cast<std::size_t>(at[3]), at[6]), at[4],
+                            at[5] != 0};
+        if (!wanted.targets.empty()) // the last one may not be a token of the call
+            std::copy_n(tokens + static_cast<std::ptrdiff_t>(row) * queries + wanted.first + 1,
+                        wanted.targets.size() - 1, wanted.targets.begin());
+        command.wanted.push_back(std::move(wanted));
     }
-    call.tokens.assign(at, at + rows * generator->queries(call.program));
     return command;
 }
 
@@ -127,60 +153,79 @@ void TextModel::Parts::find_senders(std::size_t program)
 std::vector<double> TextModel::Parts::packed(const Command& command, const Box& part) const
 {
     const i64 width = part.shape.back(), queries = part.shape.size() == 3 ? part.shape[1] : 1;
-    std::vector<double> numbers;
+    std::vector<double> logits(static_cast<std::size_t>(width)), numbers;
     for (i64 row = 0; row < part.shape[0]; ++row) {
-        const IndexRange wanted = command.wanted[static_cast<std::size_t>(part.offset[0] + row)];
-        const std::size_t before = numbers.size();
-        numbers.resize(before + static_cast<std::size_t>(wanted.size * width));
-        if (wanted.size > 0)
-            generator->copy_logits(command.call.program, (row * queries + wanted.begin) * width,
-                                   std::span(numbers).subspan(before));
+        const auto global = static_cast<std::size_t>(part.offset[0] + row);
+        const WantedLogits& wanted = command.wanted[global];
+        const auto load = [&](i64 token) {
+            generator->copy_logits(command.call.program, (row * queries + token) * width, logits);
+        };
+        for (std::size_t i = 0; i < wanted.targets.size(); ++i) {
+            load(wanted.first + static_cast<i64>(i));
+            append(numbers,
+                   score_part(logits, static_cast<i32>(part.offset.back()), wanted.targets[i], wanted.top));
+        }
+        if (wanted.last) {
+            load(queries == 1 ? 0 : command.call.given[global] - 1);
+            numbers.insert(numbers.end(), logits.begin(), logits.end());
+        }
     }
     return numbers;
 }
 
-void TextModel::Parts::unpack(const Command& command, const Box& part, std::span<const double> from,
-                              std::vector<std::vector<double>>& logits) const
+std::size_t TextModel::Parts::packed_size(const Command& command, const Box& part) const
 {
-    const auto width = static_cast<std::size_t>(part.shape.back());
-    for (i64 i = 0; i < part.shape[0]; ++i) {
-        const auto row = static_cast<std::size_t>(part.offset[0] + i);
-        for (i64 token = 0; token < command.wanted[row].size; ++token) {
-            std::copy_n(from.begin(), width,
-                        logits[row].begin() + token * generator->vocab() + part.offset.back());
-            from = from.subspan(width);
-        }
+    i64 size = 0;
+    for (i64 row = 0; row < part.shape[0]; ++row) {
+        const WantedLogits& wanted = command.wanted[static_cast<std::size_t>(part.offset[0] + row)];
+        size += static_cast<i64>(wanted.targets.size()) *
+                    (3 + 2 * std::clamp<i64>(wanted.top, 0, part.shape.back())) +
+                (wanted.last ? part.shape.back() : 0);
     }
+    return static_cast<std::size_t>(size);
 }
 
-std::vector<std::vector<double>> TextModel::Parts::run(const Command& command)
+std::vector<RowLogits> TextModel::Parts::run(const Command& command)
 {
     generator->run(command.call);
-    std::vector<std::vector<double>> logits;
-    if (is_first())
-        for (const IndexRange& wanted : command.wanted)
-            logits.emplace_back(static_cast<std::size_t>(wanted.size * generator->vocab()));
+    std::vector<RowLogits> logits(is_first() ? row_count() : 0);
+    std::vector<std::vector<std::vector<ScorePart>>> scores(logits.size()); // by row and token
+    const auto unpack = [&](const Box& part, std::span<const double> numbers) {
+        for (i64 row = 0; row < part.shape[0]; ++row) {
+            const auto global = static_cast<std::size_t>(part.offset[0] + row);
+            const WantedLogits& wanted = command.wanted[global];
+            scores[global].resize(wanted.targets.size());
+            for (std::vector<ScorePart>& parts : scores[global])
+                parts.push_back(take_score(numbers, std::clamp<i64>(wanted.top, 0, part.shape.back())));
+            if (!wanted.last)
+                continue;
+            logits[global].last.resize(static_cast<std::size_t>(generator->vocab()));
+            const auto width = static_cast<std::size_t>(part.shape.back());
+            std::copy_n(numbers.begin(), width, logits[global].last.begin() + part.offset.back());
+            numbers = numbers.subspan(width);
+        }
+    };
     const auto piece_of = [](std::vector<double>& numbers) {
         return Piece{reinterpret_cast<std::byte*>(numbers.data()),
                      static_cast<Bytes>(numbers.size() * sizeof(double))};
     };
     for (const auto& [sender, part] : senders[command.call.program]) {
-        if (sender == comm->rank()) {
-            std::vector<double> own = packed(command, part);
-            if (is_first())
-                unpack(command, part, own, logits);
-            else if (!own.empty())
-                comm->send(0, 0, piece_of(own))->wait();
-        } else if (is_first()) {
-            i64 count = 0;
-            for (i64 i = 0; i < part.shape[0]; ++i)
-                count += command.wanted[static_cast<std::size_t>(part.offset[0] + i)].size;
-            std::vector<double> numbers(static_cast<std::size_t>(count * part.shape.back()));
-            if (!numbers.empty())
-                comm->receive(sender, 0, piece_of(numbers))->wait();
-            unpack(command, part, numbers, logits);
-        }
+        std::vector<double> numbers;
+        if (sender == comm->rank())
+            numbers = packed(command, part);
+        else if (is_first())
+            numbers.resize(packed_size(command, part));
+        if (!numbers.empty() && sender != 0 && sender == comm->rank())
+            comm->send(0, 0, piece_of(numbers))->wait();
+        else if (!numbers.empty() && sender != 0)
+            comm->receive(sender, 0, piece_of(numbers))->wait();
+        if (is_first())
+            unpack(part, numbers);
     }
+    for (std::size_t row = 0; row < logits.size(); ++row)
+        for (std::size_t i = 0; i < scores[row].size(); ++i)
+            logits[row].scores.push_back(
+                score_of(scores[row][i], command.wanted[row].targets[i], command.wanted[row].top));
     return logits;
 }
 
@@ -274,15 +319,15 @@ std::vector<TextResult> TextModel::complete(const std::vector<TextRequest>& requ
     TRV_CHECK(p.leads, "not within lead() on rank 0");
     for (const TextRequest& request : requests)
         TRV_CHECK(why_refused(request).empty(), "a request ", why_refused(request));
-    const TextRowsShape shape{p.rows, p.generator->queries(prefill_program), p.generator->vocab(), p.vocab};
+    const TextRowsShape shape{p.rows, p.generator->queries(prefill_program), p.vocab};
     return complete_on_rows(
         shape, *p.tokenizer, requests,
-        [&](const GeneratorCall& call, const std::vector<IndexRange>& wanted) {
+        [&](const GeneratorCall& call, const std::vector<WantedLogits>& wanted) {
             const Command command{call, wanted};
             p.write(command);
             p.computes = true;
             p.share();
-            std::vector<std::vector<double>> logits = p.run(command);
+            std::vector<RowLogits> logits = p.run(command);
             p.computes = false;
             return logits;
         },

@@ -33,8 +33,7 @@ public:
     {
         if (!is_in_prompt())
             return decode_program;
-        const IndexRange scored = scored_positions(chunk);
-        return scored.size > 0 ? score_program : prefill_program;
+        return scored_positions(chunk).size > 0 ? score_program : prefill_program;
     }
     i64 cached() const { return cached_; }
     std::span<const i32> next(i64 chunk) const
@@ -43,34 +42,27 @@ public:
             static_cast<std::size_t>(cached_),
             static_cast<std::size_t>(is_in_prompt() ? std::min(chunk, prompt_end() - cached_) : 1));
     }
-    /// New tokens of the next call whose logits are wanted.
-    IndexRange wanted(i64 chunk) const
+    /// Of the next call.
+    WantedLogits wanted(i64 chunk) const
     {
+        WantedLogits all;
         const i64 end = cached_ + static_cast<i64>(next(chunk).size());
-        const bool samples = request_->tokens > 0 && end >= prompt_end();
-        IndexRange range = is_in_prompt() ? scored_positions(chunk) : IndexRange{};
-        if (range.size == 0)
-            return {0, samples ? 1 : 0}; // of the last token
-        range.begin -= cached_;
-        if (samples)
-            range.size = end - cached_ - range.begin;
-        return range;
+        all.top = request_->top;
+        all.last = request_->tokens > 0 && end >= prompt_end();
+        if (const IndexRange scored = scored_positions(chunk); is_in_prompt() && scored.size > 0) {
+            const auto first = sequence_.begin() + scored.begin + 1;
+            all.first = scored.begin - cached_;
+            all.targets.assign(first, first + scored.size);
+        }
+        return all;
     }
-    /// After the call. `logits`: of wanted().
-    void computed(i64 chunk, i64 vocab, i64 sampled, std::span<const double> logits, const OnToken& on_token)
+    /// After the call; `logits`: what was wanted.
+    void computed(i64 chunk, i64 sampled, const RowLogits& logits, const OnToken& on_token)
     {
-        const IndexRange scored = is_in_prompt() ? scored_positions(chunk) : IndexRange{};
-        const auto row = [&](i64 i) {
-            return logits.subspan(static_cast<std::size_t>(i * vocab), static_cast<std::size_t>(vocab));
-        };
-        for (i64 i = 0; i < scored.size; ++i)
-            result_.prompt.push_back(
-                score_of(row(i), sequence_[static_cast<std::size_t>(scored.begin + i + 1)], request_->top));
-        const IndexRange all = wanted(chunk);
-        const bool samples = all.size > scored.size;
+        result_.prompt.insert(result_.prompt.end(), logits.scores.begin(), logits.scores.end());
         cached_ += static_cast<i64>(next(chunk).size());
-        if (samples)
-            sample(row(all.size - 1), sampled, on_token);
+        if (!logits.last.empty())
+            sample(logits.last, sampled, on_token);
         else if (request_->tokens == 0 && cached_ >= prompt_end())
             is_done_ = true;
     }
@@ -161,7 +153,7 @@ std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Token
         const i64 queries = program == decode_program ? 1 : shape.chunk;
         GeneratorCall call{program, std::vector<i32>(static_cast<std::size_t>(shape.rows * queries)),
                            std::vector<i32>(rows.size()), std::vector<i32>(rows.size())};
-        std::vector<IndexRange> wanted(rows.size());
+        std::vector<WantedLogits> wanted(rows.size());
         for (std::size_t r = 0; r < rows.size(); ++r) {
             if (!rows[r])
                 continue;
@@ -174,10 +166,10 @@ std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Token
             call.given[r] = static_cast<i32>(tokens.size());
             wanted[r] = rows[r]->wanted(shape.chunk);
         }
-        const std::vector<std::vector<double>> logits = compute(call, wanted);
+        const std::vector<RowLogits> logits = compute(call, wanted);
         for (std::size_t r = 0; r < rows.size(); ++r)
             if (call.given[r] > 0)
-                rows[r]->computed(shape.chunk, shape.vocab, shape.sampled, logits[r], on_token);
+                rows[r]->computed(shape.chunk, shape.sampled, logits[r], on_token);
     }
     return results;
 }

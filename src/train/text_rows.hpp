@@ -6,15 +6,24 @@
 
 namespace trivium {
 
-/// Runs a call and returns, for each row, the logits of the new tokens in its range of `wanted`, one after
-/// the other: [size, vocab]. In the programs `prefill` and `decode` range [0, 1) is the last new token.
-using ComputeLogits = std::function<std::vector<std::vector<double>>(const GeneratorCall& call,
-                                                                     const std::vector<IndexRange>& wanted)>;
+/// What a request wants of the logits of a call.
+struct WantedLogits {
+    i64 first = 0;              ///< new token of the call, whose logits score the token after it
+    std::vector<i32> targets{}; ///< the tokens after it and after those that follow it
+    i64 top = 0;                ///< alternatives of a score
+    bool last = false;          ///< the logits after the last new token
+};
+struct RowLogits {
+    std::vector<TokenScore> scores{}; ///< of the targets
+    std::vector<double> last{};
+};
+/// Runs a call. Scores are only wanted of the program `score`.
+using ComputeLogits =
+    std::function<std::vector<RowLogits>(const GeneratorCall& call, const std::vector<WantedLogits>& wanted)>;
 
 struct TextRowsShape {
     i64 rows = 1;
     i64 chunk = 64;  ///< tokens of a call of `prefill` and of `score`
-    i64 vocab = 0;   ///< logits per token
     i64 sampled = 0; ///< ids that may be sampled: the first ones
 };
 

@@ -2,29 +2,62 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace trivium {
 
+namespace {
+
+/// The most probable first, ties by id.
+bool before(const std::pair<i32, double>& a, const std::pair<i32, double>& b)
+{
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+}
+
+} // namespace
+
+ScorePart score_part(std::span<const double> logits, i32 first, i32 token, i64 top)
+{
+    ScorePart part{*std::max_element(logits.begin(), logits.end()), 0, -INFINITY, {}};
+    const auto count = static_cast<std::size_t>(std::max<i64>(top, 0));
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        part.sum += std::exp(logits[i] - part.most);
+        const std::pair<i32, double> own(first + static_cast<i32>(i), logits[i]);
+        if (own.first == token)
+            part.picked = logits[i];
+        if (part.top.size() == count && (count == 0 || !before(own, part.top.back())))
+            continue;
+        part.top.insert(std::upper_bound(part.top.begin(), part.top.end(), own, before), own);
+        if (part.top.size() > count)
+            part.top.pop_back();
+    }
+    return part;
+}
+
+TokenScore score_of(std::span<const ScorePart> parts, i32 token, i64 top)
+{
+    double most = -INFINITY, sum = 0, picked = -INFINITY;
+    for (const ScorePart& part : parts) {
+        most = std::max(most, part.most);
+        picked = std::max(picked, part.picked);
+    }
+    TokenScore score{token, 0, {}};
+    for (const ScorePart& part : parts) {
+        sum += part.sum * std::exp(part.most - most);
+        score.top.insert(score.top.end(), part.top.begin(), part.top.end());
+    }
+    const double lse = most + std::log(sum);
+    score.logprob = picked - lse;
+    std::sort(score.top.begin(), score.top.end(), before);
+    score.top.resize(std::min(score.top.size(), static_cast<std::size_t>(std::max<i64>(top, 0))));
+    for (auto& [id, logit] : score.top)
+        logit -= lse;
+    return score;
+}
+
 TokenScore score_of(std::span<const double> logits, i32 token, i64 top)
 {
-    const double most = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (const double logit : logits)
-        sum += std::exp(logit - most);
-    const double lse = most + std::log(sum);
-    TokenScore score{token, logits[static_cast<std::size_t>(token)] - lse, {}};
-    const auto count = static_cast<std::size_t>(std::clamp<i64>(top, 0, static_cast<i64>(logits.size())));
-    const auto before = [&](i32 a, i32 b) {
-        const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
-        return x != y ? x > y : a < b;
-    };
-    std::vector<i32> ids(count == 0 ? 0 : logits.size());
-    std::iota(ids.begin(), ids.end(), 0);
-    std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(), before);
-    for (std::size_t i = 0; i < count; ++i)
-        score.top.emplace_back(ids[i], logits[static_cast<std::size_t>(ids[i])] - lse);
-    return score;
+    const ScorePart whole = score_part(logits, 0, token, top);
+    return score_of(std::span(&whole, 1), token, top);
 }
 
 namespace {

@@ -19,7 +19,18 @@ struct TokenScore {
     std::vector<std::pair<i32, double>> top{};
 };
 
-/// \pre 0 <= token < logits.size(), which is >= `top` alternatives
+/// What a part of the vocabulary says about the score of a token.
+struct ScorePart {
+    double most = 0, sum = 0; ///< the largest logit, and the sum of exp(logit - most)
+    double picked = 0;        ///< the token's logit; -inf if the token is not in the part
+    std::vector<std::pair<i32, double>>
+        top{}; ///< the largest logits with their ids, ordered as in TokenScore
+};
+/// Of the tokens from `first` on, with at most `top` alternatives. \pre logits is not empty
+ScorePart score_part(std::span<const double> logits, i32 first, i32 token, i64 top);
+/// Of parts that are all of the vocabulary.
+TokenScore score_of(std::span<const ScorePart> parts, i32 token, i64 top);
+/// Of the whole vocabulary.
 TokenScore score_of(std::span<const double> logits, i32 token, i64 top);
 
 /// The text of a sample while it grows.

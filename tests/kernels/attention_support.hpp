@@ -56,6 +56,7 @@ template <class T>
 struct AttentionInputs {
     AttentionShape shape;
     std::int32_t start;
+    Tokens lengths{}; ///< of each sequence, in place of `start`
     std::vector<T> q, k, v, dout;
     Tokens starts{};
     std::vector<Acc<T>> sinks{};
@@ -91,7 +92,9 @@ struct AttentionInputs {
     /// Of each sequence; empty: 0.
     Tokens first_queries() const
     {
-        return start == 0 ? Tokens{} : Tokens(static_cast<std::size_t>(shape.batch), start);
+        return !lengths.empty() ? lengths
+               : start == 0     ? Tokens{}
+                                : Tokens(static_cast<std::size_t>(shape.batch), start);
     }
     AttentionExtras<T> extras() const
     {

@@ -253,6 +253,23 @@ TEST_CASE("tensor attention of new tokens over a cache reads nothing beyond what
     check_forward<128>({{1, 1, 140, 2, 4, 128}, 1, {}, 131});
 }
 
+TEST_CASE("tensor attention over a cache knows the length of each sequence")
+{
+    Inputs in({2, 5, 230, 2, 3, 64}, 1, {}, 62);
+    const auto halves = [&](const Inputs& inputs) {
+        const Forward all = forward<64>(inputs);
+        const auto middle = all.o.begin() + static_cast<std::ptrdiff_t>(all.o.size() / 2);
+        return std::pair(std::vector<bf16>(all.o.begin(), middle), std::vector<bf16>(middle, all.o.end()));
+    };
+    const auto short_ones = halves(in);
+    in.start = 199;
+    const auto long_ones = halves(in);
+    in.lengths = {62, 199};
+    const auto both = halves(in);
+    CHECK(same_bits(both.first, short_ones.first));
+    CHECK(same_bits(both.second, long_ones.second));
+}
+
 TEST_CASE("tensor attention is the same bits in whatever order threads and blocks run")
 {
     const Inputs in({1, 90, 90, 1, 2, 64});

@@ -258,6 +258,37 @@ def test_tokenizer(folder):
     run(trivium, "checkpoint", "export", folder / "further", folder / "again")
     assert (folder / "again/tokenizer.json").read_bytes() == (folder / "theirs/tokenizer.json").read_bytes()
     assert transformers.AutoTokenizer.from_pretrained(folder / "again").eos_token == "<|endoftext|>"
+    check_scores(folder, text)
+
+
+def check_scores(folder, text):
+    """`eval --score` of the trained model and its export in transformers, tokenised as lm-evaluation-harness does."""
+    pairs = [(text[i * 97:i * 97 + 5 + 40 * (i % 7)], text[i * 97 + 5 + 40 * (i % 7):i * 97 + 20 + 40 * (i % 7)]) for i in range(12)]
+    pairs += [("7 times ", "7 is 49"), ("7 times\n \n", " 7"), ("", "3 times"), (text[:2000], " is")]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps({"context": c, "continuation": t}) + "\n" for c, t in pairs))
+    run(trivium, "eval", folder / "ours/model.toml", "--checkpoint", folder / "further", "--score", folder / "pairs.jsonl", "-o", folder / "scores.jsonl")
+    said = (folder / "scores.jsonl").read_text()
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder / "again"), loaded(folder / "again")
+    largest = 0
+    for (context, continuation), line in zip(pairs, said.splitlines(), strict=True):
+        ours = json.loads(line)
+        spaces = len(context) - len(context.rstrip())
+        if context == "":
+            ids, begin = [tokenizer.eos_token_id] + tokenizer.encode(continuation), 1
+        else:
+            if spaces > 0:
+                continuation, context = context[-spaces:] + continuation, context[:-spaces]
+            ids, begin = tokenizer.encode(context + continuation), len(tokenizer.encode(context))
+        count = len(ids) - begin
+        ids = ids[-(model.config.n_positions + 1):]
+        with torch.no_grad():
+            logprobs = torch.log_softmax(model(torch.tensor([ids[:-1]])).logits[0, -count:].double(), -1)
+        targets = torch.tensor(ids[-count:])
+        theirs = logprobs.gather(-1, targets[:, None]).sum().item()
+        largest = max(largest, abs(theirs - ours["logprob"]))
+        assert ours["tokens"] == count and ours["is_greedy"] == bool((logprobs.argmax(-1) == targets).all()), (line, theirs)
+    print(f"scores of {len(pairs)} continuations: largest difference {largest:.2e}")
+    assert largest < 1e-4
 
 
 texts = ["", " ", "  ", "a", " a", "a ", "import os", "  import os\n\tprint( 'x' )  \n", "\n", "\n\n\n", "\t\t", "a\u2581b", "\u2581", "\u2581 \u2581",

@@ -182,6 +182,17 @@ TEST_CASE("the score of a token is the logarithm of its softmax")
     CHECK(score_of(logits, 0, 1000).top.size() == 40);
     const Logits large{1000, 1001, -1000};
     CHECK(score_of(large, 1, 1).logprob == Approx(-std::log1p(std::exp(-1.0))));
+    std::vector<ScorePart> parts; // of ranks that share the vocabulary
+    for (const auto& [first, count] :
+         std::vector<std::pair<std::size_t, std::size_t>>{{0, 3}, {3, 20}, {23, 17}})
+        parts.push_back(score_part(std::span(logits).subspan(first, count), static_cast<i32>(first), 7, 5));
+    const TokenScore merged = score_of(parts, 7, 5);
+    CHECK(merged.logprob == Approx(score.logprob).epsilon(1e-14));
+    REQUIRE(merged.top.size() == 5);
+    for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(merged.top[i].first == score.top[i].first);
+        CHECK(merged.top[i].second == Approx(score.top[i].second).epsilon(1e-14));
+    }
     const TokenScore tie = score_of(Logits{2, 2, 2}, 1, 2);
     CHECK(tie.top[0].first == 0); // ties by id
     CHECK(tie.top[1].first == 1);

@@ -30,12 +30,11 @@ public:
     Cache(i64 rows, i64 chunk) : chunk_(chunk), rows_(static_cast<std::size_t>(rows)) {}
     i64 calls = 0;
 
-    std::vector<std::vector<double>> operator()(const GeneratorCall& call,
-                                                const std::vector<IndexRange>& wanted)
+    std::vector<RowLogits> operator()(const GeneratorCall& call, const std::vector<WantedLogits>& wanted)
     {
         ++calls;
         const i64 queries = call.program == decode_program ? 1 : chunk_;
-        std::vector<std::vector<double>> logits(rows_.size());
+        std::vector<RowLogits> logits(rows_.size());
         for (std::size_t r = 0; r < rows_.size(); ++r) {
             std::vector<i32>& row = rows_[r];
             const auto start = static_cast<std::size_t>(call.start[r]);
@@ -44,14 +43,16 @@ public:
             const auto first = call.tokens.begin() + static_cast<std::ptrdiff_t>(r) * queries;
             row.insert(row.end(), first, first + queries);
             REQUIRE(call.given[r] <= queries);
-            const i64 last = std::max(call.given[r] - 1, 0);
-            for (i64 i = 0; i < wanted[r].size; ++i) {
-                const i64 token = call.program == score_program ? wanted[r].begin + i : last;
+            const auto after = [&](i64 token) {
                 REQUIRE(token < call.given[r]);
-                const std::vector<double> one =
-                    logits_after(std::span(row).first(start + static_cast<std::size_t>(token) + 1));
-                logits[r].insert(logits[r].end(), one.begin(), one.end());
-            }
+                return logits_after(std::span(row).first(start + static_cast<std::size_t>(token) + 1));
+            };
+            REQUIRE((wanted[r].targets.empty() || call.program == score_program));
+            for (std::size_t i = 0; i < wanted[r].targets.size(); ++i)
+                logits[r].scores.push_back(score_of(after(wanted[r].first + static_cast<i64>(i)),
+                                                    wanted[r].targets[i], wanted[r].top));
+            if (wanted[r].last)
+                logits[r].last = after(call.given[r] - 1);
         }
         return logits;
     }
@@ -153,7 +154,7 @@ TEST_CASE("requests on rows have the results of each alone, token by token")
         Cache cache(rows, chunk);
         std::vector<std::string> texts(requests.size());
         const std::vector<TextResult> got =
-            complete_on_rows({rows, chunk, vocab, sampled}, *tokenizer, requests, std::ref(cache),
+            complete_on_rows({rows, chunk, sampled}, *tokenizer, requests, std::ref(cache),
                              [&](std::size_t i, const TokenScore&, std::string_view text) {
                                  texts[i] += text;
                                  return true;
@@ -177,15 +178,15 @@ TEST_CASE("rows compute together, and a request may be cancelled")
         r.ignores_eos = true;
     }
     Cache cache(6, 5);
-    complete_on_rows({6, 5, vocab, sampled}, *tokenizer, requests, std::ref(cache), {});
+    complete_on_rows({6, 5, sampled}, *tokenizer, requests, std::ref(cache), {});
     CHECK(cache.calls == 9); // one for the prompts, which gives the first tokens
     const std::vector<TextResult> got =
-        complete_on_rows({6, 5, vocab, sampled}, *tokenizer, requests, std::ref(cache),
+        complete_on_rows({6, 5, sampled}, *tokenizer, requests, std::ref(cache),
                          [&, count = 0](std::size_t i, const TokenScore&, std::string_view) mutable {
                              return i != 2 || ++count < 4;
                          });
     CHECK(got[2].finish == "cancelled");
     CHECK(got[2].sampled.size() == 4);
     CHECK(got[3].finish == "length");
-    CHECK(complete_on_rows({6, 5, vocab, sampled}, *tokenizer, {}, std::ref(cache), {}).empty());
+    CHECK(complete_on_rows({6, 5, sampled}, *tokenizer, {}, std::ref(cache), {}).empty());
 }
