@@ -207,7 +207,7 @@ static std::string without_mark(const std::string& path)
     const fs::path given(is_short ? CheckpointConfig{}.dir + "/" + path : path);
     if (given.filename() != best_file && given.filename() != "latest")
         return path;
-    const std::string name = named_by(path);
+    const std::string name = named_by(given.string());
     return name.empty() ? path : (given.parent_path() / name).string();
 }
 

@@ -125,6 +125,8 @@ TEST_CASE("the best checkpoint is kept, marked, named, and the same after restar
     const Outcome exported = run_program({"checkpoint", "export", "a/best", "hf"}, w.folder.path());
     INFO(exported.err);
     CHECK(exported.out.find(str("of step ", best)) != std::string::npos);
+    std::filesystem::copy(w.folder / "a", w.folder / "checkpoints", std::filesystem::copy_options::recursive);
+    CHECK(run_program({"checkpoint", "export", "best", "hf2"}, w.folder.path()).status == 0);
     const Outcome pruned = run_program({"checkpoint", "prune", "a", "--keep", "1"}, w.folder.path());
     INFO(pruned.out);
     CHECK(pruned.status == 0);
