@@ -52,6 +52,7 @@ ChatDocument tokenize_chat(const Conversation& conversation, const ChatRule& rul
     tokenizer.encode_chat(text.text, text.trained, document.ids, trained);
     const auto last = std::find(trained.rbegin(), trained.rend(), true);
     const auto behind = document.ids.end() - (last - trained.rbegin()) - (last == trained.rend() ? 0 : 1);
+    // Does a special token end the last trained span, or follow it?
     if (std::none_of(behind, document.ids.end(),
                      [&](i32 id) { return !tokenizer.special_text(id).empty(); })) {
         document.ids.push_back(tokenizer.eos());
