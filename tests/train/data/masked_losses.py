@@ -2,10 +2,10 @@
 """Losses of 20 steps on tokens of which some are not trained, in PyTorch: prints the numbers of masked_losses_test.cpp.
 
 Tokens, mask and config are those of that test; the initial values are Trivium's: a run whose learning rate is 0 saves them.
-Needs torch, numpy, h5py.    masked_losses.py FOLDER     (the test leaves index.h5 of that run there, with TRIVIUM_KEEP=FOLDER)
+Needs torch, numpy, h5py.    masked_losses.py PATH/TO/trivium
 Made with torch 2.15.0 on a CPU, f64.
 """
-import sys
+import pathlib, subprocess, sys, tempfile
 import h5py, numpy as np, torch
 import torch.nn.functional as F
 
@@ -34,11 +34,17 @@ position = torch.tensor([[i - max(row[0], document.index(document[i])) for i in 
 # the first token of a document is no target: attention = "document"
 targets = torch.tensor([[ids[i + 1] if trained[i + 1] and document[i] == document[i + 1] else -1 for i in row] for row in rows])
 
-with h5py.File(sys.argv[1] + "/index.h5") as file:
-    p = {k: torch.tensor(np.array(v), dtype=torch.float64, requires_grad=True) for k, v in file["param"].items()}
-if len(sys.argv) > 2:
-    for k, v in p.items():
-        print(k, tuple(v.shape))
+OPTIONS = ("model.family=llama model.layers=5 model.heads=10 model.kv_heads=5 model.dim=40 model.ffn_dim=13 model.vocab=261 model.seq=16 "
+           "model.tied_embeddings=false data.train=t.h5 train.steps=1 train.global_batch=12 train.lr=0 train.precision=f64 checkpoint.dir=saved").split()
+with tempfile.TemporaryDirectory() as folder:
+    home = pathlib.Path(folder)
+    (home / "run.toml").write_text("")
+    (home / "t.txt").write_text("some text " * 100)
+    for command in (["data", "tokenize", "t.txt", "--tokenizer", "bytes", "-o", "t.h5"], ["train", "run.toml", *OPTIONS]):
+        subprocess.run([str(pathlib.Path(sys.argv[1]).resolve()), *command], cwd=home, check=True, stdout=subprocess.DEVNULL)
+    p = {}
+    with h5py.File(home / "saved/step-00000001/index.h5") as file:
+        file["param"].visititems(lambda k, v: p.update({k: torch.tensor(np.array(v), requires_grad=True)}) if hasattr(v, "shape") else None)
 
 
 def norm(x, w):
@@ -53,20 +59,20 @@ def rotated(x):  # b s h e; halves, base 10000
 
 
 def loss():
-    x = p["embedding"][tokens]
+    x = p["embed.weight"][tokens]
     for i in range(5):
-        n = norm(x, p[f"block{i}.norm1"])
-        q = torch.einsum("bsd,dgre->bsgre", n, p[f"block{i}.wq"].reshape(40, KV, HEADS // KV, HEAD)).flatten(2, 3)
-        k = torch.einsum("bsd,dge->bsge", n, p[f"block{i}.wk"].reshape(40, KV, HEAD))
-        v = torch.einsum("bsd,dge->bsge", n, p[f"block{i}.wv"].reshape(40, KV, HEAD))
+        n = norm(x, p[f"layers.{i}.attn_norm.weight"])
+        q = torch.einsum("bsd,dgre->bsgre", n, p[f"layers.{i}.attn.q.weight"]).flatten(2, 3)
+        k = torch.einsum("bsd,dge->bsge", n, p[f"layers.{i}.attn.k.weight"])
+        v = torch.einsum("bsd,dge->bsge", n, p[f"layers.{i}.attn.v.weight"])
         q, k = rotated(q), rotated(k)
         k, v = (t.repeat_interleave(HEADS // KV, 2) for t in (k, v))
         a = torch.einsum("bshe,bthe->bhst", q, k) / HEAD ** 0.5
         a = a.masked_fill(~same[:, None], float("-inf")).softmax(-1)
-        x = x + torch.einsum("bhst,bthe->bshe", a, v).flatten(2) @ p[f"block{i}.wo"].reshape(HEADS * HEAD, 40)
-        n = norm(x, p[f"block{i}.norm2"])
-        x = x + (F.silu(n @ p[f"block{i}.gate"]) * (n @ p[f"block{i}.up"])) @ p[f"block{i}.down"]
-    logits = norm(x, p["final_norm"]) @ p["head"]
+        x = x + torch.einsum("bhst,bthe->bshe", a, v).flatten(2) @ p[f"layers.{i}.attn.o.weight"].reshape(HEADS * HEAD, 40)
+        n = norm(x, p[f"layers.{i}.ffn_norm.weight"])
+        x = x + (F.silu(n @ p[f"layers.{i}.ffn.gate.weight"]) * (n @ p[f"layers.{i}.ffn.up.weight"])) @ p[f"layers.{i}.ffn.down.weight"]
+    logits = norm(x, p["final_norm.weight"]) @ p["head.weight"].T
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
 
 

@@ -8,9 +8,8 @@
 #include "train/data/store_samples.hpp"
 #include "train/tiny_run.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
 using namespace trivium;
 
@@ -56,22 +55,13 @@ struct Runs {
 
 TEST_CASE("losses of 20 steps on masked tokens are those of PyTorch")
 {
-    // masked_losses.py; each step reads all samples, so their order does not matter.
-    const std::vector<double> expected{
-#include "masked_losses.inc"
-    };
+    // masked_losses.py: each step reads all samples, so their order does not matter.
+    const std::vector<double> expected{5.5854134574, 5.3039636493, 5.1151058049, 4.9648666682, 4.8248100707,
+                                       4.6932553717, 4.5610220362, 4.4337966223, 4.3121858282, 4.1947813706,
+                                       4.0801586360, 3.9656935823, 3.8503586374, 3.7364039104, 3.6205267942,
+                                       3.5045232296, 3.3878608563, 3.2712408249, 3.1544294700, 3.0375671186};
     const Runs runs;
     write_store(runs.folder / "masked.h5");
-    if (const char* keep = std::getenv("TRIVIUM_KEEP")) {
-        RunConfig config = runs.config("keep", {1, 1, 1, 0, "1f1b", true, 12}, Precision::f64);
-        config.train.lr = config.train.min_lr = 0;
-        config.train.steps = 1;
-        tiny::train(config);
-        for (const auto& entry : std::filesystem::recursive_directory_iterator(runs.folder / "keep"))
-            if (entry.path().filename() == "index.h5")
-                std::filesystem::copy_file(entry.path(), std::string(keep) + "/index.h5",
-                                           std::filesystem::copy_options::overwrite_existing);
-    }
     int number = 0;
     for (const tiny::Layout& layout :
          {tiny::Layout{1, 1, 1, 0, "1f1b", true, 12}, tiny::Layout{1, 1, 1, 0, "1f1b", true, 2},
