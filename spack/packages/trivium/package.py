@@ -155,7 +155,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
         assert ("cpp-httplib" in text) == self.spec.satisfies("+serve")
 
     def test_train(self):
-        """a stopped and resumed run has the losses of an uninterrupted one, and good checkpoints"""
+        """a stopped and resumed run has the losses of one without a stop, and good checkpoints"""
         whole = self.train("whole")
         self.train("parts", "train.stop_after=3")
         assert self.train("parts") == whole
