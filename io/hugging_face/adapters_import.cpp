@@ -63,7 +63,7 @@ struct PeftConfig {
     }
 };
 
-PeftConfig read_config(const std::string& folder)
+PeftConfig read_peft_config(const std::string& folder)
 {
     const std::string path = folder + "/" + adapter_config_file;
     PeftConfig config{path, parse_strict_json(read_file(path, adapter_config_file, Bytes{1} << 20), path)};
@@ -108,7 +108,7 @@ std::vector<std::string> targets_of(const ModelConfig& model, const std::set<std
 ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& model,
                                  const Architecture& architecture, const ReadParameter& base)
 {
-    const PeftConfig config = read_config(folder);
+    const PeftConfig config = read_peft_config(folder);
     const SafetensorsReader files = SafetensorsReader::open(folder + "/" + adapter_file);
     ImportedAdapter made;
     made.lora.rank_stable = config.flag("use_rslora");

@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/text/chat_arguments.hpp"
+#include "cli/text/merged_loss.hpp"
 #include "io/checkpoint/box.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/config_file.hpp"
@@ -33,7 +34,7 @@ namespace trivium {
 namespace {
 
 struct ExportArguments {
-    std::string checkpoint, output, type, shard_size, tokenizer, adapter;
+    std::string checkpoint, output, type, shard_size, tokenizer, adapter, data;
     bool average = false;
 };
 
@@ -310,6 +311,13 @@ void export_folder(const ExportArguments& a)
     print_exported(a, from, from.files.architecture->name, from.tensors.size(), bytes,
                    counted(shards, "file"), tokenizer);
     merged.print_loss(a.type);
+    if (a.data.empty())
+        return;
+    const MergedLosses losses = merged_losses(from.checkpoint, from.config, a.data, from.model,
+                                              Merged(from).reader(), a.type == "bf16");
+    fmt::print("  loss       {:.6f} merged, {:.6f} with adapters: {:+.2e}, over {} tokens of {}\n",
+               losses.merged, losses.adapters, losses.merged - losses.adapters, format_count(losses.tokens),
+               a.data);
 }
 
 /// Like a folder, a file must be new: it may be the only copy of another model.
@@ -391,6 +399,11 @@ void add_export_command(Command& checkpoint)
         .option("output", a->output,
                 "new folder for config.json and safetensors files; or, if the name ends in .gguf, a new file "
                 "for llama.cpp; of a run with adapters the merged model")
+        .option("--data", a->data,
+                "token store on which the loss of the exported weights is compared with that of the run's, "
+                "to see "
+                "what merging adapters and rounding do",
+                {.type = "FILE"})
         .option("--adapter", a->adapter, "new folder for the adapters alone, in the format of PEFT",
                 {.type = "DIR"})
         .option("--type", a->type,
