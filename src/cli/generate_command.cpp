@@ -198,7 +198,7 @@ void generate(Comm& world, const GenerateArguments& a)
             log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
                             config.model.seq));
     });
-    TextModel model(config, world, {a.checkpoint, a.batch, sizes.requests, total, false, a.average});
+    TextModel model(config, world, {a.checkpoint, a.batch, total, false, sizes.requests, a.average});
     model.lead([&] {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = write_results(a, prompts, model);

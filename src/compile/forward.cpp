@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "compile/describe.hpp"
 #include "compile/graphs.hpp"
+#include "compile/simulated_step.hpp"
 #include "passes/local.hpp"
 #include "passes/sharding/propagate.hpp"
 #include "plan/cost.hpp"
@@ -114,7 +115,26 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
 {
     ForwardCompiler compiler(config, options);
     compiler.add(evaluation_graph(config, compiler.work(), nullptr, compiler.runner()));
-    return compiler.finished();
+    Compiled compiled = compiler.finished();
+    if (config.model.is_program() && config.parallel.pipeline > 1 && options.rank == 0) {
+        // Stages of a program may be unable to run together.
+        std::vector<Compiled> others;
+        std::vector<StageProgram> stages;
+        const auto add = [&](const Program& program) {
+            stages.push_back({&program.graph, &program.schedule});
+        };
+        for (const i64 rank : mesh_of(config.parallel).group(compiled.at, {pipeline_axis}))
+            if (rank != 0) {
+                CompileConfig other = options;
+                other.rank = rank;
+                others.push_back(compile_evaluation(config, other));
+            }
+        add(compiled.programs[only_program]);
+        for (const Compiled& other : others)
+            add(other.programs[only_program]);
+        require_runnable(stages, config);
+    }
+    return compiled;
 }
 
 i64 rows_on(const ParallelConfig& config, i64 rows)

@@ -44,9 +44,9 @@ using OnToken = std::function<bool(std::size_t index, const TokenScore&, std::st
 struct TextModelConfig {
     std::string checkpoint; ///< as open_checkpoint(); empty: the newest good one of the run
     i64 rows = 1;           ///< sequences that a data rank computes together
-    i64 requests = 0;       ///< so many are there at most at the same time; 0: unknown
     i64 capacity = 0;       ///< tokens of a sequence, prompt and sample; 0: model.seq
     bool scores = false;    ///< whether TextRequest::scored_from may be used
+    i64 requests = 0;       ///< so many are there at most at the same time; 0: unknown
     bool average = false;   ///< with the averages of parameters (train.ema)
 };
 

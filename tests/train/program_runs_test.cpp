@@ -109,6 +109,16 @@ output %loss
     CHECK(elsewhere == Approx(whole).epsilon(1e-4));
     const Outcome evaluated = run_program({"eval", "run.toml"}, folder.path());
     CHECK(loss_of(evaluated.out, "loss ") == Approx(whole).epsilon(1e-4));
+    for (const std::vector<std::string>& grid : std::vector<std::vector<std::string>>{
+             {"parallel.pipeline=2"}, {"parallel.axes.model=2", "parallel.zero=3"}, {"parallel.data=2"}}) {
+        std::vector<std::string> arguments{"eval", "run.toml"};
+        arguments.insert(arguments.end(), grid.begin(), grid.end());
+        const Outcome together = run_ranks({{2, arguments}}, folder.path());
+        INFO(grid[0] << together.err);
+        REQUIRE(together.status == 0);
+        CHECK(loss_of(together.out, "loss ") == Approx(loss_of(evaluated.out, "loss ")).epsilon(1e-5));
+    }
+    CHECK(has(run_ranks({{2, {"eval", "run.toml"}}}, folder.path()).err, "2 were started"));
     // Another average is another model.
     std::string text = read_text(folder / "net.graph");
     text.replace(text.find("decay=0.9"), 9, "decay=0.8");

@@ -111,7 +111,7 @@ void score_file(Comm& world, const RunConfig& config, const ScoreFile& file)
     const i64 count = std::stoll(sizes);
     TextModel model(
         config, world,
-        {file.checkpoint, file.batch, count, std::stoll(sizes.substr(sizes.find(' '))), true, file.average});
+        {file.checkpoint, file.batch, std::stoll(sizes.substr(sizes.find(' '))), true, count, file.average});
     if (cut > 0)
         log_warning(str(counted(cut, "line"), cut == 1 ? " is" : " are", " longer than model.seq = ",
                         config.model.seq, ": the begin of the context is left out"));

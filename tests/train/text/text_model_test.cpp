@@ -82,7 +82,7 @@ Answers answers(const RunConfig& config, int ranks, i64 rows, const std::string&
 {
     Answers all;
     run_on_threads(ranks, [&](Comm& world) {
-        TextModel model(config, world, {checkpoint, rows, 0, 90, true});
+        TextModel model(config, world, {checkpoint, rows, 90, true});
         const auto arenas = gather_to_first(world, str(model.arena_bytes()));
         model.lead([&] {
             CHECK(world.rank() == 0);
@@ -247,7 +247,7 @@ TEST_CASE("evaluation on every grid has the loss of one rank, which the scores o
     }
     double sum = 0;
     run_on_threads(2, [&](Comm& world) {
-        TextModel model(run.config({1, 1, 2}), world, {run.checkpoint(), 4, 0, 0, true});
+        TextModel model(run.config({1, 1, 2}), world, {run.checkpoint(), 4, 0, true});
         model.lead([&] {
             for (const TextResult& result : model.complete(requests))
                 for (const TokenScore& score : result.prompt)
@@ -263,7 +263,7 @@ TEST_CASE("an error of the work is that of all ranks, and of one rank ends all")
     const RunConfig config = run.config({1, 1, 2});
     const auto lead = [&](const std::function<void(TextModel&, Comm&)>& work) {
         run_on_threads(2, [&](Comm& world) {
-            TextModel model(config, world, {run.checkpoint(), 1, 0, 10, false});
+            TextModel model(config, world, {run.checkpoint(), 1, 10, false});
             work(model, world);
         });
     };
@@ -290,7 +290,7 @@ TEST_CASE("an error of the work is that of all ranks, and of one rank ends all")
     });
     CHECK_THROWS_AS(run_on_threads(2,
                                    [&](Comm& world) { // positions are learned
-                                       TextModel(config, world, {run.checkpoint(), 1, 0, 101, false});
+                                       TextModel(config, world, {run.checkpoint(), 1, 101, false});
                                    }),
                     UserError);
 }
@@ -336,7 +336,7 @@ TEST_CASE("a grid that was not asked for is one whose ranks have the memory")
     const Answers shared = answers(run.config({1, 1, 3}), 3, 1, run.checkpoint(), some_requests());
     config.parallel.memory_limit = (alone.arena + shared.arena) / 2;
     run_on_threads(3, [&](Comm& world) {
-        TextModel model(config, world, {run.checkpoint(), 1, 0, 90, true});
+        TextModel model(config, world, {run.checkpoint(), 1, 90, true});
         CHECK(model.config().parallel.data == 1);
         model.lead([&] { require_same(model.complete(some_requests()), alone.results, 1e-4); });
     });
