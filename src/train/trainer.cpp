@@ -405,7 +405,7 @@ int Trainer::run()
             metrics_->write(record);
         if (monitors_)
             monitors_->write(record, state_.step % config_.log.every == 0 || state_.step == t.steps);
-        if (requests == 0 && rewind())
+        if (rewind()) // also before a stop, or the next launch would not know that it is due
             continue;
         require_learning();
         if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best_ ||
