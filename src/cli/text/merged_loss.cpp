@@ -2,6 +2,7 @@
 
 #include "base/bf16.hpp"
 #include "base/check.hpp"
+#include "compile/forward.hpp"
 #include "compile/threads.hpp"
 #include "runtime/initialise.hpp"
 #include "train/data/inputs.hpp"
@@ -20,7 +21,7 @@ namespace {
 Evaluation evaluation_of(const RunConfig& config, const Batches& data, const Computing& computing,
                          int threads, const std::function<void(Engine&)>& fill)
 {
-    Engine engine(compile_evaluation(config_on(config, 1), {machine_of(computing), {}, 0}),
+    Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}),
                   {.threads = threads});
     engine.initialise(0, Role::constant);
     fill(engine);
