@@ -24,9 +24,9 @@ void require_limit(const Candidate& chosen, const StagesNeed& need, Estimator& e
         remedy.empty() ? "" : "within the limit: " + remedy);
 }
 
-/// The form with the shorter step, by rough scores on one order, whatever fits; gather if both take as long,
-/// and on devices.
-ContextForm form_of(RunConfig config, Estimator& estimator)
+} // namespace
+
+ContextForm context_form_of(RunConfig config, Estimator& estimator)
 {
     ParallelConfig& p = config.parallel;
     if (p.context_form != ContextForm::automatic)
@@ -50,9 +50,8 @@ ContextForm form_of(RunConfig config, Estimator& estimator)
     return step(ContextForm::ring) < gather ? ContextForm::ring : ContextForm::gather;
 }
 
-} // namespace
-
-Choices decide(const RunConfig& config, Estimator& estimator, const std::function<bool(i64)>& stages)
+Choices decide(const RunConfig& config, Estimator& estimator, const std::function<bool(i64)>& stages,
+               ContextForm known)
 {
     Choices choices;
     const auto choose = [&](ContextForm form) {
@@ -65,7 +64,7 @@ Choices decide(const RunConfig& config, Estimator& estimator, const std::functio
         made.config = with_memory_policy(made.config, made.order, estimator);
         return made;
     };
-    const ContextForm form = form_of(config, estimator);
+    const ContextForm form = known == ContextForm::automatic ? context_form_of(config, estimator) : known;
     Candidate chosen = choose(form);
     StageBuckets buckets;
     if (const Bytes limit = config.parallel.memory_limit; limit == 0) {

@@ -175,12 +175,12 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
     return *at->second;
 }
 
-/// Of a program, whose blocks are all compiled: costs are affine in the microbatch, nearly.
+/// Costs are affine in the microbatch, nearly.
 std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& config, Recompute recompute)
 {
     constexpr i64 few = 1, many = 8;
     const i64 micro = config.train.micro_batch;
-    if (!config.model.is_program() || micro == few || micro == many)
+    if (micro == few || micro == many)
         return std::nullopt;
     RunConfig other = config;
     const auto at = [&](i64 samples) -> const Profile& {

@@ -372,6 +372,11 @@ private:
                 growth =
                     std::max(growth, static_cast<double>(all[i].score.arena) / static_cast<double>(bound));
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+                const double expected = 1 + 0.75 * (growth - 1); // of others: they need not grow as much
+                std::erase_if(all, [&](const Strategy& s) {
+                    return !s.exact && growth_key(s.config) == growth_key(config) &&
+                           expected * static_cast<double>(s.score.arena) > room(s.config);
+                });
                 RunConfig more = config;
                 if (tries-- > 0 && open_.recompute && more_recomputation(more))
                     simulate(more, true);

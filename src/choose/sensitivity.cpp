@@ -54,6 +54,9 @@ std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
                 m.node_link_latency = m.latency(true);
                 m.node_link_bytes_per_second = m.link_rate(true) / m.link_efficiency / 2;
             });
+        if (r.config.model.experts > 0)
+            with("1.5 times as many rows at the fullest rank's experts",
+                 [](Machine& m) { m.expert_load *= 1.5; });
         with("messages with twice the latency", [](Machine& m) {
             for (Seconds* latency : {&m.collective_latency, &m.link_latency, &m.node_link_latency})
                 *latency *= 2;

@@ -66,6 +66,11 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
     changed.parallel.offload = Offload::optimizer;
     if (config.parallel.offload != Offload::optimizer && !machine.is_device)
         add("parallel.offload=optimizer", changed);
+    changed = config;
+    changed.parallel.context_form = ContextForm::ring; // not on devices: trainings there refuse it
+    if (block_ranks(config.parallel) > 1 && config.parallel.context_form == ContextForm::gather &&
+        !machine.is_device)
+        add("parallel.context_form=ring", changed);
     const std::string without_micro = together;
     const RunConfig less = last;
     if (micro > 1 && !fixed) {

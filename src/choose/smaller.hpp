@@ -10,8 +10,8 @@ struct SmallerSetting {
 };
 
 /// Higher ZeRO stages, more recomputation (unless "auto"), schedules with fewer activations, smaller
-/// microbatches, offload (not on devices), then all but schedule and offload together. They change no result
-/// but by the order of additions. Not tested whether they fit.
+/// microbatches, offload and rings of context ranks (not on devices), then all but schedule and offload
+/// together. They change no result but by the order of additions. Not tested whether they fit.
 std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const Machine& machine);
 
 /// The overrides of the first `count` of smaller_settings() with which the largest rank of each stage has an

@@ -21,8 +21,8 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
                           key.name == "stragglers" || key.name.starts_with("calibration_");
         const bool zero_is_fine = time || (part && !efficiency) || key.name.starts_with("node_link") ||
                                   key.name.starts_with("host_") || key.name == "flops_fp8" ||
-                                  key.name == "product_half" || key.name == "ranks_per_node" ||
-                                  key.name == "memory";
+                                  key.name == "flops_grouped" || key.name == "product_half" ||
+                                  key.name == "ranks_per_node" || key.name == "memory";
         // Larger values are typing errors, and their sums would overflow.
         const auto check = [&](double value, double least, double most) {
             if (!(std::isfinite(value) && value <= most && (value >= least || (value == 0 && zero_is_fine))))

@@ -57,6 +57,7 @@ Machine device(const Sheet& sheet, const Calibration& found)
     m.flops_fp8 = sheet.fp8 * 1e12;
     m.flops_f32 = sheet.f32 * 1e12;
     m.flops_f64 = sheet.f64 * 1e12;
+    m.flops_grouped = sheet.f32 * 1e12; // Trivium's kernel computes outside the tensor cores
     m.bytes_per_second = sheet.memory_rate * 1e12;
     m.product_efficiency = found.product;
     m.product_half = 400; // of Trivium's products on an H200; Megatron-LM's rows on A100s alone give 334

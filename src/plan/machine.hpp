@@ -20,14 +20,18 @@ struct Machine {
     /// FLOP/s of large products, measured on a CPU thread or from a device's data sheet.
     double flops_f32 = 150e9;
     double flops_bf16 = 250e9;
-    double flops_f64 = 75e9;        ///< a vector has half as many values as in f32
-    double flops_fp8 = 0;           ///< of products with train.fp8; 0: as flops_bf16
+    double flops_f64 = 75e9; ///< a vector has half as many values as in f32
+    double flops_fp8 = 0;    ///< of products with train.fp8; 0: as flops_bf16
+    /// At most, of products of rows with the matrices of their experts, in any type; 0: as other products.
+    double flops_grouped = 0;
     double bytes_per_second = 20e9; ///< memory bandwidth of a rank
     /// Reached fractions of the FLOP/s by products and by attention, and of bytes_per_second by all ops.
     double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
     /// The edge of a square bf16 product that reaches half of product_efficiency. 0: products of every size
     /// reach all of it.
     double product_half = 0;
+    /// The rows of the rank whose experts have most, relative to the mean, at least 1: what plans assume.
+    double expert_load = 1;
     /// false: attention is products and element-wise ops over all pairs of a query and a key, masked and
     /// dropped out, as before fused kernels. Changes times, not memory.
     bool fused_attention = true;
@@ -125,6 +129,8 @@ struct Machine {
         visit("flops_bf16", self.flops_bf16, "FLOP/s of products in bf16");
         visit("flops_f64", self.flops_f64, "FLOP/s of products in f64");
         visit("flops_fp8", self.flops_fp8, "FLOP/s of products with train.fp8; 0 = as flops_bf16");
+        visit("flops_grouped", self.flops_grouped,
+              "FLOP/s of products of rows with the matrices of experts, at most; 0 = as other products");
         visit("bytes_per_second", self.bytes_per_second, "memory bandwidth of a rank, bytes per second");
         visit("product_efficiency", self.product_efficiency, "part of the FLOP/s that products reach");
         visit("attention_efficiency", self.attention_efficiency, "part of the FLOP/s that attention reaches");
@@ -133,6 +139,8 @@ struct Machine {
         visit("product_half", self.product_half,
               "edge of a square bf16 product that reaches half of product_efficiency; 0 = every product "
               "reaches it");
+        visit("expert_load", self.expert_load,
+              "rows of the rank whose experts have most, relative to the mean; 1 = equally loaded experts");
         visit("fused_attention", self.fused_attention,
               "false: attention as products and element-wise ops over all pairs, with dropout");
         visit("early_reductions", self.early_reductions,

@@ -186,21 +186,49 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
     return cost;
 }
 
-/// An exchange of rows sends its peers messages of the same size; those within the node and those between
-/// nodes travel at the same time. A device's host first waits for the counts.
+Seconds memory_seconds(const Machine& machine, double bytes)
+{
+    return bytes / (machine.memory_efficiency * machine.bytes_per_second);
+}
+
+/// How many rows come to the fullest rank, relative to what is expected of equally loaded experts: what the
+/// machine says, as far as the buffer has places. 1 for ops that do not depend on it.
+double load_of(const Graph& graph, const Op& op, const Machine& machine)
+{
+    const auto* expected = op.attrs.lists.find(Attr::expected);
+    if (!expected || expected->front() == 0)
+        return 1;
+    i64 places = graph[op.operands[0]].type.shape[1];
+    if (op.kind == OpKind::exchange_rows)
+        places = std::max(places, graph[op.results[0]].type.shape[1]);
+    return std::clamp(static_cast<double>(places) / static_cast<double>(expected->front()), 1.0,
+                      std::max(1.0, machine.expert_load));
+}
+
+/// An exchange of rows sends its peers messages of the same size, one for each expert; those within the node
+/// and those between nodes travel at the same time. A device's host first waits for the counts, and launches
+/// each message. What lies behind the last row is set to 0.
 OpCost cost_of_rows(const Graph& graph, const Op& op, const Machine& machine, GroupPlacement& placement)
 {
     const std::string& axis = *op.attrs.axis;
     const i64 members = graph.mesh.ranks_along(axis),
               near = std::max<i64>(1, placement.members_of_node(axis)) - 1, far = members - 1 - near;
-    const auto bytes = static_cast<double>(bytes_sent(graph, op));
+    const double bytes = load_of(graph, op, machine) * static_cast<double>(bytes_sent(graph, op));
     const double each = bytes / static_cast<double>(std::max<i64>(members - 1, 1)),
                  inside = static_cast<double>(near) * each, outside = static_cast<double>(far) * each;
-    OpCost cost{.alone = (machine.is_device ? 2 : 1) * machine.launch + machine.collective_latency,
+    const auto messages =
+                   static_cast<double>(std::max<i64>(graph[op.operands[1]].type.shape[1] / members, 1)),
+               launches = machine.is_device ? 1 + static_cast<double>(members - 1) * messages : 1;
+    OpCost cost{.alone = launches * machine.launch + machine.collective_latency,
                 .moving = std::max(inside / machine.link_rate(false), outside / machine.link_rate(true)),
                 .link = far > 0 ? Link::between_nodes : Link::within_node};
-    cost.alone += static_cast<double>(near) * machine.latency(false) +
-                  static_cast<double>(far) * machine.latency(true) + cost.moving;
+    const TensorType& rows = graph[op.results[0]].type;
+    const i64 behind = std::max<i64>(0, rows.shape[1] - expected_rows(graph, op));
+    cost.alone += messages * (static_cast<double>(near) * machine.latency(false) +
+                              static_cast<double>(far) * machine.latency(true)) +
+                  cost.moving +
+                  memory_seconds(machine, static_cast<double>(rows.shape[0] * behind * rows.shape[2] *
+                                                              size_of(rows.dtype)));
     if (near > 0)
         cost.copying = copying(machine, inside, static_cast<Bytes>(2 * bytes));
     if (machine.is_device)
@@ -243,31 +271,17 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, co
                                                   : machine.node_link_share};
 }
 
-Seconds memory_seconds(const Machine& machine, double bytes)
-{
-    return bytes / (machine.memory_efficiency * machine.bytes_per_second);
-}
-
-/// The part of a value of the op that holds rows, if experts are equally loaded: buffers of rows have places
-/// for more than a grouped product expects. 1 for other values and ops.
-double used_part(const Graph& graph, const Op& op, ValueId v)
+/// The part of a value of the op that holds rows: buffers of rows have places for more than a grouped product
+/// expects. 1 for other values and ops.
+double used_part(const Graph& graph, const Op& op, ValueId v, double load)
 {
     const auto* expected = op.attrs.lists.find(Attr::expected);
     if (!expected)
         return 1;
     const Shape &rows = graph[op.operands[0]].type.shape, &shape = graph[v].type.shape;
     const bool same = shape.size() == 3 && shape[0] == rows[0] && shape[1] == rows[1] && rows[1] > 0;
-    return same ? std::min(1.0, static_cast<double>(expected->front()) / static_cast<double>(rows[1])) : 1;
-}
-
-/// Elements, or bytes, of a value that the op reads or writes.
-double elements_of(const Graph& graph, const Op& op, ValueId v)
-{
-    return used_part(graph, op, v) * static_cast<double>(graph[v].type.elements());
-}
-double bytes_of(const Graph& graph, const Op& op, ValueId v)
-{
-    return used_part(graph, op, v) * static_cast<double>(graph[v].type.bytes());
+    return same ? std::min(1.0, load * static_cast<double>(expected->front()) / static_cast<double>(rows[1]))
+                : 1;
 }
 
 /// A product of m x n x k at product_efficiency x s / (s + product_half), where s is the harmonic mean of m,
@@ -281,21 +295,35 @@ Seconds product_seconds(const Machine& machine, Flops flops, double elements, do
 
 Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const Machine& machine, i64 threads)
 {
-    const bool fp8 = op.attrs.fp8 && machine.flops_fp8 > 0;
+    const bool fp8 = op.attrs.fp8 && machine.flops_fp8 > 0, grouped = op.attrs.lists.find(Attr::groups);
     const DType type = graph[op.operands[0]].type.dtype;
-    const double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
-    const double in = elements_of(graph, op, op.operands[0]) + elements_of(graph, op, op.operands[1]);
-    const double in_bytes = bytes_of(graph, op, op.operands[0]) + bytes_of(graph, op, op.operands[1]);
-    const Seconds product =
-        product_seconds(machine, flops, in + elements_of(graph, op, op.results[0]), peak, threads);
-    double bytes = 0;
-    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-        for (const ValueId v : *values)
-            bytes += bytes_of(graph, op, v);
+    double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
+    if (grouped && machine.flops_grouped > 0)
+        peak = std::min(peak, machine.flops_grouped * static_cast<double>(machine.workers(threads)));
+    const double load = load_of(graph, op, machine);
+    double elements = 0, bytes = 0, in = 0, in_bytes = 0, behind = 0; // that the op reads or writes; zeros
+    const auto note = [&](ValueId v, bool counts, bool made) {
+        const TensorType& t = graph[v].type;
+        const double used = used_part(graph, op, v, load);
+        elements += counts ? used * static_cast<double>(t.elements()) : 0;
+        bytes += used * static_cast<double>(t.bytes());
+        behind += made ? (1 - used) * static_cast<double>(t.bytes()) : 0;
+    };
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+        note(op.operands[i], i < 2, false);
+        if (i == 1) {
+            in = elements;
+            in_bytes = bytes;
+        }
+    }
+    for (std::size_t r = 0; r < op.results.size(); ++r)
+        note(op.results[r], r == 0, true);
+    const Seconds product = product_seconds(machine, load * flops, elements, peak, threads);
     // Each operand is read for its maximum, and read again and written as bytes, which the product reads.
-    return fp8 ? memory_seconds(machine, 2 * in_bytes + in) +
-                     std::max(product, memory_seconds(machine, bytes - in_bytes + in))
-               : std::max(product, memory_seconds(machine, bytes));
+    return (fp8 ? memory_seconds(machine, 2 * in_bytes + in) +
+                      std::max(product, memory_seconds(machine, bytes - in_bytes + in))
+                : std::max(product, memory_seconds(machine, bytes))) +
+           memory_seconds(machine, behind);
 }
 
 /// Attention as separate kernels over all pairs of a query and a key (Korthikanti et al. 2022,

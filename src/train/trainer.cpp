@@ -123,9 +123,21 @@ Compiled Trainer::compile_for_this_rank(const Machine* clock)
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
     Choices choices;
+    std::string form; // simulated on one rank, for all
+    Compiling estimator(machine_, [] { Activity::of_process().advance(); });
+    const bool open = config_.parallel.context_form == ContextForm::automatic;
+    if (open && block_ranks(config_.parallel) > 1) {
+        succeed_together(world_, [&] {
+            if (world_.rank() == 0)
+                form = name_of(context_form_of(config_, estimator));
+        });
+        form = share_text(world_, form);
+    }
     succeed_together(world_, [&] {
-        Compiling estimator(machine_, [] { Activity::of_process().advance(); });
-        choices = decide(config_, estimator, only_stage_of(config_.parallel, world_.rank()));
+        choices = decide(config_, estimator, only_stage_of(config_.parallel, world_.rank()),
+                         form.empty()                         ? ContextForm::automatic
+                         : form == name_of(ContextForm::ring) ? ContextForm::ring
+                                                              : ContextForm::gather);
     });
     require_same_choices(world_, choices);
     Compiled compiled;

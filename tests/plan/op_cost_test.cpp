@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
+#include "ir/verify.hpp"
 #include "plan/cost.hpp"
 #include "plan/op_times.hpp"
 
@@ -330,4 +331,41 @@ TEST_CASE("a convolution multiplies and adds once per output, channel and index 
            b.value("w", {DType::f32, {7, 6, 3, 3}}, Role::input)},
           attrs);
     CHECK(flops_of(g, g.ops[0]) == 2. * 5 * 7 * 8 * 8 * 6 * 9);
+}
+
+TEST_CASE("grouped products: the rows of the fullest rank, as far as there are places, at their own rate")
+{
+    Graph g;
+    g.name = "g";
+    g.mesh = {{{"data", 1}}};
+    g.at = {0};
+    Builder b(g);
+    b.where = {Region::microbatch, Phase::forward, 0, ""};
+    Attributes attributes;
+    attributes.lists.set(Attr::groups, {1});
+    attributes.lists.set(Attr::expected, {100});
+    b.op1(OpKind::grouped_matmul,
+          {b.value("rows", {DType::f32, {1, 150, 64}}, Role::input),
+           b.value("weight", {DType::f32, {4, 64, 32}}, Role::input),
+           b.value("counts", {DType::i32, {1, 4}}, Role::input)},
+          attributes);
+    verify(g, Level::local);
+    Machine machine;
+    machine.launch = 0;
+    machine.flops_f32 = 1e6; // so slow that its FLOPs decide
+    const auto seconds = [&] { return op_seconds(g, machine, 1).at(0); };
+    const auto zeros = [&](double rows) {
+        return rows * 32 * 4 / (machine.memory_efficiency * machine.bytes_per_second);
+    };
+    const double flops = 2. * 100 * 64 * 32;
+    CHECK(seconds() == Approx(flops / 1e6 + zeros(50)));
+    machine.expert_load = 1.25;
+    CHECK(seconds() == Approx(1.25 * flops / 1e6 + zeros(25)));
+    machine.expert_load = 3; // the buffer has 1.5 times the mean
+    CHECK(seconds() == Approx(1.5 * flops / 1e6));
+    machine.expert_load = 1;
+    machine.flops_grouped = 1e5;
+    CHECK(seconds() == Approx(flops / 1e5 + zeros(50)));
+    machine.flops_grouped = 1e7; // at most
+    CHECK(seconds() == Approx(flops / 1e6 + zeros(50)));
 }

@@ -63,6 +63,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                       {"tokens_per_step", r.config.train.global_batch * r.config.model.seq},
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
+                                      {"expert_load", r.machine.expert_load},
                                       {"estimated_step_seconds", score.step},
                                       {"estimated_step_seconds_range", range_json(r.own(), r)},
                                       {"estimated_exposed_seconds", score.step - score.parts.computed},
@@ -230,7 +231,12 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
                format_si(tokens / score.step), m.units(), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")), calibration_of(r));
     if (m.experts > 0)
-        fmt::print("           assumes equally loaded experts{}\n", exchanges_text(r));
+        fmt::print("           assumes {}{}\n",
+                   r.machine.expert_load <= 1
+                       ? std::string("equally loaded experts")
+                       : fmt::format("that the fullest rank's experts have {:.3g} times the mean load",
+                                     r.machine.expert_load),
+                   exchanges_text(r));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
@@ -294,6 +300,12 @@ void add_plan_command(Command& program)
     auto which = std::make_shared<i64>(1);
     command.option("--explain", *which, "with --ranks: report on the strategy with this number in the table",
                    {.from = 1, .to = 1e6, .type = "K"});
+    auto load = std::make_shared<double>(0);
+    command.option(
+        "--expert-load", *load,
+        "assume that the rank whose experts have most rows has this many times the mean; 0 = as the "
+        "machine says (1: equally loaded experts)",
+        {.from = 0, .to = 1e6});
     auto written = std::make_shared<std::string>();
     command.option("--write", *written, "file for the config with the strategy, to train with");
     auto svg = std::make_shared<std::string>();
@@ -325,7 +337,9 @@ void add_plan_command(Command& program)
         .footer("Exit status: 0 if there is a plan, whether it fits or not (see `fits` in the JSON and "
                 "--must-fit); 2 if there is none.");
     command.action([=] {
-        const Machine where = machine_at(*machine);
+        Machine where = machine_at(*machine);
+        if (*load > 0)
+            where.expert_load = std::max(1.0, *load);
         const RunConfig config = load_training_config(*arguments);
         const std::vector<i64> counts = ranks->empty() ? std::vector<i64>{0} : ranks_in(*ranks);
         if (counts.size() > 1)

@@ -8,7 +8,7 @@
 #include "passes/sharding/slices.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -245,26 +245,19 @@ private:
         return true;
     }
 
-    /// Bytes that the choice moves, plus the work; nullopt if an in-place result would not fit, or that is
-    /// not less than `most`.
+    /// Bytes that the choice moves, plus the work; nothing if a buffer would not fit, or from `most` on.
     std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment,
                                double most)
     {
-        const double work = pricing_.work(op, sharding, assignment);
         // A value that outlives the microbatch would be moved in every microbatch: never worth it.
-        const double fixed = c_.once ? 1 : 1e9;
-        const FactorRule& rule = sharding.rule();
+        const double fixed = c_.once ? 1 : 1e9, work = pricing_.work(op, sharding, assignment);
         double bytes = 0;
-        for (std::size_t i = 0; i < rule.operands.size(); ++i) {
-            if (bytes + work >= most)
-                return {};
+        for (std::size_t i = 0; i < sharding.rule().operands.size() && bytes + work < most; ++i) {
             const ValueId v = op.operands[i];
             bytes += pricing_.bytes_to_read(sharding, i, assignment, kept(v), g_[v]) *
                      (op.region == Region::microbatch && outlives_microbatch(g_, v) ? fixed : 1);
         }
-        for (std::size_t r = 0; r < rule.results.size(); ++r) {
-            if (bytes + work >= most)
-                return {};
+        for (std::size_t r = 0; r < sharding.rule().results.size() && bytes + work < most; ++r) {
             const Value& v = g_[op.results[r]];
             const Layout made = sharding.result_layout(r, assignment);
             if (const ValueId into = aliased_operand(op, r)) {
@@ -310,9 +303,9 @@ private:
         if (assignments.size() == 1 && !updates_in_place(op)) // only a buffer can refuse it
             return std::move(assignments[0]);
         const Assignment* best = nullptr;
-        double least = std::numeric_limits<double>::infinity();
+        double least = INFINITY;
         for (const Assignment& assignment : assignments)
-            if (const std::optional<double> price = cost(op, sharding, assignment, least)) {
+            if (const auto price = cost(op, sharding, assignment, least)) {
                 least = *price;
                 best = &assignment;
             }
