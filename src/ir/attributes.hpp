@@ -190,8 +190,7 @@ struct Attributes {
     std::optional<double> eps{};           ///< of a norm: added under the square root
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
-    std::optional<double> rate{}; ///< of dropout: the share of elements that become 0; the step of a bias; or
-                                  ///< a factor of the learning rate
+    std::optional<double> rate{}; ///< of dropout: the share of elements that become 0; or the step of a bias
     std::optional<double> weight_decay{};
     std::optional<double> momentum{};        ///< factor of the old momentum in the new one
     std::optional<double> alpha{}, beta{};   ///< coefficients of a weighted sum, or of alpha x + beta

@@ -429,9 +429,9 @@ void Builder::update(ValueId parameter, const std::vector<ValueId>& states, cons
     const UpdateFactors& factors = graph_[parameter].factors;
     Attributes attributes{.weight_decay = weight_decay * factors.decay};
     if (factors.rate != 1)
-        attributes.rate = factors.rate;
+        attributes.alpha = factors.rate;
     if (factors.eps != 1)
-        attributes.scale = factors.eps;
+        attributes.beta = factors.eps;
     const std::vector<ValueId> results = op(kind, operands, attributes, names);
     for (std::size_t i = 0; i < updated.size(); ++i)
         graph_.carries.push_back({updated[i], results[i]});

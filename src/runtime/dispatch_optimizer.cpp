@@ -78,8 +78,8 @@ Call bind_adamw(std::span<const Binding> bindings)
                                        g,
                                        a.n(0),
                                        *a.attrs().weight_decay,
-                                       a.attrs().rate.value_or(1),
-                                       a.attrs().scale.value_or(1)};
+                                       a.attrs().alpha.value_or(1),
+                                       a.attrs().beta.value_or(1)};
         },
         [](auto&&... of) { k::adamw<R, G>(of...); });
 }

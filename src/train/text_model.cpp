@@ -6,7 +6,6 @@
 #include "train/rank_engine.hpp"
 #include "train/text_rows.hpp"
 
-#include <exception>
 #include <algorithm>
 #include <chrono>
 #include <exception>

@@ -138,7 +138,7 @@ public:
             for (size_t o = 0; o < v; ++o) {
                 for (size_t i = 0; i < d; ++i)
                     y[s][o] = y[s][o] + x[s][i] * table[o * d + i];
-                y[s][o] = capped(y[s][o] / m.logit_divisor, m.logit_cap);
+                y[s][o] = capped(y[s][o] / (m.logit_divisor * width), m.logit_cap);
             }
         return y;
     }
@@ -160,7 +160,7 @@ private:
         const auto sum = [&](Rows a, const Rows& b) {
             for (size_t s = 0; s < seq_; ++s)
                 for (size_t i = 0; i < a[s].size(); ++i)
-                    a[s][i] = a[s][i] + m.residual_scale * b[s][i];
+                    a[s][i] = a[s][i] + m.residual_scale / depth * b[s][i];
             return a;
         };
         const Rows y = sum(x, part("attn", x));
@@ -445,6 +445,8 @@ private:
     }
 
     const ModelConfig& m;
+    const double width = m.base_dim > 0 ? double(m.dim) / double(m.base_dim) : 1,
+                 depth = m.base_layers > 0 ? double(m.layers) / double(m.base_layers) : 1;
     const std::map<std::string, Row>& p;
     size_t seq_;
     RouterLosses losses_;

@@ -2,7 +2,6 @@
 #include "io/chat/jinja/parser.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
-#include <array>
 #include <algorithm>
 #include <array>
 

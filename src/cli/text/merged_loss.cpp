@@ -21,8 +21,7 @@ namespace {
 Evaluation evaluation_of(const RunConfig& config, const Batches& data, const Computing& computing,
                          int threads, const std::function<void(Engine&)>& fill)
 {
-    Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}),
-                  {.threads = threads});
+    Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
     fill(engine);
     return evaluate(engine, data, 8 * config.train.global_batch, {.program = only_program});

@@ -42,7 +42,6 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
                     const std::vector<SavedTensor>& tensors)
 {
     std::set<std::string> saved;
-    bool has_states_of_name = false;
     for (const CheckpointReader::Entry& entry : entries)
         saved.insert(entry.name);
     for (const SavedTensor& tensor : tensors) {
@@ -59,16 +58,15 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
                              is_of_adapter(parameter)
                                  ? "set train.lora to that of the checkpoint's config, or " + start
                                  : start});
-        const std::string state = name.substr(0, name.find('/') + 1);
-        for (const std::string& other : saved)
-            has_states_of_name = has_states_of_name || other.starts_with(state);
+        const bool was_frozen = std::ranges::none_of(saved, [&](const std::string& other) {
+            return other.ends_with("/" + parameter) && !other.starts_with("param/") &&
+                   !other.starts_with(averages);
+        });
         throw UserError(
             {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
-             has_states_of_name
-                 ? str("'", parameter, "' was frozen when it was saved (train.freeze, train.lora)")
-                 : "it was saved with another train.optimizer",
-             str(has_states_of_name ? "freeze it again"
-                                    : "set train.optimizer to that of the checkpoint's config",
+             was_frozen ? str("'", parameter, "' was frozen when it was saved (train.freeze, train.lora)")
+                        : "it was saved with another train.optimizer",
+             str(was_frozen ? "freeze it again" : "set train.optimizer to that of the checkpoint's config",
                  ", or ", start)});
     }
 }
