@@ -391,15 +391,16 @@ std::string restore_from(Comm& world, const std::string& given, const UseCheckpo
 
 std::string path_of_checkpoint(const std::string& path, const std::string& dir)
 {
-    return path == best_file ? str(dir, "/", best_file) : path;
+    std::error_code error;
+    const bool is_mark = path == best_file && !fs::exists(fs::symlink_status(path, error));
+    return is_mark ? str(dir, "/", best_file) : path;
 }
 
 std::string resumed_path(const CheckpointConfig& config)
 {
     const std::string path = path_of_checkpoint(config.resume, config.dir);
     if (path != config.resume && best_checkpoint(config.dir).empty())
-        throw UserError({"checkpoint.resume",
-                         str("is \"best\", but no checkpoint of ", config.dir, " is marked as the best"),
+        throw UserError({config.dir, "no checkpoint is marked as the best",
                          "a run with checkpoint.best marks one after its evaluations",
                          "set it to \"auto\", or to the path of a checkpoint"});
     return path;

@@ -38,11 +38,12 @@ double difference_of(const TensorType& whole, const T* expected, const Box& box,
     return largest;
 }
 
-/// Box and content as one message's pieces: the box's numbers have a known count.
-std::vector<i64> numbers_of(const Box& box)
+/// The bytes of a shard and its box: so many numbers for each tensor of as many dimensions.
+std::vector<i64> numbers_of(const TensorShard& shard)
 {
-    std::vector<i64> numbers = box.offset;
-    numbers.insert(numbers.end(), box.shape.begin(), box.shape.end());
+    std::vector<i64> numbers{static_cast<i64>(shard.data.size())};
+    for (const Shape* part : {&shard.box.offset, &shard.box.shape})
+        numbers.insert(numbers.end(), part->begin(), part->end());
     return numbers;
 }
 
@@ -59,22 +60,24 @@ void each_shard(Comm& comm, TensorShard& own, Visit&& visit)
 {
     constexpr int box_tag = 0, data_tag = 1;
     if (comm.rank() > 0) {
-        std::vector<i64> numbers = numbers_of(own.box);
+        std::vector<i64> numbers = numbers_of(own);
         const auto sent = comm.send(0, box_tag, piece_of(numbers));
         comm.send(0, data_tag, piece_of(own.data))->wait();
         sent->wait();
         return;
     }
-    visit(own.box, own.data);
+    if (!own.data.empty())
+        visit(own.box, own.data);
     const std::size_t dims = own.type.shape.size();
     for (int rank = 1; rank < comm.size(); ++rank) {
-        std::vector<i64> numbers(2 * dims);
+        std::vector<i64> numbers(1 + 2 * dims);
         comm.receive(rank, box_tag, piece_of(numbers))->wait();
-        const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(dims);
-        const Box box{{numbers.begin(), middle}, {middle, numbers.end()}};
-        TensorBytes data(static_cast<std::size_t>(element_count(box.shape) * size_of(own.type.dtype)));
+        const auto begin = numbers.begin() + 1, middle = begin + static_cast<std::ptrdiff_t>(dims);
+        const Box box{{begin, middle}, {middle, numbers.end()}};
+        TensorBytes data(static_cast<std::size_t>(numbers[0]));
         comm.receive(rank, data_tag, piece_of(data))->wait();
-        visit(box, data);
+        if (!data.empty())
+            visit(box, data);
     }
 }
 

@@ -66,8 +66,8 @@ void require_fetchable(const Graph& graph, ValueId output)
 
 /// Where an output's content is after the run: if no op computes it, where it came from.
 struct Found {
-    ValueId value;
-    ValueId kept; ///< the run-lifetime value in whose buffer it is; invalid: the executor fetches it
+    ValueId value; ///< invalid: it is another stage's
+    ValueId kept;  ///< the run-lifetime value in whose buffer it is; invalid: the executor fetches it
 };
 
 const Buffer* kept_buffer_of(const Schedule& schedule, const std::string& name)
@@ -119,6 +119,10 @@ public:
         executor.run_after_decision(feed);
         std::vector<TensorShard> shards;
         for (std::size_t i = 0; i < found.size(); ++i) {
+            if (!found[i].value) {
+                shards.push_back(absent(global_[global_.outputs[i]]));
+                continue;
+            }
             TensorShard shard = shard_of(found[i].value, global_[global_.outputs[i]].name);
             const auto bytes = shard.data.size();
             const Value& value = graph_[found[i].value];
@@ -151,10 +155,16 @@ private:
     /// Finds the outputs, and makes those that the executor must fetch the outputs of the graph.
     std::vector<Found> outputs()
     {
-        TRV_CHECK(graph_.outputs.size() == global_.outputs.size(), "a rank's graph has ",
-                  graph_.outputs.size(), " outputs, the whole graph ", global_.outputs.size());
+        const std::vector<ValueId> own = std::exchange(graph_.outputs, {});
         std::vector<Found> found;
-        for (const ValueId v : std::exchange(graph_.outputs, {})) {
+        std::size_t next = 0;
+        for (const ValueId whole : global_.outputs) {
+            if (is_elsewhere(whole)) {
+                found.push_back({});
+                continue;
+            }
+            TRV_CHECK(next < own.size(), "a rank's graph lacks the output ", global_[whole].name);
+            const ValueId v = own[next++];
             found.push_back({v, updated_in_place(graph_, v)});
             if (found.back().kept || !graph_[v].producer)
                 continue;
@@ -163,6 +173,24 @@ private:
                 graph_.outputs.push_back(v);
         }
         return found;
+    }
+
+    /// What a microbatch computes is an output of the stage that computes it.
+    bool is_elsewhere(ValueId whole) const
+    {
+        const Value& value = global_[whole];
+        const int axis = graph_.mesh.find(pipeline_axis);
+        if (comm_.size() == 1 || axis < 0 || graph_.stage_of_block.empty() || !value.producer ||
+            value.lifetime != Lifetime::microbatch)
+            return false;
+        return graph_.stage_of_block[static_cast<std::size_t>(global_[value.producer].block)] !=
+               at_[static_cast<std::size_t>(axis)];
+    }
+
+    static TensorShard absent(const Value& whole)
+    {
+        const std::size_t dims = whole.type.shape.size();
+        return {whole.name, whole.type, whole.sharding, {Shape(dims, 0), Shape(dims, 0)}, {}};
     }
 
     void fill_kept(const Schedule& schedule, const Arenas& arenas)

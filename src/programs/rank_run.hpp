@@ -22,7 +22,7 @@ struct TensorShard {
     TensorType type; ///< of the whole tensor
     Sharding sharding;
     Box box;
-    TensorBytes data; ///< of the box
+    TensorBytes data; ///< of the box; empty: another pipeline stage has it
 };
 
 /// The program of one rank, and the graph of all ranks from which it was made.
