@@ -140,7 +140,7 @@ TEST_CASE("the best checkpoint is kept, marked, named, and the same after restar
 
     const Outcome none = w.run("none", with(rising, {"checkpoint.resume=best"}));
     CHECK(none.status == 2);
-    CHECK(none.err.find("is marked as the best") != std::string::npos);
+    CHECK(none.err.find("no checkpoint is marked as the best") != std::string::npos);
     const Outcome wrong = w.run("wrong", {"checkpoint.best=valdi"});
     CHECK(wrong.status == 2);
     CHECK(wrong.err.find("did you mean 'valid'") != std::string::npos);
