@@ -1,17 +1,11 @@
 #include "base/check.hpp"
-#include "io/chat/jinja/evaluator.hpp"
+#include "io/chat/jinja/functions.hpp"
 #include "io/chat/jinja/operations.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
-#include <algorithm>
-
 namespace trivium::jinja {
 
-namespace {
-
 using Kind = Expression::Kind;
-
-} // namespace
 
 Value Evaluator::variable(const std::string& name) const
 {
@@ -64,7 +58,7 @@ Value Evaluator::evaluate_parts(const Expression& expression)
     };
     switch (expression.kind) {
     case Kind::list: return make_list(all_parts());
-    case Kind::tuple: return make_tuple(all_parts());
+    case Kind::tuple: return make_list(all_parts(), List::Kind::tuple);
     case Kind::dict: {
         std::vector<std::pair<Value, Value>> items;
         for (std::size_t i = 0; i < expression.parts.size(); i += 2) {
@@ -82,10 +76,7 @@ Value Evaluator::evaluate_parts(const Expression& expression)
         const Value of = part(0), from = part(1), to = part(2);
         return slice_of(of, from, to, part(3));
     }
-    case Kind::call: {
-        const Value callee = part(0);
-        return called(callee, evaluated(expression.arguments));
-    }
+    case Kind::call: return called(expression, {});
     case Kind::filter: return filtered(expression, Value());
     case Kind::test: {
         const Value value = part(0);
@@ -93,18 +84,7 @@ Value Evaluator::evaluate_parts(const Expression& expression)
     }
     case Kind::negate: return !truth(part(0));
     case Kind::minus: return negative(part(0));
-    case Kind::plus: {
-        const Value value = part(0);
-        return value.is_float() ? value : negative(negative(value));
-    }
-    case Kind::both: {
-        Value left = part(0);
-        return truth(left) ? part(1) : left;
-    }
-    case Kind::either: {
-        Value left = part(0);
-        return truth(left) ? left : part(1);
-    }
+    case Kind::binary: return binary(expression);
     case Kind::choose:
         if (truth(part(0)))
             return part(1);
@@ -112,45 +92,42 @@ Value Evaluator::evaluate_parts(const Expression& expression)
             return part(2);
         return Value::undefined(str("the inline if-expression on line ", expression.line,
                                     " evaluated to false and no else section was defined."));
-    case Kind::compare: return compared(expression);
-    case Kind::arithmetic: {
-        const Value left = part(0);
-        return arithmetic(expression.text, left, part(1));
-    }
-    case Kind::concat: return concatenated(expression);
     case Kind::constant:
     case Kind::name: break;
     }
     return {};
 }
 
-Value Evaluator::compared(const Expression& expression)
+Value Evaluator::called(const Expression& call, std::vector<std::pair<std::string, Value>> more)
 {
-    Value left = evaluate(*expression.parts[0]);
-    for (std::size_t i = 0; i < expression.operators.size(); ++i) {
-        const std::string& op = expression.operators[i];
-        Value right = evaluate(*expression.parts[i + 1]);
-        const bool holds = op == "=="       ? equal(left, right)
-                           : op == "!="     ? !equal(left, right)
-                           : op == "in"     ? contains(right, left)
-                           : op == "not in" ? !contains(right, left)
-                                            : ordered(op, left, right);
-        if (!holds)
-            return false;
-        left = std::move(right);
-    }
-    return true;
+    const Value callee = evaluate(*call.parts[0]);
+    Arguments arguments = evaluated(call.arguments);
+    arguments.named.insert(arguments.named.end(), more.begin(), more.end());
+    require_defined(callee);
+    if (callee.object() == nullptr)
+        throw Failure{str("'", callee.type_name(), "' object is not callable")};
+    return callee.object()->call(*this, arguments);
 }
 
-Value Evaluator::concatenated(const Expression& expression)
+Value Evaluator::binary(const Expression& expression)
 {
-    std::vector<Value> values;
-    for (const ExpressionPtr& part : expression.parts)
-        values.push_back(evaluate(*part));
-    MarkedText text;
-    for (const Value& value : values)
-        text.append(to_text(value));
-    return text;
+    const std::string& op = expression.text;
+    const Value left = evaluate(*expression.parts[0]);
+    if ((op == "and" && !truth(left)) || (op == "or" && truth(left)))
+        return left;
+    const Value right = evaluate(*expression.parts[1]);
+    if (op == "and" || op == "or")
+        return right;
+    if (op == "~") {
+        MarkedText text = to_text(left);
+        text.append(to_text(right));
+        return text;
+    }
+    if (op == "in" || op == "not in")
+        return contains(right, left) == (op == "in");
+    if (op == "==" || op == "!=")
+        return equal(left, right) == (op == "==");
+    return op[0] == '<' || op[0] == '>' ? ordered(op, left, right) : arithmetic(op, left, right);
 }
 
 Value Evaluator::filtered(const Expression& expression, const Value& input)
@@ -168,7 +145,7 @@ Value Evaluator::filtered(const std::string& name, const Value& input, const Arg
 {
     const Filter filter = find_filter(name);
     if (filter == nullptr)
-        throw Failure{str("has no filter named '", name, "'")};
+        throw Failure{str("the filter '", name, "' is not supported")};
     return filter(*this, input, arguments);
 }
 
@@ -176,17 +153,8 @@ bool Evaluator::tested(const std::string& name, const Value& value, const Argume
 {
     const Test test = find_test(name);
     if (test == nullptr)
-        throw Failure{str("has no test named '", name, "'")};
+        throw Failure{str("the test '", name, "' is not supported")};
     return test(value, arguments);
-}
-
-Value Evaluator::called(const Value& callee, const Arguments& arguments)
-{
-    if (callee.is_undefined())
-        throw Failure{callee.as_undefined().why};
-    if (callee.object() == nullptr)
-        throw Failure{str("'", callee.type_name(), "' object is not callable")};
-    return callee.object()->call(*this, arguments);
 }
 
 Arguments Evaluator::evaluated(const CallArguments& arguments)
@@ -194,19 +162,8 @@ Arguments Evaluator::evaluated(const CallArguments& arguments)
     Arguments result;
     for (const ExpressionPtr& argument : arguments.positional)
         result.positional.push_back(evaluate(*argument));
-    if (arguments.list != nullptr)
-        for (Value& value : elements(evaluate(*arguments.list)))
-            result.positional.push_back(std::move(value));
     for (const auto& [name, argument] : arguments.named)
         result.named.emplace_back(name, evaluate(*argument));
-    if (arguments.dict != nullptr) {
-        const Value more = evaluate(*arguments.dict);
-        if (more.dict() == nullptr)
-            throw Failure{"argument after ** must be a mapping"};
-        for (const auto& [key, value] : more.dict()->items)
-            result.named.emplace_back(key.is_text() ? key.text() : throw Failure{"keywords must be strings"},
-                                      value);
-    }
     return result;
 }
 

@@ -34,15 +34,11 @@ public:
     int line() const { return line_; }
     std::time_t now() const { return now_; }
 
-    // For filters, tests and functions. All throw Failure.
+    // For filters, tests and functions. Each throws Failure.
     Value filtered(const std::string& name, const Value& input, const Arguments& arguments);
     bool tested(const std::string& name, const Value& value, const Arguments& arguments);
-    Value called(const Value& callee, const Arguments& arguments);
     /// Prints the macro's block with these arguments.
     Value run_macro(const Statement& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
-    /// Prints the loop over `items`, as by calling `loop` of a recursive one.
-    MarkedText run_loop_again(const Statement& loop, const std::shared_ptr<Scope>& around, const Value& items,
-                              int depth);
     /// Keeps the object, whose attributes may contain itself, until the end.
     void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
 
@@ -53,20 +49,18 @@ private:
     Flow run(const Block& block);
     Flow run(const Statement& statement);
     Flow run_branch(const Statement& statement);
-    Flow run_loop(const Statement& statement, const Value& over, int depth);
-    void define_macro(const Statement& statement);
-    void run_call(const Statement& statement);
-    void run_generation(const Statement& statement);
+    Flow run_loop(const Statement& statement);
     /// What a block prints, within a scope of its own.
     MarkedText printed(const Block& block);
-    void print(const Value& value);
     void assign(const Target& target, const Value& value);
 
     Value evaluate(const Expression& expression);
     Value evaluate_parts(const Expression& expression);
     Value variable(const std::string& name) const;
-    Value compared(const Expression& expression);
-    Value concatenated(const Expression& expression);
+    Value binary(const Expression& expression);
+    /// With further keyword arguments.
+    Value called(const Expression& call, std::vector<std::pair<std::string, Value>> more);
+    Value macro_of(const Statement& statement);
     Value filtered(const Expression& expression, const Value& input);
     Arguments evaluated(const CallArguments& arguments);
 

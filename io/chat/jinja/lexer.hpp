@@ -1,10 +1,6 @@
 #pragma once
 // The tokens of a template.
-#include "base/units.hpp"
-
-#include <string>
-#include <string_view>
-#include <vector>
+#include "io/chat/jinja/syntax.hpp"
 
 namespace trivium::jinja {
 
@@ -17,20 +13,13 @@ struct Token {
         variable_end,   ///< }}
         name,
         text,
-        integer,
-        real,
+        number,
         symbol, ///< an operator or a bracket
         end,    ///< of the template
     };
     Kind kind = Kind::end;
-    std::string text; ///< of a text its content; of an integer or real its digits
+    std::string text; ///< of a text its content; of a number its digits
     int line = 1;
-};
-
-/// A template that is not valid. Parsing turns it into a UserError.
-struct SyntaxError {
-    int line;
-    std::string problem;
 };
 
 /// With jinja2's rules of white space for trim_blocks and lstrip_blocks. The last token is `end`. \throws

@@ -4,15 +4,17 @@
 
 namespace trivium::jinja {
 
+/// Fails if the value is missing.
+void require_defined(const Value& value);
 bool truth(const Value& value);
 bool equal(const Value& a, const Value& b);
-/// Whether it may be a dict's key.
+/// Whether it may be a dict's key: not a list, a tuple or a dict.
 bool is_hashable(const Value& value);
 /// "<", "<=", ">" or ">=".
 bool ordered(std::string_view op, const Value& a, const Value& b);
 /// `item in container`.
 bool contains(const Value& container, const Value& item);
-/// "+", "-", "*", "/", "//", "%", "**".
+/// "+", "-", "*", "/", "//", "%".
 Value arithmetic(std::string_view op, const Value& a, const Value& b);
 Value negative(const Value& value);
 /// Markup with the characters of HTML escaped.

@@ -1,6 +1,6 @@
 #pragma once
 // The parser's part for expressions, on which that for statements builds.
-#include "io/chat/jinja/syntax.hpp"
+#include "io/chat/jinja/lexer.hpp"
 
 namespace trivium::jinja {
 
@@ -18,6 +18,7 @@ public:
     {
         return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
     }
+    bool is(Token::Kind kind) const { return token().kind == kind; }
     bool is_name(std::string_view name, std::size_t ahead = 0) const
     {
         return token(ahead).kind == Token::Kind::name && token(ahead).text == name;
@@ -26,41 +27,33 @@ public:
     {
         return token(ahead).kind == Token::Kind::symbol && token(ahead).text == symbol;
     }
-    void advance() { ++at_; }
+    Token next() { return tokens_[std::min(at_++, tokens_.size() - 1)]; }
     bool skip_name(std::string_view name);
     bool skip_symbol(std::string_view symbol);
     void expect_symbol(std::string_view symbol);
     std::string expect_name();
     [[noreturn]] void fail(const std::string& problem) const { throw SyntaxError{token().line, problem}; }
-    /// For messages.
-    std::string shown_token() const;
+    /// Fails as what is here was not expected.
+    [[noreturn]] void fail_at(const std::string& expected) const;
 
-    std::set<std::string, std::less<>> names;     ///< see Syntax
-    bool reads_more = false, reads_named = false; ///< saw the names varargs, kwargs
+    int macros = 0; ///< around the current place
 
 private:
-    using Rule = ExpressionPtr (ExpressionParser::*)();
-    ExpressionPtr made(Expression::Kind kind, int line, std::vector<ExpressionPtr> parts,
-                       std::string text = {});
-    ExpressionPtr conditional();
-    ExpressionPtr disjunction();
-    ExpressionPtr conjunction();
-    ExpressionPtr negation();
-    ExpressionPtr comparison();
-    ExpressionPtr sum();
-    ExpressionPtr concatenation();
-    ExpressionPtr product();
-    ExpressionPtr power();
-    ExpressionPtr unary(bool with_filters = true);
+    using Kind = Expression::Kind;
+    class Deeper;
+    template <class... Parts>
+    ExpressionPtr made(Kind kind, int line, std::string text, Parts... parts);
+    std::string operator_at(std::size_t level) const;
+    ExpressionPtr binary(std::size_t level);
+    ExpressionPtr unary();
+    ExpressionPtr operand();
     ExpressionPtr primary();
-    ExpressionPtr list();
-    ExpressionPtr dict();
+    std::vector<ExpressionPtr> items(const char* end, bool pairs);
     ExpressionPtr postfix(ExpressionPtr of);
     ExpressionPtr subscript(ExpressionPtr of);
     ExpressionPtr test(ExpressionPtr of);
-    ExpressionPtr filters_and_tests(ExpressionPtr of);
+    ExpressionPtr call(ExpressionPtr of);
     CallArguments call_arguments();
-    bool ends_tuple() const;
 
     std::vector<Token> tokens_;
     std::size_t at_ = 0;
