@@ -77,10 +77,14 @@ Value Evaluator::evaluate_parts(const Expression& expression)
         return slice_of(of, from, to, part(3));
     }
     case Kind::call: return called(expression, {});
-    case Kind::filter: return filtered(expression, Value());
+    case Kind::filter: {
+        const Value input = part(0);
+        line_ = expression.line;
+        return filtered(expression.text, input, evaluated(expression.arguments));
+    }
     case Kind::test: {
         const Value value = part(0);
-        return tested(expression.text, value, evaluated(expression.arguments));
+        return is_so(expression.text, value, evaluated(expression.arguments));
     }
     case Kind::negate: return !truth(part(0));
     case Kind::minus: return negative(part(0));
@@ -123,22 +127,9 @@ Value Evaluator::binary(const Expression& expression)
         text.append(to_text(right));
         return text;
     }
-    if (op == "in" || op == "not in")
-        return contains(right, left) == (op == "in");
-    if (op == "==" || op == "!=")
-        return equal(left, right) == (op == "==");
-    return op[0] == '<' || op[0] == '>' ? ordered(op, left, right) : arithmetic(op, left, right);
-}
-
-Value Evaluator::filtered(const Expression& expression, const Value& input)
-{
-    const Expression* const of = expression.parts[0].get();
-    // Filters of a filter block follow the first, which has the block's text.
-    const Value value = of == nullptr              ? input
-                        : of->kind == Kind::filter ? filtered(*of, input)
-                                                   : evaluate(*of);
-    line_ = expression.line;
-    return filtered(expression.text, value, evaluated(expression.arguments));
+    static constexpr std::string_view operators = "+-*//%";
+    return operators.find(op) != std::string_view::npos ? arithmetic(op, left, right)
+                                                        : Value(compared(op, left, right));
 }
 
 Value Evaluator::filtered(const std::string& name, const Value& input, const Arguments& arguments)
@@ -147,14 +138,6 @@ Value Evaluator::filtered(const std::string& name, const Value& input, const Arg
     if (filter == nullptr)
         throw Failure{str("the filter '", name, "' is not supported")};
     return filter(*this, input, arguments);
-}
-
-bool Evaluator::tested(const std::string& name, const Value& value, const Arguments& arguments)
-{
-    const Test test = find_test(name);
-    if (test == nullptr)
-        throw Failure{str("the test '", name, "' is not supported")};
-    return test(value, arguments);
 }
 
 Arguments Evaluator::evaluated(const CallArguments& arguments)

@@ -86,19 +86,11 @@ Evaluator::Flow Evaluator::run(const Statement& statement)
     case Statement::Kind::branch: return run_branch(statement);
     case Statement::Kind::loop: return run_loop(statement);
     case Statement::Kind::assign: assign(statement.target, evaluate(*statement.expressions[0])); break;
-    case Statement::Kind::capture: {
-        Value text(printed(statement.blocks[0]));
-        if (statement.expressions[0] != nullptr)
-            text = filtered(*statement.expressions[0], text);
-        assign(statement.target, text);
-        break;
-    }
+    case Statement::Kind::capture: assign(statement.target, of_block(statement)); break;
+    case Statement::Kind::filter: out_->append(to_text(of_block(statement))); break;
     case Statement::Kind::macro: scope_->set(statement.text, macro_of(statement)); break;
     case Statement::Kind::call:
         out_->append(to_text(called(*statement.expressions[0], {{"caller", macro_of(statement)}})));
-        break;
-    case Statement::Kind::filter:
-        out_->append(to_text(filtered(*statement.expressions[0], Value(printed(statement.blocks[0])))));
         break;
     case Statement::Kind::generation: {
         const MarkedText text = printed(statement.blocks[0]);
@@ -158,6 +150,14 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement)
     return Flow::onward;
 }
 
+Value Evaluator::of_block(const Statement& statement)
+{
+    Value text(printed(statement.blocks[0]));
+    const Enter enter(*this);
+    scope_->set("", std::move(text));
+    return evaluate(*statement.expressions[0]);
+}
+
 MarkedText Evaluator::printed(const Block& block)
 {
     const Enter enter(*this);
@@ -215,22 +215,21 @@ Value Evaluator::run_macro(const Statement& macro, const std::shared_ptr<Scope>&
 
 void Evaluator::assign(const Target& target, const Value& value)
 {
-    if (target.is_tuple) {
-        const std::vector<Value> values = elements(value);
-        if (values.size() != target.several.size())
-            throw Failure{values.size() < target.several.size()
-                              ? str("not enough values to unpack (expected ", target.several.size(), ", got ",
-                                    values.size(), ")")
-                              : str("too many values to unpack (expected ", target.several.size(), ")")};
-        for (std::size_t i = 0; i < values.size(); ++i)
-            assign(target.several[i], values[i]);
-    } else if (target.attribute.empty()) {
-        scope_->set(target.name, value);
-    } else {
-        const Value of = variable(target.name);
+    const std::vector<Value> values = target.is_tuple ? elements(value) : std::vector<Value>{value};
+    if (values.size() != target.places.size())
+        throw Failure{str(values.size() < target.places.size() ? "not enough" : "too many",
+                          " values to unpack (expected ", target.places.size(), ", got ", values.size(),
+                          ")")};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto& [name, attribute] = target.places[i];
+        if (attribute.empty()) {
+            scope_->set(name, values[i]);
+            continue;
+        }
+        const Value of = variable(name);
         if (of.object() == nullptr)
             throw Failure{"cannot assign attribute on non-namespace object"};
-        of.object()->set_attribute(target.attribute, value);
+        of.object()->set_attribute(attribute, values[i]);
     }
 }
 

@@ -36,7 +36,6 @@ public:
 
     // For filters, tests and functions. Each throws Failure.
     Value filtered(const std::string& name, const Value& input, const Arguments& arguments);
-    bool tested(const std::string& name, const Value& value, const Arguments& arguments);
     /// Prints the macro's block with these arguments.
     Value run_macro(const Statement& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
     /// Keeps the object, whose attributes may contain itself, until the end.
@@ -50,6 +49,8 @@ private:
     Flow run(const Statement& statement);
     Flow run_branch(const Statement& statement);
     Flow run_loop(const Statement& statement);
+    /// The expression of a capture or a filter block.
+    Value of_block(const Statement& statement);
     /// What a block prints, within a scope of its own.
     MarkedText printed(const Block& block);
     void assign(const Target& target, const Value& value);
@@ -61,7 +62,6 @@ private:
     /// With further keyword arguments.
     Value called(const Expression& call, std::vector<std::pair<std::string, Value>> more);
     Value macro_of(const Statement& statement);
-    Value filtered(const Expression& expression, const Value& input);
     Arguments evaluated(const CallArguments& arguments);
 
     const Variables& variables_;
@@ -72,12 +72,9 @@ private:
     std::vector<std::shared_ptr<Object>> kept_;
 };
 
-// Each returns nullptr if there is none of this name.
 using Filter = Value (*)(Evaluator& evaluator, const Value& input, const Arguments& arguments);
+/// Null if there is none of this name.
 Filter find_filter(std::string_view name);
-using Test = bool (*)(const Value& value, const Arguments& arguments);
-Test find_test(std::string_view name);
-/// Functions that every template knows: range, dict, namespace, …
-const Value* find_function(std::string_view name);
-
+/// `value is name(…)`. \throws Failure
+bool is_so(std::string_view name, const Value& value, const Arguments& arguments);
 } // namespace trivium::jinja

@@ -54,37 +54,6 @@ Value integer(Evaluator&, const Value& input, const Arguments& a)
     return static_cast<i64>(*number);
 }
 
-Value real(Evaluator&, const Value& input, const Arguments& a)
-{
-    const Parameters given("float", a, {"default"});
-    require_defined(input);
-    if (input.is_number())
-        return input.number();
-    if (const std::optional<double> number = input.is_text() ? parsed_float(input.text()) : std::nullopt)
-        return *number;
-    return given[0] == nullptr ? Value(0.0) : *given[0];
-}
-
-Value round_number(Evaluator&, const Value& input, const Arguments& a)
-{
-    const i64 precision = Parameters("round", a, {"precision"}).integer(0, 0);
-    require_defined(input);
-    if (!input.is_number() || precision < 0 || precision > 300)
-        throw Failure{
-            str("round of type '", input.type_name(), "' to ", precision, " digits is not supported")};
-    if (input.whole())
-        return *input.whole();
-    char digits[700];
-    std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), input.number());
-    return std::strtod(digits, nullptr);
-}
-
-Value absolute(Evaluator&, const Value& input, const Arguments&)
-{
-    const Value opposite = negative(input);
-    return opposite.number() > 0 || opposite.number() == 0 ? opposite : negative(opposite);
-}
-
 std::string spaces_of(const Parameters& given, std::size_t i, i64 by_default)
 {
     if (given[i] != nullptr && given[i]->is_text())
@@ -132,13 +101,6 @@ Value indent(Evaluator&, const Value& input, const Arguments& a)
     return result;
 }
 
-Value format(Evaluator&, const Value& input, const Arguments& a)
-{
-    if (!a.named.empty())
-        throw Failure{"the filter format with keyword arguments is not supported"};
-    return percent_format(soft_text(input), make_list(a.positional, List::Kind::tuple));
-}
-
 // ---- of lists ----
 
 Value iterator(std::vector<Value> items) { return make_list(std::move(items), List::Kind::iterator); }
@@ -182,7 +144,7 @@ Value sorted(const std::vector<Value>& values, std::vector<Value> keys, bool wit
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return reverse ? ordered("<", keys[b], keys[a]) : ordered("<", keys[a], keys[b]);
+        return reverse ? compared("<", keys[b], keys[a]) : compared("<", keys[a], keys[b]);
     });
     std::vector<Value> result;
     for (const std::size_t i : order)
@@ -304,7 +266,7 @@ Value map(Evaluator& evaluator, const Value& input, const Arguments& a)
 
 /// select, reject, selectattr, rejectattr.
 template <bool by_attribute, bool wanted>
-Value select(Evaluator& evaluator, const Value& input, const Arguments& a)
+Value select(Evaluator&, const Value& input, const Arguments& a)
 {
     const std::size_t off = by_attribute ? 1 : 0;
     if (a.positional.size() < off)
@@ -317,7 +279,7 @@ Value select(Evaluator& evaluator, const Value& input, const Arguments& a)
         return iterator({});
     for (const Value& item : elements(input)) {
         const Value value = at_path(item, path);
-        const bool holds = tests ? evaluator.tested(name_in(a.positional[off]), value, rest) : truth(value);
+        const bool holds = tests ? is_so(name_in(a.positional[off]), value, rest) : truth(value);
         if (holds == wanted)
             chosen.push_back(item);
     }
@@ -331,7 +293,6 @@ using A = const Arguments&;
 Value count_of(E, V input, A) { return length(input); }
 Value escape(E, V input, A) { return escaped(input); }
 const std::map<std::string, Filter, std::less<>> filters{
-    {"abs", absolute},
     {"capitalize", [](E, V input, A a) { return text_method(soft_text(input), "capitalize", a); }},
     {"count", count_of},
     {"d", default_value},
@@ -340,8 +301,6 @@ const std::map<std::string, Filter, std::less<>> filters{
     {"e", escape},
     {"escape", escape},
     {"first", one_end<false>},
-    {"float", real},
-    {"format", format},
     {"indent", indent},
     {"int", integer},
     {"items", items},
@@ -355,7 +314,6 @@ const std::map<std::string, Filter, std::less<>> filters{
     {"rejectattr", select<true, false>},
     {"replace", [](E, V input, A a) { return text_method(soft_text(input), "replace", a); }},
     {"reverse", reverse},
-    {"round", round_number},
     {"safe", [](E, V input, A) { return Value(to_text(input), true); }},
     {"select", select<false, true>},
     {"selectattr", select<true, true>},

@@ -144,13 +144,13 @@ private:
     {
         add(block ? Token::Kind::block_begin : Token::Kind::variable_begin, "");
         const std::string_view end = block ? "%}" : "}}";
-        std::string open; // the closing brackets to come
+        int open = 0; // brackets
         while (true) {
             skip_spaces();
             if (at_ >= source_.size())
                 return;
             const bool sign = here() == '-' || (block && here() == '+');
-            if (open.empty() && source_.compare(at_ + (sign ? 1 : 0), 2, end) == 0) {
+            if (open == 0 && source_.compare(at_ + (sign ? 1 : 0), 2, end) == 0) {
                 add(block ? Token::Kind::block_end : Token::Kind::variable_end, "");
                 pass_end(sign ? 1 : 0, block);
                 return;
@@ -172,11 +172,8 @@ private:
         while (end < source_.size() && is_name_character(source_[end]))
             ++end;
         const std::string name = source_.substr(at_, end - at_);
-        for (std::size_t at = 0; at < name.size();) {
-            const char32_t c = next_character(name, at);
-            if (c >= 0x80 && !is_letter(c) && !is_decimal(c))
-                fail("Invalid character in identifier");
-        }
+        if (std::any_of(name.begin(), name.end(), [](char c) { return (c & 0x80) != 0; }))
+            fail("names with letters other than a to z are not supported");
         if (name == "raw" && tokens_.back().kind == Token::Kind::block_begin)
             fail("the tag 'raw' is not supported");
         add(Token::Kind::name, name);
@@ -266,7 +263,7 @@ private:
         return code;
     }
 
-    void read_symbol(std::string& open)
+    void read_symbol(int& open)
     {
         static constexpr std::array symbols{"//", "**", "==", "!=", "<=", ">=", "+", "-", "*",
                                             "/",  "%",  "~",  "<",  ">",  "=",  ".", ":", "|",
@@ -279,15 +276,10 @@ private:
             fail(str("unexpected char '", source_.substr(at_, end - at_), "'"));
         }
         const std::string symbol = *found;
-        if (symbol == "(" || symbol == "[" || symbol == "{") {
-            open += symbol == "(" ? ')' : symbol == "[" ? ']' : '}';
-        } else if (symbol == ")" || symbol == "]" || symbol == "}") {
-            if (open.empty())
-                fail(str("unexpected '", symbol, "'"));
-            if (open.back() != symbol[0])
-                fail(str("unexpected '", symbol, "', expected '", open.back(), "'"));
-            open.pop_back();
-        }
+        if (symbol == "(" || symbol == "[" || symbol == "{")
+            ++open;
+        else if (symbol == ")" || symbol == "]" || symbol == "}")
+            open = std::max(open - 1, 0);
         add(Token::Kind::symbol, symbol);
         advance(symbol.size());
     }

@@ -101,20 +101,7 @@ Value find(const Value& self, Name name, const Arguments& arguments)
 {
     const std::string part = Parameters(name, arguments, {"sub"}, 1).text(0, "");
     const std::size_t at = name[0] == 'r' ? self.text().rfind(part) : self.text().find(part);
-    if (at == std::string::npos && name.ends_with("index"))
-        throw Failure{"substring not found"};
     return at == std::string::npos ? i64{-1} : count_characters(std::string_view(self.text()).substr(0, at));
-}
-
-Value count(const Value& self, Name name, const Arguments& arguments)
-{
-    const std::string part = Parameters(name, arguments, {"sub"}, 1).text(0, "");
-    if (part.empty())
-        return length(self) + 1;
-    i64 found = 0;
-    for (std::size_t at = 0; (at = self.text().find(part, at)) != std::string::npos; at += part.size())
-        ++found;
-    return found;
 }
 
 Value begins_or_ends(const Value& self, Name name, const Arguments& arguments)
@@ -171,22 +158,6 @@ Value changed_case(const Value& self, Name name, const Arguments& arguments)
             self.as_text().safe};
 }
 
-Value all_are(const Value& self, Name name, const Arguments& arguments)
-{
-    Parameters(name, arguments, {});
-    for (std::size_t at = 0; at < self.text().size();) {
-        const char32_t c = next_character(self.text(), at);
-        if (is_other_number(c) && name != "isspace" && name != "isalpha")
-            throw Failure{str(name, "() of numbers that are not digits is not supported")};
-        if (name == "isspace"   ? !is_space(c)
-            : name == "isalpha" ? !is_letter(c)
-            : name == "isdigit" ? !is_decimal(c)
-                                : !is_letter(c) && !is_decimal(c))
-            return false;
-    }
-    return !self.text().empty();
-}
-
 Value join(const Value& self, Name name, const Arguments& arguments)
 {
     MarkedText result;
@@ -208,15 +179,9 @@ Value lines(const Value& self, Name name, const Arguments& arguments)
 
 const std::map<std::string, TextMethod, std::less<>> text_methods{
     {"capitalize", changed_case},
-    {"count", count},
     {"endswith", begins_or_ends},
     {"find", find},
     {"format", [](const Value& self, Name, const Arguments& a) { return brace_format(self, a); }},
-    {"index", find},
-    {"isalnum", all_are},
-    {"isalpha", all_are},
-    {"isdigit", all_are},
-    {"isspace", all_are},
     {"join", join},
     {"lower", changed_case},
     {"lstrip", strip},
@@ -225,7 +190,6 @@ const std::map<std::string, TextMethod, std::less<>> text_methods{
     {"removesuffix", without_affix},
     {"replace", replace},
     {"rfind", find},
-    {"rindex", find},
     {"rpartition", partition},
     {"rsplit", split},
     {"rstrip", strip},
@@ -237,31 +201,19 @@ const std::map<std::string, TextMethod, std::less<>> text_methods{
     {"upper", changed_case},
 };
 
-/// Methods of Python that are not here, or that the sandbox forbids.
+/// Methods of Python that the sandbox forbids, or that are not supported.
 constexpr std::string_view other_text_methods =
-    " casefold center encode expandtabs format_map isascii isdecimal isidentifier islower isnumeric "
-    "isprintable "
-    "istitle isupper ljust maketrans rjust swapcase translate zfill ";
-constexpr std::string_view changing_list_methods =
-    " append clear extend insert pop remove reverse sort copy ";
-constexpr std::string_view changing_dict_methods = " clear pop popitem setdefault update fromkeys copy ";
+    " casefold center count encode expandtabs format_map index isalnum isalpha isascii isdecimal isdigit "
+    "isidentifier islower isnumeric "
+    "isprintable isspace "
+    "istitle isupper ljust maketrans rindex rjust swapcase translate zfill ";
+constexpr std::string_view other_list_methods =
+    " append count index clear extend insert pop remove reverse sort copy ";
+constexpr std::string_view other_dict_methods = " clear pop popitem setdefault update fromkeys copy ";
 
 bool is_among(std::string_view names, const std::string& name)
 {
     return names.find(" " + name + " ") != std::string_view::npos;
-}
-
-Value list_method(const Value& self, Name name, const Arguments& arguments)
-{
-    const Parameters given(name, arguments, {"value"}, 1);
-    const std::vector<Value>& items = self.list()->items;
-    const auto is_it = [&](const Value& item) { return equal(item, *given[0]); };
-    if (name == "count")
-        return i64{std::count_if(items.begin(), items.end(), is_it)};
-    const auto at = std::find_if(items.begin(), items.end(), is_it);
-    if (at == items.end())
-        throw Failure{"the value is not in the list"};
-    return i64{at - items.begin()};
 }
 
 Value dict_method(const Value& self, Name name, const Arguments& arguments)
@@ -293,21 +245,15 @@ Value text_method(const Value& self, std::string_view name, const Arguments& arg
 
 std::optional<Value> method_of(const Value& value, const std::string& name)
 {
-    const List* const list = value.list();
     const bool is_text = value.is_text(), is_dict = value.dict() != nullptr;
-    if (is_text           ? is_among(other_text_methods, name)
-        : list != nullptr ? list->is_plain() && is_among(changing_list_methods, name)
-                          : is_dict && is_among(changing_dict_methods, name))
-        return Value::undefined(
-            is_text || name == "copy"
-                ? str("the method ", value.type_name(), ".", name, "() is not supported")
-                : str("access to attribute '", name, "' of '", value.type_name(), "' object is unsafe."));
-    const bool known = is_text           ? text_methods.contains(name)
-                       : list != nullptr ? list->is_plain() && (name == "count" || name == "index")
-                                         : is_dict && is_among(" get items keys values ", name);
-    if (!known)
+    const bool is_list = value.list() != nullptr && value.list()->is_plain();
+    if ((is_text && is_among(other_text_methods, name)) || (is_list && is_among(other_list_methods, name)) ||
+        (is_dict && is_among(other_dict_methods, name)))
+        return Value::undefined(str("access to attribute '", name, "' of '", value.type_name(),
+                                    "' object is unsafe, or not supported"));
+    if (!(is_text && text_methods.contains(name)) && !(is_dict && is_among(" get items keys values ", name)))
         return std::nullopt;
-    const auto method = is_text ? text_method : list != nullptr ? list_method : dict_method;
+    const auto method = is_text ? text_method : dict_method;
     return make_function(
         [value, name, method](Evaluator&, const Arguments& given) { return method(value, name, given); },
         value.depth());

@@ -68,8 +68,6 @@ bool in_order(std::string_view op, const T& a, const T& b)
     return op == "<" ? a < b : op == "<=" ? a <= b : op == ">" ? a > b : a >= b;
 }
 
-} // namespace
-
 bool ordered(std::string_view op, const Value& a, const Value& b)
 {
     spend();
@@ -93,8 +91,6 @@ bool ordered(std::string_view op, const Value& a, const Value& b)
 
 bool contains(const Value& container, const Value& item)
 {
-    if (container.is_undefined())
-        return false;
     if (container.is_text()) {
         if (!item.is_text())
             throw Failure{str("'in <string>' requires string as left operand, not ", item.type_name())};
@@ -106,10 +102,19 @@ bool contains(const Value& container, const Value& item)
             throw Failure{str("unhashable type: '", item.type_name(), "'")};
         return dict->find(item) != nullptr;
     }
-    if (container.list() == nullptr)
-        throw Failure{str("argument of type '", container.type_name(), "' is not iterable")};
     const std::vector<Value> all = elements(container);
     return std::any_of(all.begin(), all.end(), [&](const Value& element) { return equal(element, item); });
+}
+
+} // namespace
+
+bool compared(std::string_view op, const Value& a, const Value& b)
+{
+    if (op == "in" || op == "not in")
+        return contains(b, a) == (op == "in");
+    if (op == "==" || op == "!=")
+        return equal(a, b) == (op == "==");
+    return ordered(op, a, b);
 }
 
 namespace {

@@ -10,10 +10,8 @@ bool truth(const Value& value);
 bool equal(const Value& a, const Value& b);
 /// Whether it may be a dict's key: not a list, a tuple or a dict.
 bool is_hashable(const Value& value);
-/// "<", "<=", ">" or ">=".
-bool ordered(std::string_view op, const Value& a, const Value& b);
-/// `item in container`.
-bool contains(const Value& container, const Value& item);
+/// "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
+bool compared(std::string_view op, const Value& a, const Value& b);
 /// "+", "-", "*", "/", "//", "%".
 Value arithmetic(std::string_view op, const Value& a, const Value& b);
 Value negative(const Value& value);

@@ -160,8 +160,8 @@ ExpressionPtr ExpressionParser::unary()
 {
     ExpressionPtr result = operand();
     while (true)
-        if (is_symbol("|"))
-            result = filters(std::move(result));
+        if (skip_symbol("|"))
+            result = filter(std::move(result));
         else if (is_name("is"))
             result = test(std::move(result));
         else if (is_symbol("("))
@@ -307,16 +307,23 @@ CallArguments ExpressionParser::call_arguments()
     return arguments;
 }
 
-ExpressionPtr ExpressionParser::filters(ExpressionPtr of, bool inline_first)
+ExpressionPtr ExpressionParser::filter(ExpressionPtr of)
 {
-    while (inline_first || skip_symbol("|")) {
-        inline_first = false;
-        const int line = token().line;
-        of = made(Kind::filter, line, expect_name(), std::move(of));
-        if (is_symbol("("))
-            of->arguments = call_arguments();
-    }
-    return of;
+    const int line = token().line;
+    ExpressionPtr result = made(Kind::filter, line, expect_name(), std::move(of));
+    if (is_symbol("("))
+        result->arguments = call_arguments();
+    return result;
+}
+
+ExpressionPtr ExpressionParser::of_block(bool first_has_bar)
+{
+    ExpressionPtr result = made(Kind::name, token().line, "");
+    if (!first_has_bar)
+        result = filter(std::move(result));
+    while (skip_symbol("|"))
+        result = filter(std::move(result));
+    return result;
 }
 
 ExpressionPtr ExpressionParser::test(ExpressionPtr of)

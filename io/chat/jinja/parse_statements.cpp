@@ -114,7 +114,7 @@ private:
             return macro(line, name);
         if (name == "filter") {
             Statement result = made(Kind::filter, line);
-            result.expressions.push_back(p_.filters(nullptr, true));
+            result.expressions.push_back(p_.of_block(false));
             result.blocks.push_back(body_to("endfilter"));
             return result;
         }
@@ -157,7 +157,7 @@ private:
     Statement loop(int line)
     {
         Statement result = made(Kind::loop, line);
-        result.target = target(false, true);
+        result.target = target(false);
         if (!p_.skip_name("in"))
             p_.fail_at("'in'");
         result.expressions.push_back(p_.tuple(false));
@@ -173,48 +173,39 @@ private:
         return result;
     }
 
-    Target target(bool with_attribute, bool with_tuple)
+    /// Names with commas, possibly in brackets.
+    Target target(bool with_attribute)
     {
         Target result;
-        std::vector<Target> several;
-        bool is_tuple = false;
-        do {
-            if (p_.is(Token::Kind::block_end) || p_.is_name("in") || p_.is_symbol("=") || p_.is_symbol(")"))
-                break; // behind a last comma
-            if (p_.skip_symbol("(")) {
-                several.push_back(target(with_attribute, true));
-                p_.expect_symbol(")");
-            } else {
-                Target one;
-                one.name = p_.expect_name();
-                for (const char* constant : {"true", "false", "none", "True", "False", "None"})
-                    if (one.name == constant)
-                        p_.fail(str("cannot assign to '", one.name, "'"));
-                if (with_attribute && p_.skip_symbol("."))
-                    one.attribute = p_.expect_name();
-                several.push_back(std::move(one));
-            }
-            is_tuple |= with_tuple && p_.is_symbol(",");
-        } while (with_tuple && p_.skip_symbol(","));
-        if (several.empty())
-            p_.fail_at("a name");
-        if (!is_tuple)
-            return std::move(several[0]);
-        result.several = std::move(several);
-        result.is_tuple = true;
+        const bool brackets = p_.skip_symbol("(");
+        while (result.places.empty() || p_.is(Token::Kind::name)) {
+            const std::string name = p_.expect_name();
+            for (const char* constant : {"true", "false", "none", "True", "False", "None"})
+                if (name == constant)
+                    p_.fail(str("cannot assign to '", name, "'"));
+            const bool has_attribute = with_attribute && p_.skip_symbol(".");
+            result.places.push_back({name, has_attribute ? p_.expect_name() : ""});
+            if (!p_.skip_symbol(","))
+                break;
+            result.is_tuple = true;
+            if (p_.is_name("in"))
+                break;
+        }
+        if (brackets)
+            p_.expect_symbol(")");
         return result;
     }
 
     Statement set(int line)
     {
         Statement result = made(Kind::assign, line);
-        result.target = target(true, true);
+        result.target = target(true);
         if (p_.skip_symbol("=")) {
             result.expressions.push_back(p_.tuple());
             return result;
         }
         result.kind = Kind::capture;
-        result.expressions.push_back(p_.filters(nullptr));
+        result.expressions.push_back(p_.of_block(true));
         result.blocks.push_back(body_to("endset"));
         return result;
     }

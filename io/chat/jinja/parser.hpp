@@ -11,8 +11,8 @@ public:
     /// Of several with commas a tuple. `conditional`: may be `a if b else c`.
     ExpressionPtr tuple(bool conditional = true, bool in_brackets = false);
     ExpressionPtr expression();
-    /// The filters from here on; `input` may be null. `inline_first`: without a `|` in front of the first.
-    ExpressionPtr filters(ExpressionPtr input, bool inline_first = false);
+    /// The filters from here on, of the block's text: the variable with the name "".
+    ExpressionPtr of_block(bool first_has_bar);
 
     const Token& token(std::size_t ahead = 0) const
     {
@@ -51,6 +51,7 @@ private:
     std::vector<ExpressionPtr> items(const char* end, bool pairs);
     ExpressionPtr postfix(ExpressionPtr of);
     ExpressionPtr subscript(ExpressionPtr of);
+    ExpressionPtr filter(ExpressionPtr of);
     ExpressionPtr test(ExpressionPtr of);
     ExpressionPtr call(ExpressionPtr of);
     CallArguments call_arguments();

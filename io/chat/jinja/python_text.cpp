@@ -169,7 +169,7 @@ private:
             items.push_back(&item);
         if (style_.sort_keys)
             std::stable_sort(items.begin(), items.end(),
-                             [](const auto* a, const auto* b) { return ordered("<", a->first, b->first); });
+                             [](const auto* a, const auto* b) { return compared("<", a->first, b->first); });
         write_all("{", items, "}", [&](const std::pair<Value, Value>* item) {
             const char* const quote = style_.json && !item->first.is_text() ? "\"" : "";
             out_.append(quote);
@@ -239,32 +239,20 @@ Value percent_format(const Value& format, const Value& values)
     std::size_t used = 0, begin = 0;
     for (std::size_t at; (at = text.find('%', begin)) != std::string::npos;) {
         out.append(format.marked().part(begin, at));
-        const std::size_t end = std::min(text.find_first_not_of("0123456789.", at + 1), text.size());
-        const std::string options = text.substr(at + 1, end - at - 1);
-        const char kind = end < text.size() ? text[end] : '\0';
-        begin = std::min(end + 1, text.size());
-        if (kind == '%' && options.empty()) {
+        const char kind = at + 1 < text.size() ? text[at + 1] : '\0';
+        begin = at + 2;
+        if (kind == '%') {
             out.append("%");
             continue;
         }
-        if (options.size() > 4 || !(kind == 'd' || kind == 'f' || (kind == 's' && options.empty())))
-            throw Failure{"in a format with % only %s, %d, %f and %% are supported"};
+        if (kind != 's' && kind != 'd')
+            throw Failure{"in a format with % only %s, %d and %% are supported"};
         if (used == all.size())
             throw Failure{"not enough arguments for format string"};
         const Value& value = all[used++];
-        if (kind == 's') {
-            out.append(to_text(value));
-            continue;
-        }
-        if (kind == 'd' ? !value.whole() : !value.is_number())
-            throw Failure{str("%", kind, " of a value of type '", value.type_name(), "' is not supported")};
-        std::vector<char> digits(12'000); // the largest number with the largest options
-        if (kind == 'd')
-            std::snprintf(digits.data(), digits.size(), ("%" + options + "lld").c_str(),
-                          static_cast<long long>(*value.whole()));
-        else
-            std::snprintf(digits.data(), digits.size(), ("%" + options + "f").c_str(), value.number());
-        out.append(digits.data());
+        if (kind == 'd' && !value.is_int())
+            throw Failure{str("%d of a value of type '", value.type_name(), "' is not supported")};
+        out.append(to_text(value));
     }
     if (used < all.size())
         throw Failure{"not all arguments converted during string formatting"};
@@ -276,7 +264,7 @@ Value brace_format(const Value& format, const Arguments& arguments)
 {
     const std::string& text = format.text();
     MarkedText out;
-    std::size_t begin = 0, automatic = 0;
+    std::size_t begin = 0, used = 0;
     for (std::size_t at; (at = text.find_first_of("{}", begin)) != std::string::npos;) {
         out.append(format.marked().part(begin, at));
         if (text.compare(at, 2, "{{") == 0 || text.compare(at, 2, "}}") == 0) {
@@ -289,17 +277,10 @@ Value brace_format(const Value& format, const Arguments& arguments)
             throw Failure{"single '{' or '}' encountered in format string"};
         const std::string field = text.substr(at + 1, end - at - 1);
         begin = end + 1;
-        if (field.find_first_of(":!.[{") != std::string::npos)
-            throw Failure{str("in format() only {}, {0} and {name} are supported, not {", field, "}")};
-        const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
-                                        [&](const auto& one) { return one.first == field; });
-        const i64 index = field.empty() ? static_cast<i64>(automatic++) : parsed_int(field).value_or(-1);
-        if (named != arguments.named.end())
-            out.append(to_text(named->second));
-        else if (index >= 0 && index < static_cast<i64>(arguments.positional.size()))
-            out.append(to_text(arguments.positional[static_cast<std::size_t>(index)]));
-        else
-            throw Failure{str("format() has no argument for {", field, "}")};
+        if (!field.empty() || used == arguments.positional.size())
+            throw Failure{
+                str("format() has no argument for {", field, "}, or names it, which is not supported")};
+        out.append(to_text(arguments.positional[used++]));
     }
     out.append(format.marked().part(begin, text.size()));
     return {std::move(out), format.as_text().safe};

@@ -18,9 +18,9 @@ MarkedText written(const Value& value, const TextStyle& style);
 MarkedText to_text(const Value& value);
 std::string repr(const Value& value);
 
-/// `format % values`, with %s, %d and %f. \throws Failure
+/// `format % values`, with %s and %d. \throws Failure
 Value percent_format(const Value& format, const Value& values);
-/// format.format(…), with {}, {0} and {name}. \throws Failure
+/// format.format(…), with {}. \throws Failure
 Value brace_format(const Value& format, const Arguments& arguments);
 
 /// The number that a text spells as Python's int(text) or float(text). \throws Failure for forms that are not

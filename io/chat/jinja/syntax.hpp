@@ -23,7 +23,7 @@ struct Expression {
         item,      ///< parts[0][parts[1]]
         slice,     ///< parts[0][parts[1]:parts[2]:parts[3]], of which each may be null
         call,      ///< parts[0](arguments)
-        filter,    ///< parts[0] | text(arguments); parts[0] is null at the begin of a filter block
+        filter,    ///< parts[0] | text(arguments)
         test,      ///< parts[0] is text(arguments)
         negate,    ///< not parts[0]
         minus,     ///< -parts[0]
@@ -41,8 +41,10 @@ struct Expression {
 
 /// What a `for` or a `set` assigns to: a name, several, or an attribute of a namespace.
 struct Target {
-    std::string name, attribute; ///< `attribute` may be empty
-    std::vector<Target> several; ///< of a tuple
+    struct Place {
+        std::string name, attribute; ///< `attribute` may be empty
+    };
+    std::vector<Place> places;
     bool is_tuple = false;
 };
 
@@ -61,10 +63,10 @@ struct Statement {
         branch,  ///< if: expressions and blocks of each branch, and perhaps a last block
         loop,    ///< for target in expressions[0] if expressions[1] (may be null): blocks[0] else blocks[1]
         assign,  ///< target = expressions[0]
-        capture, ///< target = blocks[0], through the filter expressions[0] (may be null)
+        capture, ///< target = expressions[0] of the text of blocks[0], which is the variable ""
+        filter,  ///< prints expressions[0] of the text of blocks[0]
         macro,   ///< text(parameters): blocks[0]
         call,    ///< calls expressions[0] with the macro (parameters, blocks[0]) as its caller
-        filter,  ///< prints blocks[0] through expressions[0]
         generation, ///< prints blocks[0] as what the assistant generates
         stop,       ///< break
         next,       ///< continue

@@ -26,7 +26,7 @@ bool is_sequence(const Value& value)
 using V = const Value&;
 using A = const Arguments&;
 
-const std::map<std::string, Test, std::less<>> tests{
+const std::map<std::string, bool (*)(V value, A arguments), std::less<>> tests{
     {"odd", [](V v, A) { return remainder(v, Value(i64{2})) == 1; }},
     {"even", [](V v, A) { return remainder(v, Value(i64{2})) == 0; }},
     {"divisibleby", [](V v, A a) { return remainder(v, operand(a)) == 0; }},
@@ -44,30 +44,23 @@ const std::map<std::string, Test, std::less<>> tests{
     {"sequence", [](V v, A) { return is_sequence(v); }},
     {"iterable", [](V v, A) { return is_iterable(v); }},
     {"sameas", [](V v, A a) { return v.same(operand(a)); }},
-    {"in", [](V v, A a) { return contains(operand(a), v); }},
-    {"==", [](V v, A a) { return equal(v, operand(a)); }},
-    {"eq", [](V v, A a) { return equal(v, operand(a)); }},
-    {"equalto", [](V v, A a) { return equal(v, operand(a)); }},
-    {"!=", [](V v, A a) { return !equal(v, operand(a)); }},
-    {"ne", [](V v, A a) { return !equal(v, operand(a)); }},
-    {">", [](V v, A a) { return ordered(">", v, operand(a)); }},
-    {"gt", [](V v, A a) { return ordered(">", v, operand(a)); }},
-    {"greaterthan", [](V v, A a) { return ordered(">", v, operand(a)); }},
-    {">=", [](V v, A a) { return ordered(">=", v, operand(a)); }},
-    {"ge", [](V v, A a) { return ordered(">=", v, operand(a)); }},
-    {"<", [](V v, A a) { return ordered("<", v, operand(a)); }},
-    {"lt", [](V v, A a) { return ordered("<", v, operand(a)); }},
-    {"lessthan", [](V v, A a) { return ordered("<", v, operand(a)); }},
-    {"<=", [](V v, A a) { return ordered("<=", v, operand(a)); }},
-    {"le", [](V v, A a) { return ordered("<=", v, operand(a)); }},
+};
+
+const std::map<std::string, std::string, std::less<>> comparing{
+    {"in", "in"}, {"==", "=="},      {"eq", "=="},         {"equalto", "=="}, {"!=", "!="}, {"ne", "!="},
+    {">", ">"},   {"gt", ">"},       {"greaterthan", ">"}, {">=", ">="},      {"ge", ">="}, {"<", "<"},
+    {"lt", "<"},  {"lessthan", "<"}, {"<=", "<="},         {"le", "<="},
 };
 
 } // namespace
 
-Test find_test(std::string_view name)
+bool is_so(std::string_view name, const Value& value, const Arguments& arguments)
 {
-    const auto found = tests.find(name);
-    return found == tests.end() ? nullptr : found->second;
+    if (const auto op = comparing.find(name); op != comparing.end())
+        return compared(op->second, value, operand(arguments));
+    if (const auto found = tests.find(name); found != tests.end())
+        return found->second(value, arguments);
+    throw Failure{str("the test '", name, "' is not supported")};
 }
 
 } // namespace trivium::jinja

@@ -84,21 +84,12 @@ MarkedText MarkedText::with_text(std::string text) const
 
 char32_t next_character(std::string_view text, std::size_t& at)
 {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    if (lead < 0x80) {
-        ++at;
-        return lead;
-    }
-    const std::size_t length = first_character(text.substr(at));
-    if (length == 0) {
-        ++at;
-        return 0xfffd;
-    }
-    char32_t character = lead & (0xffu >> (length + 1));
-    for (std::size_t i = 1; i < length; ++i)
-        character = character << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3fu);
-    at += length;
-    return character;
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
+                         static_cast<utf8proc_ssize_t>(text.size() - at), &character);
+    at += length <= 0 ? 1 : static_cast<std::size_t>(length);
+    return length <= 0 ? 0xfffd : static_cast<char32_t>(character);
 }
 
 void append_character(std::string& text, char32_t character)
@@ -151,20 +142,6 @@ bool is_printable(char32_t c)
 {
     const utf8proc_category_t kind = category_of(c);
     return c == ' ' || (kind != UTF8PROC_CATEGORY_CN && kind < UTF8PROC_CATEGORY_ZS);
-}
-
-bool is_letter(char32_t c)
-{
-    const utf8proc_category_t kind = category_of(c);
-    return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
-}
-
-bool is_decimal(char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_ND; }
-
-bool is_other_number(char32_t c)
-{
-    const utf8proc_category_t kind = category_of(c);
-    return kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_NO;
 }
 
 bool is_cased(char32_t c)

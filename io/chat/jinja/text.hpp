@@ -83,10 +83,6 @@ std::size_t offset_of_character(std::string_view text, i64 index);
 
 bool is_space(char32_t character);
 bool is_printable(char32_t character);
-bool is_letter(char32_t character);
-bool is_decimal(char32_t character);
-/// A number that is no decimal digit, such as ½ or ².
-bool is_other_number(char32_t character);
 /// Has an upper and a lower case.
 bool is_cased(char32_t character);
 

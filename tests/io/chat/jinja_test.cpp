@@ -56,14 +56,13 @@ TEST_CASE("Expressions of templates are those of Python")
         {"{'a': 1} | tojson(separators=(',', ':'))", "{\"a\":1}"},
         {"'é😀' | tojson(ensure_ascii=true)", "\"\\u00e9\\ud83d\\ude00\""},
         {"[3, 1, 2] | sort | join('-') ~ ['b', 'A'] | sort | first", "1-2-3A"},
-        {"'%s=%03d %.2f%%' % ('x', 7, 2.5) ~ '{}|{1}|{k}{{'.format('a', 1, k='z')", "x=007 2.50%a|1|z{"},
+        {"'%s=%d%%' % ('x', 7) ~ '{}|{}{{'.format('a', 1)", "x=7%a|1{"},
         {"'aaa'.rsplit('aa') ~ 'a.b.c'.rsplit('.', 1) ~ 'a-b'.partition('-')",
          "['a', '']['a.b', 'c']('a', '-', 'b')"},
-        {"('7' | int + 1) ~ '12'.isdigit() ~ 'ab'.find('b') ~ (3 | abs) ~ (-2.5 | abs)", "8True132.5"},
+        {"('7' | int + 1) ~ 'ab'.find('b') ~ 'ab'.rfind('x')", "81-1"},
         {"'hello world'|title ~ 'HELLO'|capitalize ~ ' x '|trim ~ 'a-b'|upper", "Hello WorldHellox"
                                                                                 "A-B"},
-        {"(2.5|round) ~ (42.55|round(1)) ~ ('42.9'|int) ~ ('x'|int(3)) ~ (7|float)", "2.042.5"
-                                                                                     "4237.0"},
+        {"('42.9'|int) ~ ('x'|int(3))", "423"},
         {"{'a': 1}.items() | list ~ {'a': 1}.get('b', 2)", "[('a', 1)]2"},
         {"([] | map('upper') ) and true", "True"}, // iterators are true
         {"'<a>' | e ~ '<b>' | safe ~ ('<' | safe + '>')", "&lt;a&gt;<b><&gt;"},
@@ -101,7 +100,8 @@ TEST_CASE("Loops, macros and scopes behave as in jinja2")
                    "{{ m(1) }}{{ m(b=2, a=1) }}{% call m('x') %}!{% endcall %}") == "1d12xd!");
     CHECK(rendered("{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k ~ v }}{{ loop.nextitem }}{% endfor %}") ==
           "a1('b', 2)b2");
-    CHECK(rendered("{% set x %}a{{ 1 }}{% endset %}{% filter upper %}{{ x }}b{% endfilter %}") == "A1B");
+    CHECK(rendered("{% set x %}a{{ 1 }}{% endset %}{% filter upper|trim %}{{ x }}b {% endfilter %}") ==
+          "A1B");
 }
 
 TEST_CASE("Errors of templates have the line and a reason")
@@ -142,10 +142,12 @@ TEST_CASE("What templates of chats do not use is refused by name")
         {"{% for x in [1] %}{{ loop.cycle('a', 'b') }}{% endfor %}", "loop.cycle"},
         {"{{ [1] | batch(2) }}", "filter 'batch'"},
         {"{{ [1] | groupby('x') }}", "filter 'groupby'"},
+        {"{{ 1 | round }}", "filter 'round'"},
+        {"{{ [1].index(1) }}", "'index' of 'list'"},
         {"{{ 1 is callable }}", "test 'callable'"},
-        {"{{ 'a'.zfill(3) }}", "str.zfill()"},
+        {"{{ 'a'.zfill(3) }}", "'zfill' of 'str'"},
         {"{{ 'a'.find('a', 1) }}", "find() takes at most 1"},
-        {"{{ '%r' % 1 }}", "only %s, %d, %f"},
+        {"{{ '%r' % 1 }}", "only %s, %d"},
         {"{{ '{:>4}'.format(1) }}", "{:>4}"},
         {"{{ range(3) }}", "use the filter list"},
         {"{{ {(1, 2): 3} }}", "key of type 'tuple'"},
