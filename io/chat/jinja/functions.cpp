@@ -133,7 +133,8 @@ Value range(Evaluator&, const Arguments& arguments)
 
 Value dict(Evaluator&, const Arguments& arguments)
 {
-    const Parameters given("dict", {arguments.positional, {}}, {"mapping"});
+    const Arguments positional{arguments.positional, {}};
+    const Parameters given("dict", positional, {"mapping"});
     std::vector<std::pair<Value, Value>> items;
     if (given[0] != nullptr) {
         if (given[0]->dict() == nullptr)

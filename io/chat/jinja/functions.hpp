@@ -43,10 +43,12 @@ std::optional<Value> method_of(const Value& value, const std::string& name);
 Value text_method(const Value& self, std::string_view name, const Arguments& arguments);
 std::vector<Value> split_lines(const Value& text, bool keep_ends);
 
-/// The arguments of a call, bound to the parameters of a function.
+/// The arguments of a call, which must outlive it, bound to the parameters of a function.
 class Parameters {
 public:
     /// \throws Failure if there are too many or too few, or unknown ones
+    Parameters(std::string_view function, Arguments&& arguments, std::initializer_list<const char*> names,
+               std::size_t required = 0) = delete;
     Parameters(std::string_view function, const Arguments& arguments,
                std::initializer_list<const char*> names, std::size_t required = 0);
     /// Null if it was not given.

@@ -221,8 +221,7 @@ Value dict_method(const Value& self, Name name, const Arguments& arguments)
     const Dict& dict = *self.dict();
     if (name == "get") {
         const Parameters given(name, arguments, {"key", "default"}, 1);
-        if (!is_hashable(*given[0]))
-            throw Failure{str("unhashable type: '", given[0]->type_name(), "'")};
+        require_key(*given[0]);
         const Value* found = dict.find(*given[0]);
         return found != nullptr ? *found : given[1] != nullptr ? *given[1] : Value();
     }

@@ -52,7 +52,11 @@ bool equal(const Value& a, const Value& b)
     return a.same(b);
 }
 
-bool is_hashable(const Value& value) { return value.list() == nullptr && value.dict() == nullptr; }
+void require_key(const Value& value)
+{
+    if (value.list() != nullptr || value.dict() != nullptr)
+        throw Failure{str("a key of type '", value.type_name(), "' of a dict is not supported")};
+}
 
 void require_defined(const Value& value)
 {
@@ -98,8 +102,7 @@ bool contains(const Value& container, const Value& item)
         return container.text().find(item.text()) != std::string::npos;
     }
     if (const Dict* dict = container.dict()) {
-        if (!is_hashable(item))
-            throw Failure{str("unhashable type: '", item.type_name(), "'")};
+        require_key(item);
         return dict->find(item) != nullptr;
     }
     const std::vector<Value> all = elements(container);
@@ -308,7 +311,7 @@ std::string missing_attribute(const Value& value, const std::string& name)
 std::optional<Value> own_item(const Value& value, const Value& key)
 {
     if (const Dict* dict = value.dict()) {
-        const Value* found = is_hashable(key) ? dict->find(key) : nullptr;
+        const Value* found = dict->find(key);
         return found == nullptr ? std::nullopt : std::optional(*found);
     }
     if (!key.whole() || !(value.is_text() || (value.list() != nullptr && value.list()->has_elements())))

@@ -8,8 +8,8 @@ namespace trivium::jinja {
 void require_defined(const Value& value);
 bool truth(const Value& value);
 bool equal(const Value& a, const Value& b);
-/// Whether it may be a dict's key: not a list, a tuple or a dict.
-bool is_hashable(const Value& value);
+/// Fails if it cannot be a dict's key: a list, a tuple or a dict.
+void require_key(const Value& value);
 /// "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compared(std::string_view op, const Value& a, const Value& b);
 /// "+", "-", "*", "/", "//", "%".

@@ -123,8 +123,7 @@ Value make_dict(std::vector<std::pair<Value, Value>> items, i32 message)
     dict.message = message;
     int depth = 0;
     for (auto& [key, value] : items) {
-        if (!is_hashable(key))
-            throw Failure{str("a dict with a key of type '", key.type_name(), "' is not supported")};
+        require_key(key);
         spend();
         depth = std::max({depth, key.depth(), value.depth()});
         if (const Value* before = dict.find(key))

@@ -62,6 +62,7 @@ TEST_CASE("Expressions of templates are those of Python")
         {"('7' | int + 1) ~ 'ab'.find('b') ~ 'ab'.rfind('x')", "81-1"},
         {"'hello world'|title ~ 'HELLO'|capitalize ~ ' x '|trim ~ 'a-b'|upper", "Hello WorldHellox"
                                                                                 "A-B"},
+        {"dict({'a': 1}, b=2)", "{'a': 1, 'b': 2}"},
         {"('42.9'|int) ~ ('x'|int(3))", "423"},
         {"{'a': 1}.items() | list ~ {'a': 1}.get('b', 2)", "[('a', 1)]2"},
         {"([] | map('upper') ) and true", "True"}, // iterators are true
@@ -150,7 +151,7 @@ TEST_CASE("What templates of chats do not use is refused by name")
         {"{{ '%r' % 1 }}", "only %s, %d"},
         {"{{ '{:>4}'.format(1) }}", "{:>4}"},
         {"{{ range(3) }}", "use the filter list"},
-        {"{{ {(1, 2): 3} }}", "key of type 'tuple'"},
+        {"{{ {(1, 2): 3} }}", "key of type 'tuple' of a dict"},
         {"{{ joiner(',') }}", "'joiner' is undefined"},
     };
     for (const auto& [source, part] : cases) {
