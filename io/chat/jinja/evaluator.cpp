@@ -206,9 +206,7 @@ Value Evaluator::run_macro(const Statement& macro, const std::shared_ptr<Scope>&
                               ? evaluate(*by_default)
                               : Value::undefined(str("parameter '", name, "' was not provided")));
     }
-    MarkedText text, *const out = std::exchange(out_, &text);
-    run(macro.blocks[0]);
-    out_ = out;
+    Value text(printed(macro.blocks[0]));
     line_ = line;
     return text;
 }

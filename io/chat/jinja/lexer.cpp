@@ -1,4 +1,4 @@
-#include "io/chat/jinja/lexer.hpp"
+#include "io/chat/jinja/parser.hpp"
 
 #include "base/check.hpp"
 
