@@ -172,7 +172,9 @@ void adapt_arguments(ChatJson& message, ArgumentForm form)
                 arguments = parsed;
         } else if (form == ArgumentForm::text && arguments.is_object()) {
             const jinja::WorkLimit limit(jinja::default_work);
-            arguments = jinja::to_json(jinja::value_of(arguments), {}).text();
+            jinja::TextStyle json_style;
+            json_style.json = true;
+            arguments = jinja::written(jinja::value_of(arguments), json_style).text();
         }
     }
 }

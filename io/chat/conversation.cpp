@@ -176,33 +176,20 @@ private:
     /// Roles of ShareGPT and its relatives as those of messages.
     std::string role_of(const std::string& from, std::size_t i) const
     {
-        static constexpr std::array<std::pair<const char*, const char*>, 18> roles{{
-            {"human", "user"},
-            {"user", "user"},
-            {"prompter", "user"},
-            {"input", "user"},
-            {"gpt", "assistant"},
-            {"assistant", "assistant"},
-            {"chatgpt", "assistant"},
-            {"bing", "assistant"},
-            {"bard", "assistant"},
-            {"model", "assistant"},
-            {"output", "assistant"},
-            {"claude", "assistant"},
+        static constexpr std::array<std::array<std::string_view, 2>, 4> roles{{
+            {"user", "human, user, prompter, input"},
+            {"assistant", "gpt, assistant, chatgpt, bing, bard, model, output, claude"},
             {"system", "system"},
-            {"tool", "tool"},
-            {"function", "tool"},
-            {"observation", "tool"},
-            {"function_response", "tool"},
-            {"tool_response", "tool"},
+            {"tool", "tool, function, observation, function_response, tool_response"},
         }};
-        for (const auto& [name, role] : roles)
-            if (from == name)
-                return role;
-        std::string names;
-        for (const auto& [name, role] : roles)
-            names += (names.empty() ? "" : ", ") + std::string(name);
-        fail(str(number_of(i), " is from ", in_quotes(from)), "known are: " + names);
+        std::string known;
+        for (const auto& [role, names] : roles) {
+            if (from.find(',') == std::string::npos &&
+                str(", ", names, ", ").find(", " + from + ", ") != std::string::npos)
+                return std::string(role);
+            known += str(known.empty() ? "" : ", ", names);
+        }
+        fail(str(number_of(i), " is from ", in_quotes(from)), "known are: " + known);
     }
 
     ChatJson of_sharegpt(const ChatJson& message, std::size_t i, const char* from, const char* value) const

@@ -1,7 +1,6 @@
 #include "io/chat/trained_spans.hpp"
 
 #include "base/check.hpp"
-#include "io/chat/jinja/unicode.hpp"
 #include "io/files/utf8.hpp"
 
 #include <algorithm>

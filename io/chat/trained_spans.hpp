@@ -1,7 +1,7 @@
 #pragma once
 // Where a rendered chat has the words of its assistant.
 #include "io/chat/conversation.hpp"
-#include "io/chat/jinja/marked_text.hpp"
+#include "io/chat/jinja/text.hpp"
 
 #include <functional>
 #include <optional>

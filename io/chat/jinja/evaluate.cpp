@@ -1,17 +1,11 @@
 #include "base/check.hpp"
-#include "io/chat/jinja/evaluator.hpp"
+#include "io/chat/jinja/functions.hpp"
 #include "io/chat/jinja/operations.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
-#include <algorithm>
-
 namespace trivium::jinja {
 
-namespace {
-
 using Kind = Expression::Kind;
-
-} // namespace
 
 Value Evaluator::variable(const std::string& name) const
 {
@@ -64,7 +58,7 @@ Value Evaluator::evaluate_parts(const Expression& expression)
     };
     switch (expression.kind) {
     case Kind::list: return make_list(all_parts());
-    case Kind::tuple: return make_tuple(all_parts());
+    case Kind::tuple: return make_list(all_parts(), List::Kind::tuple);
     case Kind::dict: {
         std::vector<std::pair<Value, Value>> items;
         for (std::size_t i = 0; i < expression.parts.size(); i += 2) {
@@ -82,29 +76,19 @@ Value Evaluator::evaluate_parts(const Expression& expression)
         const Value of = part(0), from = part(1), to = part(2);
         return slice_of(of, from, to, part(3));
     }
-    case Kind::call: {
-        const Value callee = part(0);
-        return called(callee, evaluated(expression.arguments));
+    case Kind::call: return called(expression, {});
+    case Kind::filter: {
+        const Value input = part(0);
+        line_ = expression.line;
+        return filtered(expression.text, input, evaluated(expression.arguments));
     }
-    case Kind::filter: return filtered(expression, Value());
     case Kind::test: {
         const Value value = part(0);
-        return tested(expression.text, value, evaluated(expression.arguments));
+        return is_so(expression.text, value, evaluated(expression.arguments));
     }
     case Kind::negate: return !truth(part(0));
     case Kind::minus: return negative(part(0));
-    case Kind::plus: {
-        const Value value = part(0);
-        return value.is_float() ? value : negative(negative(value));
-    }
-    case Kind::both: {
-        Value left = part(0);
-        return truth(left) ? part(1) : left;
-    }
-    case Kind::either: {
-        Value left = part(0);
-        return truth(left) ? left : part(1);
-    }
+    case Kind::binary: return binary(expression);
     case Kind::choose:
         if (truth(part(0)))
             return part(1);
@@ -112,81 +96,48 @@ Value Evaluator::evaluate_parts(const Expression& expression)
             return part(2);
         return Value::undefined(str("the inline if-expression on line ", expression.line,
                                     " evaluated to false and no else section was defined."));
-    case Kind::compare: return compared(expression);
-    case Kind::arithmetic: {
-        const Value left = part(0);
-        return arithmetic(expression.text, left, part(1));
-    }
-    case Kind::concat: return concatenated(expression);
     case Kind::constant:
     case Kind::name: break;
     }
     return {};
 }
 
-Value Evaluator::compared(const Expression& expression)
+Value Evaluator::called(const Expression& call, std::vector<std::pair<std::string, Value>> more)
 {
-    Value left = evaluate(*expression.parts[0]);
-    for (std::size_t i = 0; i < expression.operators.size(); ++i) {
-        const std::string& op = expression.operators[i];
-        Value right = evaluate(*expression.parts[i + 1]);
-        const bool holds = op == "=="       ? equal(left, right)
-                           : op == "!="     ? !equal(left, right)
-                           : op == "in"     ? contains(right, left)
-                           : op == "not in" ? !contains(right, left)
-                                            : ordered(op, left, right);
-        if (!holds)
-            return false;
-        left = std::move(right);
+    const Value callee = evaluate(*call.parts[0]);
+    Arguments arguments = evaluated(call.arguments);
+    arguments.named.insert(arguments.named.end(), more.begin(), more.end());
+    require_defined(callee);
+    if (callee.object() == nullptr)
+        throw Failure{str("'", callee.type_name(), "' object is not callable")};
+    return callee.object()->call(*this, arguments);
+}
+
+Value Evaluator::binary(const Expression& expression)
+{
+    const std::string& op = expression.text;
+    const Value left = evaluate(*expression.parts[0]);
+    if ((op == "and" && !truth(left)) || (op == "or" && truth(left)))
+        return left;
+    const Value right = evaluate(*expression.parts[1]);
+    if (op == "and" || op == "or")
+        return right;
+    if (op == "~") {
+        MarkedText text = to_text(left);
+        text.append(to_text(right));
+        return text;
     }
-    return true;
-}
-
-Value Evaluator::concatenated(const Expression& expression)
-{
-    std::vector<Value> values;
-    for (const ExpressionPtr& part : expression.parts)
-        values.push_back(evaluate(*part));
-    MarkedText text;
-    for (const Value& value : values)
-        text.append(to_text(value));
-    return text;
-}
-
-Value Evaluator::filtered(const Expression& expression, const Value& input)
-{
-    const Expression* const of = expression.parts[0].get();
-    // Filters of a filter block follow the first, which has the block's text.
-    const Value value = of == nullptr              ? input
-                        : of->kind == Kind::filter ? filtered(*of, input)
-                                                   : evaluate(*of);
-    line_ = expression.line;
-    return filtered(expression.text, value, evaluated(expression.arguments));
+    static constexpr std::string_view operators = "+-*//%";
+    return operators.find(op) != std::string_view::npos ? arithmetic(op, left, right)
+                                                        : Value(compared(op, left, right));
 }
 
 Value Evaluator::filtered(const std::string& name, const Value& input, const Arguments& arguments)
 {
     const Filter filter = find_filter(name);
     if (filter == nullptr)
-        throw Failure{str("has no filter named '", name, "'")};
+        throw Failure{str("the filter '", name, "' is not supported")};
     return filter(*this, input, arguments);
-}
-
-bool Evaluator::tested(const std::string& name, const Value& value, const Arguments& arguments)
-{
-    const Test test = find_test(name);
-    if (test == nullptr)
-        throw Failure{str("has no test named '", name, "'")};
-    return test(value, arguments);
-}
-
-Value Evaluator::called(const Value& callee, const Arguments& arguments)
-{
-    if (callee.is_undefined())
-        throw Failure{callee.as_undefined().why};
-    if (callee.object() == nullptr)
-        throw Failure{str("'", callee.type_name(), "' object is not callable")};
-    return callee.object()->call(*this, arguments);
 }
 
 Arguments Evaluator::evaluated(const CallArguments& arguments)
@@ -194,19 +145,8 @@ Arguments Evaluator::evaluated(const CallArguments& arguments)
     Arguments result;
     for (const ExpressionPtr& argument : arguments.positional)
         result.positional.push_back(evaluate(*argument));
-    if (arguments.list != nullptr)
-        for (Value& value : elements(evaluate(*arguments.list)))
-            result.positional.push_back(std::move(value));
     for (const auto& [name, argument] : arguments.named)
         result.named.emplace_back(name, evaluate(*argument));
-    if (arguments.dict != nullptr) {
-        const Value more = evaluate(*arguments.dict);
-        if (more.dict() == nullptr)
-            throw Failure{"argument after ** must be a mapping"};
-        for (const auto& [key, value] : more.dict()->items)
-            result.named.emplace_back(key.is_text() ? key.text() : throw Failure{"keywords must be strings"},
-                                      value);
-    }
     return result;
 }
 

@@ -1,7 +1,7 @@
 #include "io/chat/jinja/evaluator.hpp"
 
 #include "base/check.hpp"
-#include "io/chat/jinja/objects.hpp"
+#include "io/chat/jinja/functions.hpp"
 #include "io/chat/jinja/operations.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
@@ -82,38 +82,21 @@ Evaluator::Flow Evaluator::run(const Statement& statement)
     line_ = statement.line;
     switch (statement.kind) {
     case Statement::Kind::data: out_->append(std::string_view(statement.text)); break;
-    case Statement::Kind::print:
-        for (const ExpressionPtr& expression : statement.expressions)
-            print(evaluate(*expression));
-        break;
+    case Statement::Kind::print: out_->append(to_text(evaluate(*statement.expressions[0]))); break;
     case Statement::Kind::branch: return run_branch(statement);
-    case Statement::Kind::loop: return run_loop(statement, evaluate(*statement.expressions[0]), 0);
+    case Statement::Kind::loop: return run_loop(statement);
     case Statement::Kind::assign: assign(statement.target, evaluate(*statement.expressions[0])); break;
-    case Statement::Kind::capture: {
-        Value text(printed(statement.blocks[0]));
-        if (statement.expressions[0] != nullptr)
-            text = filtered(*statement.expressions[0], text);
-        assign(statement.target, text);
+    case Statement::Kind::capture: assign(statement.target, of_block(statement)); break;
+    case Statement::Kind::filter: out_->append(to_text(of_block(statement))); break;
+    case Statement::Kind::macro: scope_->set(statement.text, macro_of(statement)); break;
+    case Statement::Kind::call:
+        out_->append(to_text(called(*statement.expressions[0], {{"caller", macro_of(statement)}})));
         break;
-    }
-    case Statement::Kind::macro: define_macro(statement); break;
-    case Statement::Kind::call: run_call(statement); break;
-    case Statement::Kind::filter:
-        print(filtered(*statement.expressions[0], Value(printed(statement.blocks[0]))));
-        break;
-    case Statement::Kind::with: {
-        std::vector<Value> values;
-        for (const Parameter& parameter : statement.parameters)
-            values.push_back(evaluate(*parameter.by_default));
-        const Enter enter(*this);
-        for (std::size_t i = 0; i < values.size(); ++i)
-            scope_->set(statement.parameters[i].name, std::move(values[i]));
-        return run(statement.blocks[0]);
-    }
-    case Statement::Kind::generation: run_generation(statement); break;
-    case Statement::Kind::scope: {
-        const Enter enter(*this);
-        run(statement.blocks[0]);
+    case Statement::Kind::generation: {
+        const MarkedText text = printed(statement.blocks[0]);
+        const std::size_t begin = out_->size();
+        out_->append(text);
+        out_->mark(begin, out_->size(), Mark::Kind::generation, 0);
         break;
     }
     case Statement::Kind::stop: return Flow::stop;
@@ -131,9 +114,9 @@ Evaluator::Flow Evaluator::run_branch(const Statement& statement)
                                                                   : Flow::onward;
 }
 
-Evaluator::Flow Evaluator::run_loop(const Statement& statement, const Value& over, int depth)
+Evaluator::Flow Evaluator::run_loop(const Statement& statement)
 {
-    std::vector<Value> items = elements(over);
+    std::vector<Value> items = elements(evaluate(*statement.expressions[0]));
     if (const Expression* condition = statement.expressions[1].get()) {
         std::vector<Value> chosen;
         for (Value& item : items) {
@@ -150,7 +133,7 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, const Value& ove
         const Enter enter(*this);
         return run(statement.blocks[1]);
     }
-    const auto loop = std::make_shared<Loop>(std::move(items), statement, scope_, depth);
+    const auto loop = std::make_shared<Loop>(std::move(items));
     for (const Value& item : loop->items()) {
         spend();
         const Enter enter(*this);
@@ -167,16 +150,12 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, const Value& ove
     return Flow::onward;
 }
 
-MarkedText Evaluator::run_loop_again(const Statement& loop, const std::shared_ptr<Scope>& around,
-                                     const Value& items, int depth)
+Value Evaluator::of_block(const Statement& statement)
 {
-    const int line = line_;
-    const Enter enter(*this, around);
-    MarkedText text, *const out = std::exchange(out_, &text);
-    run_loop(loop, items, depth);
-    out_ = out;
-    line_ = line;
-    return text;
+    Value text(printed(statement.blocks[0]));
+    const Enter enter(*this);
+    scope_->set("", std::move(text));
+    return evaluate(*statement.expressions[0]);
 }
 
 MarkedText Evaluator::printed(const Block& block)
@@ -188,29 +167,11 @@ MarkedText Evaluator::printed(const Block& block)
     return text;
 }
 
-void Evaluator::run_generation(const Statement& statement)
+Value Evaluator::macro_of(const Statement& statement)
 {
-    const MarkedText text = printed(statement.blocks[0]);
-    const std::size_t begin = out_->size();
-    out_->append(text);
-    out_->mark(begin, out_->size(), Mark::Kind::generation, 0);
-}
-
-void Evaluator::print(const Value& value) { out_->append(to_text(value)); }
-
-void Evaluator::define_macro(const Statement& statement)
-{
-    scope_->set(statement.text, Value(std::shared_ptr<Object>(std::make_shared<Macro>(statement, scope_))));
-}
-
-void Evaluator::run_call(const Statement& statement)
-{
-    const Expression& call = *statement.expressions[0];
-    const Value callee = evaluate(*call.parts[0]);
-    Arguments arguments = evaluated(call.arguments);
-    arguments.named.emplace_back("caller",
-                                 Value(std::shared_ptr<Object>(std::make_shared<Macro>(statement, scope_))));
-    print(called(callee, arguments));
+    return make_function([&statement, around = scope_](Evaluator& self, const Arguments& given) {
+        return self.run_macro(statement, around, given);
+    });
 }
 
 Value Evaluator::run_macro(const Statement& macro, const std::shared_ptr<Scope>& around,
@@ -218,70 +179,55 @@ Value Evaluator::run_macro(const Statement& macro, const std::shared_ptr<Scope>&
 {
     const int line = line_;
     const Enter enter(*this, around);
-    const std::size_t given = std::min(arguments.positional.size(), macro.parameters.size());
-    std::vector<Value> more;
-    for (std::size_t i = given; i < arguments.positional.size(); ++i)
-        more.push_back(arguments.positional[i]);
-    if (!more.empty() && !macro.takes_more)
+    const std::vector<Parameter>& parameters = macro.parameters;
+    if (arguments.positional.size() > parameters.size())
         throw Failure{
-            str("macro '", macro.text, "' takes not more than ", macro.parameters.size(), " argument(s)")};
-    for (std::size_t i = 0; i < given; ++i)
-        scope_->set(macro.parameters[i].name, arguments.positional[i]);
-    std::vector<std::pair<Value, Value>> named;
-    std::vector<bool> bound(macro.parameters.size());
+            str("macro '", macro.text, "' takes not more than ", parameters.size(), " argument(s)")};
+    std::vector<const Value*> given(parameters.size());
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i)
+        given[i] = &arguments.positional[i];
     for (const auto& [name, value] : arguments.named) {
-        const auto at =
-            std::find_if(macro.parameters.begin(), macro.parameters.end(),
-                         [&, &wanted = name](const Parameter& one) { return one.name == wanted; });
-        const auto i = static_cast<std::size_t>(at - macro.parameters.begin());
-        if (at != macro.parameters.end() && i >= given) {
+        if (name == "caller") {
             scope_->set(name, value);
-            bound[i] = true;
-        } else if (name == "caller") {
-            scope_->set(name, value);
-        } else if (macro.takes_named) {
-            named.emplace_back(Value(name), value);
-        } else {
-            throw Failure{str("macro '", macro.text, "' takes no keyword argument '", name, "'")};
+            continue;
         }
+        const auto at = static_cast<std::size_t>(
+            std::find_if(parameters.begin(), parameters.end(),
+                         [&, &wanted = name](const Parameter& one) { return one.name == wanted; }) -
+            parameters.begin());
+        if (at == parameters.size() || given[at] != nullptr)
+            throw Failure{str("macro '", macro.text, "' takes no keyword argument '", name, "'")};
+        given[at] = &value;
     }
-    for (std::size_t i = given; i < macro.parameters.size(); ++i) {
-        const Parameter& parameter = macro.parameters[i];
-        if (!bound[i])
-            scope_->set(parameter.name,
-                        parameter.by_default != nullptr
-                            ? evaluate(*parameter.by_default)
-                            : Value::undefined(str("parameter '", parameter.name, "' was not provided")));
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const auto& [name, by_default] = parameters[i];
+        scope_->set(name, given[i] != nullptr ? *given[i]
+                          : by_default != nullptr
+                              ? evaluate(*by_default)
+                              : Value::undefined(str("parameter '", name, "' was not provided")));
     }
-    if (macro.takes_more)
-        scope_->set("varargs", make_tuple(std::move(more)));
-    if (macro.takes_named)
-        scope_->set("kwargs", make_dict(std::move(named)));
-    MarkedText text, *const out = std::exchange(out_, &text);
-    run(macro.blocks[0]);
-    out_ = out;
+    Value text(printed(macro.blocks[0]));
     line_ = line;
     return text;
 }
 
 void Evaluator::assign(const Target& target, const Value& value)
 {
-    if (target.is_tuple) {
-        const std::vector<Value> values = elements(value);
-        if (values.size() != target.several.size())
-            throw Failure{values.size() < target.several.size()
-                              ? str("not enough values to unpack (expected ", target.several.size(), ", got ",
-                                    values.size(), ")")
-                              : str("too many values to unpack (expected ", target.several.size(), ")")};
-        for (std::size_t i = 0; i < values.size(); ++i)
-            assign(target.several[i], values[i]);
-    } else if (target.attribute.empty()) {
-        scope_->set(target.name, value);
-    } else {
-        const Value of = variable(target.name);
+    const std::vector<Value> values = target.is_tuple ? elements(value) : std::vector<Value>{value};
+    if (values.size() != target.places.size())
+        throw Failure{str(values.size() < target.places.size() ? "not enough" : "too many",
+                          " values to unpack (expected ", target.places.size(), ", got ", values.size(),
+                          ")")};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto& [name, attribute] = target.places[i];
+        if (attribute.empty()) {
+            scope_->set(name, values[i]);
+            continue;
+        }
+        const Value of = variable(name);
         if (of.object() == nullptr)
             throw Failure{"cannot assign attribute on non-namespace object"};
-        of.object()->set_attribute(target.attribute, value);
+        of.object()->set_attribute(attribute, values[i]);
     }
 }
 

@@ -34,15 +34,10 @@ public:
     int line() const { return line_; }
     std::time_t now() const { return now_; }
 
-    // For filters, tests and functions. All throw Failure.
+    // For filters, tests and functions. Each throws Failure.
     Value filtered(const std::string& name, const Value& input, const Arguments& arguments);
-    bool tested(const std::string& name, const Value& value, const Arguments& arguments);
-    Value called(const Value& callee, const Arguments& arguments);
     /// Prints the macro's block with these arguments.
     Value run_macro(const Statement& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
-    /// Prints the loop over `items`, as by calling `loop` of a recursive one.
-    MarkedText run_loop_again(const Statement& loop, const std::shared_ptr<Scope>& around, const Value& items,
-                              int depth);
     /// Keeps the object, whose attributes may contain itself, until the end.
     void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
 
@@ -53,21 +48,20 @@ private:
     Flow run(const Block& block);
     Flow run(const Statement& statement);
     Flow run_branch(const Statement& statement);
-    Flow run_loop(const Statement& statement, const Value& over, int depth);
-    void define_macro(const Statement& statement);
-    void run_call(const Statement& statement);
-    void run_generation(const Statement& statement);
+    Flow run_loop(const Statement& statement);
+    /// The expression of a capture or a filter block.
+    Value of_block(const Statement& statement);
     /// What a block prints, within a scope of its own.
     MarkedText printed(const Block& block);
-    void print(const Value& value);
     void assign(const Target& target, const Value& value);
 
     Value evaluate(const Expression& expression);
     Value evaluate_parts(const Expression& expression);
     Value variable(const std::string& name) const;
-    Value compared(const Expression& expression);
-    Value concatenated(const Expression& expression);
-    Value filtered(const Expression& expression, const Value& input);
+    Value binary(const Expression& expression);
+    /// With further keyword arguments.
+    Value called(const Expression& call, std::vector<std::pair<std::string, Value>> more);
+    Value macro_of(const Statement& statement);
     Arguments evaluated(const CallArguments& arguments);
 
     const Variables& variables_;
@@ -78,12 +72,9 @@ private:
     std::vector<std::shared_ptr<Object>> kept_;
 };
 
-// Each returns nullptr if there is none of this name.
 using Filter = Value (*)(Evaluator& evaluator, const Value& input, const Arguments& arguments);
+/// Null if there is none of this name.
 Filter find_filter(std::string_view name);
-using Test = bool (*)(const Value& value, const Arguments& arguments);
-Test find_test(std::string_view name);
-/// Functions that every template knows: range, dict, namespace, …
-const Value* find_function(std::string_view name);
-
+/// `value is name(…)`. \throws Failure
+bool is_so(std::string_view name, const Value& value, const Arguments& arguments);
 } // namespace trivium::jinja

@@ -1,15 +1,13 @@
-// Filters of one value: `value | name(…)`. Those of lists are in list_filters.cpp.
+// Filters: `value | name(…)`.
 #include "base/check.hpp"
-#include "io/chat/jinja/evaluator.hpp"
-#include "io/chat/jinja/list_filters.hpp"
-#include "io/chat/jinja/methods.hpp"
+#include "io/chat/jinja/functions.hpp"
 #include "io/chat/jinja/operations.hpp"
 #include "io/chat/jinja/python_text.hpp"
-#include "io/chat/jinja/text_methods.hpp"
-#include "io/chat/jinja/unicode.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 namespace trivium::jinja {
 
@@ -18,163 +16,59 @@ namespace {
 /// str(value), as Markup where it is.
 Value soft_text(const Value& value) { return value.is_text() ? value : Value(to_text(value)); }
 
-Value call_method(const Value& input, const std::string& name, const Arguments& arguments)
+/// As Python, but words begin behind white space and some characters only.
+Value title(Evaluator&, const Value& input, const Arguments& a)
 {
-    return text_method(soft_text(input), name, arguments);
+    Parameters("title", a, {});
+    const MarkedText text = to_text(input);
+    return text.with_text(with_capitals(text.text(), [](char32_t c) {
+        return c == 0 || is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+    }));
 }
 
-Value upper_case(Evaluator&, const Value& input, const Arguments& a)
+Value default_value(Evaluator&, const Value& input, const Arguments& a)
 {
-    return call_method(input, "upper", a);
-}
-Value lower_case(Evaluator&, const Value& input, const Arguments& a)
-{
-    return call_method(input, "lower", a);
-}
-Value capitalize(Evaluator&, const Value& input, const Arguments& a)
-{
-    return call_method(input, "capitalize", a);
-}
-
-Value trim(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("trim", arguments, {"chars"});
-    return call_method(input, "strip", given[0] == nullptr ? Arguments{} : Arguments{{*given[0]}, {}});
-}
-
-Value title(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    Parameters("title", arguments, {});
-    const Value text = soft_text(input);
-    spend(text.text().size() / 4);
-    std::string result;
-    bool begins = true;
-    for (std::size_t at = 0; at < text.text().size();) {
-        const std::size_t from = at;
-        const char32_t c = next_character(text.text(), at);
-        const std::string_view character = std::string_view(text.text()).substr(from, at - from);
-        result += begins ? to_upper(character) : to_lower(character);
-        begins = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
-    }
-    return text.marked().with_text(std::move(result));
-}
-
-Value replace(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("replace", arguments, {"old", "new", "count"}, 2);
-    return replaced(Value(to_text(input)), to_text(*given[0]).text(), Value(to_text(*given[1])),
-                    given.has(2) ? given.integer(2, -1) : -1);
-}
-
-Value default_value(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("default", arguments, {"default_value", "boolean"});
+    const Parameters given("default", a, {"default_value", "boolean"});
     if (input.is_undefined() || (given.truth_of(1, false) && !truth(input)))
         return given[0] == nullptr ? Value("") : *given[0];
     return input;
 }
 
-Value text(Evaluator&, const Value& input, const Arguments&) { return soft_text(input); }
-Value safe(Evaluator&, const Value& input, const Arguments&) { return {to_text(input), true}; }
-Value escape(Evaluator&, const Value& input, const Arguments&) { return escaped(input); }
-Value force_escape(Evaluator&, const Value& input, const Arguments&)
+Value integer(Evaluator&, const Value& input, const Arguments& a)
 {
-    return escaped(Value(to_text(input)));
-}
-
-Value count_of(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    Parameters("length", arguments, {});
-    return length(input);
-}
-
-Value absolute(Evaluator&, const Value& input, const Arguments&)
-{
-    if (input.is_float())
-        return std::abs(input.as_float());
-    if (!input.whole())
-        throw Failure{input.is_undefined() ? input.as_undefined().why
-                                           : str("bad operand type for abs(): '", input.type_name(), "'")};
-    return *input.whole() < 0 ? negative(input) : Value(*input.whole());
-}
-
-Value integer(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("int", arguments, {"default", "base"});
-    if (input.is_undefined())
-        throw Failure{input.as_undefined().why};
+    const Parameters given("int", a, {"default"});
+    require_defined(input);
     if (input.whole())
         return *input.whole();
     std::optional<double> number;
-    if (input.is_float()) {
+    if (input.is_float())
         number = input.as_float();
-        if (std::isinf(*number))
-            throw Failure{"cannot convert float infinity to integer"};
-    } else if (input.is_text()) {
-        if (const std::optional<i64> whole = parsed_int(input.text(), static_cast<int>(given.integer(1, 10))))
-            return *whole;
+    else if (const std::optional<i64> whole = input.is_text() ? parsed_int(input.text()) : std::nullopt)
+        return *whole;
+    else if (input.is_text())
         number = parsed_float(input.text());
-    }
-    if (!number || !std::isfinite(*number))
+    if (!number)
         return given[0] == nullptr ? Value(i64{0}) : *given[0];
-    if (std::abs(*number) >= 9.2e18)
+    if (!(std::abs(*number) < 9.2e18))
         throw Failure{"cannot convert this float to an integer of 64 bits"};
     return static_cast<i64>(*number);
 }
 
-Value real(Evaluator&, const Value& input, const Arguments& arguments)
+std::string spaces_of(const Parameters& given, std::size_t i, i64 by_default)
 {
-    const Parameters given("float", arguments, {"default"});
-    if (input.is_undefined())
-        throw Failure{input.as_undefined().why};
-    if (input.is_number())
-        return input.number();
-    if (const std::optional<double> number = input.is_text() ? parsed_float(input.text()) : std::nullopt)
-        return *number;
-    return given[0] == nullptr ? Value(0.0) : *given[0];
+    if (given[i] != nullptr && given[i]->is_text())
+        return given[i]->text();
+    return std::string(static_cast<std::size_t>(std::clamp<i64>(given.integer(i, by_default), 0, 1000)), ' ');
 }
 
-Value round_number(Evaluator&, const Value& input, const Arguments& arguments)
+Value to_json(Evaluator&, const Value& input, const Arguments& a)
 {
-    const Parameters given("round", arguments, {"precision", "method"});
-    const i64 precision = given.integer(0, 0);
-    const std::string method = given.text(1, "common");
-    if (method != "common" && method != "ceil" && method != "floor")
-        throw Failure{"method must be common, ceil or floor"};
-    if (!input.is_number())
-        throw Failure{input.is_undefined() ? input.as_undefined().why
-                                           : str("type ", input.type_name(), " cannot be rounded")};
-    if (std::abs(precision) > 300)
-        throw Failure{"the precision is too large"};
-    if (method != "common") {
-        const double scale = std::pow(10.0, static_cast<double>(precision));
-        const double scaled = input.number() * scale;
-        return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale;
-    }
-    if (input.whole() && precision >= 0)
-        return *input.whole();
-    const double number = input.number();
-    if (precision >= 0) {
-        char digits[700];
-        std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), number);
-        return std::strtod(digits, nullptr);
-    }
-    const double unit = std::pow(10.0, static_cast<double>(-precision));
-    const double rounded = std::nearbyint(number / unit) * unit;
-    return input.whole() ? Value(static_cast<i64>(rounded)) : Value(rounded);
-}
-
-Value to_json_filter(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
-    JsonStyle style;
+    const Parameters given("tojson", a, {"ensure_ascii", "indent", "separators", "sort_keys"});
+    TextStyle style;
+    style.json = true;
     style.ascii = given.truth_of(0, false);
     if (given.has(1)) {
-        if (given[1]->is_text())
-            style.indent = given[1]->text();
-        else
-            style.indent =
-                std::string(static_cast<std::size_t>(std::clamp<i64>(given.integer(1, 0), 0, 1000)), ' ');
+        style.indent = spaces_of(given, 1, 0);
         style.item_separator = ",";
     }
     if (given.has(2)) {
@@ -185,18 +79,15 @@ Value to_json_filter(Evaluator&, const Value& input, const Arguments& arguments)
         style.key_separator = both[1].text();
     }
     style.sort_keys = given.truth_of(3, false);
-    return to_json(input, style);
+    return written(input, style);
 }
 
-Value indent(Evaluator&, const Value& input, const Arguments& arguments)
+Value indent(Evaluator&, const Value& input, const Arguments& a)
 {
-    const Parameters given("indent", arguments, {"width", "first", "blank"});
+    const Parameters given("indent", a, {"width", "first", "blank"});
     if (!input.is_text())
         throw Failure{str("the filter indent needs a text, not ", input.type_name())};
-    const std::string spaces =
-        given[0] != nullptr && given[0]->is_text()
-            ? given[0]->text()
-            : std::string(static_cast<std::size_t>(std::clamp<i64>(given.integer(0, 4), 0, 10'000)), ' ');
+    const std::string spaces = spaces_of(given, 0, 4);
     const bool first = given.truth_of(1, false), blank = given.truth_of(2, false);
     const std::vector<Value> lines = split_lines(arithmetic("+", Value(input.marked()), Value("\n")), false);
     MarkedText result;
@@ -210,97 +101,236 @@ Value indent(Evaluator&, const Value& input, const Arguments& arguments)
     return result;
 }
 
-Value center(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    return padded(soft_text(input), Parameters("center", arguments, {"width"}).integer(0, 80), true, true);
-}
+// ---- of lists ----
 
-Value truncate(Evaluator&, const Value& input, const Arguments& arguments)
-{
-    const Parameters given("truncate", arguments, {"length", "killwords", "end", "leeway"});
-    const i64 most = given.integer(0, 255), leeway = given.has(3) ? given.integer(3, 5) : 5;
-    const std::string end = given.text(2, "...");
-    if (most < count_characters(end) || leeway < 0)
-        throw Failure{"the length of truncate is shorter than what it appends"};
-    if (length(input) <= most + leeway)
-        return input;
-    Value part = slice_of(input, {}, Value(most - count_characters(end)), {});
-    if (!given.truth_of(1, false))
-        part = item_of(text_method(part, "rsplit", {{" ", Value(i64{1})}, {}}), Value(i64{0}));
-    return arithmetic("+", part, Value(end));
-}
+Value iterator(std::vector<Value> items) { return make_list(std::move(items), List::Kind::iterator); }
 
-Value word_count(Evaluator&, const Value& input, const Arguments&)
+/// "a.b.0" as the keys to look up one after the other.
+std::vector<Value> path_of(const Value* attribute)
 {
-    const MarkedText words = to_text(input);
-    i64 count = 0;
-    bool in_word = false;
-    for (std::size_t at = 0; at < words.size();) {
-        const char32_t c = next_character(words.text(), at);
-        const bool is_word = c == '_' || is_letter(c) || is_numeric(c);
-        count += is_word && !in_word ? 1 : 0;
-        in_word = is_word;
+    if (attribute == nullptr || attribute->is_none())
+        return {};
+    if (!attribute->is_text())
+        return {*attribute};
+    const std::string& text = attribute->text();
+    if (text.find(',') != std::string::npos)
+        throw Failure{"several attributes are not supported"};
+    std::vector<Value> keys;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::string part = text.substr(begin, text.find('.', begin) - begin);
+        begin += part.size() + 1;
+        const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+        keys.push_back(digits ? Value(parsed_int(part).value()) : Value(part));
     }
-    return count;
+    return keys;
 }
 
-Value format(Evaluator&, const Value& input, const Arguments& arguments)
+Value at_path(Value item, const std::vector<Value>& path, const Value* by_default = nullptr)
 {
-    if (arguments.named.empty())
-        return percent_format(soft_text(input), make_tuple(arguments.positional));
-    if (!arguments.positional.empty())
-        throw Failure{"can't handle positional and keyword arguments at the same time"};
-    std::vector<std::pair<Value, Value>> named;
-    for (const auto& [name, value] : arguments.named)
-        named.emplace_back(Value(name), value);
-    return percent_format(soft_text(input), make_dict(std::move(named)));
+    for (const Value& key : path) {
+        item = item_of(item, key);
+        if (item.is_undefined() && by_default != nullptr)
+            item = *by_default;
+    }
+    return item;
 }
 
-Value attribute(Evaluator&, const Value& input, const Arguments& arguments)
+/// Sorts by keys, stable.
+Value sorted(const std::vector<Value>& values, std::vector<Value> keys, bool with_case, bool reverse)
 {
-    const std::string name = Parameters("attr", arguments, {"name"}, 1).text(0, "");
-    const Value found = attribute_of(input, name);
-    const bool is_item = input.dict() != nullptr && !method_of(input, name);
-    return is_item ? Value::undefined(str("'dict object' has no attribute '", name, "'")) : found;
+    for (Value& key : keys)
+        if (key.is_text() && !with_case)
+            key = Value(to_lower(key.text()));
+    std::vector<std::size_t> order(values.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return reverse ? compared("<", keys[b], keys[a]) : compared("<", keys[a], keys[b]);
+    });
+    std::vector<Value> result;
+    for (const std::size_t i : order)
+        result.push_back(values[i]);
+    return make_list(std::move(result));
 }
 
-const std::map<std::string, Filter, std::less<>> value_filters{
-    {"abs", absolute},
-    {"attr", attribute},
-    {"capitalize", capitalize},
-    {"center", center},
+Value join(Evaluator&, const Value& input, const Arguments& a)
+{
+    const Parameters given("join", a, {"d", "attribute"});
+    const MarkedText separator = given[0] == nullptr ? MarkedText() : to_text(*given[0]);
+    const std::vector<Value> path = path_of(given[1]);
+    MarkedText result;
+    bool first = true;
+    for (const Value& item : elements(input)) {
+        if (!std::exchange(first, false))
+            result.append(separator);
+        result.append(to_text(at_path(item, path)));
+    }
+    return result;
+}
+
+const std::vector<std::pair<Value, Value>>& items_in(const char* filter, const Value& input)
+{
+    require_defined(input);
+    if (input.dict() == nullptr)
+        throw Failure{str("the filter ", filter, " needs a dict, not ", input.type_name())};
+    return input.dict()->items;
+}
+
+Value items(Evaluator&, const Value& input, const Arguments&)
+{
+    std::vector<Value> pairs;
+    if (!input.is_undefined())
+        for (const auto& [key, value] : items_in("items", input))
+            pairs.push_back(make_list({key, value}, List::Kind::tuple));
+    return iterator(std::move(pairs));
+}
+
+Value dict_sort(Evaluator&, const Value& input, const Arguments& a)
+{
+    const Parameters given("dictsort", a, {"case_sensitive", "by", "reverse"});
+    const std::string by = given.text(1, "key");
+    if (by != "key" && by != "value")
+        throw Failure{"You can only sort by either \"key\" or \"value\""};
+    std::vector<Value> pairs, keys;
+    for (const auto& [key, value] : items_in("dictsort", input)) {
+        pairs.push_back(make_list({key, value}, List::Kind::tuple));
+        keys.push_back(by == "key" ? key : value);
+    }
+    return sorted(pairs, std::move(keys), given.truth_of(0, false), given.truth_of(2, false));
+}
+
+Value sort(Evaluator&, const Value& input, const Arguments& a)
+{
+    const Parameters given("sort", a, {"reverse", "case_sensitive", "attribute"});
+    const std::vector<Value> values = elements(input), path = path_of(given[2]);
+    std::vector<Value> keys;
+    for (const Value& value : values)
+        keys.push_back(at_path(value, path));
+    return sorted(values, std::move(keys), given.truth_of(1, false), given.truth_of(0, false));
+}
+
+template <bool is_last>
+Value one_end(Evaluator&, const Value& input, const Arguments&)
+{
+    if (const List* list = input.list(); is_last && list != nullptr && list->kind == List::Kind::iterator)
+        throw Failure{"'generator' object is not reversible"};
+    const std::vector<Value> all = elements(input);
+    return all.empty() ? Value::undefined("No such item, sequence was empty.")
+           : is_last   ? all.back()
+                       : all.front();
+}
+
+Value reverse(Evaluator&, const Value& input, const Arguments&)
+{
+    if (input.is_text())
+        return slice_of(input, {}, {}, Value(i64{-1}));
+    std::vector<Value> all = elements(input);
+    std::reverse(all.begin(), all.end());
+    return iterator(std::move(all));
+}
+
+Arguments without_first(const Arguments& arguments, std::size_t count)
+{
+    Arguments rest = arguments;
+    rest.positional.erase(rest.positional.begin(),
+                          rest.positional.begin() + static_cast<std::ptrdiff_t>(count));
+    return rest;
+}
+
+const std::string& name_in(const Value& value)
+{
+    if (!value.is_text())
+        throw Failure{str("the name of a filter or a test is a text, not ", value.type_name())};
+    return value.text();
+}
+
+Value map(Evaluator& evaluator, const Value& input, const Arguments& a)
+{
+    std::vector<Value> results;
+    if (!truth(input))
+        return iterator({});
+    if (a.positional.empty()) {
+        const Parameters given("map", a, {"attribute", "default"});
+        if (given[0] == nullptr)
+            throw Failure{"map requires a filter argument"};
+        const std::vector<Value> path = path_of(given[0]);
+        for (const Value& item : elements(input))
+            results.push_back(at_path(item, path, given.has(1) ? given[1] : nullptr));
+    } else {
+        const std::string& name = name_in(a.positional[0]);
+        const Arguments rest = without_first(a, 1);
+        for (const Value& item : elements(input))
+            results.push_back(evaluator.filtered(name, item, rest));
+    }
+    return iterator(std::move(results));
+}
+
+/// select, reject, selectattr, rejectattr.
+template <bool by_attribute, bool wanted>
+Value select(Evaluator&, const Value& input, const Arguments& a)
+{
+    const std::size_t off = by_attribute ? 1 : 0;
+    if (a.positional.size() < off)
+        throw Failure{"Missing parameter for attribute name"};
+    const std::vector<Value> path = by_attribute ? path_of(&a.positional[0]) : std::vector<Value>();
+    const bool tests = a.positional.size() > off;
+    const Arguments rest = without_first(a, off + (tests ? 1 : 0));
+    std::vector<Value> chosen;
+    if (!truth(input))
+        return iterator({});
+    for (const Value& item : elements(input)) {
+        const Value value = at_path(item, path);
+        const bool holds = tests ? is_so(name_in(a.positional[off]), value, rest) : truth(value);
+        if (holds == wanted)
+            chosen.push_back(item);
+    }
+    return iterator(std::move(chosen));
+}
+
+using E = Evaluator&;
+using V = const Value&;
+using A = const Arguments&;
+
+Value count_of(E, V input, A) { return length(input); }
+Value escape(E, V input, A) { return escaped(input); }
+const std::map<std::string, Filter, std::less<>> filters{
+    {"capitalize", [](E, V input, A a) { return text_method(soft_text(input), "capitalize", a); }},
     {"count", count_of},
     {"d", default_value},
     {"default", default_value},
+    {"dictsort", dict_sort},
     {"e", escape},
     {"escape", escape},
-    {"float", real},
-    {"forceescape", force_escape},
-    {"format", format},
+    {"first", one_end<false>},
     {"indent", indent},
     {"int", integer},
+    {"items", items},
+    {"join", join},
+    {"last", one_end<true>},
     {"length", count_of},
-    {"lower", lower_case},
-    {"replace", replace},
-    {"round", round_number},
-    {"safe", safe},
-    {"string", text},
+    {"list", [](E, V input, A) { return make_list(elements(input)); }},
+    {"lower", [](E, V input, A a) { return text_method(soft_text(input), "lower", a); }},
+    {"map", map},
+    {"reject", select<false, false>},
+    {"rejectattr", select<true, false>},
+    {"replace", [](E, V input, A a) { return text_method(soft_text(input), "replace", a); }},
+    {"reverse", reverse},
+    {"safe", [](E, V input, A) { return Value(to_text(input), true); }},
+    {"select", select<false, true>},
+    {"selectattr", select<true, true>},
+    {"sort", sort},
+    {"string", [](E, V input, A) { return soft_text(input); }},
     {"title", title},
-    {"tojson", to_json_filter},
-    {"trim", trim},
-    {"truncate", truncate},
-    {"upper", upper_case},
-    {"wordcount", word_count},
+    {"tojson", to_json},
+    {"trim", [](E, V input, A a) { return text_method(soft_text(input), "strip", a); }},
+    {"upper", [](E, V input, A a) { return text_method(soft_text(input), "upper", a); }},
 };
 
 } // namespace
 
 Filter find_filter(std::string_view name)
 {
-    for (const auto* filters : {&value_filters, &list_filters()})
-        if (const auto found = filters->find(name); found != filters->end())
-            return found->second;
-    return nullptr;
+    const auto found = filters.find(name);
+    return found == filters.end() ? nullptr : found->second;
 }
 
 } // namespace trivium::jinja

@@ -1,7 +1,6 @@
-#include "io/chat/jinja/lexer.hpp"
+#include "io/chat/jinja/parser.hpp"
 
 #include "base/check.hpp"
-#include "io/chat/jinja/unicode.hpp"
 
 #include <algorithm>
 #include <array>
@@ -95,8 +94,6 @@ private:
         advance(tag - at_ + (sign == '-' || sign == '+' ? 3 : 2));
         if (kind == '#')
             read_comment();
-        else if (kind == '%' && begins_raw())
-            read_raw();
         else
             read_tag(kind == '%');
     }
@@ -143,61 +140,17 @@ private:
         pass_end(sign ? 1 : 0, true);
     }
 
-    /// Whether `{%` is followed by `raw %}`, which is then passed.
-    bool begins_raw()
-    {
-        const std::size_t at = at_;
-        const int line = line_;
-        const bool line_begin = at_line_begin_;
-        skip_spaces();
-        if (this->at("raw")) {
-            advance(3);
-            skip_spaces();
-            if (this->at("-%}") || this->at("%}")) {
-                pass_end(here() == '-' ? 1 : 0, false);
-                return true;
-            }
-        }
-        at_ = at;
-        line_ = line;
-        at_line_begin_ = line_begin;
-        return false;
-    }
-
-    void read_raw()
-    {
-        for (std::size_t tag = at_; (tag = source_.find("{%", tag)) != std::string::npos; ++tag) {
-            std::size_t at = tag + 2;
-            const char sign = at < source_.size() ? source_[at] : '\0';
-            if (sign == '-' || sign == '+')
-                ++at;
-            at += stripped(std::string_view(source_).substr(at), true, false).first;
-            if (source_.compare(at, 6, "endraw") != 0)
-                continue;
-            at += 6;
-            at += stripped(std::string_view(source_).substr(at), true, false).first;
-            const bool end_sign = at < source_.size() && (source_[at] == '-' || source_[at] == '+');
-            if (source_.compare(at + (end_sign ? 1 : 0), 2, "%}") != 0)
-                continue;
-            emit_data(at_, end_of_data(at_, tag, sign, true));
-            advance(at - at_);
-            pass_end(end_sign ? 1 : 0, true);
-            return;
-        }
-        fail("Missing end of raw directive");
-    }
-
     void read_tag(bool block)
     {
         add(block ? Token::Kind::block_begin : Token::Kind::variable_begin, "");
         const std::string_view end = block ? "%}" : "}}";
-        std::string open; // the closing brackets to come
+        int open = 0; // brackets
         while (true) {
             skip_spaces();
             if (at_ >= source_.size())
                 return;
             const bool sign = here() == '-' || (block && here() == '+');
-            if (open.empty() && source_.compare(at_ + (sign ? 1 : 0), 2, end) == 0) {
+            if (open == 0 && source_.compare(at_ + (sign ? 1 : 0), 2, end) == 0) {
                 add(block ? Token::Kind::block_end : Token::Kind::variable_end, "");
                 pass_end(sign ? 1 : 0, block);
                 return;
@@ -219,60 +172,41 @@ private:
         while (end < source_.size() && is_name_character(source_[end]))
             ++end;
         const std::string name = source_.substr(at_, end - at_);
-        for (std::size_t at = 0; at < name.size();) {
-            const char32_t c = next_character(name, at);
-            if (c >= 0x80 && !is_letter(c) && !is_decimal(c))
-                fail("Invalid character in identifier");
-        }
+        if (std::any_of(name.begin(), name.end(), [](char c) { return (c & 0x80) != 0; }))
+            fail("names with letters other than a to z are not supported");
+        if (name == "raw" && tokens_.back().kind == Token::Kind::block_begin)
+            fail("the tag 'raw' is not supported");
         add(Token::Kind::name, name);
         advance(end - at_);
     }
 
-    /// Digits, possibly with single underscores between them.
     std::size_t digits_end(std::size_t at) const
     {
-        while (at < source_.size() &&
-               (is_number_character(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() &&
-                                                     is_number_character(source_[at + 1]) && at > at_)))
+        while (at < source_.size() && is_number_character(source_[at]))
             ++at;
         return at;
     }
 
     void read_number()
     {
+        const bool after_dot = at_ > 0 && source_[at_ - 1] == '.'; // an index, as in x.0.1
         std::size_t end = digits_end(at_);
-        bool real = false;
-        const char letter = static_cast<char>(here(1) | 0x20);
-        if (here() == '0' && (letter == 'x' || letter == 'o' || letter == 'b')) {
-            end = at_ + 2;
-            while (end < source_.size() &&
-                   (std::isxdigit(static_cast<unsigned char>(source_[end])) != 0 || source_[end] == '_'))
-                ++end;
-        } else {
-            const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';
-            std::size_t to = end;
-            if (to + 1 < source_.size() && source_[to] == '.' && is_number_character(source_[to + 1]))
-                to = digits_end(to + 1);
-            std::size_t exponent = to;
-            if (exponent < source_.size() && (source_[exponent] | 0x20) == 'e') {
+        if (!after_dot && end + 1 < source_.size() && source_[end] == '.' &&
+            is_number_character(source_[end + 1]))
+            end = digits_end(end + 1);
+        if (std::size_t exponent = end;
+            !after_dot && exponent < source_.size() && (source_[end] | 0x20) == 'e') {
+            ++exponent;
+            if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
                 ++exponent;
-                if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
-                    ++exponent;
-                if (exponent < source_.size() && is_number_character(source_[exponent]))
-                    to = digits_end(exponent);
-            }
-            if (!after_dot && to > end) {
-                real = true;
-                end = to;
-            } else if (here() == '0') { // "007" is 0, 0, 7 in jinja2; it is refused there, too
-                end = at_ + 1;
-                while (end < source_.size() && (source_[end] == '0' || source_[end] == '_'))
-                    ++end;
-            }
+            if (digits_end(exponent) > exponent)
+                end = digits_end(exponent);
         }
-        std::string digits = source_.substr(at_, end - at_);
-        std::erase(digits, '_');
-        add(real ? Token::Kind::real : Token::Kind::integer, digits);
+        if (end < source_.size() && is_name_character(source_[end]))
+            fail("numbers are digits, with a dot or an exponent: other forms are not supported");
+        if (here() == '0' && end > at_ + 1 && is_number_character(here(1)))
+            fail("a number begins with 0");
+        add(Token::Kind::number, source_.substr(at_, end - at_));
         advance(end - at_);
     }
 
@@ -304,13 +238,8 @@ private:
                 continue;
             } else if (c == 'x' || c == 'u' || c == 'U') {
                 append_character(out, code_of(text, at, c == 'x' ? 2 : c == 'u' ? 4 : 8));
-            } else if (c >= '0' && c <= '7') {
-                char32_t code = 0;
-                std::size_t end = at;
-                for (; end < std::min(at + 3, text.size()) && text[end] >= '0' && text[end] <= '7'; ++end)
-                    code = code * 8 + static_cast<char32_t>(text[end] - '0');
-                append_character(out, code);
-                at = end - 1;
+            } else if ((c >= '0' && c <= '7') || c == 'N') {
+                fail(str("the escape \\", c, " in a text is not supported"));
             } else {
                 (out += '\\') += c;
             }
@@ -334,7 +263,7 @@ private:
         return code;
     }
 
-    void read_symbol(std::string& open)
+    void read_symbol(int& open)
     {
         static constexpr std::array symbols{"//", "**", "==", "!=", "<=", ">=", "+", "-", "*",
                                             "/",  "%",  "~",  "<",  ">",  "=",  ".", ":", "|",
@@ -347,15 +276,10 @@ private:
             fail(str("unexpected char '", source_.substr(at_, end - at_), "'"));
         }
         const std::string symbol = *found;
-        if (symbol == "(" || symbol == "[" || symbol == "{") {
-            open += symbol == "(" ? ')' : symbol == "[" ? ']' : '}';
-        } else if (symbol == ")" || symbol == "]" || symbol == "}") {
-            if (open.empty())
-                fail(str("unexpected '", symbol, "'"));
-            if (open.back() != symbol[0])
-                fail(str("unexpected '", symbol, "', expected '", open.back(), "'"));
-            open.pop_back();
-        }
+        if (symbol == "(" || symbol == "[" || symbol == "{")
+            ++open;
+        else if (symbol == ")" || symbol == "]" || symbol == "}")
+            open = std::max(open - 1, 0);
         add(Token::Kind::symbol, symbol);
         advance(symbol.size());
     }

@@ -1,12 +1,10 @@
 #include "io/chat/jinja/operations.hpp"
 
 #include "base/check.hpp"
-#include "io/chat/jinja/methods.hpp"
+#include "io/chat/jinja/functions.hpp"
 #include "io/chat/jinja/python_text.hpp"
-#include "io/chat/jinja/unicode.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace trivium::jinja {
 
@@ -37,8 +35,7 @@ bool equal(const Value& a, const Value& b)
     if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
         if (x == y)
             return true;
-        const bool same_kind = x->kind == y->kind || (x->is_tuple() && y->is_tuple());
-        return same_kind && x->has_elements() &&
+        return x->kind == y->kind && x->has_elements() &&
                std::equal(x->items.begin(), x->items.end(), y->items.begin(), y->items.end(), equal);
     }
     if (const Dict* x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr) {
@@ -55,36 +52,25 @@ bool equal(const Value& a, const Value& b)
     return a.same(b);
 }
 
-bool is_hashable(const Value& value)
+void require_key(const Value& value)
 {
-    if (const List* list = value.list())
-        return list->is_tuple() ? std::all_of(list->items.begin(), list->items.end(), is_hashable)
-                                : list->kind != List::Kind::list;
-    return value.dict() == nullptr;
+    if (value.list() != nullptr || value.dict() != nullptr)
+        throw Failure{str("a key of type '", value.type_name(), "' of a dict is not supported")};
 }
 
-namespace {
-
-/// UndefinedError where an operand is missing.
 void require_defined(const Value& value)
 {
     if (value.is_undefined())
         throw Failure{value.as_undefined().why};
 }
 
+namespace {
+
 template <class T>
 bool in_order(std::string_view op, const T& a, const T& b)
 {
     return op == "<" ? a < b : op == "<=" ? a <= b : op == ">" ? a > b : a >= b;
 }
-
-[[noreturn]] void refuse_operands(std::string_view op, const Value& a, const Value& b)
-{
-    throw Failure{
-        str("unsupported operand type(s) for ", op, ": '", a.type_name(), "' and '", b.type_name(), "'")};
-}
-
-} // namespace
 
 bool ordered(std::string_view op, const Value& a, const Value& b)
 {
@@ -96,8 +82,8 @@ bool ordered(std::string_view op, const Value& a, const Value& b)
                                       : in_order(op, a.number(), b.number());
     if (a.is_text() && b.is_text())
         return in_order(op, a.text(), b.text());
-    if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr && x->has_elements() &&
-                                                 (x->kind == y->kind || (x->is_tuple() && y->is_tuple()))) {
+    if (const List* x = a.list(), *y = b.list();
+        x != nullptr && y != nullptr && x->is_plain() && x->kind == y->kind) {
         for (std::size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i)
             if (!equal(x->items[i], y->items[i]))
                 return ordered(op, x->items[i], y->items[i]);
@@ -109,8 +95,6 @@ bool ordered(std::string_view op, const Value& a, const Value& b)
 
 bool contains(const Value& container, const Value& item)
 {
-    if (container.is_undefined())
-        return false;
     if (container.is_text()) {
         if (!item.is_text())
             throw Failure{str("'in <string>' requires string as left operand, not ", item.type_name())};
@@ -118,14 +102,22 @@ bool contains(const Value& container, const Value& item)
         return container.text().find(item.text()) != std::string::npos;
     }
     if (const Dict* dict = container.dict()) {
-        if (!is_hashable(item))
-            throw Failure{str("unhashable type: '", item.type_name(), "'")};
+        require_key(item);
         return dict->find(item) != nullptr;
     }
-    if (container.list() == nullptr)
-        throw Failure{str("argument of type '", container.type_name(), "' is not iterable")};
     const std::vector<Value> all = elements(container);
     return std::any_of(all.begin(), all.end(), [&](const Value& element) { return equal(element, item); });
+}
+
+} // namespace
+
+bool compared(std::string_view op, const Value& a, const Value& b)
+{
+    if (op == "in" || op == "not in")
+        return contains(b, a) == (op == "in");
+    if (op == "==" || op == "!=")
+        return equal(a, b) == (op == "==");
+    return ordered(op, a, b);
 }
 
 namespace {
@@ -133,18 +125,6 @@ namespace {
 [[noreturn]] void refuse_overflow(std::string_view op)
 {
     throw Failure{str("the result of ", op, " does not fit 64 bits")};
-}
-
-i64 power(i64 base, i64 exponent)
-{
-    i64 result = 1;
-    for (; exponent > 0; exponent >>= 1) {
-        if (((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) ||
-            (exponent > 1 && __builtin_mul_overflow(base, base, &base)))
-            refuse_overflow("**");
-        spend();
-    }
-    return result;
 }
 
 Value of_integers(std::string_view op, i64 a, i64 b)
@@ -157,14 +137,12 @@ Value of_integers(std::string_view op, i64 a, i64 b)
             refuse_overflow(op);
         return result;
     }
-    if (op == "**")
-        return b >= 0 ? Value(power(a, b)) : Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
     if (b == 0)
         throw Failure{op == "/" ? "division by zero" : "integer division or modulo by zero"};
     if (op == "/")
         return static_cast<double>(a) / static_cast<double>(b);
-    if (b == -1 && a == INT64_MIN)
-        refuse_overflow(op);
+    if (b == -1)
+        return op == "%" ? Value(i64{0}) : negative(a);
     // Python rounds to minus infinity.
     const bool inexact = a % b != 0 && (a < 0) != (b < 0);
     return op == "//" ? a / b - (inexact ? 1 : 0) : a % b + (inexact ? b : 0);
@@ -172,33 +150,11 @@ Value of_integers(std::string_view op, i64 a, i64 b)
 
 Value of_floats(std::string_view op, double a, double b)
 {
-    if (op == "+" || op == "-" || op == "*")
-        return op == "+" ? a + b : op == "-" ? a - b : a * b;
-    if (op == "**") {
-        if (a == 0 && b < 0)
-            throw Failure{"0.0 cannot be raised to a negative power"};
-        const double result = std::pow(a, b);
-        if (std::isinf(result) && !std::isinf(a) && !std::isinf(b))
-            throw Failure{"Numerical result out of range"};
-        if (std::isnan(result) && !std::isnan(a) && !std::isnan(b))
-            throw Failure{"a fractional power of a negative number is complex"};
-        return result;
-    }
-    if (b == 0)
-        throw Failure{op == "/"    ? "float division by zero"
-                      : op == "//" ? "float floor division by zero"
-                                   : "float modulo"};
-    if (op == "/")
-        return a / b;
-    double rest = std::fmod(a, b);
-    if (rest != 0 && (rest < 0) != (b < 0))
-        rest += b;
-    else if (rest == 0)
-        rest = std::copysign(0.0, b);
-    if (op == "%")
-        return rest;
-    const double quotient = (a - rest) / b, whole = std::floor(quotient);
-    return quotient == 0 ? std::copysign(0.0, a / b) : quotient - whole > 0.5 ? whole + 1 : whole;
+    if (op == "//" || op == "%")
+        throw Failure{str("the operator ", op, " is supported for integers only")};
+    if (op == "/" && b == 0)
+        throw Failure{"float division by zero"};
+    return op == "+" ? a + b : op == "-" ? a - b : op == "*" ? a * b : a / b;
 }
 
 MarkedText html_escaped(const Value& value)
@@ -207,20 +163,13 @@ MarkedText html_escaped(const Value& value)
     const MarkedText text = to_text(value);
     if (value.is_text() && value.as_text().safe)
         return text;
+    static constexpr std::string_view characters = "&<>\'\"";
+    static constexpr const char* entities[]{"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     std::size_t begin = 0;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const char* entity = nullptr;
-        switch (text.text()[at]) {
-        case '&': entity = "&amp;"; break;
-        case '<': entity = "&lt;"; break;
-        case '>': entity = "&gt;"; break;
-        case '\'': entity = "&#39;"; break;
-        case '"': entity = "&#34;"; break;
-        default: continue;
-        }
+    for (std::size_t at; (at = text.text().find_first_of(characters, begin)) != std::string::npos;
+         begin = at + 1) {
         out.append(text.part(begin, at));
-        out.append(entity);
-        begin = at + 1;
+        out.append(entities[characters.find(text.text()[at])]);
     }
     out.append(text.part(begin, text.size()));
     return out;
@@ -250,15 +199,11 @@ Value repeated(const Value& value, i64 times)
         spend(list.items.size());
         items.insert(items.end(), list.items.begin(), list.items.end());
     }
-    return make_list(std::move(items), list.is_tuple() ? List::Kind::tuple : List::Kind::list);
+    return make_list(std::move(items), list.kind);
 }
 
 /// A list or a tuple, which can be added and repeated.
-bool can_grow(const Value& value)
-{
-    const List* list = value.list();
-    return list != nullptr && (list->kind == List::Kind::list || list->is_tuple());
-}
+bool can_grow(const Value& value) { return value.list() != nullptr && value.list()->is_plain(); }
 
 } // namespace
 
@@ -276,16 +221,13 @@ Value arithmetic(std::string_view op, const Value& a, const Value& b)
     if (op == "+") {
         if (a.is_text() && b.is_text())
             return sum_of_texts(a, b);
-        if (can_grow(a) && can_grow(b) && a.list()->is_tuple() == b.list()->is_tuple()) {
+        if (can_grow(a) && can_grow(b) && a.list()->kind == b.list()->kind) {
             std::vector<Value> items = a.list()->items;
             items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
-            return make_list(std::move(items), a.list()->is_tuple() ? List::Kind::tuple : List::Kind::list);
+            return make_list(std::move(items), a.list()->kind);
         }
         if (a.is_text())
             throw Failure{str("can only concatenate str (not \"", b.type_name(), "\") to str")};
-        if (can_grow(a) && !b.is_text())
-            throw Failure{str("can only concatenate ", a.type_name(), " (not \"", b.type_name(), "\") to ",
-                              a.type_name())};
     }
     if (op == "*") {
         if ((a.is_text() || can_grow(a)) && b.whole())
@@ -293,7 +235,8 @@ Value arithmetic(std::string_view op, const Value& a, const Value& b)
         if ((b.is_text() || can_grow(b)) && a.whole())
             return repeated(b, *a.whole());
     }
-    refuse_operands(op == "**" ? "** or pow()" : op, a, b);
+    throw Failure{
+        str("unsupported operand type(s) for ", op, ": '", a.type_name(), "' and '", b.type_name(), "'")};
 }
 
 Value negative(const Value& value)
@@ -368,7 +311,7 @@ std::string missing_attribute(const Value& value, const std::string& name)
 std::optional<Value> own_item(const Value& value, const Value& key)
 {
     if (const Dict* dict = value.dict()) {
-        const Value* found = is_hashable(key) ? dict->find(key) : nullptr;
+        const Value* found = dict->find(key);
         return found == nullptr ? std::nullopt : std::optional(*found);
     }
     if (!key.whole() || !(value.is_text() || (value.list() != nullptr && value.list()->has_elements())))
@@ -390,9 +333,6 @@ std::optional<Value> own_attribute(const Value& value, const std::string& name)
         return std::nullopt;
     if (Object* object = value.object())
         return object->attribute(name);
-    if (const List* list = value.list(); list != nullptr && list->kind == List::Kind::group)
-        if (name == "grouper" || name == "list")
-            return list->items[name == "list" ? 1 : 0];
     return method_of(value, name);
 }
 
@@ -463,7 +403,7 @@ Value slice_of(const Value& value, const Value& from, const Value& to, const Val
             break;
     }
     if (!value.is_text())
-        return make_list(std::move(chosen), list->is_tuple() ? List::Kind::tuple : List::Kind::list);
+        return make_list(std::move(chosen), list->kind);
     MarkedText text;
     for (const Value& character : chosen)
         text.append(character.marked());

@@ -4,15 +4,15 @@
 
 namespace trivium::jinja {
 
+/// Fails if the value is missing.
+void require_defined(const Value& value);
 bool truth(const Value& value);
 bool equal(const Value& a, const Value& b);
-/// Whether it may be a dict's key.
-bool is_hashable(const Value& value);
-/// "<", "<=", ">" or ">=".
-bool ordered(std::string_view op, const Value& a, const Value& b);
-/// `item in container`.
-bool contains(const Value& container, const Value& item);
-/// "+", "-", "*", "/", "//", "%", "**".
+/// Fails if it cannot be a dict's key: a list, a tuple or a dict.
+void require_key(const Value& value);
+/// "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
+bool compared(std::string_view op, const Value& a, const Value& b);
+/// "+", "-", "*", "/", "//", "%".
 Value arithmetic(std::string_view op, const Value& a, const Value& b);
 Value negative(const Value& value);
 /// Markup with the characters of HTML escaped.

@@ -1,28 +1,40 @@
 #include "base/check.hpp"
+#include "io/chat/jinja/operations.hpp"
 #include "io/chat/jinja/parser.hpp"
 #include "io/chat/jinja/python_text.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace trivium::jinja {
 
 namespace {
 
-using Kind = Expression::Kind;
-
 constexpr int max_expression_depth = 200;
-constexpr std::size_t max_asked_name = 32; ///< bytes of a text that may be a key of a message
 
-template <class... Parts>
-std::vector<ExpressionPtr> parts_of(Parts... parts)
-{
-    std::vector<ExpressionPtr> all;
-    (all.push_back(std::move(parts)), ...);
-    return all;
-}
+/// Binary operators, from the weakest. `not` binds weaker than comparisons.
+const std::vector<std::vector<std::string>> levels{
+    {"or"},     {"and"}, {"==", "!=", "<", "<=", ">", ">=", "in", "not in"},
+    {"+", "-"}, {"~"},   {"*", "/", "//", "%"}};
+constexpr std::size_t comparisons = 2;
 
 } // namespace
+
+/// Levels of calls of the parser.
+class ExpressionParser::Deeper {
+public:
+    explicit Deeper(ExpressionParser& parser) : depth_(parser.depth_)
+    {
+        if (depth_ >= max_expression_depth)
+            parser.fail("the expression is nested too deeply");
+        ++depth_;
+    }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    ~Deeper() { --depth_; }
+
+private:
+    int& depth_;
+};
 
 bool ExpressionParser::skip_name(std::string_view name)
 {
@@ -41,34 +53,38 @@ bool ExpressionParser::skip_symbol(std::string_view symbol)
 void ExpressionParser::expect_symbol(std::string_view symbol)
 {
     if (!skip_symbol(symbol))
-        fail(str("expected '", symbol, "', got ", shown_token()));
+        fail_at(str("'", symbol, "'"));
 }
 
 std::string ExpressionParser::expect_name()
 {
-    if (token().kind != Token::Kind::name)
-        fail("expected a name, got " + shown_token());
-    return tokens_[at_++].text;
+    if (!is(Token::Kind::name))
+        fail_at("a name");
+    return next().text;
 }
 
-std::string ExpressionParser::shown_token() const
+void ExpressionParser::fail_at(const std::string& expected) const
 {
-    switch (token().kind) {
-    case Token::Kind::block_end: return "'%}'";
-    case Token::Kind::variable_end: return "'}}'";
-    case Token::Kind::end: return "the end of the template";
-    case Token::Kind::text: return "a text";
-    default: return str("'", token().text, "'");
-    }
+    const Token::Kind kind = token().kind;
+    fail(str("expected ", expected, ", got ",
+             kind == Token::Kind::block_end      ? "'%}'"
+             : kind == Token::Kind::variable_end ? "'}}'"
+             : kind == Token::Kind::end          ? "the end of the template"
+             : kind == Token::Kind::text         ? "a text"
+                                                 : str("'", token().text, "'")));
 }
 
-ExpressionPtr ExpressionParser::made(Kind kind, int line, std::vector<ExpressionPtr> parts, std::string text)
+template <class... Parts>
+ExpressionPtr ExpressionParser::made(Kind kind, int line, std::string text, Parts... parts)
 {
     auto made = std::make_unique<Expression>();
     made->kind = kind;
     made->line = line;
     made->text = std::move(text);
-    made->parts = std::move(parts);
+    if constexpr (sizeof...(Parts) == 1 && (std::is_same_v<Parts, std::vector<ExpressionPtr>> && ...))
+        ((made->parts = std::move(parts)), ...);
+    else
+        (made->parts.push_back(std::move(parts)), ...);
     for (const ExpressionPtr& part : made->parts)
         if (part != nullptr)
             made->depth = std::max(made->depth, part->depth + 1);
@@ -77,407 +93,253 @@ ExpressionPtr ExpressionParser::made(Kind kind, int line, std::vector<Expression
     return made;
 }
 
-bool ExpressionParser::ends_tuple() const
-{
-    return token().kind == Token::Kind::variable_end || token().kind == Token::Kind::block_end ||
-           is_symbol(")");
-}
-
 ExpressionPtr ExpressionParser::tuple(bool conditional, bool in_brackets)
 {
     const int line = token().line;
     std::vector<ExpressionPtr> parts;
     bool is_tuple = false;
-    while (true) {
-        if (!parts.empty())
-            expect_symbol(",");
-        if (ends_tuple())
-            break;
-        parts.push_back(conditional ? expression() : disjunction());
-        if (!is_symbol(","))
+    while (!is(Token::Kind::variable_end) && !is(Token::Kind::block_end) && !is_symbol(")")) {
+        parts.push_back(conditional ? expression() : binary(0));
+        if (!skip_symbol(","))
             break;
         is_tuple = true;
     }
     if (!is_tuple && !parts.empty())
         return std::move(parts[0]);
     if (!is_tuple && !in_brackets)
-        fail("expected an expression, got " + shown_token());
-    return made(Kind::tuple, line, std::move(parts));
+        fail_at("an expression");
+    return made(Kind::tuple, line, "", std::move(parts));
 }
 
 ExpressionPtr ExpressionParser::expression()
 {
-    if (++depth_ > max_expression_depth)
-        fail("the expression is nested too deeply");
-    ExpressionPtr result = conditional();
-    --depth_;
-    return result;
-}
-
-ExpressionPtr ExpressionParser::conditional()
-{
-    ExpressionPtr result = disjunction();
+    const Deeper deeper(*this);
+    ExpressionPtr result = binary(0);
     while (is_name("if")) {
-        const int line = token().line;
-        advance();
-        ExpressionPtr condition = disjunction();
+        const int line = next().line;
+        ExpressionPtr condition = binary(0);
         ExpressionPtr otherwise = skip_name("else") ? expression() : nullptr;
-        result =
-            made(Kind::choose, line, parts_of(std::move(condition), std::move(result), std::move(otherwise)));
+        result = made(Kind::choose, line, "", std::move(condition), std::move(result), std::move(otherwise));
     }
     return result;
 }
 
-ExpressionPtr ExpressionParser::disjunction()
+/// The operator of this level that is here, or "".
+std::string ExpressionParser::operator_at(std::size_t level) const
 {
-    ExpressionPtr left = conjunction();
-    for (int line = token().line; skip_name("or"); line = token().line)
-        left = made(Kind::either, line, parts_of(std::move(left), conjunction()));
-    return left;
+    if (is_symbol("**"))
+        fail("the operator ** is not supported");
+    for (const std::string& op : levels[level])
+        if (is_symbol(op) || is_name(op) || (op == "not in" && is_name("not") && is_name("in", 1)))
+            return op;
+    return "";
 }
 
-ExpressionPtr ExpressionParser::conjunction()
+ExpressionPtr ExpressionParser::binary(std::size_t level)
 {
-    ExpressionPtr left = negation();
-    for (int line = token().line; skip_name("and"); line = token().line)
-        left = made(Kind::both, line, parts_of(std::move(left), negation()));
-    return left;
-}
-
-ExpressionPtr ExpressionParser::negation()
-{
-    const int line = token().line;
-    if (!skip_name("not"))
-        return comparison();
-    if (++depth_ > max_expression_depth)
-        fail("the expression is nested too deeply");
-    ExpressionPtr result = made(Kind::negate, line, parts_of(negation()));
-    --depth_;
-    return result;
-}
-
-ExpressionPtr ExpressionParser::comparison()
-{
-    const int line = token().line;
-    std::vector<ExpressionPtr> parts = parts_of(sum());
-    std::vector<std::string> operators;
-    while (true) {
-        static constexpr std::array symbols{"==", "!=", "<", "<=", ">", ">="};
-        if (std::any_of(symbols.begin(), symbols.end(),
-                        [&](const char* symbol) { return is_symbol(symbol); })) {
-            operators.push_back(token().text);
-            advance();
-        } else if (skip_name("in")) {
-            operators.emplace_back("in");
-        } else if (is_name("not") && is_name("in", 1)) {
-            at_ += 2;
-            operators.emplace_back("not in");
-        } else {
-            break;
-        }
-        parts.push_back(sum());
+    if (level == levels.size())
+        return unary();
+    if (level == comparisons && is_name("not")) {
+        const Deeper deeper(*this);
+        const int line = next().line;
+        return made(Kind::negate, line, "", binary(level));
     }
-    if (operators.empty())
-        return std::move(parts[0]);
-    ExpressionPtr result = made(Kind::compare, line, std::move(parts));
-    result->operators = std::move(operators);
-    return result;
-}
-
-ExpressionPtr ExpressionParser::sum()
-{
-    ExpressionPtr left = concatenation();
-    while (is_symbol("+") || is_symbol("-")) {
-        const Token op = token();
-        advance();
-        left = made(Kind::arithmetic, op.line, parts_of(std::move(left), concatenation()), op.text);
+    ExpressionPtr left = binary(level + 1);
+    for (std::string op; !(op = operator_at(level)).empty();) {
+        const int line = next().line;
+        if (op == "not in")
+            next();
+        left = made(Kind::binary, line, op, std::move(left), binary(level + 1));
+        if (level == comparisons && !operator_at(level).empty())
+            fail("chained comparisons such as a < b < c are not supported");
     }
     return left;
 }
 
-ExpressionPtr ExpressionParser::concatenation()
+ExpressionPtr ExpressionParser::unary()
 {
+    ExpressionPtr result = operand();
+    while (true)
+        if (skip_symbol("|"))
+            result = filter(std::move(result));
+        else if (is_name("is"))
+            result = test(std::move(result));
+        else if (is_symbol("("))
+            result = call(std::move(result));
+        else
+            return result;
+}
+
+ExpressionPtr ExpressionParser::operand()
+{
+    const Deeper deeper(*this);
     const int line = token().line;
-    std::vector<ExpressionPtr> parts = parts_of(product());
-    while (skip_symbol("~"))
-        parts.push_back(product());
-    return parts.size() == 1 ? std::move(parts[0]) : made(Kind::concat, line, std::move(parts));
-}
-
-ExpressionPtr ExpressionParser::product()
-{
-    ExpressionPtr left = power();
-    while (is_symbol("*") || is_symbol("/") || is_symbol("//") || is_symbol("%")) {
-        const Token op = token();
-        advance();
-        left = made(Kind::arithmetic, op.line, parts_of(std::move(left), power()), op.text);
-    }
-    return left;
-}
-
-ExpressionPtr ExpressionParser::power() // from left to right, as in jinja2
-{
-    ExpressionPtr left = unary();
-    for (int line = token().line; skip_symbol("**"); line = token().line)
-        left = made(Kind::arithmetic, line, parts_of(std::move(left), unary()), "**");
-    return left;
-}
-
-ExpressionPtr ExpressionParser::unary(bool with_filters)
-{
-    if (++depth_ > max_expression_depth)
-        fail("the expression is nested too deeply");
-    const int line = token().line;
-    ExpressionPtr result = skip_symbol("-")   ? made(Kind::minus, line, parts_of(unary(false)))
-                           : skip_symbol("+") ? made(Kind::plus, line, parts_of(unary(false)))
-                                              : primary();
-    result = postfix(std::move(result));
-    if (with_filters)
-        result = filters_and_tests(std::move(result));
-    --depth_;
-    return result;
+    if (skip_symbol("+"))
+        fail("the sign + is not supported");
+    return skip_symbol("-") ? made(Kind::minus, line, "", operand()) : postfix(primary());
 }
 
 ExpressionPtr ExpressionParser::primary()
 {
     const Token first = token();
-    ExpressionPtr result = made(Kind::constant, first.line, {});
-    switch (first.kind) {
-    case Token::Kind::name:
-        advance();
-        if (first.text == "true" || first.text == "True" || first.text == "false" || first.text == "False") {
-            result->value = first.text[0] == 't' || first.text[0] == 'T';
-        } else if (first.text != "none" && first.text != "None") {
+    ExpressionPtr result = made(Kind::constant, first.line, "");
+    if (is(Token::Kind::name)) {
+        const std::string name = next().text;
+        if (name == "true" || name == "True" || name == "false" || name == "False") {
+            result->value = name[0] == 't' || name[0] == 'T';
+        } else if (name != "none" && name != "None") {
+            if (macros > 0 && (name == "varargs" || name == "kwargs"))
+                fail(str("'", name, "' of macros is not supported"));
             result->kind = Kind::name;
-            result->text = first.text;
-            reads_more |= first.text == "varargs";
-            reads_named |= first.text == "kwargs";
+            result->text = name;
         }
         return result;
-    case Token::Kind::text: {
+    }
+    if (is(Token::Kind::text)) {
         std::string text;
-        for (; token().kind == Token::Kind::text; advance())
-            text += token().text;
-        if (text.size() <= max_asked_name)
-            names.insert(text);
+        while (is(Token::Kind::text))
+            text += next().text;
         result->value = Value(std::move(text));
         return result;
     }
-    case Token::Kind::integer:
-    case Token::Kind::real:
+    if (is(Token::Kind::number)) {
+        const std::string digits = next().text;
+        const bool whole = digits.find_first_not_of("0123456789") == std::string::npos;
         try {
-            if (first.kind == Token::Kind::integer) {
-                const std::optional<i64> number = parsed_int(first.text, 0);
-                if (!number)
-                    fail(str("'", first.text, "' is not a number"));
-                result->value = *number;
-            } else {
-                result->value = parsed_float(first.text).value_or(0);
-            }
+            const std::optional<i64> number = whole ? parsed_int(digits) : std::nullopt;
+            result->value = number ? Value(*number) : Value(parsed_float(digits).value());
         } catch (const Failure& failure) {
-            fail(failure.problem);
+            throw SyntaxError{first.line, failure.problem};
         }
-        advance();
         return result;
-    default: break;
     }
     if (skip_symbol("(")) {
-        if (++depth_ > max_expression_depth)
-            fail("the expression is nested too deeply");
+        const Deeper deeper(*this);
         result = tuple(true, true);
-        --depth_;
         expect_symbol(")");
         return result;
     }
-    if (is_symbol("["))
-        return list();
-    if (is_symbol("{"))
-        return dict();
-    fail("unexpected " + shown_token());
+    if (skip_symbol("["))
+        return made(Kind::list, first.line, "", items("]", false));
+    if (skip_symbol("{"))
+        return made(Kind::dict, first.line, "", items("}", true));
+    fail_at("an expression");
 }
 
-ExpressionPtr ExpressionParser::list()
+/// Up to `end`, and past it.
+std::vector<ExpressionPtr> ExpressionParser::items(const char* end, bool pairs)
 {
-    const int line = token().line;
-    expect_symbol("[");
     std::vector<ExpressionPtr> parts;
-    while (!is_symbol("]")) {
-        if (!parts.empty())
+    while (!skip_symbol(end)) {
+        parts.push_back(expression());
+        if (pairs) {
+            expect_symbol(":");
+            parts.push_back(expression());
+        }
+        if (!is_symbol(end))
             expect_symbol(",");
-        if (is_symbol("]"))
-            break;
-        parts.push_back(expression());
     }
-    expect_symbol("]");
-    return made(Kind::list, line, std::move(parts));
-}
-
-ExpressionPtr ExpressionParser::dict()
-{
-    const int line = token().line;
-    expect_symbol("{");
-    std::vector<ExpressionPtr> parts;
-    while (!is_symbol("}")) {
-        if (!parts.empty())
-            expect_symbol(",");
-        if (is_symbol("}"))
-            break;
-        parts.push_back(expression());
-        expect_symbol(":");
-        parts.push_back(expression());
-    }
-    expect_symbol("}");
-    return made(Kind::dict, line, std::move(parts));
+    return parts;
 }
 
 ExpressionPtr ExpressionParser::postfix(ExpressionPtr of)
 {
-    while (true) {
-        const int line = token().line;
-        if (is_symbol(".") || is_symbol("[")) {
+    while (true)
+        if (is_symbol(".") || is_symbol("["))
             of = subscript(std::move(of));
-        } else if (is_symbol("(")) {
-            CallArguments arguments = call_arguments();
-            of = made(Kind::call, line, parts_of(std::move(of)));
-            of->arguments = std::move(arguments);
-        } else {
+        else if (is_symbol("("))
+            of = call(std::move(of));
+        else
             return of;
-        }
-    }
 }
 
 ExpressionPtr ExpressionParser::subscript(ExpressionPtr of)
 {
     const int line = token().line;
     if (skip_symbol(".")) {
-        if (token().kind == Token::Kind::integer) {
-            ExpressionPtr index = primary();
-            return made(Kind::item, line, parts_of(std::move(of), std::move(index)));
-        }
-        std::string name = expect_name();
-        names.insert(name);
-        return made(Kind::attribute, line, parts_of(std::move(of)), std::move(name));
+        if (is(Token::Kind::number))
+            return made(Kind::item, line, "", std::move(of), primary());
+        return made(Kind::attribute, line, expect_name(), std::move(of));
     }
     expect_symbol("[");
-    std::vector<ExpressionPtr> bounds; // of a slice
-    std::vector<ExpressionPtr> keys;
-    bool sliced = false;
-    while (!is_symbol("]")) {
-        if (!keys.empty() || sliced)
-            expect_symbol(",");
-        if (!is_symbol(":"))
-            keys.push_back(expression());
-        if (!is_symbol(":"))
-            continue;
-        if (sliced || keys.size() > 1)
-            fail("a slice among several subscripts is not supported");
-        sliced = true;
-        bounds.push_back(keys.empty() ? nullptr : std::move(keys[0]));
-        while (bounds.size() < 3) {
-            const bool present = skip_symbol(":") && !is_symbol(":") && !is_symbol("]") && !is_symbol(",");
-            bounds.push_back(present ? expression() : nullptr);
-        }
+    ExpressionPtr first = is_symbol(":") ? nullptr : expression();
+    if (skip_symbol("]"))
+        return made(Kind::item, line, "", std::move(of), std::move(first));
+    std::vector<ExpressionPtr> parts;
+    parts.push_back(std::move(of));
+    parts.push_back(std::move(first));
+    while (parts.size() < 4) {
+        const bool present = skip_symbol(":") && !is_symbol(":") && !is_symbol("]");
+        parts.push_back(present ? expression() : nullptr);
     }
     expect_symbol("]");
-    if (sliced)
-        return made(
-            Kind::slice, line,
-            parts_of(std::move(of), std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])));
-    ExpressionPtr key = keys.size() == 1 ? std::move(keys[0]) : made(Kind::tuple, line, std::move(keys));
-    return made(Kind::item, line, parts_of(std::move(of), std::move(key)));
+    return made(Kind::slice, line, "", std::move(parts));
+}
+
+ExpressionPtr ExpressionParser::call(ExpressionPtr of)
+{
+    const int line = token().line;
+    CallArguments arguments = call_arguments();
+    of = made(Kind::call, line, "", std::move(of));
+    of->arguments = std::move(arguments);
+    return of;
 }
 
 CallArguments ExpressionParser::call_arguments()
 {
     CallArguments arguments;
     expect_symbol("(");
-    for (bool first = true; !is_symbol(")"); first = false) {
-        if (!first) {
-            expect_symbol(",");
-            if (is_symbol(")"))
-                break;
-        }
-        const bool invalid =
-            is_symbol("*")    ? arguments.list != nullptr || arguments.dict != nullptr
-            : is_symbol("**") ? arguments.dict != nullptr
-            : is_symbol("=", 1) && token().kind == Token::Kind::name
-                ? arguments.dict != nullptr
-                : arguments.list != nullptr || arguments.dict != nullptr || !arguments.named.empty();
-        if (invalid)
-            fail("invalid syntax for function call expression");
-        if (skip_symbol("*")) {
-            arguments.list = expression();
-        } else if (skip_symbol("**")) {
-            arguments.dict = expression();
-        } else if (token().kind == Token::Kind::name && is_symbol("=", 1)) {
-            std::string name = expect_name();
-            advance();
+    while (!skip_symbol(")")) {
+        if (is_symbol("*") || is_symbol("**"))
+            fail("arguments with * or ** are not supported");
+        if (is(Token::Kind::name) && is_symbol("=", 1)) {
+            std::string name = next().text;
+            next();
             arguments.named.emplace_back(std::move(name), expression());
-        } else {
+        } else if (arguments.named.empty()) {
             arguments.positional.push_back(expression());
+        } else {
+            fail("invalid syntax for function call expression");
         }
+        if (!is_symbol(")"))
+            expect_symbol(",");
     }
-    expect_symbol(")");
     return arguments;
 }
 
-ExpressionPtr ExpressionParser::filters(ExpressionPtr of, bool inline_first)
+ExpressionPtr ExpressionParser::filter(ExpressionPtr of)
 {
-    while (inline_first || skip_symbol("|")) {
-        inline_first = false;
-        const int line = token().line;
-        std::string name = expect_name();
-        while (skip_symbol("."))
-            name += "." + expect_name();
-        CallArguments arguments = is_symbol("(") ? call_arguments() : CallArguments{};
-        of = made(Kind::filter, line, parts_of(std::move(of)), std::move(name));
-        of->arguments = std::move(arguments);
-    }
-    return of;
+    const int line = token().line;
+    ExpressionPtr result = made(Kind::filter, line, expect_name(), std::move(of));
+    if (is_symbol("("))
+        result->arguments = call_arguments();
+    return result;
 }
 
-ExpressionPtr ExpressionParser::filters_and_tests(ExpressionPtr of)
+ExpressionPtr ExpressionParser::of_block(bool first_has_bar)
 {
-    while (true) {
-        const int line = token().line;
-        if (is_symbol("|")) {
-            of = filters(std::move(of));
-        } else if (is_name("is")) {
-            of = test(std::move(of));
-        } else if (is_symbol("(")) {
-            CallArguments arguments = call_arguments();
-            of = made(Kind::call, line, parts_of(std::move(of)));
-            of->arguments = std::move(arguments);
-        } else {
-            return of;
-        }
-    }
+    ExpressionPtr result = made(Kind::name, token().line, "");
+    if (!first_has_bar)
+        result = filter(std::move(result));
+    while (skip_symbol("|"))
+        result = filter(std::move(result));
+    return result;
 }
 
 ExpressionPtr ExpressionParser::test(ExpressionPtr of)
 {
-    const int line = token().line;
-    advance();
+    const int line = next().line;
     const bool negated = skip_name("not");
-    std::string name = expect_name();
-    while (skip_symbol("."))
-        name += "." + expect_name();
-    CallArguments arguments;
-    const Token& next = token();
-    const bool has_operand =
-        next.kind == Token::Kind::text || next.kind == Token::Kind::integer ||
-        next.kind == Token::Kind::real || is_symbol("[") || is_symbol("{") ||
-        (next.kind == Token::Kind::name && !is_name("else") && !is_name("or") && !is_name("and"));
+    ExpressionPtr result = made(Kind::test, line, expect_name(), std::move(of));
     if (is_symbol("(")) {
-        arguments = call_arguments();
-    } else if (has_operand) {
+        result->arguments = call_arguments();
+    } else if (is(Token::Kind::text) || is(Token::Kind::number) || is_symbol("[") || is_symbol("{") ||
+               (is(Token::Kind::name) && !is_name("else") && !is_name("or") && !is_name("and"))) {
         if (is_name("is"))
             fail("tests with `is` cannot be chained");
-        arguments.positional.push_back(postfix(primary()));
+        result->arguments.positional.push_back(postfix(primary()));
     }
-    ExpressionPtr result = made(Kind::test, line, parts_of(std::move(of)), std::move(name));
-    result->arguments = std::move(arguments);
-    return negated ? made(Kind::negate, line, parts_of(std::move(result))) : std::move(result);
+    return negated ? made(Kind::negate, line, "", std::move(result)) : std::move(result);
 }
 
 } // namespace trivium::jinja

@@ -18,13 +18,11 @@ public:
         Syntax syntax;
         syntax.block = block({});
         syntax.has_generation = has_generation_;
-        syntax.names = std::move(p_.names);
         return syntax;
     }
 
 private:
     using Kind = Statement::Kind;
-    using Ends = std::initializer_list<const char*>;
 
     bool is_end(const std::vector<std::string>& ends) const
     {
@@ -45,19 +43,19 @@ private:
                     p_.fail(str("the template ends where '", ends.back(), "' is expected"));
                 break;
             }
-            p_.advance();
+            p_.next();
             if (token.kind == Token::Kind::data) {
                 all.push_back(made(Kind::data, token.line));
                 all.back().text = token.text;
             } else if (token.kind == Token::Kind::variable_begin) {
                 all.push_back(made(Kind::print, token.line));
                 all.back().expressions.push_back(p_.tuple());
-                expect_end(Token::Kind::variable_end);
+                expect(Token::Kind::variable_end, "'}}'");
             } else {
                 if (is_end(ends))
                     break;
                 all.push_back(statement());
-                expect_end(Token::Kind::block_end);
+                expect(Token::Kind::block_end, "'%}'");
             }
         }
         --depth_;
@@ -68,23 +66,30 @@ private:
     Block body(const std::vector<std::string>& ends)
     {
         p_.skip_symbol(":");
-        expect_end(Token::Kind::block_end);
+        expect(Token::Kind::block_end, "'%}'");
         return block(ends);
     }
     /// As body(), and past the name that ends it.
     Block body_to(const std::string& end)
     {
         Block all = body({end});
-        p_.advance();
+        p_.next();
+        return all;
+    }
+    /// As body_to(), of a block that cannot leave the loop around it.
+    Block body_without_loop(const std::string& end)
+    {
+        const int loops = std::exchange(loops_, 0);
+        Block all = body_to(end);
+        loops_ = loops;
         return all;
     }
 
-    void expect_end(Token::Kind kind)
+    void expect(Token::Kind kind, const char* shown)
     {
-        if (p_.token().kind != kind)
-            p_.fail(
-                str("expected '", kind == Token::Kind::block_end ? "%}" : "}}", "', got ", p_.shown_token()));
-        p_.advance();
+        if (!p_.is(kind))
+            p_.fail_at(shown);
+        p_.next();
     }
 
     static Statement made(Kind kind, int line)
@@ -107,18 +112,18 @@ private:
             return set(line);
         if (name == "macro" || name == "call")
             return macro(line, name);
-        if (name == "print")
-            return print(line);
-        if (name == "with")
-            return with(line);
         if (name == "filter") {
             Statement result = made(Kind::filter, line);
-            result.expressions.push_back(p_.filters(nullptr, true));
+            result.expressions.push_back(p_.of_block(false));
             result.blocks.push_back(body_to("endfilter"));
             return result;
         }
-        if (name == "generation" || name == "block")
-            return enclosed(line, name);
+        if (name == "generation") {
+            Statement result = made(Kind::generation, line);
+            has_generation_ = true;
+            result.blocks.push_back(body_without_loop("endgeneration"));
+            return result;
+        }
         if (name == "break" || name == "continue") {
             if (loops_ == 0)
                 throw SyntaxError{line, str("'", name, "' outside a loop")};
@@ -128,6 +133,9 @@ private:
             if (name == other)
                 throw SyntaxError{
                     line, str("'", name, "' needs other templates, which a chat template does not have")};
+        for (const char* other : {"with", "block", "print", "autoescape", "do", "trans"})
+            if (name == other)
+                throw SyntaxError{line, str("the tag '", name, "' is not supported")};
         throw SyntaxError{line, str("unknown tag '", name, "'")};
     }
 
@@ -141,7 +149,7 @@ private:
                 continue;
             if (p_.skip_name("else"))
                 result.blocks.push_back(body({"endif"}));
-            p_.advance();
+            p_.next();
             return result;
         }
     }
@@ -149,67 +157,55 @@ private:
     Statement loop(int line)
     {
         Statement result = made(Kind::loop, line);
-        result.target = target(false, true);
+        result.target = target(false);
         if (!p_.skip_name("in"))
-            p_.fail("expected 'in', got " + p_.shown_token());
-        result.expressions.push_back(iterable());
+            p_.fail_at("'in'");
+        result.expressions.push_back(p_.tuple(false));
         result.expressions.push_back(p_.skip_name("if") ? p_.expression() : nullptr);
-        result.recursive = p_.skip_name("recursive");
+        if (p_.is_name("recursive"))
+            p_.fail("recursive loops are not supported");
         ++loops_;
         result.blocks.push_back(body({"endfor", "else"}));
         --loops_;
         if (p_.skip_name("else"))
             result.blocks.push_back(body({"endfor"}));
-        p_.advance();
+        p_.next();
         return result;
     }
 
-    /// What a loop runs over: an expression that is not conditional, or a tuple of such.
-    ExpressionPtr iterable() { return p_.tuple(false); }
-
-    Target target(bool with_attribute, bool with_tuple)
+    /// Names with commas, possibly in brackets.
+    Target target(bool with_attribute)
     {
         Target result;
-        std::vector<Target> several;
-        bool is_tuple = false;
-        do {
-            if (p_.token().kind == Token::Kind::block_end || p_.is_name("in") || p_.is_symbol("=") ||
-                p_.is_symbol(")"))
-                break; // behind a last comma
-            if (p_.skip_symbol("(")) {
-                several.push_back(target(with_attribute, true));
-                p_.expect_symbol(")");
-            } else {
-                Target one;
-                one.name = p_.expect_name();
-                for (const char* constant : {"true", "false", "none", "True", "False", "None"})
-                    if (one.name == constant)
-                        p_.fail(str("cannot assign to '", one.name, "'"));
-                if (with_attribute && p_.skip_symbol("."))
-                    one.attribute = p_.expect_name();
-                several.push_back(std::move(one));
-            }
-            is_tuple |= with_tuple && p_.is_symbol(",");
-        } while (with_tuple && p_.skip_symbol(","));
-        if (several.empty())
-            p_.fail("expected a name, got " + p_.shown_token());
-        if (!is_tuple)
-            return std::move(several[0]);
-        result.several = std::move(several);
-        result.is_tuple = true;
+        const bool brackets = p_.skip_symbol("(");
+        while (result.places.empty() || p_.is(Token::Kind::name)) {
+            const std::string name = p_.expect_name();
+            for (const char* constant : {"true", "false", "none", "True", "False", "None"})
+                if (name == constant)
+                    p_.fail(str("cannot assign to '", name, "'"));
+            const bool has_attribute = with_attribute && p_.skip_symbol(".");
+            result.places.push_back({name, has_attribute ? p_.expect_name() : ""});
+            if (!p_.skip_symbol(","))
+                break;
+            result.is_tuple = true;
+            if (p_.is_name("in"))
+                break;
+        }
+        if (brackets)
+            p_.expect_symbol(")");
         return result;
     }
 
     Statement set(int line)
     {
         Statement result = made(Kind::assign, line);
-        result.target = target(true, true);
+        result.target = target(true);
         if (p_.skip_symbol("=")) {
             result.expressions.push_back(p_.tuple());
             return result;
         }
         result.kind = Kind::capture;
-        result.expressions.push_back(p_.filters(nullptr));
+        result.expressions.push_back(p_.of_block(true));
         result.blocks.push_back(body_to("endset"));
         return result;
     }
@@ -242,57 +238,9 @@ private:
             if (result.expressions[0]->kind != Expression::Kind::call)
                 throw SyntaxError{line, "expected a call"};
         }
-        const bool more = std::exchange(p_.reads_more, false), named = std::exchange(p_.reads_named, false);
-        const int loops = std::exchange(loops_, 0);
-        result.blocks.push_back(body_to("end" + tag));
-        loops_ = loops;
-        result.takes_more = std::exchange(p_.reads_more, more);
-        result.takes_named = std::exchange(p_.reads_named, named);
-        return result;
-    }
-
-    Statement print(int line)
-    {
-        Statement result = made(Kind::print, line);
-        while (p_.token().kind != Token::Kind::block_end) {
-            if (!result.expressions.empty())
-                p_.expect_symbol(",");
-            result.expressions.push_back(p_.expression());
-        }
-        return result;
-    }
-
-    Statement with(int line)
-    {
-        Statement result = made(Kind::with, line);
-        while (p_.token().kind != Token::Kind::block_end) {
-            if (!result.parameters.empty())
-                p_.expect_symbol(",");
-            Parameter parameter{p_.expect_name(), nullptr};
-            p_.expect_symbol("=");
-            parameter.by_default = p_.expression();
-            result.parameters.push_back(std::move(parameter));
-        }
-        result.blocks.push_back(body_to("endwith"));
-        return result;
-    }
-
-    Statement enclosed(int line, const std::string& tag)
-    {
-        Statement result = made(tag == "block" ? Kind::scope : Kind::generation, line);
-        std::string name;
-        if (tag == "block") {
-            name = p_.expect_name();
-            while (p_.skip_name("scoped") || p_.skip_name("required"))
-                continue;
-        } else {
-            has_generation_ = true;
-        }
-        const int loops = std::exchange(loops_, 0);
-        result.blocks.push_back(body_to("end" + tag));
-        loops_ = loops;
-        if (!name.empty())
-            p_.skip_name(name);
+        ++p_.macros;
+        result.blocks.push_back(body_without_loop("end" + tag));
+        --p_.macros;
         return result;
     }
 

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "io/chat/jinja/operations.hpp"
-#include "io/chat/jinja/unicode.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +9,8 @@
 #include <cstdio>
 
 namespace trivium::jinja {
+
+namespace {
 
 std::string float_text(double value)
 {
@@ -36,8 +37,6 @@ std::string float_text(double value)
     return result.find('.') == std::string::npos ? result + ".0" : result;
 }
 
-namespace {
-
 void append_hex(std::string& out, const char* prefix, unsigned value, int digits)
 {
     char text[16];
@@ -45,178 +44,88 @@ void append_hex(std::string& out, const char* prefix, unsigned value, int digits
     out += text;
 }
 
-std::string text_repr(std::string_view text)
+void append_escape(std::string& out, char32_t c, bool json)
 {
-    const char quote =
-        text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"' : '\'';
+    if (json && (c == '\b' || c == '\f')) {
+        (out += '\\') += c == '\b' ? 'b' : 'f';
+    } else if (json && c >= 0x10000) {
+        append_hex(out, "\\u", 0xd800 + ((c - 0x10000) >> 10), 4);
+        append_hex(out, "\\u", 0xdc00 + ((c - 0x10000) & 0x3ff), 4);
+    } else if (json || c >= 0x100) {
+        append_hex(out, c < 0x10000 ? "\\u" : "\\U", c, c < 0x10000 ? 4 : 8);
+    } else {
+        append_hex(out, "\\x", c, 2);
+    }
+}
+
+/// A text within quotes.
+std::string quoted(std::string_view text, const TextStyle& style)
+{
+    const bool has_single = text.find('\'') != std::string_view::npos,
+               has_double = text.find('"') != std::string_view::npos;
+    const char quote = style.json || (has_single && !has_double) ? '"' : '\'';
     std::string out(1, quote);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t begin = at;
         const char32_t c = next_character(text, at);
         if (c == '\\' || c == static_cast<char32_t>(quote))
             (out += '\\') += static_cast<char>(c);
-        else if (c == '\n')
-            out += "\\n";
-        else if (c == '\r')
-            out += "\\r";
-        else if (c == '\t')
-            out += "\\t";
-        else if (is_printable(c))
+        else if (c == '\n' || c == '\r' || c == '\t')
+            (out += '\\') += c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
+        else if (style.json ? c >= 0x20 && !(style.ascii && c > 0x7f) : is_printable(c))
             out += text.substr(begin, at - begin);
-        else if (c < 0x100)
-            append_hex(out, "\\x", c, 2);
-        else if (c < 0x10000)
-            append_hex(out, "\\u", c, 4);
         else
-            append_hex(out, "\\U", c, 8);
+            append_escape(out, c, style.json);
     }
     return out + quote;
 }
 
-void append_repr(MarkedText& out, const Value& value)
-{
-    if (value.is_text()) {
-        const std::size_t at = out.size();
-        out.append(value.as_text().safe ? "Markup(" + text_repr(value.text()) + ")"
-                                        : text_repr(value.text()));
-        if (!value.marked().marks().empty()) {
-            const Mark& mark = value.marked().marks().front();
-            out.mark(at, out.size(), mark.kind, mark.message);
-        }
-    } else if (const List* list = value.list()) {
-        if (list->kind == List::Kind::range)
-            return out.append(std::string_view(list->label));
-        if (list->kind == List::Kind::iterator)
-            return out.append("<generator object>");
-        const bool round = list->is_tuple();
-        out.append(list->kind == List::Kind::view ? list->label + "([" : round ? "(" : "[");
-        for (std::size_t i = 0; i < list->items.size(); ++i) {
-            if (i != 0)
-                out.append(", ");
-            append_repr(out, list->items[i]);
-        }
-        if (round && list->items.size() == 1)
-            out.append(",");
-        out.append(list->kind == List::Kind::view ? "])" : round ? ")" : "]");
-    } else if (const Dict* dict = value.dict()) {
-        out.append("{");
-        for (std::size_t i = 0; i < dict->items.size(); ++i) {
-            if (i != 0)
-                out.append(", ");
-            append_repr(out, dict->items[i].first);
-            out.append(": ");
-            append_repr(out, dict->items[i].second);
-        }
-        out.append("}");
-    } else if (value.is_undefined()) {
-        out.append("Undefined");
-    } else if (value.is_none()) {
-        out.append("None");
-    } else if (value.is_bool()) {
-        out.append(value.as_bool() ? "True" : "False");
-    } else if (value.is_int()) {
-        out.append(std::to_string(value.as_int()));
-    } else if (value.is_float()) {
-        out.append(float_text(value.as_float()));
-    } else {
-        out.append(str("<", value.type_name(), ">"));
-    }
-}
-
-} // namespace
-
-MarkedText to_text(const Value& value)
-{
-    if (value.is_text())
-        return value.marked();
-    MarkedText out;
-    if (!value.is_undefined())
-        append_repr(out, value);
-    return out;
-}
-
-std::string repr(const Value& value)
-{
-    MarkedText out;
-    append_repr(out, value);
-    return out.text();
-}
-
-namespace {
-
-std::string json_string(std::string_view text, bool ascii)
-{
-    std::string out = "\"";
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t begin = at;
-        const char32_t c = next_character(text, at);
-        switch (c) {
-        case '"': out += "\\\""; break;
-        case '\\': out += "\\\\"; break;
-        case '\n': out += "\\n"; break;
-        case '\r': out += "\\r"; break;
-        case '\t': out += "\\t"; break;
-        case '\f': out += "\\f"; break;
-        case '\b': out += "\\b"; break;
-        default:
-            if (c < 0x20 || (ascii && c >= 0x7f && c < 0x10000)) {
-                if (c == 0x7f)
-                    out += static_cast<char>(c);
-                else
-                    append_hex(out, "\\u", c, 4);
-            } else if (ascii && c >= 0x10000) {
-                append_hex(out, "\\u", 0xd800 + ((c - 0x10000) >> 10), 4);
-                append_hex(out, "\\u", 0xdc00 + ((c - 0x10000) & 0x3ff), 4);
-            } else {
-                out += text.substr(begin, at - begin);
-            }
-        }
-    }
-    return out + '"';
-}
-
-std::string json_float(double value)
-{
-    if (std::isnan(value))
-        return "NaN";
-    if (std::isinf(value))
-        return value < 0 ? "-Infinity" : "Infinity";
-    return float_text(value);
-}
-
-class JsonWriter {
+class Writer {
 public:
-    JsonWriter(MarkedText& out, const JsonStyle& style) : out_(out), style_(style) {}
+    explicit Writer(const TextStyle& style) : style_(style) {}
 
-    void write(const Value& value)
+    MarkedText run(const Value& value)
     {
-        if (value.is_text())
-            write_text(value);
-        else if (value.is_none())
-            out_.append("null");
-        else if (value.is_bool())
-            out_.append(value.as_bool() ? "true" : "false");
-        else if (value.is_int())
-            out_.append(std::to_string(value.as_int()));
-        else if (value.is_float())
-            out_.append(json_float(value.as_float()));
-        else if (const List* list = value.list();
-                 list != nullptr && (list->kind == List::Kind::list || list->is_tuple()))
-            write_list(*list);
-        else if (const Dict* dict = value.dict())
-            write_dict(*dict);
-        else
-            throw Failure{str("Object of type ", value.type_name(), " is not JSON serializable")};
+        write(value);
+        return std::move(out_);
     }
 
 private:
+    void write(const Value& value)
+    {
+        const bool json = style_.json;
+        if (value.is_text())
+            write_text(value);
+        else if (const List* list = value.list(); list != nullptr && list->is_plain())
+            write_list(*list);
+        else if (const Dict* dict = value.dict())
+            write_dict(*dict);
+        else if (value.is_none())
+            out_.append(json ? "null" : "None");
+        else if (value.is_bool())
+            out_.append(value.as_bool() ? json ? "true" : "True" : json ? "false" : "False");
+        else if (value.is_int())
+            out_.append(std::to_string(value.as_int()));
+        else if (value.is_float() && (!json || std::isfinite(value.as_float())))
+            out_.append(float_text(value.as_float()));
+        else if (value.is_undefined() && !json)
+            out_.append("Undefined");
+        else
+            throw Failure{str(json ? "writing JSON" : "printing", " of a value of type '", value.type_name(),
+                              "' is not supported", value.list() != nullptr ? ": use the filter list" : "")};
+    }
     void write_text(const Value& value)
     {
+        const bool markup = value.as_text().safe && !style_.json;
+        out_.append(markup ? "Markup(" : "");
         const std::size_t at = out_.size();
-        out_.append(json_string(value.text(), style_.ascii));
-        for (const Mark& mark : value.marked().marks())
-            if (mark.kind == Mark::Kind::words)
-                return out_.mark(at + 1, out_.size() - 1, mark.kind, mark.message);
+        out_.append(quoted(value.text(), style_));
+        const std::vector<Mark>& marks = value.marked().marks();
+        if (const auto words = std::find_if(marks.begin(), marks.end(),
+                                            [](const Mark& mark) { return mark.kind == Mark::Kind::words; });
+            words != marks.end())
+            out_.mark(at + 1, out_.size() - 1, words->kind, words->message);
+        out_.append(markup ? ")" : "");
     }
     void break_line()
     {
@@ -226,121 +135,155 @@ private:
         for (int i = 0; i < level_; ++i)
             out_.append(std::string_view(*style_.indent));
     }
-    void begin_item(std::size_t i)
+    /// `write_item` of each between brackets.
+    template <class Items, class WriteItem>
+    void write_all(const char* begin, const Items& items, const char* end, const WriteItem& write_item)
     {
-        if (i != 0)
-            out_.append(std::string_view(style_.item_separator));
-        break_line();
+        out_.append(begin);
+        ++level_;
+        bool first = true;
+        for (const auto& item : items) {
+            if (!std::exchange(first, false))
+                out_.append(std::string_view(style_.item_separator));
+            break_line();
+            write_item(item);
+        }
+        --level_;
+        if (!items.empty())
+            break_line();
+        out_.append(end);
     }
     void write_list(const List& list)
     {
-        if (list.items.empty())
-            return out_.append("[]");
-        out_.append("[");
-        ++level_;
-        for (std::size_t i = 0; i < list.items.size(); ++i) {
-            begin_item(i);
-            write(list.items[i]);
-        }
-        --level_;
-        break_line();
-        out_.append("]");
+        const bool round = list.kind == List::Kind::tuple && !style_.json;
+        write_all(round ? "(" : "[", list.items,
+                  !round                   ? "]"
+                  : list.items.size() == 1 ? ",)"
+                                           : ")",
+                  [&](const Value& item) { write(item); });
     }
     void write_dict(const Dict& dict)
     {
-        if (dict.items.empty())
-            return out_.append("{}");
         std::vector<const std::pair<Value, Value>*> items;
         for (const auto& item : dict.items)
             items.push_back(&item);
         if (style_.sort_keys)
             std::stable_sort(items.begin(), items.end(),
-                             [](const auto* a, const auto* b) { return ordered("<", a->first, b->first); });
-        out_.append("{");
-        ++level_;
-        for (std::size_t i = 0; i < items.size(); ++i) {
-            begin_item(i);
-            write_key(items[i]->first);
+                             [](const auto* a, const auto* b) { return compared("<", a->first, b->first); });
+        write_all("{", items, "}", [&](const std::pair<Value, Value>* item) {
+            const char* const quote = style_.json && !item->first.is_text() ? "\"" : "";
+            out_.append(quote);
+            write(item->first);
+            out_.append(quote);
             out_.append(std::string_view(style_.key_separator));
-            write(items[i]->second);
-        }
-        --level_;
-        break_line();
-        out_.append("}");
-    }
-    void write_key(const Value& key)
-    {
-        if (key.is_text())
-            return write_text(key);
-        if (!key.is_none() && !key.is_number())
-            throw Failure{str("keys must be str, int, float, bool or None, not ", key.type_name())};
-        out_.append("\"");
-        write(key);
-        out_.append("\"");
+            write(item->second);
+        });
     }
 
-    MarkedText& out_;
-    const JsonStyle& style_;
+    MarkedText out_;
+    const TextStyle& style_;
     int level_ = 0;
 };
 
 } // namespace
 
-MarkedText to_json(const Value& value, const JsonStyle& style)
+MarkedText written(const Value& value, const TextStyle& style) { return Writer(style).run(value); }
+
+MarkedText to_text(const Value& value)
 {
+    return value.is_text() ? value.marked() : value.is_undefined() ? MarkedText() : written(value, {});
+}
+
+std::string repr(const Value& value) { return written(value, {}).text(); }
+
+namespace {
+
+/// A number's text without white space around it and a leading +.
+std::string_view digits_of(std::string_view text)
+{
+    const auto [begin, end] = stripped(text, true, true);
+    text = text.substr(begin, end - begin);
+    if (std::any_of(text.begin(), text.end(), [](char c) { return c == '_' || (c & 0x80) != 0; }))
+        throw Failure{"numbers with _ or with digits of other scripts are not supported"};
+    if (text.starts_with('+') && !text.starts_with("+-"))
+        text.remove_prefix(1);
+    return text;
+}
+
+template <class Number>
+std::optional<Number> parsed(std::string_view text)
+{
+    const std::string_view digits = digits_of(text);
+    Number value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec == std::errc::invalid_argument || read.ptr != digits.data() + digits.size() ||
+        digits.ends_with(')'))
+        return std::nullopt;
+    if (read.ec == std::errc::result_out_of_range)
+        throw Failure{str("the number ", digits, " does not fit 64 bits")};
+    return value;
+}
+
+} // namespace
+
+std::optional<i64> parsed_int(std::string_view text) { return parsed<i64>(text); }
+std::optional<double> parsed_float(std::string_view text) { return parsed<double>(text); }
+
+Value percent_format(const Value& format, const Value& values)
+{
+    std::vector<Value> all{values};
+    if (const List* list = values.list(); list != nullptr && list->kind == List::Kind::tuple)
+        all = list->items;
+    const std::string& text = format.text();
     MarkedText out;
-    JsonWriter(out, style).write(value);
-    return out;
-}
-
-std::optional<i64> parsed_int(std::string_view text, int base)
-{
-    const auto [begin, end] = stripped(text, true, true);
-    std::string digits;
-    bool negative = false;
-    for (std::size_t at = begin; at < end; ++at) {
-        const char c = text[at];
-        if (at == begin && (c == '+' || c == '-'))
-            negative = c == '-';
-        else if (c != '_' || at == begin || at + 1 == end || text[at - 1] == '_')
-            digits += c;
-    }
-    if (digits.size() > 2 && digits[0] == '0' && (base == 16 || base == 8 || base == 2 || base == 0)) {
-        const char letter = static_cast<char>(digits[1] | 0x20);
-        const int stated = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
-        if (stated != 0 && (base == 0 || base == stated)) {
-            base = stated;
-            digits.erase(0, 2);
+    std::size_t used = 0, begin = 0;
+    for (std::size_t at; (at = text.find('%', begin)) != std::string::npos;) {
+        out.append(format.marked().part(begin, at));
+        const char kind = at + 1 < text.size() ? text[at + 1] : '\0';
+        begin = at + 2;
+        if (kind == '%') {
+            out.append("%");
+            continue;
         }
+        if (kind != 's' && kind != 'd')
+            throw Failure{"in a format with % only %s, %d and %% are supported"};
+        if (used == all.size())
+            throw Failure{"not enough arguments for format string"};
+        const Value& value = all[used++];
+        if (kind == 'd' && !value.is_int())
+            throw Failure{str("%d of a value of type '", value.type_name(), "' is not supported")};
+        out.append(to_text(value));
     }
-    i64 value = 0;
-    if (digits.empty() || digits[0] == '-')
-        return std::nullopt;
-    const auto read =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value, base == 0 ? 10 : base);
-    if (read.ec == std::errc::result_out_of_range)
-        throw Failure{"the integer " + digits + " does not fit 64 bits"};
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
-        return std::nullopt;
-    return negative ? -value : value;
+    if (used < all.size())
+        throw Failure{"not all arguments converted during string formatting"};
+    out.append(format.marked().part(begin, text.size()));
+    return {std::move(out), format.as_text().safe};
 }
 
-std::optional<double> parsed_float(std::string_view text)
+Value brace_format(const Value& format, const Arguments& arguments)
 {
-    const auto [begin, end] = stripped(text, true, true);
-    std::string digits(text.substr(begin, end - begin));
-    std::erase(digits, '_');
-    const std::size_t sign = digits.starts_with('+') ? 1 : 0;
-    std::string lower = to_lower(digits.substr(sign));
-    if (lower.empty() || (sign == 1 && lower[0] == '-') || lower.find('(') != std::string::npos)
-        return std::nullopt;
-    double value = 0;
-    const auto read = std::from_chars(lower.data(), lower.data() + lower.size(), value);
-    if (read.ptr != lower.data() + lower.size())
-        return std::nullopt;
-    if (read.ec == std::errc::result_out_of_range)
-        return std::strtod(lower.c_str(), nullptr);
-    return read.ec == std::errc() ? std::optional(value) : std::nullopt;
+    const std::string& text = format.text();
+    MarkedText out;
+    std::size_t begin = 0, used = 0;
+    for (std::size_t at; (at = text.find_first_of("{}", begin)) != std::string::npos;) {
+        out.append(format.marked().part(begin, at));
+        if (text.compare(at, 2, "{{") == 0 || text.compare(at, 2, "}}") == 0) {
+            out.append(std::string_view(text).substr(at, 1));
+            begin = at + 2;
+            continue;
+        }
+        const std::size_t end = text.find('}', at);
+        if (text[at] == '}' || end == std::string::npos)
+            throw Failure{"single '{' or '}' encountered in format string"};
+        const std::string field = text.substr(at + 1, end - at - 1);
+        begin = end + 1;
+        if (!field.empty() || used == arguments.positional.size())
+            throw Failure{
+                str("format() has no argument for {", field, "}, or names it, which is not supported")};
+        out.append(to_text(arguments.positional[used++]));
+    }
+    out.append(format.marked().part(begin, text.size()));
+    return {std::move(out), format.as_text().safe};
 }
 
 } // namespace trivium::jinja

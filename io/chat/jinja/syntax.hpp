@@ -1,10 +1,6 @@
 #pragma once
 // The parsed form of a template.
-#include "io/chat/jinja/lexer.hpp"
 #include "io/chat/jinja/value.hpp"
-
-#include <memory>
-#include <set>
 
 namespace trivium::jinja {
 
@@ -14,31 +10,25 @@ using ExpressionPtr = std::unique_ptr<Expression>;
 struct CallArguments {
     std::vector<ExpressionPtr> positional;
     std::vector<std::pair<std::string, ExpressionPtr>> named;
-    ExpressionPtr list, dict; ///< *list, **dict; may be null
 };
 
 struct Expression {
     enum class Kind : std::uint8_t {
-        constant,   ///< `value`
-        name,       ///< the variable `text`
-        list,       ///< parts
-        tuple,      ///< parts
-        dict,       ///< parts: key, value, key, value, …
-        attribute,  ///< parts[0].text
-        item,       ///< parts[0][parts[1]]
-        slice,      ///< parts[0][parts[1]:parts[2]:parts[3]], of which each may be null
-        call,       ///< parts[0](arguments)
-        filter,     ///< parts[0] | text(arguments); parts[0] is null at the begin of a filter block
-        test,       ///< parts[0] is text(arguments)
-        negate,     ///< not parts[0]
-        minus,      ///< -parts[0]
-        plus,       ///< +parts[0]
-        both,       ///< parts[0] and parts[1]
-        either,     ///< parts[0] or parts[1]
-        choose,     ///< parts[1] if parts[0] else parts[2], which may be null
-        compare,    ///< parts[0] operators[0] parts[1] operators[1] parts[2] …
-        arithmetic, ///< parts[0] text parts[1]
-        concat,     ///< parts[0] ~ parts[1] ~ …
+        constant,  ///< `value`
+        name,      ///< the variable `text`
+        list,      ///< parts
+        tuple,     ///< parts
+        dict,      ///< parts: key, value, key, value, …
+        attribute, ///< parts[0].text
+        item,      ///< parts[0][parts[1]]
+        slice,     ///< parts[0][parts[1]:parts[2]:parts[3]], of which each may be null
+        call,      ///< parts[0](arguments)
+        filter,    ///< parts[0] | text(arguments)
+        test,      ///< parts[0] is text(arguments)
+        negate,    ///< not parts[0]
+        minus,     ///< -parts[0]
+        binary,    ///< parts[0] text parts[1]
+        choose,    ///< parts[1] if parts[0] else parts[2], which may be null
     };
     Kind kind = Kind::constant;
     int line = 1;
@@ -46,14 +36,15 @@ struct Expression {
     std::string text;
     Value value;
     std::vector<ExpressionPtr> parts;
-    std::vector<std::string> operators;
     CallArguments arguments;
 };
 
 /// What a `for` or a `set` assigns to: a name, several, or an attribute of a namespace.
 struct Target {
-    std::string name, attribute; ///< `attribute` may be empty
-    std::vector<Target> several; ///< not empty: a tuple
+    struct Place {
+        std::string name, attribute; ///< `attribute` may be empty
+    };
+    std::vector<Place> places;
     bool is_tuple = false;
 };
 
@@ -68,17 +59,15 @@ struct Parameter {
 struct Statement {
     enum class Kind : std::uint8_t {
         data,    ///< prints `text`
-        print,   ///< prints expressions
+        print,   ///< prints expressions[0]
         branch,  ///< if: expressions and blocks of each branch, and perhaps a last block
         loop,    ///< for target in expressions[0] if expressions[1] (may be null): blocks[0] else blocks[1]
         assign,  ///< target = expressions[0]
-        capture, ///< target = blocks[0], through the filter expressions[0] (may be null)
+        capture, ///< target = expressions[0] of the text of blocks[0], which is the variable ""
+        filter,  ///< prints expressions[0] of the text of blocks[0]
         macro,   ///< text(parameters): blocks[0]
         call,    ///< calls expressions[0] with the macro (parameters, blocks[0]) as its caller
-        filter,  ///< prints blocks[0] through expressions[0]
-        with,    ///< targets `parameters` with their values: blocks[0]
         generation, ///< prints blocks[0] as what the assistant generates
-        scope,      ///< blocks[0]
         stop,       ///< break
         next,       ///< continue
     };
@@ -89,15 +78,17 @@ struct Statement {
     std::vector<Block> blocks;
     Target target;
     std::vector<Parameter> parameters;
-    bool recursive = false;
-    bool takes_more = false, takes_named = false; ///< a macro that reads varargs, kwargs
 };
 
 struct Syntax {
     Block block;
     bool has_generation = false;
-    std::set<std::string, std::less<>>
-        names; ///< of attributes, and short texts: what it may ask of a message
+};
+
+/// A template that is not valid, or that uses what is not supported.
+struct SyntaxError {
+    int line;
+    std::string problem;
 };
 
 /// \throws SyntaxError

@@ -17,8 +17,6 @@ public:
     MarkedText render(const Variables& variables, std::time_t now, i64 steps = default_work) const;
     /// Whether it has `{% generation %}`.
     bool has_generation() const { return syntax_.has_generation; }
-    /// Whether it reads an attribute of this name, or contains the name as a text.
-    bool mentions(std::string_view name) const { return syntax_.names.contains(name); }
     const std::string& place() const { return place_; }
 
 private:

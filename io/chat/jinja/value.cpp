@@ -35,28 +35,18 @@ bool Value::same(const Value& other) const
 
 const char* Value::type_name() const
 {
-    if (is_undefined())
-        return "Undefined";
-    if (is_none())
-        return "NoneType";
-    if (is_bool())
-        return "bool";
-    if (is_int())
-        return "int";
-    if (is_float())
-        return "float";
-    if (is_text())
-        return as_text().safe ? "Markup" : "str";
     if (const List* list = this->list()) {
-        switch (list->kind) {
-        case List::Kind::list: return "list";
-        case List::Kind::range: return "range";
-        case List::Kind::view: return "dict view";
-        case List::Kind::iterator: return "generator";
-        default: return "tuple";
-        }
+        static constexpr const char* names[]{"list", "tuple", "range", "dict view", "generator"};
+        return names[static_cast<std::size_t>(list->kind)];
     }
-    return dict() != nullptr ? "dict" : object()->type_name();
+    return is_undefined()        ? "Undefined"
+           : is_none()           ? "NoneType"
+           : is_bool()           ? "bool"
+           : is_int()            ? "int"
+           : is_float()          ? "float"
+           : is_text()           ? as_text().safe ? "Markup" : "str"
+           : object() == nullptr ? "dict"
+                                 : object()->type_name();
 }
 
 const Value* Dict::find(std::string_view key) const
@@ -99,16 +89,33 @@ int deeper(int depth)
 
 } // namespace
 
-Value make_list(std::vector<Value> items, List::Kind kind, std::string label)
+Value make_function(FunctionBody body, int depth)
+{
+    class Function final : public Object {
+    public:
+        Function(FunctionBody body, int depth) : body_(std::move(body)), depth_(depth) {}
+        const char* type_name() const override { return "function"; }
+        int depth() const override { return depth_; }
+        Value call(Evaluator& evaluator, const Arguments& arguments) override
+        {
+            return body_(evaluator, arguments);
+        }
+
+    private:
+        FunctionBody body_;
+        int depth_;
+    };
+    return {std::shared_ptr<Object>(std::make_shared<Function>(std::move(body), deeper(depth)))};
+}
+
+Value make_list(std::vector<Value> items, List::Kind kind)
 {
     spend(items.size());
     int depth = 0;
     for (const Value& item : items)
         depth = std::max(depth, item.depth());
-    return {std::make_shared<List>(List{std::move(items), kind, std::move(label), false, deeper(depth)})};
+    return {std::make_shared<List>(List{std::move(items), kind, false, deeper(depth)})};
 }
-
-Value make_tuple(std::vector<Value> items) { return make_list(std::move(items), List::Kind::tuple); }
 
 Value make_dict(std::vector<std::pair<Value, Value>> items, i32 message)
 {
@@ -116,8 +123,7 @@ Value make_dict(std::vector<std::pair<Value, Value>> items, i32 message)
     dict.message = message;
     int depth = 0;
     for (auto& [key, value] : items) {
-        if (!is_hashable(key))
-            throw Failure{str("unhashable type: '", key.type_name(), "'")};
+        require_key(key);
         spend();
         depth = std::max({depth, key.depth(), value.depth()});
         if (const Value* before = dict.find(key))

@@ -1,10 +1,9 @@
 #pragma once
 // Values of a template: what Python would hold, as far as chat templates can tell.
-#include "io/chat/jinja/limits.hpp"
-#include "io/chat/jinja/marked_text.hpp"
+#include "io/chat/jinja/text.hpp"
 
+#include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -113,18 +112,16 @@ struct List {
     enum class Kind : std::uint8_t {
         list,
         tuple,
-        range,
-        view,     ///< of a dict: has a length, but no elements by index
-        iterator, ///< true, without a length, and iterated once
-        group,    ///< a tuple of `grouper` and `list`
+        range,    ///< not printed
+        view,     ///< of a dict: has a length, but no elements by index; not printed
+        iterator, ///< true, without a length, iterated once and not printed
     };
     std::vector<Value> items;
     Kind kind = Kind::list;
-    std::string label; ///< of a range and a view: how Python prints it, or begins to
     bool consumed = false;
     int depth = 1;
 
-    bool is_tuple() const { return kind == Kind::tuple || kind == Kind::group; }
+    bool is_plain() const { return kind == Kind::list || kind == Kind::tuple; }
     bool has_elements() const { return kind != Kind::view && kind != Kind::iterator; }
 };
 
@@ -138,14 +135,13 @@ struct Dict {
 };
 
 /// What has attributes or can be called.
-class Object : public std::enable_shared_from_this<Object> {
+class Object {
 public:
     virtual ~Object() = default;
     virtual const char* type_name() const = 0;
     virtual std::optional<Value> attribute(std::string_view) { return std::nullopt; }
     /// \throws Failure
     virtual void set_attribute(const std::string& name, Value value);
-    virtual bool is_callable() const { return true; }
     /// \throws Failure
     virtual Value call(Evaluator& evaluator, const Arguments& arguments);
     virtual int depth() const { return 0; }
@@ -153,9 +149,12 @@ public:
     virtual void clear() {}
 };
 
+using FunctionBody = std::function<Value(Evaluator& evaluator, const Arguments& arguments)>;
+/// `depth`: levels of lists and dicts that the function holds. \throws Failure if there are too many
+Value make_function(FunctionBody body, int depth = 0);
+
 /// \throws Failure if they nest too deeply
-Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list, std::string label = {});
-Value make_tuple(std::vector<Value> items);
+Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
 /// Of several equal keys the first stays, with the last value. \throws Failure if a key is a list or a dict
 Value make_dict(std::vector<std::pair<Value, Value>> items, i32 message = -1);
 

@@ -42,12 +42,11 @@ TEST_CASE("Expressions of templates are those of Python")
     // What jinja2 3.1.6 prints with Python 3.11.
     const std::vector<std::pair<std::string, std::string>> cases{
         {"7 // -2 ~ ' ' ~ 7 % -2 ~ ' ' ~ -7 // 2 ~ ' ' ~ 7 / 2", "-4 -1 -4 3.5"},
-        {"2 ** 3 ** 2", "64"},
         {"1e20 ~ ' ' ~ 1e16 ~ ' ' ~ 123456.0 ~ ' ' ~ 1e-5 ~ ' ' ~ 0.1", "1e+20 1e+16 123456.0 1e-05 0.1"},
         {"[1, 'a', none, true, 1.0, {'k': (1,)}]", "[1, 'a', None, True, 1.0, {'k': (1,)}]"},
         {"[\"it's\", 'a\\n', '\\u00e9\\u200b']", "[\"it's\", 'a\\n', 'é\\u200b']"},
         {"'héllo'[::-1] ~ 'héllo'[1:3] ~ 'héllo'[-1] ~ 'héllo'|length", "olléhélo5"},
-        {"1 < 2 < 3 and not 3 < 2", "True"},
+        {"1 < 2 and not 3 < 2", "True"},
         {"'a' in 'cat' and 2 in [1, 2] and 'k' in {'k': 1} and 'x' not in undefined_name", "True"},
         {"(undefined_name is defined) ~ undefined_name ~ (undefined_name == none)", "FalseFalse"},
         {"'a b  c'.split() ~ 'a,b,c'.split(',', 1) ~ ' x '.strip()", "['a', 'b', 'c']['a', 'b,c']x"},
@@ -57,20 +56,21 @@ TEST_CASE("Expressions of templates are those of Python")
         {"{'a': 1} | tojson(separators=(',', ':'))", "{\"a\":1}"},
         {"'é😀' | tojson(ensure_ascii=true)", "\"\\u00e9\\ud83d\\ude00\""},
         {"[3, 1, 2] | sort | join('-') ~ ['b', 'A'] | sort | first", "1-2-3A"},
-        {"'%s=%03d %.2f' % ('x', 7, 2.5) ~ '{:>4}|{0!r}'.format('a')", ""},
-        {"'%s=%03d %.2f' % ('x', 7, 2.5) ~ '{:>4}|{:<3}|{k}'.format('a', 1, k='z')", "x=007 2.50   a|1  |z"},
+        {"'%s=%d%%' % ('x', 7) ~ '{}|{}{{'.format('a', 1)", "x=7%a|1{"},
+        {"'aaa'.rsplit('aa') ~ 'a.b.c'.rsplit('.', 1) ~ 'a-b'.partition('-')",
+         "['a', '']['a.b', 'c']('a', '-', 'b')"},
+        {"('7' | int + 1) ~ 'ab'.find('b') ~ 'ab'.rfind('x')", "81-1"},
         {"'hello world'|title ~ 'HELLO'|capitalize ~ ' x '|trim ~ 'a-b'|upper", "Hello WorldHellox"
                                                                                 "A-B"},
-        {"(2.5|round) ~ (42.55|round(1)) ~ ('42.9'|int) ~ ('x'|int(3)) ~ (7|float)", "2.042.5"
-                                                                                     "4237.0"},
+        {"dict({'a': 1}, b=2)", "{'a': 1, 'b': 2}"},
+        {"('42.9'|int) ~ ('x'|int(3))", "423"},
         {"{'a': 1}.items() | list ~ {'a': 1}.get('b', 2)", "[('a', 1)]2"},
         {"([] | map('upper') ) and true", "True"}, // iterators are true
         {"'<a>' | e ~ '<b>' | safe ~ ('<' | safe + '>')", "&lt;a&gt;<b><&gt;"},
     };
     for (const auto& [expression, expected] : cases) {
         INFO(expression);
-        if (!expected.empty())
-            CHECK(rendered("{{ " + expression + " }}") == expected);
+        CHECK(rendered("{{ " + expression + " }}") == expected);
     }
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("White space goes as with trim_blocks and lstrip_blocks")
     CHECK(rendered("a {%- if true %} b {% endif -%}\n c") == "a b c");
     CHECK(rendered("a\n  {%+ if true %}b{% endif +%}\nc") == "a\n  b\nc");
     CHECK(rendered("a\n  {# note #}\nb {{- 'c' -}}  d") == "a\nbcd");
-    CHECK(rendered("{% raw %}{{ x }}{% endraw %}\n{{ 1 }}\n\n") == "{{ x }}1\n");
+    CHECK(rendered("{{ 1 }}\n\n") == "1\n");
     CHECK(rendered("  {{ 1 }}\r\n  {% set x = 1 %}\r\ny") == "  1\ny");
 }
 
@@ -101,10 +101,8 @@ TEST_CASE("Loops, macros and scopes behave as in jinja2")
                    "{{ m(1) }}{{ m(b=2, a=1) }}{% call m('x') %}!{% endcall %}") == "1d12xd!");
     CHECK(rendered("{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k ~ v }}{{ loop.nextitem }}{% endfor %}") ==
           "a1('b', 2)b2");
-    CHECK(
-        rendered("{% for x in [1, [2, [3]]] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}") ==
-        "123");
-    CHECK(rendered("{% set x %}a{{ 1 }}{% endset %}{% filter upper %}{{ x }}b{% endfilter %}") == "A1B");
+    CHECK(rendered("{% set x %}a{{ 1 }}{% endset %}{% filter upper|trim %}{{ x }}b {% endfilter %}") ==
+          "A1B");
 }
 
 TEST_CASE("Errors of templates have the line and a reason")
@@ -118,7 +116,7 @@ TEST_CASE("Errors of templates have the line and a reason")
     CHECK_HAS(failure_of("a\n{{ x.y }}"), "t.jinja:2: the chat template fails: 'x' is undefined");
     CHECK_HAS(failure_of("{{ {}.a.b }}"), "'dict object' has no attribute 'a'");
     CHECK_HAS(failure_of("{{ 'a' + 1 }}"), "can only concatenate str");
-    CHECK_HAS(failure_of("{{ 1 | nonsense }}"), "no filter named 'nonsense'");
+    CHECK_HAS(failure_of("{{ 1 | nonsense }}"), "the filter 'nonsense' is not supported");
     CHECK_HAS(failure_of("{{ [].append(1) }}"), "access to attribute 'append' of 'list' object is unsafe");
     CHECK_HAS(failure_of("{{ ''.__class__.x }}"), "__class__");
     CHECK_HAS(failure_of("{{ 9223372036854775807 + 1 }}"), "does not fit 64 bits");
@@ -127,17 +125,52 @@ TEST_CASE("Errors of templates have the line and a reason")
     CHECK_HAS(failure_of("{% set a.b = 1 %}"), "non-namespace");
 }
 
+TEST_CASE("What templates of chats do not use is refused by name")
+{
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"{{ 2 ** 3 }}", "operator **"},
+        {"{{ +1 }}", "sign +"},
+        {"{{ 1 < 2 < 3 }}", "chained comparisons"},
+        {"{{ 1_000 }}", "other forms"},
+        {"{{ dict(*[1]) }}", "* or **"},
+        {"{{ 7.5 // 2 }}", "operator //"},
+        {"{{ '\\101' }}", "escape \\1"},
+        {"{% raw %}{{ }}{% endraw %}", "tag 'raw'"},
+        {"{% with x = 1 %}{% endwith %}", "tag 'with'"},
+        {"{% block b %}{% endblock %}", "tag 'block'"},
+        {"{% for x in [1] recursive %}{% endfor %}", "recursive"},
+        {"{% macro m() %}{{ kwargs }}{% endmacro %}", "'kwargs' of macros"},
+        {"{% for x in [1] %}{{ loop.cycle('a', 'b') }}{% endfor %}", "loop.cycle"},
+        {"{{ [1] | batch(2) }}", "filter 'batch'"},
+        {"{{ [1] | groupby('x') }}", "filter 'groupby'"},
+        {"{{ 1 | round }}", "filter 'round'"},
+        {"{{ [1].index(1) }}", "'index' of 'list'"},
+        {"{{ 1 is callable }}", "test 'callable'"},
+        {"{{ 'a'.zfill(3) }}", "'zfill' of 'str'"},
+        {"{{ 'a'.find('a', 1) }}", "find() takes at most 1"},
+        {"{{ '%r' % 1 }}", "only %s, %d"},
+        {"{{ '{:>4}'.format(1) }}", "{:>4}"},
+        {"{{ range(3) }}", "use the filter list"},
+        {"{{ {(1, 2): 3} }}", "key of type 'tuple' of a dict"},
+        {"{{ joiner(',') }}", "'joiner' is undefined"},
+    };
+    for (const auto& [source, part] : cases) {
+        INFO(source);
+        CHECK_HAS(failure_of(source), part);
+    }
+}
+
 TEST_CASE("Templates cannot take all time or memory")
 {
     const std::string twice = "{% set ns = namespace(x='a' * 1000) %}{% for i in range(60) %}{% set ns.x = "
                               "ns.x + ns.x %}{% endfor %}";
     CHECK_HAS(failure_of(twice), "MiB");
-    CHECK_HAS(failure_of("{{ 'a' * 10 ** 12 }}"), "MiB");
-    CHECK_HAS(failure_of("{{ [0] * 10 ** 12 }}", 1'000'000), "too many steps");
+    CHECK_HAS(failure_of("{{ 'a' * 1000000000000 }}"), "MiB");
+    CHECK_HAS(failure_of("{{ [0] * 1000000000000 }}", 1'000'000), "too many steps");
     CHECK_HAS(failure_of("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
                          1'000'000),
               "too many steps");
-    CHECK_HAS(failure_of("{{ range(10 ** 9) }}"), "range too big");
+    CHECK_HAS(failure_of("{{ range(1000000000) }}"), "range too big");
     CHECK_HAS(failure_of("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "nests too deeply");
     // Values that contain others twice, and many levels of them.
     const std::string doubled =
@@ -152,8 +185,7 @@ TEST_CASE("Templates cannot take all time or memory")
     // Objects that refer to themselves are freed; leaks are the sanitizer's to find.
     CHECK(rendered(
               "{% set ns = namespace() %}{% set ns.x = ns %}{% macro m() %}{% endmacro %}{% set ns.m = m %}"
-              "{% for i in [1] %}{% set ns.l = loop %}{% set ns.c = loop.changed(loop.changed) %}{% endfor "
-              "%}ok") == "ok");
+              "{% for i in [1] %}{% set ns.l = loop %}{% endfor %}ok") == "ok");
     CHECK(rendered("{% set ns = namespace() %}{% for i in range(50000) %}{% set ns.x = namespace(x=ns.x) "
                    "%}{% endfor %}ok") == "ok");
     std::string deep;
