@@ -10,11 +10,7 @@ namespace reference {
 namespace {
 
 using std::size_t;
-using trivium::Activation;
-using trivium::LayerKind;
-using trivium::ModelConfig;
-using trivium::Placement;
-using trivium::RopeKind;
+using trivium::Activation, trivium::LayerKind, trivium::ModelConfig, trivium::Placement, trivium::RopeKind;
 
 using Row = std::vector<Num>;
 using Rows = std::vector<Row>; ///< by token
