@@ -47,7 +47,8 @@ nlohmann::ordered_json as_number(double value)
     return value;
 }
 
-constexpr std::array<i64, 9> server_ranks{1, 8, 16, 32, 64, 128, 256, 320, 512}; // vLLM's max_lora_rank
+constexpr std::array<i64, 6> server_ranks{32, 64, 128, 256, 320, 512}; // vLLM's max_lora_rank above its
+constexpr i64 usual_server_rank = 16;                                  // default
 
 } // namespace
 
@@ -190,9 +191,9 @@ PeftAdapter exported_adapter(const ModelConfig& model, const TrainedParameters& 
     const auto next = std::ranges::lower_bound(server_ranks, most);
     warn(next == server_ranks.end(),
          str("vLLM reads ranks up to ", server_ranks.back(), ", this has ", most));
-    warn(next != server_ranks.end() && *next != most,
-         str("vLLM has no --max-lora-rank ", most, ": start it with --max-lora-rank ",
-             next == server_ranks.end() ? 0 : *next));
+    warn(next != server_ranks.end() && most > usual_server_rank,
+         str("vLLM reads ranks up to ", usual_server_rank, " by default, this has ", most,
+             ": start vLLM with --max-lora-rank ", next == server_ranks.end() ? 0 : *next));
     warn(has_experts, "transformers from version 5 has the experts of a layer in one tensor, for which PEFT "
                       "does not read these adapters");
     return made;

@@ -1,6 +1,7 @@
 #include "io/hugging_face/adapters.hpp"
 
 #include "base/check.hpp"
+#include "io/checkpoint/box.hpp"
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/hugging_face/merged.hpp"
@@ -44,19 +45,43 @@ struct PeftConfig {
             refuse(str("has ", key, " = ", shown(*found)), "it must be a number");
         return found->get<double>();
     }
-    /// alpha_pattern of a module, by the end of its name.
-    double alpha_of(const std::string& module, double otherwise) const
+    /// Whether target_modules, if it is a list, names the module; nullopt: it is none.
+    std::optional<bool> targets(const std::string& module) const
     {
-        const auto found = json.find("alpha_pattern");
+        const auto found = json.find("target_modules");
+        if (found == json.end() || !found->is_array() || found->empty())
+            return {};
+        return std::ranges::any_of(*found, [&](const nlohmann::json& each) {
+            return each.is_string() && is_called(module, each.get<std::string>());
+        });
+    }
+    /// Whether modules that target_modules names may be without an adapter.
+    bool has_exceptions() const
+    {
+        return std::ranges::any_of(
+            std::initializer_list<const char*>{"layers_to_transform", "exclude_modules", "modules_to_save"},
+            [&](const char* key) {
+                const auto found = json.find(key);
+                return found != json.end() && !found->is_null();
+            });
+    }
+    static bool is_called(const std::string& module, const std::string& name)
+    {
+        return module == name || module.ends_with("." + name);
+    }
+    /// rank_pattern or alpha_pattern of a module, by the end of its name.
+    double pattern(const char* key, const std::string& module, double otherwise) const
+    {
+        const auto found = json.find(key);
         if (found == json.end() || !found->is_object())
             return otherwise;
         for (const auto& [pattern, value] : found->items()) {
             std::string name = pattern;
             name.erase(0, name.starts_with('^') ? 1 : 0);
             if (name.find_first_of("*+?()[]{}|\\$") != std::string::npos)
-                refuse(str("has the alpha_pattern ", shown(pattern)), "only names of modules are read, no "
-                                                                      "regular expressions");
-            if (value.is_number() && (module == name || module.ends_with("." + name)))
+                refuse(str("has the ", key, " ", shown(pattern)), "only names of modules are read, no "
+                                                                  "regular expressions");
+            if (value.is_number() && is_called(module, name))
                 return value.get<double>();
         }
         return otherwise;
@@ -121,9 +146,25 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
         read.insert(entry.name);
         return all;
     };
-    const auto find = [&](const PeftModule& module, const char* linear, const char* table) {
-        return files.find(peft_prefix + module.name + (module.is_table ? table : linear));
+    const auto name_of = [&](const PeftModule& module, const char* part) {
+        return peft_prefix + module.name +
+               (module.is_table ? str(".lora_embedding_", part) : str(".lora_", part, ".weight"));
     };
+    const auto refuse = [&](const std::string& problem, const std::string& reason) {
+        throw UserError(
+            {folder + "/" + adapter_file, problem, reason,
+             str("use the ", adapter_config_file, " and the tensors of one adapter, for this model")});
+    };
+    const auto require_shape = [&](const std::string& name, const SafetensorsEntry* entry, const Shape& shape,
+                                   const std::string& reason) {
+        if (!entry)
+            refuse(str("lacks the tensor ", in_quotes(name)), reason);
+        if (entry->shape != shape)
+            refuse(str("has the tensor ", in_quotes(name), " of shape ", print_shape(entry->shape), " where ",
+                       print_shape(shape), " is expected"),
+                   reason);
+    };
+    const double alpha = config.number("lora_alpha", 8), configured = config.number("r", 8);
     const std::vector<PeftModule> modules = modules_of(model, {}, architecture);
     struct Found {
         const PeftModule* module;
@@ -132,16 +173,26 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
     };
     std::vector<Found> all;
     for (const PeftModule& module : modules) {
-        const SafetensorsEntry *a = find(module, ".lora_A.weight", ".lora_embedding_A"),
-                               *b = find(module, ".lora_B.weight", ".lora_embedding_B");
-        if (!a && !b)
+        const std::string name_a = name_of(module, "A"), name_b = name_of(module, "B");
+        const SafetensorsEntry *a = files.find(name_a), *b = files.find(name_b);
+        const std::optional<bool> targeted = config.targets(module.name);
+        const bool is_expert = module.parts[0].expert >= 0; // in some versions no module of its own
+        if (!a && !b && !(targeted.value_or(false) && !is_expert && !config.has_exceptions()))
             continue;
-        if (!a || !b || a->shape.size() != 2 || a->shape[1] != module.in ||
-            b->shape != Shape{module.out, a->shape[0]})
-            config.refuse(str("has an adapter of ", module.name, " that does not fit this model"),
-                          str("the module has ", module.in, " inputs and ", module.out, " outputs"));
-        all.push_back({&module, a, b, a->shape[0]});
-        made.lora.rank = std::max(made.lora.rank, a->shape[0]);
+        if (!targeted.value_or(true))
+            refuse(str("has the tensor ", in_quotes(a ? name_a : name_b)),
+                   str("target_modules of ", adapter_config_file, " does not name its module"));
+        const double wanted = config.pattern("rank_pattern", module.name, configured);
+        if (!(wanted >= 1 && wanted <= 65536 && wanted == std::floor(wanted)))
+            config.refuse(str("says that ", module.name, " has an adapter of rank ", wanted), "");
+        const auto own_rank = static_cast<i64>(wanted);
+        const std::string reason =
+            str("the module has ", module.in, " inputs and ", module.out, " outputs, and ",
+                adapter_config_file, " says it has an adapter of rank ", own_rank, " (r, rank_pattern)");
+        require_shape(name_a, a, {own_rank, module.in}, reason);
+        require_shape(name_b, b, {module.out, own_rank}, reason);
+        all.push_back({&module, a, b, own_rank});
+        made.lora.rank = std::max(made.lora.rank, own_rank);
     }
     if (all.empty())
         config.refuse(str("has no adapter of a module of ", architecture.name),
@@ -152,7 +203,6 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
         const auto r = static_cast<double>(rank);
         return alpha / (made.lora.rank_stable ? std::sqrt(r) : r);
     };
-    const double alpha = config.number("lora_alpha", 8), configured = config.number("r", 8);
     // That of the largest rank, if it has the usual scale.
     const double scale = scale_of(alpha, static_cast<i64>(configured));
     if (!(scale > 0) || !std::isfinite(scale))
@@ -163,15 +213,17 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
     for (const Found& found : all) {
         const PeftModule& module = *found.module;
         const std::vector<float> a = values(*found.a), b = values(*found.b);
-        const double own = scale_of(config.alpha_of(module.name, alpha), found.rank) / scale;
+        const double own = scale_of(config.pattern("alpha_pattern", module.name, alpha), found.rank) / scale;
         std::vector<float> lengths;
         if (made.lora.magnitudes) {
             const SafetensorsEntry* entry = files.find(peft_prefix + module.name + ".lora_magnitude_vector");
             if (!entry)
                 entry = files.find(peft_prefix + module.name + ".lora_magnitude_vector.weight");
-            if (!entry || element_count(entry->shape) != module.out)
-                config.refuse(str("lacks the magnitudes of ", module.name), "use_dora is true");
-            lengths = values(*entry);
+            if (entry && element_count(entry->shape) == module.out)
+                lengths = values(*entry);
+            else
+                require_shape(peft_prefix + module.name + ".lora_magnitude_vector", entry, {module.out},
+                              "use_dora is true");
         }
         for (const PeftPart& part : module.parts) {
             adapted.insert(part.weight.name);
@@ -207,7 +259,9 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
         if (!entry)
             continue;
         if (entry->shape != tensor.shape || tensor.ours.size() != 1 || tensor.ours[0].first != 0)
-            config.refuse(str("has a whole tensor ", in_quotes(entry->name)), "it does not fit this model");
+            refuse(
+                str("has the whole tensor ", in_quotes(entry->name), " of shape ", print_shape(entry->shape)),
+                "it does not fit this model");
         const OurTensor& ours = tensor.ours[0];
         const std::vector<float> theirs = values(*entry);
         std::vector<float>& to = made.values[ours.name];

@@ -247,6 +247,8 @@ void export_adapter(const ExportArguments& a)
 {
     require_new_folder(a.adapter);
     const Exported from = open_exported(a);
+    if (!a.data.empty()) // for the model, which is written next
+        open_compared(from.checkpoint, from.config, a.data);
     const TrainedParameters trained = trained_parameters(from.config);
     if (!trained.has_lora())
         throw UserError({from.checkpoint.path(), "has no adapters", "its run had no train.lora",
@@ -283,6 +285,9 @@ void export_folder(const ExportArguments& a)
     const Bytes shard_bytes = parse_size(a.shard_size.empty() ? "5GB" : a.shard_size);
     require_new_folder(a.output);
     const Exported from = open_exported(a);
+    std::optional<TokenStore> compared; // before anything is written
+    if (!a.data.empty())
+        compared = open_compared(from.checkpoint, from.config, a.data);
     const bool is_bf16 = a.type == "bf16";
     std::vector<SafetensorsEntry> entries;
     for (const HuggingFaceTensor& tensor : from.tensors)
@@ -311,9 +316,9 @@ void export_folder(const ExportArguments& a)
     print_exported(a, from, from.files.architecture->name, from.tensors.size(), bytes,
                    counted(shards, "file"), tokenizer);
     merged.print_loss(a.type);
-    if (a.data.empty())
+    if (!compared)
         return;
-    const MergedLosses losses = merged_losses(from.checkpoint, from.config, a.data, from.model,
+    const MergedLosses losses = merged_losses(from.checkpoint, from.config, std::move(*compared), from.model,
                                               Merged(from).reader(), a.type == "bf16");
     fmt::print("  loss       {:.6f} merged, {:.6f} with adapters: {:+.2e}, over {} tokens of {}\n",
                losses.merged, losses.adapters, losses.merged - losses.adapters, format_count(losses.tokens),
@@ -331,6 +336,9 @@ void require_new_file(const std::string& path)
 
 void export_file(const ExportArguments& a)
 {
+    if (!a.data.empty())
+        throw UserError({"--data", "compares losses of a folder", str(a.output, " is one file"),
+                         "leave it out, or export a folder, too"});
     if (!a.shard_size.empty())
         throw UserError({"--shard-size", "is for a folder", str(a.output, " is one file"), "leave it out"});
     require_new_file(a.output);
@@ -365,6 +373,9 @@ void export_file(const ExportArguments& a)
 int export_checkpoint(ExportArguments a)
 {
     if (!a.adapter.empty()) {
+        if (a.output.empty() && !a.data.empty())
+            throw UserError({"--data", "compares losses of a merged model", "only its adapters are exported",
+                             "leave it out, or name a new folder for the model, too"});
         ExportArguments alone = a;
         alone.tokenizer = no_tokenizer;
         export_adapter(alone);

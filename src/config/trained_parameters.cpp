@@ -116,6 +116,32 @@ ParameterCounts parameter_counts(const RunConfig& config)
     return counts;
 }
 
+i64 largest_adapted(const RunConfig& config)
+{
+    const TrainedParameters trained = trained_parameters(config);
+    if (!trained.has_lora() || config.model.is_program())
+        return 0;
+    const auto product = [&](const std::string& dims) {
+        i64 elements = 1;
+        for (const char dim : dims)
+            elements *= extent_of(config.model, dim);
+        return elements;
+    };
+    i64 largest = 0;
+    for (const ModelParameter& parameter : all_parameters(config.model))
+        if (trained.has_adapter(parameter))
+            largest = std::max(largest, std::min(product(parameter.in), product(parameter.out)));
+    return largest;
+}
+
+bool freezes_more_than_adapters(const RunConfig& config)
+{
+    const TrainedParameters lora{{}, config.train.lora};
+    return std::ranges::any_of(all_parameters(config.model), [&](const ModelParameter& parameter) {
+        return matches_any(config.train.freeze, parameter.name) && !lora.is_frozen(parameter.name);
+    });
+}
+
 namespace {
 
 /// Throws if a pattern names none of `names`.

@@ -45,6 +45,12 @@ struct ParameterCounts {
 /// With adapters. \pre the config is resolved
 ParameterCounts parameter_counts(const RunConfig& config);
 
+/// Of the weights with adapters, the largest rank that a matrix can have: the lower one of its inputs and
+/// outputs; 0 without adapters. \pre the config is resolved
+i64 largest_adapted(const RunConfig& config);
+/// Whether train.freeze names something that train.lora trains as a whole. \pre the config is resolved
+bool freezes_more_than_adapters(const RunConfig& config);
+
 /// Throws UserError if a pattern names no parameter, nothing is trained, or an adapter is impossible. \pre
 /// the model is resolved
 void validate_trained(const RunConfig& config);

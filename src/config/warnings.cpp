@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "config/schedules.hpp"
+#include "config/trained_parameters.hpp"
 
 #include <algorithm>
 
@@ -61,6 +62,13 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(t.lora.rank > 0 && t.init_from.empty(), "train.lora",
          "adapts weights that are random, because train.init_from is empty",
          "set train.init_from to a checkpoint, such as an imported model");
+    const i64 largest = largest_adapted(config);
+    warn(t.lora.rank > 0 && t.lora.rank >= largest, "train.lora",
+         str("has rank = ", t.lora.rank, ", but no matrix that it adapts has more than ", largest,
+             " rows or columns, whichever are fewer: A and B are larger than the matrix"),
+         "lower the rank, or train these matrices as a whole: train.lora.train");
+    warn(t.lora.rank > 0 && !t.freeze.empty() && !freezes_more_than_adapters(config), "train.freeze",
+         "has no effect: with train.lora, what it names is frozen anyway", "remove it");
     const bool evaluates = !config.data.valid.empty();
     warn(t.patience > 0 && !evaluates, "train.patience",
          str("is ", t.patience, ", but data.valid is empty: no loss ends the run early"),
@@ -137,15 +145,30 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          "remove the key");
     warn(m.local_rope_theta > 0 && m.window == 0, "model.local_rope_theta", "is ignored: no layer is sliding",
          "remove the key, or set model.window");
+    // Files that programs write have all keys; one that has its default is no mistake.
+    const auto is_set = [&](const char* key, bool differs) { return differs && config.given.contains(key); };
+    const ModelConfig plain;
     if (!m.is_program() && m.experts == 0)
-        for (const char* key :
-             {"model.expert_slots", "model.expert_dim", "model.shared_dim", "model.dense_layers",
-              "model.router_bias", "model.router_scores", "model.router_normalised", "model.router_scale",
-              "model.router_groups", "model.router_top_groups", "model.router_group_score",
-              "model.balance_bias", "model.expert_capacity", "train.balance_loss", "train.router_z_loss"})
-            warn(config.given.contains(key), key, "is ignored because model.experts is 0",
+        for (const auto& [key, differs] : std::initializer_list<std::pair<const char*, bool>>{
+                 {"model.expert_slots", m.expert_slots != plain.expert_slots},
+                 {"model.expert_dim", m.expert_dim != plain.expert_dim},
+                 {"model.shared_dim", m.shared_dim != plain.shared_dim},
+                 {"model.dense_layers", m.dense_layers != plain.dense_layers},
+                 {"model.router_bias", m.router_bias != plain.router_bias},
+                 {"model.router_scores", m.router_scores != plain.router_scores},
+                 {"model.router_normalised", m.router_normalised != plain.router_normalised},
+                 {"model.router_scale", m.router_scale != plain.router_scale},
+                 {"model.router_groups", m.router_groups != plain.router_groups},
+                 {"model.router_top_groups", m.router_top_groups != plain.router_top_groups},
+                 {"model.router_group_score", m.router_group_score != plain.router_group_score},
+                 {"model.balance_bias", m.balance_bias != plain.balance_bias},
+                 {"model.expert_capacity", m.expert_capacity != plain.expert_capacity},
+                 {"train.balance_loss", t.balance_loss != usual.balance_loss},
+                 {"train.router_z_loss", t.router_z_loss != usual.router_z_loss}})
+            warn(is_set(key, differs), key, "is ignored because model.experts is 0",
                  "remove the key, or set model.experts");
-    warn(config.given.contains("train.balance_rate") && !(m.experts > 0 && m.balance_bias),
+    warn(is_set("train.balance_rate", t.balance_rate != usual.balance_rate) &&
+             !(m.experts > 0 && m.balance_bias),
          "train.balance_rate", "is ignored: routers have no bias that balances their experts",
          "remove the key, or set model.experts and model.balance_bias");
     warn(m.experts > 0 && m.balance_bias && t.balance_rate == 0, "train.balance_rate",

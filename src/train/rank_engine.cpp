@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "compile/threads.hpp"
+#include "io/files/config_value.hpp"
 #include "kernels/runtime.hpp"
 #include "train/data/inputs.hpp"
 #include "train/node_resources.hpp"
@@ -12,7 +13,7 @@
 
 namespace trivium {
 
-CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, const RunConfig& config,
+CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, RunConfig& config,
                                           bool average)
 {
     std::optional<CheckpointReader> checkpoint;
@@ -27,6 +28,9 @@ CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, 
             checkpoint.emplace(CheckpointReader::open(found));
         if (average)
             checkpoint->read_averages();
+        const bool taken = take_adapters(*checkpoint, config);
+        if (world.rank() == 0 && taken)
+            log_info(str("train.lora = ", print_value(config.train.lora), ", from ", checkpoint->path()));
         require_same_model(*checkpoint, config);
     });
     return std::move(*checkpoint);
@@ -77,8 +81,12 @@ RankEngine::RankEngine(const RunConfig& config, Comm& world, const CompileRank& 
 
 void RankEngine::restore(const CheckpointReader& checkpoint)
 {
-    succeed_together(grid_.world(),
-                     [&] { restore_parameters(checkpoint, engine_->program(0), engine_->arenas()); });
+    bool as_base = false;
+    succeed_together(grid_.world(), [&] {
+        as_base = restore_parameters(checkpoint, engine_->program(0), engine_->arenas());
+    });
+    if (as_base && grid_.world().rank() == 0)
+        log_info(checkpoint.path() + " has no adapters: train.lora changes nothing yet");
 }
 
 } // namespace trivium

@@ -11,8 +11,9 @@
 namespace trivium {
 
 /// The checkpoint that rank 0 finds (open_checkpoint()), on all ranks. Collective. Throws, on all ranks, if
-/// it is not of this model. `average`: it reads averages in place of parameters (read_averages()).
-CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, const RunConfig& config,
+/// it is not of this model. `average`: it reads averages in place of parameters (read_averages()). A config
+/// without train.lora gets that of the checkpoint; rank 0 says so.
+CheckpointReader open_checkpoint_together(Comm& world, const std::string& path, RunConfig& config,
                                           bool average = false);
 
 /// Makes the programs of a rank, such as compile_evaluation().
@@ -32,7 +33,8 @@ public:
 
     Engine& engine() { return *engine_; }
     const Grid& grid() const { return grid_; }
-    /// Collective: fills the parameters. Errors as restore_parameters(), on all ranks.
+    /// Collective: fills the parameters; a checkpoint without adapters is computed as it is, and rank 0 says
+    /// so. Errors as restore_parameters(), on all ranks.
     void restore(const CheckpointReader& checkpoint);
 
 private:

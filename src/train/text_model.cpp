@@ -247,8 +247,9 @@ TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig
     std::vector<int> all(static_cast<std::size_t>(world.size()));
     std::iota(all.begin(), all.end(), 0);
     p.comm = world.subgroup(all);
+    p.config = config;
     const CheckpointReader checkpoint =
-        open_checkpoint_together(world, options.checkpoint, config, options.average);
+        open_checkpoint_together(world, options.checkpoint, p.config, options.average);
     p.checkpoint = checkpoint.path();
     p.step = checkpoint.state().step;
     succeed_together(
@@ -272,7 +273,7 @@ TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig
     const CompileRank compile = [&](const RunConfig& on, const CompileConfig& own) {
         return compile_generation(on, shape_on(on.parallel), own);
     };
-    p.config = config_on(world, config, compile);
+    p.config = config_on(world, p.config, compile);
     p.rows = shape_on(p.config.parallel).rows;
     p.rank.emplace(p.config, world, compile);
     p.rank->restore(checkpoint);

@@ -73,6 +73,7 @@ TEST_CASE(
     CHECK(json::parse(read_text(t.folder / "theirs/config.json"))["eos_token_id"] == 2);
 
     CHECK(has(t.good({"checkpoint", "import", "theirs", "ours/"}), "train ours/model.toml data.train="));
+    CHECK(t.run({"plan", "ours/model.toml", "data.train=train.h5"}).err == ""); // its keys are no mistakes
     CHECK(t.names("ours") ==
           std::vector<std::string>{"latest", "model.toml", "step-00000000", "tokenizer.model"});
     t.good({"checkpoint", "verify", "ours"});
@@ -241,6 +242,54 @@ TEST_CASE("a model is not exported without its tokenizer, unless requested")
     CHECK(read_text(t.folder / "out/tokenizer.json") == read_text(t.folder / "from-store/tokenizer.json"));
     t.good({"checkpoint", "export", "ck", "plain", "--tokenizer", "none"});
     CHECK(t.names("plain") == std::vector<std::string>{"config.json", "model.safetensors"});
+}
+
+TEST_CASE("an adapter whose parts disagree is refused by the name of a tensor")
+{
+    const Trained t;
+    t.good({"train", "run.toml", "train.init_from=ck", "checkpoint.dir=lora", "train.steps=3",
+            "train.lora={rank=2}"});
+    CHECK(has(t.bad({"checkpoint", "export", "lora", "unwritten", "--data", "nothing.h5"}), "nothing.h5"));
+    CHECK(!fs::exists(t.folder / "unwritten"));
+    // No config has train.lora: the checkpoint's is taken. Without a checkpoint the model is its base.
+    const auto loss = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"eval", "run.toml", "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome outcome = t.run(arguments);
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return std::pair(json::parse(outcome.out)["loss"].get<double>(), outcome.err);
+    };
+    const std::string lora = "train.lora={rank=2}";
+    const auto base = loss({}), adapted = loss({"checkpoint.dir=lora"});
+    CHECK(has(adapted.second, "train.lora = {rank = 2"));
+    CHECK(adapted.first == loss({"checkpoint.dir=lora", lora}).first);
+    CHECK(adapted.first != base.first);
+    const auto fresh = loss({"checkpoint.dir=none", "train.init_from=ck", lora});
+    CHECK(fresh.first == Approx(base.first).epsilon(1e-6));
+    CHECK(has(fresh.second, "has no adapters"));
+
+    const std::string said = t.good({"checkpoint", "export", "lora", "--adapter", "adapter"});
+    CHECK(!has(said, "max-lora-rank"));
+    CHECK(has(t.good({"checkpoint", "import", "ck", "good", "--adapter", "adapter"}), "with the adapters"));
+    const fs::path file = t.folder / "adapter/adapter_config.json";
+    const json config = json::parse(read_text(file));
+    const auto refused = [&](const char* key, const json& value) {
+        json other = config;
+        other[key] = value;
+        write_text(file, other.dump());
+        const std::string message = t.bad({"checkpoint", "import", "ck", "bad", "--adapter", "adapter"});
+        INFO(message);
+        CHECK(!fs::exists(t.folder / "bad"));
+        return message;
+    };
+    CHECK(has(refused("r", 1), "model.layers.0.self_attn.q_proj.lora_A.weight"));
+    CHECK(has(refused("r", 1), "of shape [2, 32]"));
+    CHECK(has(refused("r", -1), "of rank -1"));
+    CHECK(has(refused("target_modules", {"q_proj"}), "does not name its module"));
+    json more = config["target_modules"];
+    more.push_back("embed_tokens");
+    CHECK(has(refused("target_modules", more), "lacks the tensor"));
 }
 
 TEST_CASE("export and import refuse unsupported input and leave no files behind")

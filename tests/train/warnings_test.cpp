@@ -32,6 +32,10 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"log.layer_norms=101", "train.steps=100"}, {"log.layer_norms", "101"}},
         {{"parallel.schedule=zb-v"}, {"parallel.schedule", "zb-v", "parallel.pipeline"}},
         {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
+        {{"model.expert_slots=3"}, {"model.expert_slots", "model.experts is 0"}},
+        {{"train.lora={rank=4096}", "train.init_from=a"}, {"train.lora", "4096", "lower the rank"}},
+        {{"train.freeze=[\"embed.*\"]", "train.lora={rank=2}", "train.init_from=a"},
+         {"train.freeze", "frozen anyway"}},
         {{"model.experts=4", "train.optimizer=muon"}, {"train.optimizer", "AdamW"}},
     };
     for (const char* command : {"plan", "explain"})
@@ -46,9 +50,16 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
             for (const std::string& word : c.said)
                 CHECK(has(outcome.err, word));
         }
-    const Outcome silent = run_program(
-        {"plan", "/dev/null", "model.preset=toy", "train.warmup=10", "train.min_lr=1e-5"}, folder.path());
-    CHECK(silent.err.empty());
+    const std::vector<std::vector<std::string>> silent{
+        {"train.warmup=10", "train.min_lr=1e-5"},
+        {"model.expert_slots=2", "model.router_normalised=true", "train.balance_loss=0"}, // the defaults
+        {"train.lora={rank=2, train=[\"final_norm.*\"]}", "train.freeze=[\"final_norm.*\"]",
+         "train.init_from=a"}};
+    for (const std::vector<std::string>& overrides : silent) {
+        std::vector<std::string> arguments{"plan", "/dev/null", "model.preset=toy"};
+        arguments.insert(arguments.end(), overrides.begin(), overrides.end());
+        CHECK(run_program(arguments, folder.path()).err == "");
+    }
 }
 
 TEST_CASE("chunks that a schedule cannot have are refused on any grid")

@@ -29,20 +29,24 @@ Evaluation evaluation_of(const RunConfig& config, const Batches& data, const Com
 
 } // namespace
 
-MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, const std::string& store,
+TokenStore open_compared(const CheckpointReader& checkpoint, const RunConfig& config, const std::string& path)
+{
+    require_no_arrays(path);
+    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
+    require_same_tokenizer(checkpoint, store.fingerprint(), path);
+    if (store.vocab() > config.model.vocab || !has_samples(store, config.model.seq, config.data))
+        throw UserError({path, "does not fit the model, or has no whole sample", "", "name data of the run"});
+    return store;
+}
+
+MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, TokenStore store,
                            const ModelConfig& model, const ReadParameter& merged, bool rounds)
 {
     config.train.precision = Precision::f32;
     config.train.fp8 = false;
     config.parallel = {};
     resolve_and_validate(config);
-    const TokenStoreOptions options = store_options(config.data, config.model.vocab);
-    TokenStore tokens = TokenStore::open(store, options);
-    require_same_tokenizer(checkpoint, tokens.fingerprint(), store);
-    if (tokens.vocab() > config.model.vocab || !has_samples(tokens, config.model.seq, config.data))
-        throw UserError(
-            {store, "does not fit the model, or has no whole sample", "", "name data of the run"});
-    const Batches data(std::make_unique<StoreSamples>(std::move(tokens), config.model.seq, config.data));
+    const Batches data(std::make_unique<StoreSamples>(std::move(store), config.model.seq, config.data));
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     const Evaluation before = evaluation_of(config, data, computing, threads, [&](Engine& engine) {

@@ -1,6 +1,9 @@
 #pragma once
 // What merging the adapters of a run, and rounding the result, does to its loss.
+#include "config/run_config.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "io/hugging_face/hugging_face.hpp"
+#include "io/tokens/token_store.hpp"
 
 namespace trivium {
 
@@ -9,10 +12,13 @@ struct MergedLosses {
     i64 tokens = 0;
 };
 
+/// A token store for merged_losses(). UserError if it does not fit the model; IoError.
+TokenStore open_compared(const CheckpointReader& checkpoint, const RunConfig& config,
+                         const std::string& path);
+
 /// The losses on a token store, of at most 8 batches of train.global_batch sequences: of the checkpoint's
-/// weights with their adapters, and of `merged` as `model`, rounded to bf16 if `rounds`. UserError if the
-/// store does not fit the model; IoError.
-MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, const std::string& store,
+/// weights with their adapters, and of `merged` as `model`, rounded to bf16 if `rounds`. IoError.
+MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, TokenStore store,
                            const ModelConfig& model, const ReadParameter& merged, bool rounds);
 
 } // namespace trivium

@@ -43,14 +43,20 @@ void require_same_program(const CheckpointReader& checkpoint, const NamedNumbers
 
 namespace {
 
-/// Of those, if both have some, that change what the model computes.
-void require_same_adapters(const CheckpointReader& checkpoint, const LoraConfig& saved, const LoraConfig& now)
+/// Of those, if both have some, that change what the model computes. `begins`: a run begins with them, and
+/// may have more: magnitudes, and adapters of other weights.
+void require_same_adapters(const CheckpointReader& checkpoint, const LoraConfig& saved, const LoraConfig& now,
+                           bool begins)
 {
     if (saved.rank == 0 || now.rank == 0)
         return;
     LoraConfig same = now;
     same.dropout = saved.dropout;
     same.train = saved.train;
+    if (begins)
+        same.targets = saved.targets;
+    if (begins && !saved.magnitudes)
+        same.magnitudes = false;
     if (same.alpha == 0)
         same.alpha = 2 * static_cast<double>(same.rank);
     LoraConfig theirs = saved;
@@ -61,15 +67,22 @@ void require_same_adapters(const CheckpointReader& checkpoint, const LoraConfig&
             {checkpoint.path(),
              str("was trained with train.lora = ", print_value(saved), ", the config has ", print_value(now)),
              "its adapters have another form",
-             "set train.lora to that value, or begin with new adapters from a checkpoint without "
-             "any: train.init_from, with another checkpoint.dir"});
+             begins ? "set train.lora to that value; or begin with new adapters from weights in which "
+                      "these are merged: `trivium checkpoint export`, then `import`"
+                    : "set train.lora to that value, or begin with new adapters from a checkpoint without "
+                      "any: train.init_from, with another checkpoint.dir"});
+}
+
+RunConfig config_of(const CheckpointReader& checkpoint)
+{
+    return parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
 }
 
 } // namespace
 
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
 {
-    RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    RunConfig saved = config_of(checkpoint);
     if (config.model.is_program() || saved.model.is_program()) {
         require_same_program(checkpoint, saved.model.sizes, config.model);
         return;
@@ -82,7 +95,21 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
                              str("was trained with ", key, " = ", theirs.at(key), ", the config has ", ours),
                              "it is a checkpoint of another model",
                              str("set ", key, " to that value, or use another checkpoint")});
-    require_same_adapters(checkpoint, saved.train.lora, config.train.lora);
+    require_same_adapters(checkpoint, saved.train.lora, config.train.lora, false);
+}
+
+void require_fitting_adapters(const CheckpointReader& checkpoint, const RunConfig& config)
+{
+    if (config.train.lora.rank > 0)
+        require_same_adapters(checkpoint, config_of(checkpoint).train.lora, config.train.lora, true);
+}
+
+bool take_adapters(const CheckpointReader& checkpoint, RunConfig& config)
+{
+    if (config.model.is_program() || config.train.lora.rank > 0)
+        return false;
+    config.train.lora = config_of(checkpoint).train.lora;
+    return config.train.lora.rank > 0;
 }
 
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,

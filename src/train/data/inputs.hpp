@@ -12,6 +12,12 @@ namespace trivium {
 /// Throws UserError if a key of [model] that changes the forward pass but no shape (KeyKind::forward) has
 /// another value in the checkpoint's config: shapes alone do not identify a model.
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config);
+/// Throws UserError if a run cannot begin with the adapters of the checkpoint, because train.lora has another
+/// rank or scale. It may have more of them.
+void require_fitting_adapters(const CheckpointReader& checkpoint, const RunConfig& config);
+/// For commands that compute with a checkpoint: lets a config without adapters have those of the
+/// checkpoint's config; returns whether it has some now that it had not.
+bool take_adapters(const CheckpointReader& checkpoint, RunConfig& config);
 /// Throws UserError, about `place`, if `tokenizer` (a fingerprint, empty if unknown) is not the checkpoint's.
 /// Accepts any tokenizer for a checkpoint that knows none: it was imported or trained without one.
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,

@@ -64,6 +64,7 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
         log_info("weights from " + restore_from(
                                        world, config.train.init_from,
                                        [&](const CheckpointReader& checkpoint) {
+                                           require_fitting_adapters(checkpoint, config);
                                            restore_parameters(checkpoint, engine.program(train_program),
                                                               engine.arenas(), true);
                                            state.imported = checkpoint.state().imported;

@@ -213,14 +213,26 @@ void begin_averages(std::vector<SavedTensor>& tensors)
     }
 }
 
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
+bool restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
                         bool begins)
 {
-    require_parameters_of_model(checkpoint, checkpoint.tensors(), program);
+    const std::vector<CheckpointReader::Entry> entries = checkpoint.tensors();
+    require_parameters_of_model(checkpoint, entries, program);
+    const bool has_some = std::ranges::any_of(
+        entries, [](const CheckpointReader::Entry& entry) { return is_of_adapter(entry.name); });
+    bool lacks_all = false;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
-        if (begins && is_of_adapter(value.name) && !checkpoint.has("param/" + value.name))
+        const bool is_new = is_of_adapter(value.name) && !checkpoint.has("param/" + value.name);
+        if (is_new && begins)
             continue;
+        if (is_new && !has_some) {
+            HostWindow window = kept_window(program.schedule, value.name, arenas);
+            std::memset(window.data(), 0, static_cast<std::size_t>(value.type.bytes()));
+            window.push();
+            lacks_all = true;
+            continue;
+        }
         SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, value)),
                            kept_window(program.schedule, value.name, arenas),
                            value.type.dtype,
@@ -228,6 +240,7 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
                            0};
         read(checkpoint, tensor);
     }
+    return lacks_all;
 }
 
 } // namespace trivium

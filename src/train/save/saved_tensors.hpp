@@ -35,7 +35,9 @@ void begin_averages(std::vector<SavedTensor>& tensors);
 
 /// Fills only the parameters of `program`, in their types there. Errors as restore(), but for optimizer
 /// states. `begins`: adapters that the checkpoint lacks stay as they are, because a run begins with them.
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
+/// Otherwise those of a checkpoint that has none at all are 0, so that the program computes what the
+/// checkpoint does; returns whether it is so.
+bool restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas,
                         bool begins = false);
 
 } // namespace trivium

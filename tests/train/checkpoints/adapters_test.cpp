@@ -112,6 +112,18 @@ TEST_CASE("a resumed run has the adapters of its checkpoint, and trains nothing 
               "was frozen when it was saved"));
     CHECK(
         has(message([&](RunConfig& c) { c.checkpoint.dir = base.checkpoint.dir; }), "which this run trains"));
+    // Another run that begins with the adapters of this one.
+    const auto begun = [&](const char* name, const auto& change) {
+        RunConfig other =
+            with_lora(ground.config({Family::gpt2, true}, Precision::f32, layout, name), run.checkpoint.dir);
+        change(other.train.lora);
+        return message_of<UserError>([&] { train(other); });
+    };
+    CHECK(has(begun("alpha", [](LoraConfig& c) { c.alpha = 7; }), "its adapters have another form"));
+    CHECK(has(begun("rank", [](LoraConfig& c) { c.rank = 4; }), "its adapters have another form"));
+    CHECK(has(begun("stable", [](LoraConfig& c) { c.rank_stable = true; }), "set train.lora to that value"));
+    CHECK(begun("same", [](LoraConfig& c) { c.alpha = 6; }).empty());
+    CHECK(begun("more", [](LoraConfig& c) { c.targets = {"layers.*", "embed.weight"}; }).empty());
     RunConfig frozen = ground.config({Family::gpt2, true}, Precision::f32, layout, "frozen");
     frozen.train.freeze = {"embed.*"};
     frozen.train.steps = 2;

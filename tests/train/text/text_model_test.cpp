@@ -186,7 +186,8 @@ TEST_CASE("each rank uses the planned bytes")
             RankEngine rank(config, world, [](const RunConfig& own, const CompileConfig& options) {
                 return compile_generation(own, {rows_on(own.parallel, 3), 8, 32, true}, options);
             });
-            rank.restore(open_checkpoint_together(world, run.checkpoint(), config));
+            RunConfig own = config;
+            rank.restore(open_checkpoint_together(world, run.checkpoint(), own));
             Generator generator(rank.engine());
             for (const std::size_t program : {prefill_program, decode_program, score_program}) {
                 const auto rows = static_cast<std::size_t>(generator.rows());
@@ -208,7 +209,7 @@ TEST_CASE("evaluation on every grid has the loss of one rank, which the scores o
     const auto evaluation = [&](const RunConfig& config, int ranks) {
         Evaluation result;
         run_on_threads(ranks, [&](Comm& world) {
-            const RunConfig own = config_on(world, config, compile_evaluation);
+            RunConfig own = config_on(world, config, compile_evaluation);
             RankEngine rank(own, world, compile_evaluation);
             rank.restore(open_checkpoint_together(world, run.checkpoint(), own));
             const Batches data(std::make_unique<StoreSamples>(TokenStore::open(own.data.train.list[0].path),
