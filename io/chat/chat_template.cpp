@@ -179,6 +179,22 @@ void adapt_arguments(ChatJson& message, ArgumentForm form)
     }
 }
 
+/// Messages as the template needs them.
+ChatJson adapted(ChatJson messages, const ChatProgram& program, const std::string& place)
+try {
+    for (ChatJson& message : messages) {
+        if (!message.is_object())
+            continue; // which normalized() reports
+        if (const auto content = message.find("content");
+            !program.parts && content != message.end() && content->is_array())
+            *content = joined_parts(*content, place);
+        adapt_arguments(message, program.arguments);
+    }
+    return messages;
+} catch (const jinja::Failure& failure) {
+    throw UserError({place, "the chat cannot be rendered: " + failure.problem, "", ""});
+}
+
 } // namespace
 
 ChatProgram::ChatProgram(const std::string& text, const std::string& place, const ChatJson& variables)
@@ -218,7 +234,8 @@ const ChatProgram& ChatTemplate::Parts::program(bool with_tools) const
 
 std::string ChatTemplate::render(const ChatJson& messages, const ChatOptions& options) const
 {
-    return rendered(parts_->program(!options.tools.is_null()).program, parts_->variables, messages, options,
+    const ChatProgram& program = parts_->program(!options.tools.is_null());
+    return rendered(program.program, parts_->variables, adapted(messages, program, parts_->place), options,
                     false)
         .text();
 }
@@ -233,15 +250,7 @@ ChatText ChatTemplate::render(const Conversation& conversation, const ChatOption
     const std::string place =
         conversation.place.empty() ? parts_->place : str(conversation.place, ", ", parts_->place);
     TRV_CHECK(conversation.trained.size() == conversation.messages.size(), "each message is trained or not");
-    ChatJson messages = conversation.messages;
-    for (ChatJson& message : messages) {
-        if (!message.is_object())
-            continue; // which normalized() reports
-        if (const auto content = message.find("content");
-            !program.parts && content != message.end() && content->is_array())
-            *content = joined_parts(*content, place);
-        adapt_arguments(message, program.arguments);
-    }
+    const ChatJson messages = adapted(conversation.messages, program, place);
     const auto render_these = [&](const ChatJson& some, bool prompt) {
         ChatOptions these = options;
         these.add_generation_prompt = prompt;

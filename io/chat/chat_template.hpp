@@ -42,11 +42,14 @@ public:
     /// The text of the messages (a list of objects). Of several templates, "tool_use" is chosen where there
     /// are tools, otherwise "default". UserError (place: "PLACE:LINE") if the template refuses the messages
     /// (raise_exception), fails, or exceeds a limit of time, depth or size.
+    ///
+    /// Adapts what templates of text models need: typed parts become one text where the template cannot read
+    /// parts, and the arguments of tool calls become objects or strings, as the template needs them.
     std::string render(const ChatJson& messages, const ChatOptions& options = {}) const;
 
     /// The text of a conversation's messages with the spans of those that are trained: what the assistant
     /// says, with the end of its turn. The conversation's tools and variables go before those of the options.
-    /// UserError as above, or if the conversation has no messages.
+    /// Adapts and refuses as above. UserError also if the conversation has no messages.
     ///
     /// Templates with `{% generation %}` state the spans. Otherwise each text remembers which message it came
     /// from, and during which message of a loop it was printed: a span begins where the prompt of the
@@ -54,9 +57,6 @@ public:
     /// blank. UserError if a message cannot be found so: where a template prints parts of other messages
     /// within its turn, or does not print it within a loop over the messages. The remedy is a template with
     /// `{% generation %}`.
-    ///
-    /// Adapts what templates of text models need: typed parts become one text where the template cannot read
-    /// parts, and the arguments of tool calls become objects or strings, as the template needs them.
     ChatText render(const Conversation& conversation, const ChatOptions& options = {}) const;
 
     /// Whether spans are stated by `{% generation %}`.

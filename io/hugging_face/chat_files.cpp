@@ -1,9 +1,11 @@
 #include "io/hugging_face/chat_files.hpp"
 
 #include "base/check.hpp"
+#include "config/about_key.hpp"
 #include "io/files/strict_json.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace trivium {
 
@@ -95,6 +97,32 @@ ChatTemplate with_special_tokens(ChatTemplate given, const Tokenizer& tokenizer)
     return ChatTemplate(given.source(), given.place(), variables);
 }
 
+ChatTemplate load_chat_template(const std::string& path, const Tokenizer& tokenizer)
+{
+    return with_special_tokens(ChatTemplate::load(path), tokenizer);
+}
+
+std::optional<ChatTemplate> find_chat_template(const std::string& spec, const Tokenizer& tokenizer)
+{
+    if (spec.empty() || spec == "bytes")
+        return {};
+    std::optional<ChatTemplate> found =
+        ChatTemplate::find((std::filesystem::path(spec).parent_path() / ".").string());
+    return found ? with_special_tokens(*found, tokenizer) : found;
+}
+
+std::optional<ChatTemplate> chat_template_of(const DataConfig& data,
+                                             const std::map<std::string, std::string>& files,
+                                             const Tokenizer& tokenizer)
+{
+    if (!data.chat_template.empty())
+        return about_key("data.chat_template",
+                         [&] { return load_chat_template(data.chat_template, tokenizer); });
+    if (const std::optional<ChatTemplate> kept = chat_template_in(files))
+        return with_special_tokens(*kept, tokenizer);
+    return find_chat_template(data.tokenizer, tokenizer);
+}
+
 std::vector<i32> turn_ends(const ChatTemplate& chat, const Tokenizer& tokenizer)
 {
     try {
@@ -136,6 +164,8 @@ void add_chat(std::map<std::string, std::string>& files, const std::optional<Cha
     const std::optional<ChatTemplate> chat = own ? own : chat_template_in(files);
     if (!chat)
         return;
+    if (ChatJson config = parsed("tokenizer_config.json"); config.erase("split_special_tokens") > 0)
+        files["tokenizer_config.json"] = config.dump(2) + "\n"; // the template's tokens would be split
     ChatJson generation = parsed("generation_config.json");
     std::vector<i64> ends = ends_in(generation);
     if (ends.empty())

@@ -4,7 +4,6 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
-#include "cli/text/chat_arguments.hpp"
 #include "cli/text/merged_loss.hpp"
 #include "io/checkpoint/box.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -146,13 +145,18 @@ struct Exported {
     ModelConfig model; ///< that is exported; config.model, unless merging unties it
 };
 
-/// The template that data.chat_template names; nullopt if it names none, or the file is gone.
-std::optional<ChatTemplate> own_template(const std::string& path, const Tokenizer& tokenizer)
+/// The one that `generate --chat` uses, for the files of an export; nullopt if there is none, or if these
+/// files have it already.
+std::optional<ChatTemplate> own_template(const DataConfig& data, const CheckpointReader& checkpoint,
+                                         const Tokenizer& tokenizer)
 {
+    const std::map<std::string, std::string>& kept = checkpoint.state().imported;
+    if (data.chat_template.empty() && has_chat_template(kept))
+        return {};
     try {
-        return path.empty() ? std::nullopt : std::optional(load_chat_template(path, tokenizer));
+        return chat_template_of(data, kept, tokenizer);
     } catch (const UserError& error) {
-        log_warning(str("data.chat_template: ", error.what(), "; the export is made without it"));
+        log_warning(str(error.what(), "; the export is made without this chat template"));
         return {};
     }
 }
@@ -182,7 +186,7 @@ Exported open_exported(const ExportArguments& a)
     ExportedFiles files =
         exported_files(model, a.type == "bf16" ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
     if (tokenizer)
-        add_chat(files.files, own_template(config.data.chat_template, *tokenizer), *tokenizer);
+        add_chat(files.files, own_template(config.data, checkpoint, *tokenizer), *tokenizer);
     std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(model, *files.architecture);
     require_parameters(checkpoint, config, tensors);
     if (untied)

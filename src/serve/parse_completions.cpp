@@ -71,8 +71,13 @@ void parse_common(const JsonFields& fields, const ServedModel& model, u64 seed, 
         throw ApiError(400, "stop contains an empty string", "stop");
     to.common.ends = fields.ids("stop_token_ids", model.vocab);
     to.common.ignores_eos = fields.flag("ignore_eos", false);
+    const auto add_ends = [&](const std::vector<i32>& ends) {
+        to.common.ends.insert(to.common.ends.end(), ends.begin(), ends.end());
+    };
     if (!to.common.ignores_eos)
-        to.common.ends.insert(to.common.ends.end(), model.ends.begin(), model.ends.end());
+        add_ends(model.ends);
+    if (!to.common.ignores_eos && to.is_chat)
+        add_ends(model.chat_ends);
 }
 
 /// max_tokens, which `names` call so; `fallback` as far as the prompts leave room for it. ApiError if a

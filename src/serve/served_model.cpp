@@ -2,12 +2,12 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/hugging_face/chat_files.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <ctime>
-#include <filesystem>
 
 namespace trivium {
 
@@ -73,8 +73,6 @@ Json tokenizer_info(const TextFiles& files, const Tokenizer& tokenizer, const To
     };
     set("eos_token", tokenizer.eos());
     set("bos_token", tokenizer.bos());
-    if (const auto source = files.find("chat_template.jinja"); source != files.end())
-        info["chat_template"] = source->second;
     return info;
 }
 
@@ -88,22 +86,6 @@ std::vector<i32> ends_of(const TextFiles& files, i64 vocab)
         if (id.is_number_integer() && id.get<i64>() >= 0 && id.get<i64>() < vocab)
             ends.push_back(id.get<i32>());
     return ends;
-}
-
-std::optional<ChatTemplate> chat_of(const DataConfig& data, const Json& info)
-{
-    if (!data.chat_template.empty())
-        return ChatTemplate::load(data.chat_template);
-    if (const auto source = info.find("chat_template"); source != info.end() && source->is_string()) {
-        ChatJson variables = ChatJson::object();
-        for (const auto& [key, value] : info.items())
-            if (key.ends_with("_token") && value.is_string())
-                variables[key] = value;
-        return ChatTemplate(source->get<std::string>(), "the chat template of the model", variables);
-    }
-    if (data.tokenizer.empty() || data.tokenizer == "bytes")
-        return {};
-    return ChatTemplate::find(std::filesystem::absolute(data.tokenizer).parent_path().string());
 }
 
 } // namespace
@@ -121,7 +103,11 @@ ServedModel served_model(const RunConfig& config, const CheckpointReader& checkp
     model.tokenizer_info = tokenizer_info(files, *tokenizer, *texts);
     model.ends = ends_of(files, tokenizer->vocab_size());
     try {
-        model.chat = chat_of(config.data, model.tokenizer_info);
+        model.chat = chat_template_of(config.data, checkpoint.state().imported, *tokenizer);
+        if (model.chat) {
+            model.chat_ends = turn_ends(*model.chat, *tokenizer);
+            model.tokenizer_info["chat_template"] = model.chat->source();
+        }
     } catch (const UserError& error) {
         if (!config.data.chat_template.empty())
             throw;

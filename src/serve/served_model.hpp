@@ -13,12 +13,13 @@ namespace trivium {
 
 /// Immutable, shared by the threads of a server.
 struct ServedModel {
-    std::string id;           ///< of the API: the checkpoint's path
-    i64 step = 0;             ///< of the checkpoint
-    std::int64_t created = 0; ///< Unix time at which it was loaded
-    i64 capacity = 0;         ///< tokens of a sequence, prompt and completion
-    i64 vocab = 0;            ///< token ids are less
-    std::vector<i32> ends{};  ///< further tokens that end a completion, besides the tokenizer's eos
+    std::string id;               ///< of the API: the checkpoint's path
+    i64 step = 0;                 ///< of the checkpoint
+    std::int64_t created = 0;     ///< Unix time at which it was loaded
+    i64 capacity = 0;             ///< tokens of a sequence, prompt and completion
+    i64 vocab = 0;                ///< token ids are less
+    std::vector<i32> ends{};      ///< further tokens that end a completion, besides the tokenizer's eos
+    std::vector<i32> chat_ends{}; ///< tokens that end an answer in a chat, besides those
     std::shared_ptr<const Tokenizer> tokenizer{};
     std::shared_ptr<const TokenTexts> texts{};
     nlohmann::ordered_json tokenizer_info{}; ///< as a tokenizer_config.json, with the special tokens

@@ -215,6 +215,17 @@ TEST_CASE("chats are rendered with the model's template")
         "tokens, but the context has 64"));
 }
 
+TEST_CASE("chats end with the template's end of a turn, too")
+{
+    const ServedModel model = fake::served();
+    const json chat{{"messages", {{{"role", "user"}, {"content", "x"}}}}};
+    CHECK(parse_chat(chat, model, 0).common.ends == std::vector<i32>{10});
+    CHECK(parse_completion({{"prompt", "x"}}, model, 0).common.ends.empty());
+    json on = chat;
+    on["ignore_eos"] = true;
+    CHECK(parse_chat(on, model, 0).common.ends.empty());
+}
+
 TEST_CASE("requests that cannot be answered are refused with the reason")
 {
     fake::Parts parts;

@@ -77,6 +77,7 @@ inline ServedModel served()
     model.texts = std::make_shared<const TokenTexts>(
         *model.tokenizer, std::map<std::string, i32>{{"<s>", 256}, {"</s>", 257}}, -1);
     model.tokenizer_info = {{"eos_token", "</s>"}, {"bos_token", "<s>"}};
+    model.chat_ends = {10};
     model.chat = ChatTemplate("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}a:", "test");
     return model;
 }

@@ -1,8 +1,6 @@
 #include "cli/text/chat_prompt.hpp"
 
 #include "base/check.hpp"
-#include "cli/text/chat_arguments.hpp"
-#include "config/about_key.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/hugging_face/chat_files.hpp"
 
@@ -24,21 +22,10 @@ Conversation conversation_of(const std::string& chat)
 
 } // namespace
 
-std::optional<ChatTemplate> chat_template_of(const RunConfig& config, const RunState& state,
-                                             const Tokenizer& tokenizer)
-{
-    if (!config.data.chat_template.empty())
-        return about_key("data.chat_template",
-                         [&] { return load_chat_template(config.data.chat_template, tokenizer); });
-    if (const std::optional<ChatTemplate> kept = chat_template_in(state.imported))
-        return with_special_tokens(*kept, tokenizer);
-    return find_chat_template(config.data.tokenizer, tokenizer);
-}
-
 ChatPrompt chat_prompt(const std::string& chat, const RunConfig& config, const RunState& state,
                        const Tokenizer& tokenizer)
 {
-    const std::optional<ChatTemplate> found = chat_template_of(config, state, tokenizer);
+    const std::optional<ChatTemplate> found = chat_template_of(config.data, state.imported, tokenizer);
     if (!found)
         throw UserError({"--chat", "needs a chat template",
                          "the checkpoint has none, and none is next to data.tokenizer",

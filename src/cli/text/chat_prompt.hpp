@@ -1,22 +1,14 @@
 #pragma once
 // Prompts of `generate --chat`.
 #include "config/run_config.hpp"
-#include "io/chat/chat_template.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/tokens/tokenizer.hpp"
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace trivium {
-
-/// The template that a model chats with: data.chat_template, otherwise that of the model that the checkpoint
-/// was imported from, otherwise the one next to data.tokenizer. nullopt if there is none. UserError if one is
-/// damaged.
-std::optional<ChatTemplate> chat_template_of(const RunConfig& config, const RunState& state,
-                                             const Tokenizer& tokenizer);
 
 struct ChatPrompt {
     std::string text;     ///< rendered, up to the begin of the answer

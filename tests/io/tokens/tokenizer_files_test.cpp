@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/files/files.hpp"
+#include "io/hugging_face/chat_files.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 #include "io/hugging_face/tokenizer_files.hpp"
 #include "io/naive_bpe.hpp"
@@ -112,6 +113,39 @@ TEST_CASE("the exported tokenizer.json of a trained tokenizer, and of bytes, yie
         CHECK(config["split_special_tokens"] == true); // text that spells one stays text
         CHECK(is_bytes_json(written.files.at("tokenizer.json")) == (spec == "bytes"));
     }
+}
+
+TEST_CASE("an export with a chat template lets readers turn the template's tokens into ids")
+{
+    const auto tokenizer = make_tokenizer("bytes");
+    const TokenizerFiles written = tokenizer_files(*tokenizer, "", 77);
+    auto files = written.files;
+    add_chat(files, {}, *tokenizer);
+    CHECK(files == written.files);
+    add_chat(files, ChatTemplate("{% for m in messages %}{{ m.content }}</s>{% endfor %}", "test"),
+             *tokenizer);
+    const Json config = Json::parse(files.at("tokenizer_config.json"));
+    CHECK(!config.contains("split_special_tokens"));
+    CHECK(config["eos_token"] == "</s>");
+    CHECK(files.contains("chat_template.jinja"));
+}
+
+TEST_CASE("the template of a model is the one named, kept or next to the tokenizer, in this order")
+{
+    const TemporaryFolder folder;
+    const auto tokenizer = make_tokenizer("bytes");
+    put(folder / "chat_template.jinja", "next");
+    put(folder / "named.jinja", "named");
+    DataConfig data;
+    std::map<std::string, std::string> kept;
+    CHECK(!chat_template_of(data, kept, *tokenizer));
+    data.tokenizer = folder / "tokenizer.json";
+    CHECK(chat_template_of(data, kept, *tokenizer)->source() == "next");
+    CHECK(chat_template_of(data, kept, *tokenizer)->variables()["eos_token"] == "</s>");
+    kept["chat_template.jinja"] = "kept";
+    CHECK(chat_template_of(data, kept, *tokenizer)->source() == "kept");
+    data.chat_template = folder / "named.jinja";
+    CHECK(chat_template_of(data, kept, *tokenizer)->source() == "named");
 }
 
 TEST_CASE("the export of a tokenizer.json names the token that separated documents in training")
