@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "config/about_key.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
@@ -93,7 +94,7 @@ std::vector<i32> ends_of(const TextFiles& files, i64 vocab)
 std::optional<ChatTemplate> chat_of(const DataConfig& data, const Json& info)
 {
     if (!data.chat_template.empty())
-        return ChatTemplate::load(data.chat_template);
+        return about_key("data.chat_template", [&] { return ChatTemplate::load(data.chat_template); });
     if (const auto source = info.find("chat_template"); source != info.end() && source->is_string()) {
         ChatJson variables = ChatJson::object();
         for (const auto& [key, value] : info.items())
