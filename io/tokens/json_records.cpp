@@ -122,6 +122,16 @@ bool has_chat(std::string_view record, const std::string& key)
            (has("prompt") || has("instruction")); // it lacks something, which is an error
 }
 
+std::string list_of_chats(std::string_view record)
+{
+    const nlohmann::json object = nlohmann::json::parse(record, nullptr, false);
+    if (object.is_object())
+        for (const auto& [name, value] : object.items())
+            if (value.is_array() && !value.empty() && has_chat(value.front().dump(), "text"))
+                return name;
+    return "";
+}
+
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place)
 {
     const nlohmann::json object = parse_record(record, place);
