@@ -16,6 +16,7 @@ using jinja::Template;
 namespace {
 
 constexpr const char* probe = "Qx7Zprobe"; ///< a text that no template contains
+constexpr i64 probe_work = 1'000'000;      ///< steps of the rendering of a few short messages
 
 /// Keys of a message whose texts are part of its header, not its words.
 bool is_in_header(std::string_view key)
@@ -214,6 +215,7 @@ ChatTemplate::ChatTemplate(const std::string& source, const std::string& place, 
 ChatTemplate::Parts::Parts(std::map<std::string, std::string> texts, std::string from, ChatJson known)
     : sources(std::move(texts)), variables(std::move(known)), place(std::move(from))
 {
+    const jinja::WorkCap cap(probe_work);
     for (const auto& [name, source] : sources)
         programs.try_emplace(name, source, name == "default" ? place : str(place, " (", name, ")"),
                              variables);

@@ -18,8 +18,8 @@ constexpr std::array token_names{"bos_token", "eos_token", "unk_token", "sep_tok
 
 ChatJson json_of_file(const std::string& path)
 {
-    const ChatJson json =
-        parse_ordered_json(read_file(path, "settings of a tokenizer", max_tokenizer_bytes), path, 64);
+    const ChatJson json = parse_ordered_json(
+        read_file(path, "file with settings of a tokenizer", max_tokenizer_bytes), path, 64);
     if (!json.is_object())
         throw UserError({path, "is not a JSON object", "", "get the file again"});
     return json;
@@ -69,8 +69,9 @@ std::string text_of_file(const std::string& path)
 }
 
 /// The templates of a folder, and the file that has them.
-std::pair<Sources, std::string> sources_of_folder(const fs::path& folder)
+std::pair<Sources, std::string> sources_of_folder(const fs::path& given)
 {
+    const fs::path folder = given.lexically_normal();
     if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file)) {
         Sources sources{{"default", text_of_file(file.string())}};
         if (const fs::path more = folder / "additional_chat_templates"; fs::is_directory(more))

@@ -76,8 +76,9 @@ private:
         for (const auto& [key, value] : record_.items())
             if (keys.size() < 200)
                 keys += (keys.empty() ? "" : ", ") + in_quotes(key);
-        fail("is not a chat of a known form",
-             str(keys.empty() ? "it has no keys" : "its keys are " + keys, "; ", known_forms));
+        throw UserError({result_.place, "is not a chat of a known form",
+                         str(keys.empty() ? "it has no keys" : "its keys are " + keys, "; ", known_forms),
+                         "correct this record, or leave it out; a text in another field is read with --key"});
     }
 
     const ChatJson& list_in(const ChatJson& object, const char* key, const std::string& where) const
@@ -90,13 +91,13 @@ private:
         return list;
     }
     /// A text of the record; a missing one or null is "".
-    std::string text_in(const char* key) const
+    std::string text_in(const char* key, const char* wanted = "not a text") const
     {
         if (!has(key))
             return "";
         const ChatJson& text = record_.at(key);
         if (!text.is_string())
-            fail(str("\"", key, "\" is not a text"));
+            fail(str("\"", key, "\" is ", wanted));
         return text.get<std::string>();
     }
 
@@ -145,14 +146,17 @@ private:
                 add_message(of_sharegpt(message, i, "from", "value"), trains);
                 continue;
             }
-            if (!message.contains("role") || !message["role"].is_string())
+            if (message.contains("role") && !message["role"].is_string())
+                fail(number_of(i) + ": \"role\" is not a text");
+            if (!message.contains("role"))
                 fail(number_of(i) + " has no \"role\"", "messages are objects with \"role\" and \"content\"");
             check_content(message, i);
             add_message(message, trains);
         }
     }
 
-    void check_content(const ChatJson& message, std::size_t i) const
+    /// `name`: the record's own name of the content.
+    void check_content(const ChatJson& message, std::size_t i, const char* name = "content") const
     {
         const ChatJson content = message.value("content", ChatJson());
         const auto calls = message.find("tool_calls");
@@ -167,9 +171,9 @@ private:
                 return false;
             }();
             if (!says_something)
-                fail(number_of(i) + " has no \"content\"");
+                fail(str(number_of(i), " has no \"", name, "\""));
         } else if (!content.is_string() && !content.is_array()) {
-            fail(number_of(i) + ": \"content\" is neither a text nor a list of parts");
+            fail(str(number_of(i), ": \"", name, "\" is neither a text nor a list of parts"));
         }
     }
 
@@ -208,7 +212,7 @@ private:
         for (const auto& [key, other] : message.items())
             if (key != from && key != value && !result.contains(key))
                 result[key] = other;
-        check_content(result, i);
+        check_content(result, i, value);
         return result;
     }
 
@@ -270,8 +274,9 @@ private:
         }
         result_.form = ChatForm::prompt_text;
         result_.plain = true;
-        result_.prompt = text_in("prompt");
-        result_.completion = text_in("completion");
+        constexpr const char* neither = "neither a text nor a list of messages";
+        result_.prompt = text_in("prompt", neither);
+        result_.completion = text_in("completion", neither);
         add_message({{"role", "user"}, {"content", result_.prompt}}, true);
         add_message({{"role", "assistant"}, {"content", result_.completion}}, true);
     }

@@ -3,6 +3,7 @@
 #include "base/units.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct CorpusReport {
     std::map<std::string, std::map<std::string, i64>> forms{};
     std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one
     std::vector<Skipped> skipped;     ///< by kind, in order of appearance
+    std::set<std::string> hints{};    ///< what may not be as it was meant, each with its file
 
     /// Adds what was skipped to that of the same kind, whose example stays. Returns the kind's entry.
     Skipped& skip(const Skipped& kind);

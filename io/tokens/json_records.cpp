@@ -23,6 +23,15 @@ nlohmann::json parse_record(std::string_view record, const std::string& place)
     }
 }
 
+/// "a list", for messages.
+std::string kind_of(const nlohmann::json& value)
+{
+    const std::string name = value.is_array()     ? "list"
+                             : value.is_boolean() ? "truth value"
+                                                  : value.type_name();
+    return value.is_null() ? "null" : str(value.is_object() ? "an " : "a ", name);
+}
+
 } // namespace
 
 JsonRecords::JsonRecords(std::string_view text, const std::string& place) : text_(text), place_(place)
@@ -113,11 +122,21 @@ bool has_chat(std::string_view record, const std::string& key)
            (has("prompt") || has("instruction")); // it lacks something, which is an error
 }
 
+std::string list_of_chats(std::string_view record)
+{
+    const nlohmann::json object = nlohmann::json::parse(record, nullptr, false);
+    if (object.is_object())
+        for (const auto& [name, value] : object.items())
+            if (value.is_array() && !value.empty() && has_chat(value.front().dump(), "text"))
+                return name;
+    return "";
+}
+
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place)
 {
     const nlohmann::json object = parse_record(record, place);
     if (!object.is_object())
-        throw UserError({place, str("is not a JSON object but ", object.type_name()), "",
+        throw UserError({place, str("is not a JSON object but ", kind_of(object)), "",
                          str("each record is an object like {\"", key, "\": \"…\"}")});
     const auto field = object.find(key);
     if (field == object.end()) {
@@ -130,8 +149,8 @@ std::string text_of_record(std::string_view record, const std::string& key, cons
                          "name the field that holds the text with --key, or leave the file out (--exclude)"});
     }
     if (!field->is_string())
-        throw UserError({place,
-                         str("its field ", in_quotes(key), " is not a string but ", field->type_name()), "",
+        throw UserError({place, str("its field ", in_quotes(key), " is not a string but ", kind_of(*field)),
+                         "",
                          "name the field that holds the text with --key, or leave the file out (--exclude)"});
     return field->get<std::string>();
 }

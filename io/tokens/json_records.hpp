@@ -43,6 +43,8 @@ bool has_text(std::string_view record, const std::string& key, const std::string
 /// Whether a record has the fields of a chat (io/chat/conversation.hpp), or some of them and nothing in the
 /// field `key`.
 bool has_chat(std::string_view record, const std::string& key);
+/// The name of a field that is a list of chats; "" if there is none.
+std::string list_of_chats(std::string_view record);
 /// The string in the field `key`. UserError if the record is not valid JSON, is not an object, or has no such
 /// string.
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place);

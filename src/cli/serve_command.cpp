@@ -43,7 +43,7 @@ std::string read_token(const ServeArguments& a)
                          "--host " + a.host + " can be reached from other machines",
                          "name a file with a token that clients must send, or leave --host out"});
     }
-    std::string token = read_file(a.token_file, "token", 1 << 16);
+    std::string token = read_file(a.token_file, "file with a token", 1 << 16);
     constexpr const char* blanks = " \t\r\n";
     token.erase(0, std::min(token.find_first_not_of(blanks), token.size()));
     token.erase(token.find_last_not_of(blanks) + 1);

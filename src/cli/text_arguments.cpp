@@ -49,6 +49,8 @@ void print_report(const CorpusReport& report)
     std::cout << "read: " << describe_read(report) << "\n";
     for (const std::string& line : describe_skipped(report))
         std::cout << "left out: " << line << "\n";
+    for (const std::string& hint : report.hints)
+        log_warning(hint);
 }
 
 void require_own_place(const std::string& output, const std::vector<std::string>& others)

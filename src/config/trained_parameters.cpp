@@ -191,7 +191,7 @@ void validate_adapters(const RunConfig& config, const std::vector<ModelParameter
         if (!trained.has_adapter(parameter)) {
             if (matches_any(lora.targets, parameter.name) && matches_any(lora.train, parameter.name) &&
                 parameter.is_matrix())
-                refuse("targets", str("and train.lora.train both name ", parameter.name),
+                refuse("targets", str("names ", parameter.name, ", which train.lora.train names, too"),
                        "a weight that is trained as a whole needs no adapter", "keep one of the two");
             continue;
         }
@@ -208,7 +208,7 @@ void validate_adapters(const RunConfig& config, const std::vector<ModelParameter
         only_products(lora.dropout > 0 && parameter.has_experts(), "dropout", "matrices of experts");
     }
     if (count == 0)
-        refuse("targets", "and train.lora.train leave no weight with an adapter", "",
+        refuse("targets", "leaves no weight with an adapter", "train.lora.train names all of them",
                "remove patterns from train.lora.train");
 }
 

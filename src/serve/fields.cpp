@@ -92,7 +92,11 @@ void JsonFields::refuse_unless(const char* name, const nlohmann::json& neutral) 
 {
     const nlohmann::json* value = find(name);
     if (value && *value != neutral && !(value->is_structured() && value->empty()))
-        throw ApiError(400, str(name, " is not supported: leave it out"), name);
+        throw ApiError(400,
+                       neutral == "" || neutral == 0
+                           ? str(name, " is not supported: leave it out")
+                           : str(name, " is supported only as ", neutral.dump(), ": leave it out"),
+                       name);
 }
 
 std::vector<i32> token_ids(const nlohmann::json& list, const char* field, i64 vocab)

@@ -1,5 +1,6 @@
 // Requests for completions: from JSON.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/files/strict_json.hpp"
 #include "serve/completions.hpp"
 
@@ -91,7 +92,9 @@ void parse_length(const JsonFields& fields, std::initializer_list<const char*> n
     const i64 room = model.capacity - static_cast<i64>(longest);
     const char* const field = to.is_chat ? "messages" : "prompt";
     if (room < 0)
-        throw ApiError(400, str("the prompt has ", longest, " tokens, but the context has ", model.capacity),
+        throw ApiError(400,
+                       str("the prompt has ", counted(static_cast<i64>(longest), "token"),
+                           ", but the context has ", model.capacity),
                        field);
     to.common.tokens = std::min(fallback, room);
     for (const char* name : names) {
@@ -100,15 +103,15 @@ void parse_length(const JsonFields& fields, std::initializer_list<const char*> n
         to.common.tokens = fields.integer(name, 0, 0, 10'000'000);
         if (to.common.tokens > room)
             throw ApiError(400,
-                           str("the prompt has ", longest, " tokens and ", name, " is ", to.common.tokens,
-                               ", but the context has ", model.capacity, " tokens"),
+                           str("the prompt has ", counted(static_cast<i64>(longest), "token"), " and ", name,
+                               " is ", to.common.tokens, ", but the context has ", model.capacity, " tokens"),
                            name);
         return;
     }
     if (room == 0 && fallback > 0 && !to.echo)
         throw ApiError(400,
-                       str("the prompt has ", longest,
-                           " tokens, which leaves no room for an answer: the "
+                       str("the prompt has ", counted(static_cast<i64>(longest), "token"),
+                           ", which leaves no room for an answer: the "
                            "context has ",
                            model.capacity),
                        field);

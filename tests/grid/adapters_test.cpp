@@ -394,10 +394,10 @@ TEST_CASE("patterns that name nothing, and impossible adapters, are refused with
     trained.lora.train = {"head.*", "layer*.ffn.*"};
     CHECK_NOTHROW(config_of(case_of({}, {}, trained)));
     trained.lora.train = {"layers.*"};
-    CHECK(has(message(trained), "leave no weight with an adapter"));
+    CHECK(has(message(trained), "leaves no weight with an adapter"));
     trained.lora = lora({"*.attn.q.weight"});
     trained.lora.train = {"*.attn.*"};
-    CHECK(has(message(trained), "both name layers.0.attn.q.weight"));
+    CHECK(has(message(trained), "names layers.0.attn.q.weight, which train.lora.train"));
     trained.lora = lora();
     trained.lora.dropout = 0.1;
     CHECK(has(message(trained, OptionSet::experts), "dropout: is not available for matrices of experts"));

@@ -236,7 +236,7 @@ TEST_CASE("requests that cannot be answered are refused with the reason")
     CHECK(has(parts.refused({{"prompt", {1, 2.5}}}), "prompt contains 2.5"));
     CHECK(has(parts.refused({{"prompt", {{1}, json::array()}}}), "empty list of token ids"));
     CHECK(has(parts.refused({{"prompt", "a"}, {"max_tokens", 64}}),
-              "the prompt has 1 tokens and max_tokens is 64, but the context has 64 tokens"));
+              "the prompt has 1 token and max_tokens is 64, but the context has 64 tokens"));
     CHECK(has(parts.refused({{"prompt", std::string(65, 'a')}}),
               "the prompt has 65 tokens, but the context has 64"));
     CHECK(has(parts.refused({{"prompt", "a"}, {"max_tokens", -1}}), "max_tokens must be an integer from 0"));

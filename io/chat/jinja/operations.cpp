@@ -178,7 +178,8 @@ MarkedText html_escaped(const Value& value)
 Value sum_of_texts(const Value& a, const Value& b)
 {
     const bool safe = a.as_text().safe || b.as_text().safe;
-    MarkedText sum = safe ? html_escaped(a) : a.marked();
+    MarkedText sum;
+    sum.append(safe ? html_escaped(a) : a.marked());
     sum.append(safe ? html_escaped(b) : b.marked());
     return {std::move(sum), safe};
 }
@@ -196,7 +197,7 @@ Value repeated(const Value& value, i64 times)
     const List& list = *value.list();
     std::vector<Value> items;
     for (i64 i = 0; i < times && !list.items.empty(); ++i) {
-        spend(list.items.size());
+        spend_on_items(list.items.size());
         items.insert(items.end(), list.items.begin(), list.items.end());
     }
     return make_list(std::move(items), list.kind);
@@ -222,7 +223,10 @@ Value arithmetic(std::string_view op, const Value& a, const Value& b)
         if (a.is_text() && b.is_text())
             return sum_of_texts(a, b);
         if (can_grow(a) && can_grow(b) && a.list()->kind == b.list()->kind) {
-            std::vector<Value> items = a.list()->items;
+            spend_on_items(a.list()->items.size() + b.list()->items.size());
+            std::vector<Value> items;
+            items.reserve(a.list()->items.size() + b.list()->items.size());
+            items.insert(items.end(), a.list()->items.begin(), a.list()->items.end());
             items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
             return make_list(std::move(items), a.list()->kind);
         }
@@ -260,7 +264,7 @@ std::vector<Value> elements(const Value& value)
 {
     std::vector<Value> all;
     if (List* list = value.list()) {
-        spend(list->items.size());
+        spend_on_items(list->items.size());
         if (list->kind != List::Kind::iterator)
             return list->items;
         if (list->consumed)

@@ -40,7 +40,10 @@ private:
             const Token token = p_.token();
             if (token.kind == Token::Kind::end) {
                 if (!ends.empty())
-                    p_.fail(str("the template ends where '", ends.back(), "' is expected"));
+                    p_.fail(str("the template ends where '",
+                                *std::find_if(ends.begin(), ends.end(),
+                                              [](const auto& end) { return end.starts_with("end"); }),
+                                "' is expected"));
                 break;
             }
             p_.next();

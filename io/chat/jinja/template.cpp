@@ -1,6 +1,7 @@
 #include "io/chat/jinja/template.hpp"
 
 #include "base/check.hpp"
+#include "io/files/utf8.hpp"
 
 namespace trivium::jinja {
 
@@ -13,6 +14,11 @@ Syntax parsed(std::string_view source, const std::string& place)
     if (source.size() > max_template)
         throw UserError(
             {place, str("has more than ", max_template >> 20, " MiB, too many for a chat template"), "", ""});
+    if (const i64 invalid = first_invalid_utf8(source); invalid >= 0)
+        throw UserError({place, str("is not UTF-8 at byte offset ", invalid), "a chat template is UTF-8 text",
+                         "get the file again, or convert it"});
+    if (source.find_first_not_of(" \t\r\n") == std::string_view::npos)
+        throw UserError({place, "is empty", "a chat template is a text", "name another, or get it again"});
     try {
         return parse(source);
     } catch (const SyntaxError& error) {

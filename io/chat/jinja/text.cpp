@@ -1,6 +1,7 @@
 #include "io/chat/jinja/text.hpp"
 
 #include "base/check.hpp"
+#include "io/chat/jinja/value.hpp"
 #include "io/files/utf8.hpp"
 
 #include <algorithm>
@@ -10,10 +11,16 @@ namespace trivium::jinja {
 
 namespace {
 thread_local i64 work_left = default_work;
-}
+thread_local i64 most_work = INT64_MAX;
+/// A step pays for so many bytes: what a rendering makes never exceeds some 200 MB.
+constexpr std::size_t bytes_of_step = 8;
+} // namespace
 
-WorkLimit::WorkLimit(i64 steps) : before_(work_left) { work_left = steps; }
+WorkLimit::WorkLimit(i64 steps) : before_(work_left) { work_left = std::min(steps, most_work); }
 WorkLimit::~WorkLimit() { work_left = before_; }
+
+WorkCap::WorkCap(i64 steps) : before_(most_work) { most_work = std::min(steps, most_work); }
+WorkCap::~WorkCap() { most_work = before_; }
 
 void spend(std::size_t steps)
 {
@@ -22,11 +29,13 @@ void spend(std::size_t steps)
         throw Failure{"takes too many steps (an endless loop, or a very long chat)"};
 }
 
+void spend_on_items(std::size_t items) { spend(items * (sizeof(Value) / bytes_of_step)); }
+
 void spend_on_text(std::size_t size, std::size_t more)
 {
     if (more > max_text || size + more > max_text)
         throw Failure{str("makes a text of more than ", max_text >> 20, " MiB")};
-    spend(1 + more / 16);
+    spend(1 + more / bytes_of_step);
 }
 
 void MarkedText::append(std::string_view text)
@@ -39,7 +48,7 @@ void MarkedText::append(const MarkedText& text)
 {
     const std::size_t at = text_.size();
     append(std::string_view(text.text_));
-    spend(text.marks_.size());
+    spend(text.marks_.size() * (sizeof(Mark) / bytes_of_step));
     for (const Mark& mark : text.marks_)
         this->mark(at + mark.begin, at + mark.end, mark.kind, mark.message);
 }

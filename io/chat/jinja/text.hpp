@@ -14,7 +14,7 @@ struct Failure {
     std::string problem;
 };
 
-inline constexpr i64 default_work = 50'000'000;                ///< steps of a rendering, a few seconds
+inline constexpr i64 default_work = 20'000'000;                ///< steps of a rendering, a second or two
 inline constexpr std::size_t max_text = std::size_t{64} << 20; ///< bytes of one text
 inline constexpr i64 max_range = 100'000;                      ///< numbers of a range, as in jinja2's sandbox
 inline constexpr int max_nesting = 400;                        ///< of evaluations
@@ -32,8 +32,22 @@ private:
     i64 before_;
 };
 
+/// While it exists, each WorkLimit of this thread is at most `steps`.
+class WorkCap {
+public:
+    explicit WorkCap(i64 steps);
+    WorkCap(const WorkCap&) = delete;
+    WorkCap& operator=(const WorkCap&) = delete;
+    ~WorkCap();
+
+private:
+    i64 before_;
+};
+
 /// Counts steps. \throws Failure if the limit is exceeded
 void spend(std::size_t steps = 1);
+/// Counts elements of a list that are copied, by their bytes. To be called before. \throws Failure
+void spend_on_items(std::size_t items);
 /// Counts `more` bytes that a text of `size` bytes gets. \throws Failure, also if it becomes too large
 void spend_on_text(std::size_t size, std::size_t more);
 

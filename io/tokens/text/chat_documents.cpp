@@ -14,6 +14,18 @@ bool uses_template(const Conversation& conversation, const ChatRule& rule)
     return !conversation.plain || (conversation.form == ChatForm::alpaca && rule.chat_template);
 }
 
+/// Whether a message that is to be trained says something.
+bool has_answer(const Conversation& conversation)
+{
+    for (std::size_t i = 0; i < conversation.messages.size(); ++i) {
+        const ChatJson content = conversation.messages[i].value("content", ChatJson());
+        if (conversation.trained[i] && content.is_string() &&
+            content.get_ref<const std::string&>().find_first_not_of(" \t\r\n") != std::string::npos)
+            return true;
+    }
+    return false;
+}
+
 /// Ranges of consecutive trained tokens.
 std::vector<TokenSpan> spans_of(const std::vector<bool>& trained)
 {
@@ -52,6 +64,8 @@ ChatDocument tokenize_chat(const Conversation& conversation, const ChatRule& rul
     tokenizer.encode_chat(text.text, text.trained, document.ids, trained);
     const auto last = std::find(trained.rbegin(), trained.rend(), true);
     const auto behind = document.ids.end() - (last - trained.rbegin()) - (last == trained.rend() ? 0 : 1);
+    document.answer = uses_template(conversation, rule) && has_answer(conversation);
+    document.printed = last != trained.rend();
     // Does a special token end the last trained span, or follow it?
     if (std::none_of(behind, document.ids.end(),
                      [&](i32 id) { return !tokenizer.special_text(id).empty(); })) {

@@ -6,6 +6,8 @@
 #include "io/tokens/json_records.hpp"
 #include "io/tokens/text/plain_record.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace trivium {
 
 namespace {
@@ -86,13 +88,22 @@ private:
     void read_record(std::string_view record, i64 line, const std::string& place)
     {
         if (!rule_.chats || !has_chat(record, key_)) {
-            std::string text = text_of_record(record, key_, place);
+            std::string text = text_of(record, place);
             return take_text(text, line);
         }
         Conversation chat = conversation_of_record(record, place);
         ++outcome_.forms[name_of(chat.form)];
         ReadDocument document{{}, line, static_cast<Bytes>(record.size()), std::move(chat)};
         take_(document);
+    }
+
+    /// As text_of_record(); where chats are read, the error names their forms, too.
+    std::string text_of(std::string_view record, const std::string& place) const
+    {
+        if (const auto object = nlohmann::json::parse(record, nullptr, false);
+            rule_.chats && object.is_object() && !object.contains(key_))
+            conversation_of_record(record, place); // throws
+        return text_of_record(record, key_, place);
     }
 
     void take_text(std::string& text, i64 line)
@@ -182,9 +193,13 @@ private:
             const std::string place = str(path, ":", first->line);
             const bool good = has_document(first->text, rule_, place);
             if (!good && (records.is_list() || records.next())) // throws with the fields that it has
-                text_of_record(first->text, key_, place);
-            if (!good)
+                text_of(first->text, place);
+            if (!good) {
+                if (const std::string list = rule_.chats ? list_of_chats(first->text) : ""; !list.empty())
+                    outcome_.hint = str(path, ": is read as one text, but its field ", in_quotes(list),
+                                        " is a list of chats: make this list the whole file to read them");
                 return false;
+            }
         } catch (const UserError& error) {
             if ((block_.file->named || is_named_lines()) && !skip_bad_)
                 throw;

@@ -12,6 +12,7 @@ struct BlockOutcome {
     bool read = false;                  ///< its file counts as read
     bool records = false;               ///< its file has records
     std::map<std::string, i64> forms{}; ///< records by form, if chats are looked for
+    std::string hint{};                 ///< what may not be as it was meant; may be empty
     /// What was left out, in order, and the line or row of a bad record; 0: the whole file.
     std::vector<std::pair<CorpusReport::Skipped, i64>> skipped{};
 };

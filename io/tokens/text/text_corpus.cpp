@@ -57,6 +57,9 @@ TextCorpus::Found& TextCorpus::Found::operator+=(const Found& next)
         report.skip(kind);
     documents += next.documents;
     record_files += next.record_files;
+    answers += next.answers;
+    trained_answers += next.trained_answers;
+    report.hints.insert(next.report.hints.begin(), next.report.hints.end());
     bytes += next.bytes;
     return *this;
 }
@@ -66,6 +69,8 @@ void TextCorpus::add(Found& found, const TextBlock& block, const BlockOutcome& o
     found.documents += documents;
     found.bytes += block.input_bytes;
     found.record_files += outcome.read && outcome.records;
+    if (!outcome.hint.empty())
+        found.report.hints.insert(outcome.hint);
     for (const auto& [kind, line] : outcome.skipped)
         if (CorpusReport::Skipped& all = found.report.skip(kind); all.example.empty())
             all.example = place_of(block, line); // which may read the file

@@ -19,7 +19,9 @@ public:
     struct Found {
         CorpusReport report{};
         i64 documents = 0, record_files = 0;
-        Bytes bytes = 0; ///< read or skipped
+        i64 answers = 0;         ///< chats that a template rendered and that have an answer to train
+        i64 trained_answers = 0; ///< those of them with trained tokens
+        Bytes bytes = 0;         ///< read or skipped
 
         Found& operator+=(const Found& next);
     };

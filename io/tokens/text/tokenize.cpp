@@ -8,6 +8,7 @@
 #include "io/tokens/text/ordered_work.hpp"
 #include "mpi/records.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <unistd.h>
@@ -17,8 +18,9 @@ namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Read, files, documents)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport::Skipped, what, what_plural, remedy, example, count)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport, forms, read, skipped)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TextCorpus::Found, report, documents, record_files, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CorpusReport, forms, read, skipped, hints)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TextCorpus::Found, report, documents, record_files, answers,
+                                   trained_answers, bytes)
 
 namespace {
 
@@ -31,6 +33,8 @@ struct TokenizedBlock {
         Bytes bytes = 0;                  ///< of its text
         bool failed = false;              ///< it cannot be tokenized, or is left out
         bool whole = false;               ///< its ids have its end
+        bool answer = false;              ///< as ChatDocument's
+        bool printed = false;             ///< as ChatDocument's
         std::vector<TokenSpan> trained{}; ///< if it is whole
         std::string text{};               ///< if it has no ids yet
         i64 line = 0;
@@ -153,7 +157,8 @@ public:
                         append_store(writers_[store],
                                      TokenStore::open(part_path(store, static_cast<int>(rank))),
                                      *job_.tokenizer);
-            require_text();
+            require_trained();
+            require_text(result.report);
             for (std::size_t store = 0; store < writers_.size(); ++store) {
                 TokenStoreWriter& writer = writers_[store];
                 writer.finish();
@@ -227,6 +232,8 @@ private:
     add_chat(const Conversation& chat, TokenizedBlock::Document& document, std::vector<i32>& ids) const
     {
         ChatDocument made = tokenize_chat(chat, job_.chats, *job_.tokenizer);
+        document.answer = made.answer;
+        document.printed = made.printed;
         if (made.dropped)
             return made.dropped;
         document.whole = true;
@@ -251,6 +258,8 @@ private:
             const std::span<const i32> ids =
                 std::span<const i32>(done.ids).subspan(begin, document.end - begin);
             begin = document.end;
+            found_.answers += document.answer;
+            found_.trained_answers += document.answer && document.printed;
             hold_out_.split(document.text, [&](bool to_valid, std::string_view part) {
                 if (document.failed)
                     return;
@@ -283,8 +292,24 @@ private:
         job_.on_progress(done, part_bytes_, tokens);
     }
 
-    void require_text() const
+    void require_text(const CorpusReport& report) const
     {
+        std::string left_out;
+        for (const std::string& line : describe_skipped(report))
+            left_out += (left_out.empty() ? "left out: " : ". ") + line;
+        const bool nothing =
+            std::ranges::all_of(writers_, [](const TokenStoreWriter& each) { return each.documents() == 0; });
+        if (nothing && !left_out.empty())
+            throw UserError({job_.output, "no document is left", left_out,
+                             "look at what was left out, and correct the input or these options"});
+        const bool some_left_out = hold_out_.documents() != 1 && !left_out.empty();
+        for (std::size_t store = 0; store < writers_.size(); ++store)
+            if (some_left_out && writers_[store].documents() == 0)
+                throw UserError({outputs_[store],
+                                 str("no document is left for ", store == 0 ? "training" : "validation"),
+                                 left_out,
+                                 str("change --valid-fraction (it is ", job_.valid_fraction,
+                                     "), or correct the input or the options that leave documents out")});
         if (writers_.size() > 1 && writers_[1].documents() == 0)
             throw UserError(
                 {job_.valid, "no text is left for validation",
@@ -293,8 +318,20 @@ private:
                  "use a larger --valid-fraction, or more text"});
         if (writers_[0].documents() == 0)
             throw UserError({job_.output, "no text is left for training",
-                             str("--valid-fraction is ", job_.valid_fraction),
-                             "use a smaller --valid-fraction"});
+                             job_.valid.empty() ? "" : str("--valid-fraction is ", job_.valid_fraction),
+                             job_.valid.empty() ? "add text" : "use a smaller --valid-fraction"});
+    }
+
+    /// A template that prints no answer makes a store without them, however many chats there are.
+    void require_trained() const
+    {
+        if (found_.answers == 0 || found_.trained_answers > 0)
+            return;
+        throw UserError({job_.chats.chat_template->place(),
+                         "gives no trained token for any chat of the input",
+                         str("it rendered ", counted_in_groups(found_.answers, "chat"),
+                             " with answers to train, and prints none of these answers"),
+                         "name the template of the model with --chat-template"});
     }
 
     const TokenizeJob& job_;

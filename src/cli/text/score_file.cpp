@@ -99,7 +99,8 @@ void score_file(Comm& world, const RunConfig& config, const ScoreFile& file)
     std::vector<ScoredTokens> pairs;
     succeed_together(world, [&] {
         if (world.rank() == 0)
-            pairs = parse_pairs(file.input == "-" ? read_stdin() : read_file(file.input, "texts to score"),
+            pairs = parse_pairs(file.input == "-" ? read_stdin()
+                                                  : read_file(file.input, "file of texts to score"),
                                 file.input, *tokenizer_of(config.data), config.model.seq);
     });
     i64 longest = 1, cut = 0;

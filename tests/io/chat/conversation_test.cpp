@@ -138,7 +138,9 @@ TEST_CASE("Records of no known form are refused with their keys")
              {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})", "neither 0 nor 1"},
              {R"({"conversations": [{"from": "dog", "value": "a"}]})", "message 1 is from \"dog\""},
              {R"({"conversations": [{"from": "gpt"}]})", "\"from\" and \"value\""},
-             {R"({"prompt": 1, "completion": "a"})", "\"prompt\" is not a text"},
+             {R"({"prompt": 1, "completion": "a"})", "\"prompt\" is neither a text nor a list of messages"},
+             {R"({"messages": [{"role": 3, "content": "a"}]})", "message 1: \"role\" is not a text"},
+             {R"({"conversations": [{"from": "human", "value": 3}]})", "\"value\" is neither a text"},
              {R"({"messages": [{"role": "user", "content": "a"}], "tools": "x"})", "neither a list nor JSON"},
          }) {
         INFO(record << ": " << error_of(record));

@@ -160,15 +160,31 @@ TEST_CASE("What templates of chats do not use is refused by name")
     }
 }
 
+TEST_CASE("A text that is no template is refused")
+{
+    CHECK_HAS(failure_of(""), "t.jinja: is empty");
+    CHECK_HAS(failure_of(" \n"), "t.jinja: is empty");
+    CHECK_HAS(failure_of("a\xff"), "t.jinja: is not UTF-8 at byte offset 1");
+    CHECK_HAS(failure_of("{% for a in [1] %}"), "where 'endfor' is expected");
+    CHECK_HAS(failure_of("{% if true %}"), "where 'endif' is expected");
+}
+
 TEST_CASE("Templates cannot take all time or memory")
 {
     const std::string twice = "{% set ns = namespace(x='a' * 1000) %}{% for i in range(60) %}{% set ns.x = "
                               "ns.x + ns.x %}{% endfor %}";
-    CHECK_HAS(failure_of(twice), "MiB");
+    CHECK_HAS(failure_of(twice), "too many steps");
     CHECK_HAS(failure_of("{{ 'a' * 1000000000000 }}"), "MiB");
     CHECK_HAS(failure_of("{{ [0] * 1000000000000 }}", 1'000'000), "too many steps");
     CHECK_HAS(failure_of("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
                          1'000'000),
+              "too many steps");
+    // Copies are paid for by their bytes, before they are made.
+    CHECK_HAS(failure_of("{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x "
+                         "%}{% endfor %}"),
+              "too many steps");
+    CHECK_HAS(failure_of("{% set ns = namespace(x=[], t='a' * 1000000) %}{% for i in range(1000) %}{% set "
+                         "ns.x = ns.x + [ns.t + 'b'] %}{% endfor %}"),
               "too many steps");
     CHECK_HAS(failure_of("{{ range(1000000000) }}"), "range too big");
     CHECK_HAS(failure_of("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "nests too deeply");

@@ -88,12 +88,12 @@ TEST_CASE("errors in JSONL name file and line")
     const std::string broken = of("{\"text\":\"a\"}\n{\"text\":\"b\"\n");
     CHECK(says(broken, "x.jsonl:2: is not valid JSON", "column 12", "end of input"));
     CHECK_FALSE((has(broken, "exception") || has(broken, "line 1")));
-    CHECK(says(of("{\"text\":\"a\"}\n[1]\n"), "x.jsonl:2", "not a JSON object but array"));
+    CHECK(says(of("{\"text\":\"a\"}\n[1]\n"), "x.jsonl:2", "not a JSON object but a list"));
     CHECK(says(of("{\"body\":\"a\"}\n"), "x.jsonl:1", "no field \"text\"", "\"body\"", "--key"));
-    CHECK(says(of("{\"text\":7}\n"), "x.jsonl:1", "not a string but number"));
+    CHECK(says(of("{\"text\":7}\n"), "x.jsonl:1", "not a string but a number"));
     CHECK(says(of("{\"text\":\"\\ud800\"}\n"), "x.jsonl:1", "not valid JSON"));
     CHECK(says(of("{\"text\":\"a\"}\n{\"text\":\"\xe9\"}\n"), "x.jsonl", "byte offset 22"));
-    CHECK(says(of("[1]\n"), "x.jsonl:1", "not a JSON object but array"));
+    CHECK(says(of("[1]\n"), "x.jsonl:1", "not a JSON object but a list"));
     put(folder / "x.jsonl", "{\"body\":\"a\"}\n");
     CHECK(all({folder / "x.jsonl"}, "body").texts == std::vector<std::string>{"a"});
 }
@@ -148,7 +148,7 @@ TEST_CASE("the layout of JSON records is recognised: lines, lists, sequences of 
     CHECK(says(of("[\n" + a + ",\n" + c), "x.json:3", "does not end"));
     CHECK(says(of("[" + a + ",\n{\"text\": \"abc"), "x.json:2", "does not end"));
     CHECK(says(of("[" + a + ",\n7]"), "x.json:2", "not valid JSON"));
-    CHECK(says(of("[" + a + ",\n{\"text\": 7}]"), "x.json:2", "not a string but number"));
+    CHECK(says(of("[" + a + ",\n{\"text\": 7}]"), "x.json:2", "not a string but a number"));
     CHECK(says(of("[" + a + ",\n{\"text\" 7}]"), "x.json:2", "not valid JSON"));
     CHECK(says(of("[{\"body\": \"a\"}]"), "x.json:1", "no field \"text\"", "\"body\""));
     CHECK(says(of("{\"a\": 1,}"), "x.json:1", "not valid JSON"));

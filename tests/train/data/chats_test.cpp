@@ -175,3 +175,36 @@ TEST_CASE("bad records of chats are errors with file and line, or counted")
     CHECK(has(missing.err, "a.jsonl:1"));
     CHECK(has(missing.err, "--chat-template"));
 }
+
+TEST_CASE("input without a document to train says what was left out, and which template trains nothing")
+{
+    const Folder folder;
+    write_tokenizer(folder, "model");
+    write_text(folder / "a.jsonl", chat("Hi", "Hey").dump() + "\n");
+    write_text(folder / "none.jsonl",
+               Json{{"messages", {{{"role", "user"}, {"content", "no answer"}}}}}.dump() + "\n");
+    write_text(folder / "other.jsonl", "{\"foo\": 1}\n");
+    write_text(folder / "wrapped.json", Json{{"data", {chat("Hi", "Hey")}}}.dump());
+    write_text(folder / "constant.jinja", "hello");
+    const auto said = [&](int status, const std::string& input, const std::vector<std::string>& more = {}) {
+        std::vector<std::string> arguments{
+            "data", "tokenize", input, "--tokenizer", "model/tokenizer.json", "-o", "train.h5", "--force"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome made = run_program(arguments, folder.path());
+        INFO(made.out << made.err);
+        CHECK(made.status == status);
+        return made.err;
+    };
+    const std::string none = said(2, "none.jsonl");
+    CHECK(has(none, "train.h5: no document is left"));
+    CHECK(has(none, "1 conversation without a trained token, none.jsonl:1"));
+    CHECK(!has(none, "--valid-fraction"));
+    CHECK(has(said(2, "a.jsonl", {"--max-length", "3"}), "1 conversation of more than 3 tokens, a.jsonl:1"));
+    CHECK(has(said(2, "a.jsonl", {"--chat-template", "constant.jinja"}),
+              "constant.jinja: gives no trained token for any chat"));
+    const std::string other = said(2, "other.jsonl");
+    CHECK(has(other, "other.jsonl:1: is not a chat of a known form"));
+    CHECK(has(other, "\"foo\""));
+    CHECK(has(other, "--key"));
+    CHECK(has(said(0, "wrapped.json"), "its field \"data\" is a list of chats"));
+}
