@@ -1,12 +1,41 @@
-// The return of a run to a checkpoint (train.rewind).
+// Steps that are skipped, and the return of a run to a checkpoint (train.rewind).
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "train/best_loss.hpp"
+#include "train/loss_spikes.hpp"
 #include "train/trainer.hpp"
 
+#include <cmath>
+#include <fmt/format.h>
+
 namespace trivium {
+
+Skip Trainer::why_skipped(const LossSum& sum, double norm)
+{
+    const TrainConfig& t = config_.train;
+    if (sum.tokens == 0)
+        return {SkipKind::empty, "no token of its batch is trained"};
+    const double loss = sum.mean();
+    if (!std::isfinite(loss) || !std::isfinite(norm))
+        return {SkipKind::bad, str("its ", std::isfinite(loss) ? "gradient norm" : "loss", " is not finite")};
+    if (t.spike_z == 0)
+        return {};
+    std::vector<double>& recent = state_.recent_losses;
+    if (is_spike(recent, loss, t.spike_z)) {
+        if (state_.skipped_in_row < most_spikes || may_rewind())
+            return {
+                SkipKind::bad,
+                fmt::format("its loss {:.4f} is a spike relative to the last {} losses (train.spike_z = {})",
+                            loss, recent.size(), t.spike_z)};
+        recent.clear();
+    }
+    recent.push_back(loss);
+    if (static_cast<i64>(recent.size()) > t.spike_window)
+        recent.erase(recent.begin(), recent.end() - t.spike_window);
+    return {};
+}
 
 bool Trainer::may_rewind() const
 {
@@ -60,6 +89,22 @@ bool Trainer::rewind()
     saved_step_ = -1;
     save(); // from here on, a restart leaves out these data, too
     return true;
+}
+
+void Trainer::require_learning()
+{
+    const TrainConfig& t = config_.train;
+    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped) {
+        saver_->finish(); // a save under way is of a step before
+        succeed_together(world_, [&] {
+            throw IoError(
+                {str("step ", state_.step),
+                 str("was skipped, the last of ", counted(state_.skipped_in_row, "step"), " in a row"),
+                 "the run no longer learns",
+                 "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
+                 "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
+        });
+    }
 }
 
 } // namespace trivium

@@ -16,7 +16,6 @@
 #include "runtime/device.hpp"
 #include "train/best_loss.hpp"
 #include "train/learning_rate.hpp"
-#include "train/loss_spikes.hpp"
 #include "train/node_resources.hpp"
 #include "train/save/consistency.hpp"
 #include "train/this_machine.hpp"
@@ -181,33 +180,12 @@ std::size_t Trainer::program_of(i64 batch) const
     return training_program(engine_->compiled(), microbatch_count(config_, batch));
 }
 
-std::string Trainer::why_skipped(double loss, double norm)
-{
-    const TrainConfig& t = config_.train;
-    if (!std::isfinite(loss) || !std::isfinite(norm))
-        return str("its ", std::isfinite(loss) ? "gradient norm" : "loss", " is not finite");
-    if (t.spike_z == 0)
-        return "";
-    std::vector<double>& recent = state_.recent_losses;
-    if (is_spike(recent, loss, t.spike_z)) {
-        if (state_.skipped_in_row < most_spikes || may_rewind())
-            return fmt::format(
-                "its loss {:.4f} is a spike relative to the last {} losses (train.spike_z = {})", loss,
-                recent.size(), t.spike_z);
-        recent.clear();
-    }
-    recent.push_back(loss);
-    if (static_cast<i64>(recent.size()) > t.spike_window)
-        recent.erase(recent.begin(), recent.end() - t.spike_window);
-    return "";
-}
-
-void Trainer::train_step(MetricsRecord& record, bool ahead)
+SkipKind Trainer::train_step(MetricsRecord& record, bool ahead)
 {
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
-    std::string skipped;
+    Skip skip;
     const auto hyper = [&](i64 later) {
         return hyper_of(t, learning_rate(t, state_.step + later), state_.updates + later);
     };
@@ -215,9 +193,8 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     StepCalls calls;
     calls.program = program_of(batch);
     calls.accept = [&](const StepResult& r) {
-        skipped =
-            r.loss.tokens == 0 ? "no token of its batch is trained" : why_skipped(r.loss.mean(), r.norm);
-        return skipped.empty();
+        skip = why_skipped(r.loss, r.norm);
+        return skip.kind == SkipKind::none;
     };
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };
     const Ahead next{data_->train.at(state_.samples + batch), hyper(2),
@@ -231,13 +208,14 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
-    state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
+    if (skip.kind != SkipKind::empty) // which says nothing about how the run learns
+        state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
     state_.samples += batch;
     state_.tokens += static_cast<i64>(result.loss.tokens);
     const Seconds seconds = now() - begin;
     if (deadline_)
         deadline_->step_took(seconds);
-    record = report_->step(state_, result, seconds, skipped);
+    record = report_->step(state_, result, seconds, skip.reason);
     if (rewound_from_ > 0)
         record.set("rewound_from", static_cast<double>(std::exchange(rewound_from_, 0)));
     if (measures) {
@@ -245,27 +223,12 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
         if (layers_)
             layers_->write(state_.step, norms);
     }
+    return skip.kind;
 }
 
 bool Trainer::measures_layers(i64 step) const
 {
     return config_.log.layer_norms > 0 && step % config_.log.layer_norms == 0;
-}
-
-void Trainer::require_learning()
-{
-    const TrainConfig& t = config_.train;
-    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped) {
-        saver_->finish(); // a save under way is of a step before
-        succeed_together(world_, [&] {
-            throw IoError(
-                {str("step ", state_.step),
-                 str("was skipped, the last of ", counted(state_.skipped_in_row, "step"), " in a row"),
-                 "the run no longer learns",
-                 "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
-                 "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
-        });
-    }
 }
 
 bool Trainer::evaluation_is_due(i64 step) const
@@ -400,7 +363,7 @@ int Trainer::run()
     while (requests == 0 && state_.step < last && !ends_early(state_.best, config_)) {
         MetricsRecord record;
         const i64 next = state_.step + 1;
-        train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
+        const SkipKind skip = train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
         const u64 agreed = agreement_ ? agreement_->wait() : agree(world_, flags());
         agreement_.reset();
         requests = agreed & (demand - 1);
@@ -417,9 +380,11 @@ int Trainer::run()
             metrics_->write(record);
         if (monitors_)
             monitors_->write(record, state_.step % config_.log.every == 0 || state_.step == t.steps);
-        if (rewind()) // also before a stop, or the next launch would not know that it is due
-            continue;
-        require_learning();
+        if (skip == SkipKind::bad) {
+            if (rewind()) // also before a stop, or the next launch would not know that it is due
+                continue;
+            require_learning();
+        }
         if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best_ ||
             ends_early(state_.best, config_))
             save();

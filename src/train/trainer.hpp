@@ -13,6 +13,17 @@
 
 namespace trivium {
 
+/// Why a step does not update the weights.
+enum class SkipKind {
+    none,
+    empty, ///< its batch has no token to train
+    bad    ///< a spike, or values that are not finite
+};
+struct Skip {
+    SkipKind kind = SkipKind::none;
+    std::string reason{};
+};
+
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make and run
@@ -38,9 +49,9 @@ private:
     /// The program of the steps with this many sequences.
     std::size_t program_of(i64 batch) const;
     /// `ahead`: the next step follows without a save or an evaluation in between.
-    void train_step(MetricsRecord& record, bool ahead);
-    /// Why a step's update is skipped; empty if it is not. Records the loss.
-    std::string why_skipped(double loss, double norm);
+    SkipKind train_step(MetricsRecord& record, bool ahead);
+    /// Whether and why a step's update is skipped. Records the loss.
+    Skip why_skipped(const LossSum& sum, double norm);
     /// Whether the run may go back to a checkpoint once more (train.rewind).
     bool may_rewind() const;
     /// If too many steps in a row were skipped: goes back to the newest checkpoint that checkpoint.every
