@@ -27,23 +27,6 @@
 
 namespace trivium {
 
-namespace {
-
-// Flags that are combined over all ranks. Signal numbers are lower bits, the saver's flags are higher ones.
-constexpr u64 time_is_up = u64{1} << 38;
-
-/// "the job's time limit, signal USR1".
-std::string describe_stop(u64 requests)
-{
-    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
-    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
-        if ((requests >> number & 1) != 0)
-            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
-    return text;
-}
-
-} // namespace
-
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
     : config_(std::move(config)), world_(world), signals_(links.signals), first_rank_(world.rank() == 0),
       grid_(world, mesh_of(config_.parallel), node_name(),
@@ -231,82 +214,13 @@ bool Trainer::measures_layers(i64 step) const
     return config_.log.layer_norms > 0 && step % config_.log.layer_norms == 0;
 }
 
-bool Trainer::evaluation_is_due(i64 step) const
+std::string Trainer::describe_stop(u64 requests)
 {
-    const TrainConfig& t = config_.train;
-    return !data_->valid.empty() && step > 0 &&
-           (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
-}
-
-std::vector<NamedEvaluation> Trainer::losses_by(std::size_t program, u64& stop)
-{
-    const bool is_shown = program != eval_program || config_.train.ema == 0;
-    EvaluationCalls calls;
-    calls.program = program;
-    calls.give_up = [&] {
-        stop = agree(world_, stop_requests());
-        return stop != 0;
-    };
-    std::vector<NamedEvaluation> losses;
-    for (const ValidationSet& set : data_->valid)
-        if (stop == 0) {
-            calls.after = [&](i64 first) {
-                if (shown_ && losses.empty() && is_shown)
-                    shown_->take(*engine_, first, program);
-            };
-            losses.push_back({set.name, trivium::evaluate(
-                                            *engine_, set.data,
-                                            config_.train.eval_batches * config_.train.global_batch, calls)});
-        }
-    return losses;
-}
-
-u64 Trainer::evaluate(MetricsRecord& record)
-{
-    Activity::of_process().enter(str("the evaluation after step ", state_.step));
-    u64 stop = 0;
-    const std::optional<std::size_t> average = program_called(engine_->compiled(), average_evaluation);
-    const std::vector<NamedEvaluation> losses = losses_by(average.value_or(eval_program), stop);
-    std::vector<NamedEvaluation> raw; // of the weights that are trained, if others are averages
-    if (average && stop == 0)
-        raw = losses_by(eval_program, stop);
-    if (stop != 0)
-        log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
-                     "; the next launch repeats it"));
-    else
-        report_->evaluation(state_.step, losses, raw, record);
-    if (stop == 0 && shown_)
-        shown_->write(state_.step);
-    is_best_ = stop == 0 && judge(state_.best, config_, losses, state_.step);
-    if (stop == 0 && ends_early(state_.best, config_))
-        record.set("ended_early", 1);
-    return stop;
-}
-
-bool Trainer::make_up_for_evaluation(u64& stop)
-{
-    std::optional<MetricsRecord> record;
-    if (first_rank_ && evaluation_is_due(state_.step))
-        record = metrics_->last();
-    if (record && record->step != state_.step)
-        record.reset();
-    const bool unjudged =
-        judges_evaluations(config_) && evaluation_is_due(state_.step) && state_.best.evaluated < state_.step;
-    if (agree(world_, record && !record->has("valid_loss")) == 0 && !unjudged)
-        return true;
-    if (stop != 0)
-        return false;
-    MetricsRecord line = record.value_or(MetricsRecord{});
-    const BestLoss before = state_.best;
-    stop = evaluate(line);
-    if (state_.best != before) { // before the line says that the evaluation is done
-        saved_step_ = -1;
-        save();
-        saver_->finish();
-    }
-    if (stop == 0 && record)
-        metrics_->replace_last(line);
-    return stop == 0;
+    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
+    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
+        if ((requests >> number & 1) != 0)
+            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
+    return text;
 }
 
 u64 Trainer::stop_requests()
@@ -369,9 +283,12 @@ int Trainer::run()
         requests = agreed & (demand - 1);
         saver_->advance(agreed);
         evaluated = !evaluation_is_due(state_.step);
+        bool is_best = false;
         if (!evaluated && requests == 0) {
-            requests = evaluate(record);
+            const Evaluated evaluation = evaluate(record);
+            requests = evaluation.stop;
             evaluated = requests == 0;
+            is_best = evaluation.is_best;
         }
         note_save(record); // of the previous save, because this step's line is written before its own save
         // The line first: a crash in between leaves one extra line, which the next launch moves to another
@@ -385,10 +302,9 @@ int Trainer::run()
                 continue;
             require_learning();
         }
-        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best_ ||
+        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best ||
             ends_early(state_.best, config_))
             save();
-        is_best_ = false;
     }
     engine_->abandon();
     const bool early = ends_early(state_.best, config_) && state_.step < t.steps;

@@ -41,6 +41,8 @@ public:
 private:
     /// A flag: a save is requested; the lower bits are stop_requests().
     static constexpr u64 demand = u64{1} << 39;
+    /// A flag of stop_requests(); the others are the numbers of signals.
+    static constexpr u64 time_is_up = u64{1} << 38;
 
     /// `clock`: as RunLinks::clock. Rank 0 predicts the step.
     Compiled compile_for_this_rank(const Machine* clock);
@@ -63,9 +65,12 @@ private:
     /// Throws, on all ranks, if too many steps in a row were skipped.
     void require_learning();
     bool evaluation_is_due(i64 step) const;
-    /// Evaluates after the step of `record`, and judges it. Returns the stop requests of all ranks that
-    /// interrupted it; 0 if none did.
-    u64 evaluate(MetricsRecord& record);
+    struct Evaluated {
+        u64 stop;     ///< the stop requests of all ranks that interrupted it; 0 if none did
+        bool is_best; ///< its loss is the lowest so far
+    };
+    /// Evaluates after the step of `record`, and judges it.
+    Evaluated evaluate(MetricsRecord& record);
     /// The losses of the validation sets by a program of the engine; those so far if `stop` is set meanwhile.
     std::vector<NamedEvaluation> losses_by(std::size_t program, u64& stop);
     /// Runs an evaluation that the previous launch did not complete. Returns false if it is interrupted
@@ -74,6 +79,8 @@ private:
     /// Bits for the reasons why this rank requests a save and the end of this launch: signals and, on rank 0,
     /// the job's time limit.
     u64 stop_requests();
+    /// "the job's time limit, signal USR1".
+    static std::string describe_stop(u64 requests);
     /// The flags of this rank, which all ranks combine between two steps.
     u64 flags() { return stop_requests() | (take_demand() ? demand : 0) | saver_->flags(); }
     bool saves_after(i64 step, i64 last) const;
@@ -107,7 +114,6 @@ private:
     Prediction prediction_;              ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
-    bool is_best_ = false; ///< the last evaluation has the lowest loss so far
     i64 rewound_from_ = 0; ///< for the next line of the metrics; 0: not
     std::string ending_;
 };
