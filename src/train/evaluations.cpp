@@ -59,6 +59,20 @@ Trainer::Evaluated Trainer::evaluate(MetricsRecord& record)
     return {stop, is_best};
 }
 
+void Trainer::mark_best()
+{
+    bool is_lost = false;
+    const std::string& dir = config_.checkpoint.dir;
+    succeed_together(world_, [&] {
+        is_lost = first_rank_ && !trivium::mark_best(dir, state_.best) && state_.best.step > 0;
+    });
+    if (is_lost && judges_evaluations(config_))
+        log_warning(str(dir, " does not contain ", checkpoint_name(state_.best.step),
+                        ", the best checkpoint so far: the next evaluation counts as the best again"));
+    if (agree(world_, is_lost) != 0)
+        state_.best.step = 0;
+}
+
 bool Trainer::make_up_for_evaluation(u64& stop)
 {
     std::optional<MetricsRecord> record;

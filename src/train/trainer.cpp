@@ -56,7 +56,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
     state_ = std::move(restored.state);
-    begin_judging(state_.best, config_);
+    begin_judging(state_.best, config_, data_->valid);
     saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
@@ -75,7 +75,6 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         if (!first_rank_)
             return;
         supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
-        mark_best(c.dir, state_.best);
         note_restored(*links.launches, config_, job_, state_.step);
         claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
         metrics_.emplace(config_.log.dir, state_.step);
@@ -88,6 +87,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
                             state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
+    mark_best();
     report_->announce(describe_data(state_, config_, data_->train), state_, prediction_);
 }
 
@@ -199,8 +199,8 @@ SkipKind Trainer::train_step(MetricsRecord& record, bool ahead)
     if (deadline_)
         deadline_->step_took(seconds);
     record = report_->step(state_, result, seconds, skip.reason);
-    if (rewound_from_ > 0)
-        record.set("rewound_from", static_cast<double>(std::exchange(rewound_from_, 0)));
+    if (state_.rewinds.from > 0)
+        record.set("rewound_from", static_cast<double>(std::exchange(state_.rewinds.from, 0)));
     if (measures) {
         const ParameterNorms norms = engine_->norms_after(result);
         if (layers_)
@@ -311,8 +311,9 @@ int Trainer::run()
     if (requests != 0 && ((state_.step < t.steps && !early) || !evaluated))
         return stop(requests);
     const std::string patience =
-        early ? fmt::format("no better loss than {:.4f} of step {} in {} (train.patience)", state_.best.loss,
-                            state_.best.step, counted(state_.best.unimproved, "evaluation"))
+        early ? fmt::format("no better loss than {:.4f}{} in {} (train.patience)", state_.best.loss,
+                            state_.best.step > 0 ? str(" of step ", state_.best.step) : "",
+                            counted(state_.best.unimproved, "evaluation"))
               : "";
     if (early)
         log_info("the run ends early after step " + std::to_string(state_.step) + ": " + patience);

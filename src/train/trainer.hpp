@@ -56,10 +56,13 @@ private:
     Skip why_skipped(const LossSum& sum, double norm);
     /// Whether the run may go back to a checkpoint once more (train.rewind).
     bool may_rewind() const;
-    /// If too many steps in a row were skipped: goes back to the newest checkpoint that checkpoint.every
-    /// asked for, with the data behind those of this step. Returns false if nothing is wrong, or if it may
-    /// not or cannot.
+    /// If too many steps in a row were skipped: goes back to the newest good checkpoint that
+    /// checkpoint.every asked for, with the data behind those of this step. Returns false if nothing is
+    /// wrong, or if it may not or cannot.
     bool rewind();
+    /// Collective: marks the best checkpoint. If checkpoint.dir does not contain it, no loss counts as the
+    /// lowest yet.
+    void mark_best();
     /// Whether the norms of layers are measured in a step.
     bool measures_layers(i64 step) const;
     /// Throws, on all ranks, if too many steps in a row were skipped.
@@ -114,7 +117,6 @@ private:
     Prediction prediction_;              ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
-    i64 rewound_from_ = 0; ///< for the next line of the metrics; 0: not
     std::string ending_;
 };
 
