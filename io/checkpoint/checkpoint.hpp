@@ -48,11 +48,13 @@ TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 
 /// What the evaluations of a run have found of its set checkpoint.best (or, without one, of all).
 struct BestLoss {
-    std::string set{};  ///< its name; empty: all validation data
-    i64 step = 0;       ///< of the lowest loss; 0: there is none yet
-    double loss = 0;    ///< there, nats per token
-    i64 evaluated = 0;  ///< the step of the last evaluation that counts here; 0: none
-    i64 unimproved = 0; ///< evaluations since then whose loss was no lower
+    std::string set{};     ///< its name; empty: all validation data
+    i64 step = 0;          ///< of the lowest loss; 0: there is none yet
+    double loss = 0;       ///< there, nats per token
+    i64 evaluated = 0;     ///< the step of the last evaluation that counts here; 0: none
+    i64 unimproved = 0;    ///< evaluations since then whose loss was no lower
+    bool averages = false; ///< the losses are of averaged weights (train.ema)
+    std::string data{};    ///< TokenStore::content() of the set, or of each; losses of others do not compare
 
     bool operator==(const BestLoss&) const = default;
 };
@@ -60,6 +62,7 @@ struct BestLoss {
 /// How often a run went back to a checkpoint (train.rewind), and the samples that it left out by that.
 struct Rewinds {
     i64 count = 0, samples = 0;
+    i64 from = 0; ///< the step at which it last went back, until the metrics say so; then 0
 
     bool operator==(const Rewinds&) const = default;
 };
@@ -125,7 +128,7 @@ public:
     /// IoError; if it occurs before the rename, the temporary folder is removed.
     std::string publish(const RunState& state);
     /// On rank 0, after publish(): removes all checkpoints but the newest `keep` (0: removes none). The new
-    /// one, the best, and the one called `also` always stay. IoError.
+    /// one, the best, the one called `also`, and the best as that records it, always stay. IoError.
     void prune(i64 keep, const std::string& also = "");
 
 private:
@@ -146,9 +149,9 @@ void supersede_checkpoints(const std::string& dir, i64 step);
 /// The checkpoint that dir/best names, "step-00000100"; empty if there is none, or if it does not exist.
 std::string best_checkpoint(const std::string& dir);
 
-/// For a run that begins with `best`: makes dir/best name the checkpoint of its step, or removes the file if
-/// there is none. One rank calls it. IoError.
-void mark_best(const std::string& dir, const BestLoss& best);
+/// For a run that begins with `best`: makes dir/best name the checkpoint that was saved for it, or removes
+/// the file and returns false if `dir` does not contain that. One rank calls it. IoError.
+bool mark_best(const std::string& dir, const BestLoss& best);
 
 /// Makes `dir` and writes a test file there. One rank calls it. IoError if `dir` is not writable.
 void probe_folder(const std::string& dir);
@@ -233,6 +236,14 @@ using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 /// the path, for messages.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use,
                          const std::string& key = "");
+
+/// Restores from the newest good checkpoint in `dir` of a step that is `wanted`; nullopt if there is none.
+/// Collective over `world`; returns its path on all ranks. All ranks verify a candidate before any calls
+/// `use`. Rank 0 warns about damaged candidates. Does not modify the folder. Throws errors of `use` and
+/// IoError on all ranks.
+std::optional<std::string> restore_wanted(Comm& world, const std::string& dir,
+                                          const std::function<bool(i64 step)>& wanted,
+                                          const UseCheckpoint& use);
 
 /// "best" is DIR/best of the folder `dir`; other paths are themselves.
 std::string path_of_checkpoint(const std::string& path, const std::string& dir);

@@ -223,18 +223,26 @@ void write_best(const std::string& dir, const std::string& name)
     write_file(str(dir, "/", best_file), name + "\n");
 }
 
-void mark_best(const std::string& dir, const BestLoss& best)
+BestLoss best_recorded_by(const std::string& path)
+{
+    try {
+        return CheckpointReader::open(path).state().best;
+    } catch (const Error&) { // who needs the checkpoint reports it
+        return {};
+    }
+}
+
+bool mark_best(const std::string& dir, const BestLoss& best)
 {
     const std::string name = best.step > 0 ? checkpoint_name(best.step) : "";
-    std::error_code error;
-    const bool exists = !name.empty() && fs::is_directory(dir + "/" + name, error);
+    // Another run may have left a checkpoint of this step.
+    const BestLoss own = name.empty() ? BestLoss{} : best_recorded_by(dir + "/" + name);
+    const bool exists = !name.empty() && own.step == best.step && own.loss == best.loss;
     if (exists && named_by(str(dir, "/", best_file)) != name)
         write_best(dir, name);
-    if (exists || !fs::exists(str(dir, "/", best_file), error))
-        return;
-    remove_all(str(dir, "/", best_file));
-    if (best.step > 0)
-        log_warning(str(dir, "/", name, ", the best checkpoint, does not exist any more"));
+    if (!exists)
+        remove_all(str(dir, "/", best_file));
+    return exists;
 }
 
 void mark_latest(const std::string& dir, const std::string& name)
@@ -387,6 +395,31 @@ std::string restore_from(Comm& world, const std::string& given, const UseCheckpo
         about_key(key, [&] { use_checkpoint(world, path, use); });
     });
     return path;
+}
+
+std::optional<std::string> restore_wanted(Comm& world, const std::string& dir,
+                                          const std::function<bool(i64 step)>& wanted,
+                                          const UseCheckpoint& use)
+{
+    const std::vector<std::string> names = list_together(world, [&] {
+        std::vector<std::string> all = list_checkpoints(dir);
+        std::erase_if(all, [&](const std::string& name) { return !wanted(step_of(name)); });
+        return all;
+    });
+    const UseCheckpoint verify = [&](const CheckpointReader& reader) {
+        reader.verify(world.rank(), world.size());
+    };
+    for (const std::string& name : names) {
+        const std::string path = dir + "/" + name;
+        std::string problem = first_problem(world, path, verify);
+        if (problem.empty())
+            problem = first_problem(world, path, use);
+        if (problem.empty())
+            return path;
+        if (world.rank() == 0)
+            log_warning(str("this checkpoint is not used: ", problem));
+    }
+    return std::nullopt;
 }
 
 std::string path_of_checkpoint(const std::string& path, const std::string& dir)

@@ -58,9 +58,14 @@ Json to_json(const RunState& s)
                          {"step", s.best.step},
                          {"loss", s.best.loss},
                          {"evaluated", s.best.evaluated},
-                         {"unimproved", s.best.unimproved}};
-    if (s.rewinds != Rewinds{})
+                         {"unimproved", s.best.unimproved},
+                         {"averages", s.best.averages},
+                         {"data", s.best.data}};
+    if (s.rewinds != Rewinds{}) {
         state["rewinds"] = {{"count", s.rewinds.count}, {"samples", s.rewinds.samples}};
+        if (s.rewinds.from > 0)
+            state["rewinds"]["from"] = s.rewinds.from;
+    }
     if (!s.imported.empty())
         state["imported"] = {{"tokenizer", s.imported_tokenizer}, {"files", s.imported}};
     return state;
@@ -143,10 +148,16 @@ RunState parse_state(const json& value)
             throw_wrong_json(loss, "loss", "a number");
         s.best = {text_at(best, "set"), count_at(best, "step"), loss.get<double>(),
                   count_at(best, "evaluated"), count_at(best, "unimproved")};
+        if (best.contains("averages"))
+            s.best.averages = best.at("averages") == true;
+        if (best.contains("data"))
+            s.best.data = text_at(best, "data");
     }
     if (value.contains("rewinds")) {
         const json& rewinds = json_member(value, "rewinds");
         s.rewinds = {count_at(rewinds, "count"), count_at(rewinds, "samples")};
+        if (rewinds.contains("from"))
+            s.rewinds.from = count_at(rewinds, "from");
     }
     if (value.contains("imported")) {
         const json& imported = json_member(value, "imported");

@@ -184,9 +184,11 @@ void CheckpointWriter::prune(i64 keep, const std::string& also)
         return;
     const std::string newest = checkpoint_name(impl_->step);
     const std::string best = best_checkpoint(impl_->dir);
+    const i64 earlier = also.empty() ? 0 : best_recorded_by(str(impl_->dir, "/", also)).step;
+    const std::string best_then = earlier > 0 ? checkpoint_name(earlier) : "";
     i64 kept = 1;
     for (const std::string& name : list_checkpoints(impl_->dir))
-        if (name != newest && ++kept > keep && name != best && name != also)
+        if (name != newest && ++kept > keep && name != best && name != also && name != best_then)
             remove_checkpoint(impl_->dir, name);
 }
 

@@ -12,10 +12,16 @@ bool judges_evaluations(const RunConfig& config)
     return !config.data.valid.empty() && (!config.checkpoint.best.empty() || config.train.patience > 0);
 }
 
-void begin_judging(BestLoss& best, const RunConfig& config)
+void begin_judging(BestLoss& best, const RunConfig& config, const std::vector<ValidationSet>& sets)
 {
-    if (judges_evaluations(config) && best.set != config.checkpoint.best)
-        best = {.set = config.checkpoint.best};
+    if (!judges_evaluations(config))
+        return;
+    const auto named = std::ranges::find(sets, config.checkpoint.best, &ValidationSet::name);
+    const BestLoss none{.set = config.checkpoint.best,
+                        .averages = config.train.ema > 0,
+                        .data = named != sets.end() ? named->data.content() : content(sets)};
+    if (best.set != none.set || best.averages != none.averages || best.data != none.data)
+        best = none;
 }
 
 bool judge(BestLoss& best, const RunConfig& config, const std::vector<NamedEvaluation>& losses, i64 step)

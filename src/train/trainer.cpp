@@ -16,7 +16,6 @@
 #include "runtime/device.hpp"
 #include "train/best_loss.hpp"
 #include "train/learning_rate.hpp"
-#include "train/loss_spikes.hpp"
 #include "train/node_resources.hpp"
 #include "train/save/consistency.hpp"
 #include "train/this_machine.hpp"
@@ -27,23 +26,6 @@
 #include <unistd.h>
 
 namespace trivium {
-
-namespace {
-
-// Flags that are combined over all ranks. Signal numbers are lower bits, the saver's flags are higher ones.
-constexpr u64 time_is_up = u64{1} << 38;
-
-/// "the job's time limit, signal USR1".
-std::string describe_stop(u64 requests)
-{
-    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
-    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
-        if ((requests >> number & 1) != 0)
-            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
-    return text;
-}
-
-} // namespace
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
     : config_(std::move(config)), world_(world), signals_(links.signals), first_rank_(world.rank() == 0),
@@ -74,7 +56,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
     state_ = std::move(restored.state);
-    begin_judging(state_.best, config_);
+    begin_judging(state_.best, config_, data_->valid);
     saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
@@ -93,7 +75,6 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         if (!first_rank_)
             return;
         supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
-        mark_best(c.dir, state_.best);
         note_restored(*links.launches, config_, job_, state_.step);
         claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
         metrics_.emplace(config_.log.dir, state_.step);
@@ -106,6 +87,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
                             state_.step);
         deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
     });
+    mark_best();
     report_->announce(describe_data(state_, config_, data_->train), state_, prediction_);
 }
 
@@ -181,33 +163,12 @@ std::size_t Trainer::program_of(i64 batch) const
     return training_program(engine_->compiled(), microbatch_count(config_, batch));
 }
 
-std::string Trainer::why_skipped(double loss, double norm)
-{
-    const TrainConfig& t = config_.train;
-    if (!std::isfinite(loss) || !std::isfinite(norm))
-        return str("its ", std::isfinite(loss) ? "gradient norm" : "loss", " is not finite");
-    if (t.spike_z == 0)
-        return "";
-    std::vector<double>& recent = state_.recent_losses;
-    if (is_spike(recent, loss, t.spike_z)) {
-        if (state_.skipped_in_row < most_spikes || may_rewind())
-            return fmt::format(
-                "its loss {:.4f} is a spike relative to the last {} losses (train.spike_z = {})", loss,
-                recent.size(), t.spike_z);
-        recent.clear();
-    }
-    recent.push_back(loss);
-    if (static_cast<i64>(recent.size()) > t.spike_window)
-        recent.erase(recent.begin(), recent.end() - t.spike_window);
-    return "";
-}
-
-void Trainer::train_step(MetricsRecord& record, bool ahead)
+SkipKind Trainer::train_step(MetricsRecord& record, bool ahead)
 {
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
-    std::string skipped;
+    Skip skip;
     const auto hyper = [&](i64 later) {
         return hyper_of(t, learning_rate(t, state_.step + later), state_.updates + later);
     };
@@ -215,9 +176,8 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     StepCalls calls;
     calls.program = program_of(batch);
     calls.accept = [&](const StepResult& r) {
-        skipped =
-            r.loss.tokens == 0 ? "no token of its batch is trained" : why_skipped(r.loss.mean(), r.norm);
-        return skipped.empty();
+        skip = why_skipped(r.loss, r.norm);
+        return skip.kind == SkipKind::none;
     };
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };
     const Ahead next{data_->train.at(state_.samples + batch), hyper(2),
@@ -231,20 +191,22 @@ void Trainer::train_step(MetricsRecord& record, bool ahead)
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
-    state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
+    if (skip.kind != SkipKind::empty) // which says nothing about how the run learns
+        state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
     state_.samples += batch;
     state_.tokens += static_cast<i64>(result.loss.tokens);
     const Seconds seconds = now() - begin;
     if (deadline_)
         deadline_->step_took(seconds);
-    record = report_->step(state_, result, seconds, skipped);
-    if (rewound_from_ > 0)
-        record.set("rewound_from", static_cast<double>(std::exchange(rewound_from_, 0)));
+    record = report_->step(state_, result, seconds, skip.reason);
+    if (state_.rewinds.from > 0)
+        record.set("rewound_from", static_cast<double>(std::exchange(state_.rewinds.from, 0)));
     if (measures) {
         const ParameterNorms norms = engine_->norms_after(result);
         if (layers_)
             layers_->write(state_.step, norms);
     }
+    return skip.kind;
 }
 
 bool Trainer::measures_layers(i64 step) const
@@ -252,98 +214,13 @@ bool Trainer::measures_layers(i64 step) const
     return config_.log.layer_norms > 0 && step % config_.log.layer_norms == 0;
 }
 
-void Trainer::require_learning()
+std::string Trainer::describe_stop(u64 requests)
 {
-    const TrainConfig& t = config_.train;
-    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped) {
-        saver_->finish(); // a save under way is of a step before
-        succeed_together(world_, [&] {
-            throw IoError(
-                {str("step ", state_.step),
-                 str("was skipped, the last of ", counted(state_.skipped_in_row, "step"), " in a row"),
-                 "the run no longer learns",
-                 "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
-                 "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
-        });
-    }
-}
-
-bool Trainer::evaluation_is_due(i64 step) const
-{
-    const TrainConfig& t = config_.train;
-    return !data_->valid.empty() && step > 0 &&
-           (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
-}
-
-std::vector<NamedEvaluation> Trainer::losses_by(std::size_t program, u64& stop)
-{
-    const bool is_shown = program != eval_program || config_.train.ema == 0;
-    EvaluationCalls calls;
-    calls.program = program;
-    calls.give_up = [&] {
-        stop = agree(world_, stop_requests());
-        return stop != 0;
-    };
-    std::vector<NamedEvaluation> losses;
-    for (const ValidationSet& set : data_->valid)
-        if (stop == 0) {
-            calls.after = [&](i64 first) {
-                if (shown_ && losses.empty() && is_shown)
-                    shown_->take(*engine_, first, program);
-            };
-            losses.push_back({set.name, trivium::evaluate(
-                                            *engine_, set.data,
-                                            config_.train.eval_batches * config_.train.global_batch, calls)});
-        }
-    return losses;
-}
-
-u64 Trainer::evaluate(MetricsRecord& record)
-{
-    Activity::of_process().enter(str("the evaluation after step ", state_.step));
-    u64 stop = 0;
-    const std::optional<std::size_t> average = program_called(engine_->compiled(), average_evaluation);
-    const std::vector<NamedEvaluation> losses = losses_by(average.value_or(eval_program), stop);
-    std::vector<NamedEvaluation> raw; // of the weights that are trained, if others are averages
-    if (average && stop == 0)
-        raw = losses_by(eval_program, stop);
-    if (stop != 0)
-        log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
-                     "; the next launch repeats it"));
-    else
-        report_->evaluation(state_.step, losses, raw, record);
-    if (stop == 0 && shown_)
-        shown_->write(state_.step);
-    is_best_ = stop == 0 && judge(state_.best, config_, losses, state_.step);
-    if (stop == 0 && ends_early(state_.best, config_))
-        record.set("ended_early", 1);
-    return stop;
-}
-
-bool Trainer::make_up_for_evaluation(u64& stop)
-{
-    std::optional<MetricsRecord> record;
-    if (first_rank_ && evaluation_is_due(state_.step))
-        record = metrics_->last();
-    if (record && record->step != state_.step)
-        record.reset();
-    const bool unjudged =
-        judges_evaluations(config_) && evaluation_is_due(state_.step) && state_.best.evaluated < state_.step;
-    if (agree(world_, record && !record->has("valid_loss")) == 0 && !unjudged)
-        return true;
-    if (stop != 0)
-        return false;
-    MetricsRecord line = record.value_or(MetricsRecord{});
-    const BestLoss before = state_.best;
-    stop = evaluate(line);
-    if (state_.best != before) { // before the line says that the evaluation is done
-        saved_step_ = -1;
-        save();
-        saver_->finish();
-    }
-    if (stop == 0 && record)
-        metrics_->replace_last(line);
-    return stop == 0;
+    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
+    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
+        if ((requests >> number & 1) != 0)
+            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
+    return text;
 }
 
 u64 Trainer::stop_requests()
@@ -400,15 +277,18 @@ int Trainer::run()
     while (requests == 0 && state_.step < last && !ends_early(state_.best, config_)) {
         MetricsRecord record;
         const i64 next = state_.step + 1;
-        train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
+        const SkipKind skip = train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
         const u64 agreed = agreement_ ? agreement_->wait() : agree(world_, flags());
         agreement_.reset();
         requests = agreed & (demand - 1);
         saver_->advance(agreed);
         evaluated = !evaluation_is_due(state_.step);
+        bool is_best = false;
         if (!evaluated && requests == 0) {
-            requests = evaluate(record);
+            const Evaluated evaluation = evaluate(record);
+            requests = evaluation.stop;
             evaluated = requests == 0;
+            is_best = evaluation.is_best;
         }
         note_save(record); // of the previous save, because this step's line is written before its own save
         // The line first: a crash in between leaves one extra line, which the next launch moves to another
@@ -417,21 +297,23 @@ int Trainer::run()
             metrics_->write(record);
         if (monitors_)
             monitors_->write(record, state_.step % config_.log.every == 0 || state_.step == t.steps);
-        if (rewind()) // also before a stop, or the next launch would not know that it is due
-            continue;
-        require_learning();
-        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best_ ||
+        if (skip == SkipKind::bad) {
+            if (rewind()) // also before a stop, or the next launch would not know that it is due
+                continue;
+            require_learning();
+        }
+        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last) || is_best ||
             ends_early(state_.best, config_))
             save();
-        is_best_ = false;
     }
     engine_->abandon();
     const bool early = ends_early(state_.best, config_) && state_.step < t.steps;
     if (requests != 0 && ((state_.step < t.steps && !early) || !evaluated))
         return stop(requests);
     const std::string patience =
-        early ? fmt::format("no better loss than {:.4f} of step {} in {} (train.patience)", state_.best.loss,
-                            state_.best.step, counted(state_.best.unimproved, "evaluation"))
+        early ? fmt::format("no better loss than {:.4f}{} in {} (train.patience)", state_.best.loss,
+                            state_.best.step > 0 ? str(" of step ", state_.best.step) : "",
+                            counted(state_.best.unimproved, "evaluation"))
               : "";
     if (early)
         log_info("the run ends early after step " + std::to_string(state_.step) + ": " + patience);

@@ -13,6 +13,17 @@
 
 namespace trivium {
 
+/// Why a step does not update the weights.
+enum class SkipKind {
+    none,
+    empty, ///< its batch has no token to train
+    bad    ///< a spike, or values that are not finite
+};
+struct Skip {
+    SkipKind kind = SkipKind::none;
+    std::string reason{};
+};
+
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make and run
@@ -30,6 +41,8 @@ public:
 private:
     /// A flag: a save is requested; the lower bits are stop_requests().
     static constexpr u64 demand = u64{1} << 39;
+    /// A flag of stop_requests(); the others are the numbers of signals.
+    static constexpr u64 time_is_up = u64{1} << 38;
 
     /// `clock`: as RunLinks::clock. Rank 0 predicts the step.
     Compiled compile_for_this_rank(const Machine* clock);
@@ -38,23 +51,29 @@ private:
     /// The program of the steps with this many sequences.
     std::size_t program_of(i64 batch) const;
     /// `ahead`: the next step follows without a save or an evaluation in between.
-    void train_step(MetricsRecord& record, bool ahead);
-    /// Why a step's update is skipped; empty if it is not. Records the loss.
-    std::string why_skipped(double loss, double norm);
+    SkipKind train_step(MetricsRecord& record, bool ahead);
+    /// Whether and why a step's update is skipped. Records the loss.
+    Skip why_skipped(const LossSum& sum, double norm);
     /// Whether the run may go back to a checkpoint once more (train.rewind).
     bool may_rewind() const;
-    /// If too many steps in a row were skipped: goes back to the newest checkpoint that checkpoint.every
-    /// asked for, with the data behind those of this step. Returns false if nothing is wrong, or if it may
-    /// not or cannot.
+    /// If too many steps in a row were skipped: goes back to the newest good checkpoint that
+    /// checkpoint.every asked for, with the data behind those of this step. Returns false if nothing is
+    /// wrong, or if it may not or cannot.
     bool rewind();
+    /// Collective: marks the best checkpoint. If checkpoint.dir does not contain it, no loss counts as the
+    /// lowest yet.
+    void mark_best();
     /// Whether the norms of layers are measured in a step.
     bool measures_layers(i64 step) const;
     /// Throws, on all ranks, if too many steps in a row were skipped.
     void require_learning();
     bool evaluation_is_due(i64 step) const;
-    /// Evaluates after the step of `record`, and judges it. Returns the stop requests of all ranks that
-    /// interrupted it; 0 if none did.
-    u64 evaluate(MetricsRecord& record);
+    struct Evaluated {
+        u64 stop;     ///< the stop requests of all ranks that interrupted it; 0 if none did
+        bool is_best; ///< its loss is the lowest so far
+    };
+    /// Evaluates after the step of `record`, and judges it.
+    Evaluated evaluate(MetricsRecord& record);
     /// The losses of the validation sets by a program of the engine; those so far if `stop` is set meanwhile.
     std::vector<NamedEvaluation> losses_by(std::size_t program, u64& stop);
     /// Runs an evaluation that the previous launch did not complete. Returns false if it is interrupted
@@ -63,6 +82,8 @@ private:
     /// Bits for the reasons why this rank requests a save and the end of this launch: signals and, on rank 0,
     /// the job's time limit.
     u64 stop_requests();
+    /// "the job's time limit, signal USR1".
+    static std::string describe_stop(u64 requests);
     /// The flags of this rank, which all ranks combine between two steps.
     u64 flags() { return stop_requests() | (take_demand() ? demand : 0) | saver_->flags(); }
     bool saves_after(i64 step, i64 last) const;
@@ -96,8 +117,6 @@ private:
     Prediction prediction_;              ///< on rank 0
     RunState state_;
     i64 saved_step_ = -1;
-    bool is_best_ = false; ///< the last evaluation has the lowest loss so far
-    i64 rewound_from_ = 0; ///< for the next line of the metrics; 0: not
     std::string ending_;
 };
 

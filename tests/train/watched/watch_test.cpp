@@ -436,3 +436,34 @@ TEST_CASE("a run goes back to a checkpoint and leaves data out, the same after r
     const Outcome nowhere = w.run("n", with(keys, {"checkpoint.every=0"}));
     CHECK(nowhere.err.find("train.rewind: has no effect because checkpoint.every is 0") != std::string::npos);
 }
+
+TEST_CASE("batches without a trained token neither end a run nor send it back")
+{
+    const Watched w;
+    std::string lines;
+    for (int i = 0; i < 8; ++i)
+        lines +=
+            nlohmann::json{{"prompt", std::string(3000, static_cast<char>('a' + i))}, {"completion", "yes"}}
+                .dump() +
+            "\n";
+    write_text(w.folder / "prompts.jsonl", lines);
+    const Outcome made = run_program(
+        {"data", "tokenize", "prompts.jsonl", "--tokenizer", "bytes", "-o", "prompts.h5"}, w.folder.path());
+    INFO(made.err);
+    REQUIRE(made.status == 0);
+    const Outcome trained = w.run("a", {"data.train=prompts.h5", "train.steps=30", "train.max_skipped=3",
+                                        "train.rewind=5", "checkpoint.every=5"});
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    const auto steps = w.metrics("a-log");
+    REQUIRE(steps.size() == 30);
+    i64 empty = 0, most = 0;
+    for (const MetricsRecord& step : steps) {
+        empty = step.value("trained_tokens") == 0 ? empty + 1 : 0;
+        most = std::max(most, empty);
+        CHECK_FALSE(step.has("rewound_from"));
+    }
+    CHECK(most >= 3);
+    CHECK(state_of(w.at("a", 30)).skipped_in_row == 0);
+    CHECK(state_of(w.at("a", 30)).rewinds.count == 0);
+}
