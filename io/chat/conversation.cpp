@@ -368,7 +368,8 @@ Conversation conversation_of_json(const ChatJson& record, const std::string& pla
 
 Conversation conversation_of_record(std::string_view record, const std::string& place)
 {
-    return conversation_of_json(parse_ordered_json(record, place, 64), place);
+    return conversation_of_json(parse_ordered_json(record, place, 64, "correct this record, or leave it out"),
+                                place);
 }
 
 ChatText plain_text(const Conversation& conversation, const std::string& end)

@@ -4,6 +4,7 @@
 #include "io/files/files.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 #include <vector>
 
@@ -13,14 +14,18 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::size_t max_shown = 100; ///< characters of a value in a message
+constexpr std::size_t most_comparisons = 1'000'000'000; ///< of keys: objects in order are searched one by one
+constexpr std::size_t max_shown = 100;                  ///< characters of a value in a message
 
 /// Checks the text without building values. (With the library's parser callbacks, a list of n objects takes
 /// O(n^2) time.)
 class Checker final : public nlohmann::json_sax<Json> {
 public:
-    Checker(std::string_view text, const std::string& place, int depth)
-        : text_(text), place_(place), depth_(static_cast<std::size_t>(depth))
+    /// `comparisons`: of keys, at most.
+    Checker(std::string_view text, const std::string& place, int depth, const char* remedy,
+            std::size_t comparisons)
+        : text_(text), place_(place), depth_(static_cast<std::size_t>(depth)), remedy_(remedy),
+          comparisons_(comparisons)
     {
     }
 
@@ -39,6 +44,9 @@ public:
     {
         if (!keys_.back().insert(key).second)
             refuse("has the key " + in_quotes(key) + " twice", "");
+        if (keys_.back().size() > comparisons_)
+            refuse("has objects with too many keys", "");
+        comparisons_ -= keys_.back().size();
         return true;
     }
     /// `position` counts bytes from 1. (The library's own line and column include its look-ahead.)
@@ -55,7 +63,7 @@ public:
 private:
     [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
     {
-        throw UserError({place_, problem, reason, "get the file again from where it came from"});
+        throw UserError({place_, problem, reason, remedy_});
     }
     bool begin()
     {
@@ -73,28 +81,33 @@ private:
     std::string_view text_;
     const std::string& place_;
     std::size_t depth_;
+    const char* remedy_;
+    std::size_t comparisons_;
     std::vector<std::unordered_set<std::string>> keys_; ///< of each open object or array
 };
 
 template <class AnyJson>
-AnyJson parse_strict(std::string_view text, const std::string& place, int depth)
+AnyJson parse_strict(std::string_view text, const std::string& place, int depth, const char* remedy,
+                     std::size_t comparisons)
 {
     require_no_pointer(text, place);
-    Checker checker(text, place, depth);
+    Checker checker(text, place, depth, remedy, comparisons);
     Json::sax_parse(text, &checker);
     return AnyJson::parse(text);
 }
 
 } // namespace
 
-nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
+nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth,
+                                 const char* remedy)
 {
-    return parse_strict<nlohmann::json>(text, place, depth);
+    return parse_strict<nlohmann::json>(text, place, depth, remedy, std::numeric_limits<std::size_t>::max());
 }
 
-nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth)
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth,
+                                          const char* remedy)
 {
-    return parse_strict<nlohmann::ordered_json>(text, place, depth);
+    return parse_strict<nlohmann::ordered_json>(text, place, depth, remedy, most_comparisons);
 }
 
 std::string reason_of(const nlohmann::json::exception& error)

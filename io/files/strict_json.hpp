@@ -14,10 +14,13 @@ std::string reason_of(const nlohmann::json::exception& error);
 
 /// UserError about `place` if the text is not valid JSON ("at line 3, column 5"), has a key twice in an
 /// object, nests more than `depth` objects and arrays, or is a pointer of Git LFS. Needs at most about ten
-/// times the memory of the text.
-nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth = 16);
-/// As parse_strict_json, with the keys of objects in the order of the text.
-nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth = 16);
+/// times the memory of the text. `remedy`: of these errors.
+nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth = 16,
+                                 const char* remedy = "get the file again from where it came from");
+/// As parse_strict_json, with the keys of objects in the order of the text. Refuses objects with so many keys
+/// that this would take long.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place, int depth = 16,
+                                          const char* remedy = "get the file again from where it came from");
 
 /// Untrusted text for a message: quoted, escaped and shortened.
 std::string in_quotes(std::string_view text);

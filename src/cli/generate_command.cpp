@@ -40,7 +40,7 @@ std::vector<Prompt> texts_of(const GenerateArguments& a, const Tokenizer& tokeni
         throw UserError({"--prompts", "cannot be combined with --prompt", "", "leave one of them out"});
     if (!a.prompts.empty())
         return parse_prompts(a.prompts == "-" ? read_stdin() : read_file(a.prompts, "prompts"), a.prompts,
-                             tokenizer);
+                             tokenizer, a.chat);
     if (a.prompt != "-")
         return {prompt_of(a.prompt, tokenizer)};
     std::string text = read_stdin();
@@ -58,10 +58,7 @@ std::vector<Prompt> prompts_of(const GenerateArguments& a, const RunConfig& conf
         return prompts;
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config); // it may have the template
     for (Prompt& prompt : prompts) {
-        if (!prompt.given.is_string())
-            throw UserError({a.prompts, "has a prompt of ids", "--chat renders what a user says",
-                             "write texts, or leave out --chat"});
-        ChatPrompt chat = chat_prompt(prompt.given, config, checkpoint.state(), *tokenizer);
+        ChatPrompt chat = chat_prompt(prompt, config, checkpoint.state(), *tokenizer);
         prompt.tokens = std::move(chat.ids);
         prompt.ends.assign(chat.ends.begin(), chat.ends.end());
     }
@@ -198,7 +195,8 @@ void generate(Comm& world, const GenerateArguments& a)
             log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
                             config.model.seq));
     });
-    TextModel model(config, world, {a.checkpoint, a.batch, total, false, sizes.requests, a.average});
+    TextModel model(config, world,
+                    {a.checkpoint, a.batch, total, false, sizes.requests, a.average, "--batch or --tokens"});
     model.lead([&] {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = write_results(a, prompts, model);
@@ -218,7 +216,9 @@ void add_generate_command(Command& program)
     a->config.add_to(command, true);
     command.option("--prompt", a->prompt, "text to continue; - = stdin")
         .option("--prompts", a->prompts,
-                "many: JSON lines with `prompt` (a text or a list of ids), or lines of text; - = stdin",
+                "many: JSON lines with `prompt` (a text or a list of ids; with --chat also messages, or "
+                "`messages`), or lines "
+                "of text; - = stdin",
                 {.type = "FILE"})
         .option("-o,--output", a->output,
                 "file for the results, as JSON lines (of --prompts: default stdout)")

@@ -114,7 +114,11 @@ void serve_checkpoint(const ServeArguments& a, const RunConfig& config, Comm& wo
 {
     NewerCheckpoint newer(config, newest_of(config));
     TextModel model(config, world,
-                    {.checkpoint = a.checkpoint, .rows = a.batch, .capacity = a.length, .scores = true});
+                    {.checkpoint = a.checkpoint,
+                     .rows = a.batch,
+                     .capacity = a.length,
+                     .scores = true,
+                     .lower = "--batch or --length"});
     const ModelCalls calls{
         [&](const auto& requests, const OnToken& on_token) { return model.complete(requests, on_token); },
         [&](const TextRequest& request) { return model.why_refused(request); },

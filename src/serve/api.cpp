@@ -60,13 +60,13 @@ AnswerHead new_head(bool is_chat)
     return {id.str(), static_cast<std::int64_t>(std::time(nullptr))};
 }
 
-nlohmann::json parse_body(const std::string& body)
+Json parse_body(const std::string& body)
 {
     constexpr int depth = 64; // schemas of tools
     try {
-        return parse_strict_json(body, "the body", depth);
+        return parse_ordered_json(body, "the body", depth, "");
     } catch (const UserError& error) {
-        throw ApiError(400, error.what());
+        throw ApiError(400, one_line(error));
     }
 }
 
@@ -79,21 +79,21 @@ Json models(const ServedModel& model)
 }
 
 /// As in vLLM: also of messages.
-Json tokenize(const nlohmann::json& body, const ServedModel& model)
+Json tokenize(const Json& body, const ServedModel& model)
 {
     const JsonFields fields(body);
     std::vector<i32> ids;
     if (fields.find("messages")) {
         ids = parse_chat(body, model, 0).prompts[0].ids;
     } else {
-        const nlohmann::json* prompt = fields.find("prompt");
+        const Json* prompt = fields.find("prompt");
         if (!prompt || !prompt->is_string())
             throw ApiError(400, "prompt must be a string", "prompt");
         try {
             ids = model.texts->encode(prompt->get_ref<const std::string&>(),
                                       fields.flag("add_special_tokens", true));
         } catch (const UserError& error) {
-            throw ApiError(400, str("the prompt cannot be tokenized: ", error.what()), "prompt");
+            throw ApiError(400, str("the prompt cannot be tokenized: ", one_line(error)), "prompt");
         }
     }
     Json labels;
@@ -106,7 +106,7 @@ Json tokenize(const nlohmann::json& body, const ServedModel& model)
         {"count", ids.size()}, {"max_model_len", model.capacity}, {"tokens", ids}, {"token_strs", labels}};
 }
 
-Json detokenize(const nlohmann::json& body, const ServedModel& model)
+Json detokenize(const Json& body, const ServedModel& model)
 {
     const JsonFields fields(body);
     if (!fields.find("tokens"))
@@ -217,7 +217,7 @@ HttpReply Api::answer(const HttpRequest& request)
 HttpReply Api::complete(const HttpRequest& request, bool is_chat)
 {
     const std::shared_ptr<const ServedModel> served = model();
-    const nlohmann::json body = parse_body(request.body);
+    const Json body = parse_body(request.body);
     const auto parsed =
         std::make_shared<const CompletionRequest>(is_chat ? parse_chat(body, *served, random_number())
                                                           : parse_completion(body, *served, random_number()));

@@ -1,5 +1,7 @@
 #include "serve/api_error.hpp"
 
+#include <string_view>
+
 namespace trivium {
 
 namespace {
@@ -24,6 +26,25 @@ nlohmann::ordered_json json_of(const ApiError& error)
     json["param"] = error.param().empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.param());
     json["code"] = error.status();
     return {{"error", json}};
+}
+
+std::string one_line(const std::exception& error)
+{
+    std::string text = error.what();
+    constexpr std::string_view reason = "\n  reason: ", remedy = "\n  remedy: ";
+    const std::size_t at = text.rfind(remedy);
+    std::string rest;
+    if (at != std::string::npos) {
+        rest = "; " + text.substr(at + remedy.size());
+        text.erase(at);
+    }
+    if (const std::size_t begin = text.find(reason); begin != std::string::npos)
+        text = text.substr(0, begin) + " (" + text.substr(begin + reason.size()) + ")";
+    text += rest;
+    for (char& c : text)
+        if (c == '\n')
+            c = ' ';
+    return text;
 }
 
 } // namespace trivium

@@ -24,4 +24,7 @@ private:
 /// In OpenAI's form: {"error": {"message", "type", "param", "code"}}.
 nlohmann::ordered_json json_of(const ApiError& error);
 
+/// The message of a UserError without line breaks: "place: problem (reason); remedy".
+std::string one_line(const std::exception& error);
+
 } // namespace trivium

@@ -30,9 +30,9 @@ struct CompletionRequest {
 /// Throws ApiError if a field is missing, has a wrong type or is out of range, if it is one that would change
 /// the result and is not supported, or if a prompt does not fit. Ignores unknown fields, and the name of the
 /// model. `seed`: of a request without one.
-CompletionRequest parse_completion(const nlohmann::json& body, const ServedModel& model, u64 seed);
+CompletionRequest parse_completion(const nlohmann::ordered_json& body, const ServedModel& model, u64 seed);
 /// The same for messages, with the model's chat template.
-CompletionRequest parse_chat(const nlohmann::json& body, const ServedModel& model, u64 seed);
+CompletionRequest parse_chat(const nlohmann::ordered_json& body, const ServedModel& model, u64 seed);
 
 /// The requests to a TextModel, in the order of the answer's choices: prompt by prompt, n of each.
 std::vector<TextRequest> text_requests(const CompletionRequest& request);

@@ -47,7 +47,7 @@ void parse_common(const JsonFields& fields, const ServedModel& model, u64 seed, 
     to.n = fields.integer("n", 1, 1, most_sequences);
     refuse_unsupported(fields, to.n);
     to.stream = fields.flag("stream", false);
-    if (const nlohmann::json* options = fields.find("stream_options"))
+    if (const nlohmann::ordered_json* options = fields.find("stream_options"))
         to.include_usage = JsonFields(*options).flag("include_usage", false);
 
     SamplerConfig& sampler = to.common.sampler;
@@ -57,7 +57,7 @@ void parse_common(const JsonFields& fields, const ServedModel& model, u64 seed, 
     sampler.min_p = fields.number("min_p", 0, 0, 1);
     sampler.repetition_penalty = fields.number("repetition_penalty", 1, 1e-3, 1e3);
     sampler.seed = seed;
-    if (const nlohmann::json* given = fields.find("seed")) {
+    if (const nlohmann::ordered_json* given = fields.find("seed")) {
         if (!given->is_number_integer())
             throw ApiError(400, str("seed must be an integer, is ", shown(*given)), "seed");
         sampler.seed = given->is_number_unsigned() ? given->get<u64>() : static_cast<u64>(given->get<i64>());
@@ -123,7 +123,7 @@ ServedPrompt prompt_of_text(std::string text, bool with_first, const ServedModel
     try {
         prompt.ids = model.texts->encode(text, with_first);
     } catch (const UserError& error) { // a byte without a token
-        throw ApiError(400, str("the prompt cannot be tokenized: ", error.what()), "prompt");
+        throw ApiError(400, str("the prompt cannot be tokenized: ", one_line(error)), "prompt");
     }
     if (prompt.ids.empty()) // a model needs one; in training, documents follow it
         prompt.ids.push_back(model.tokenizer->eos());
@@ -131,7 +131,7 @@ ServedPrompt prompt_of_text(std::string text, bool with_first, const ServedModel
     return prompt;
 }
 
-ServedPrompt prompt_of_ids(const nlohmann::json& list, const ServedModel& model)
+ServedPrompt prompt_of_ids(const nlohmann::ordered_json& list, const ServedModel& model)
 {
     ServedPrompt prompt{token_ids(list, "prompt", model.vocab), ""};
     if (prompt.ids.empty())
@@ -142,7 +142,7 @@ ServedPrompt prompt_of_ids(const nlohmann::json& list, const ServedModel& model)
 
 std::vector<ServedPrompt> parse_prompts(const JsonFields& fields, const ServedModel& model)
 {
-    const nlohmann::json* value = fields.find("prompt");
+    const nlohmann::ordered_json* value = fields.find("prompt");
     if (!value)
         throw ApiError(400, "prompt is missing", "prompt");
     const bool with_first = fields.flag("add_special_tokens", true);
@@ -152,13 +152,13 @@ std::vector<ServedPrompt> parse_prompts(const JsonFields& fields, const ServedMo
     std::vector<ServedPrompt> prompts;
     if (!value->is_array() || value->empty())
         ; // refused below
-    else if (all([](const nlohmann::json& each) { return each.is_number(); }))
+    else if (all([](const nlohmann::ordered_json& each) { return each.is_number(); }))
         prompts.push_back(prompt_of_ids(*value, model));
-    else if (all([](const nlohmann::json& each) { return each.is_string(); }))
-        for (const nlohmann::json& each : *value)
+    else if (all([](const nlohmann::ordered_json& each) { return each.is_string(); }))
+        for (const nlohmann::ordered_json& each : *value)
             prompts.push_back(prompt_of_text(each.get<std::string>(), with_first, model));
-    else if (all([](const nlohmann::json& each) { return each.is_array(); }))
-        for (const nlohmann::json& each : *value)
+    else if (all([](const nlohmann::ordered_json& each) { return each.is_array(); }))
+        for (const nlohmann::ordered_json& each : *value)
             prompts.push_back(prompt_of_ids(each, model));
     if (prompts.empty())
         throw ApiError(400,
@@ -168,9 +168,76 @@ std::vector<ServedPrompt> parse_prompts(const JsonFields& fields, const ServedMo
     return prompts;
 }
 
+/// Fields of chats alone.
+void refuse_unsupported_of_chats(const JsonFields& fields)
+{
+    for (const char* name : {"chat_template", "reasoning_effort", "mm_processor_kwargs"})
+        fields.refuse_unless(name, "");
+    for (const char* name : {"continue_final_message", "echo", "add_special_tokens"})
+        fields.refuse_unless(name, false);
+    fields.refuse_unless("parallel_tool_calls", true);
+    fields.refuse_unless("modalities", nlohmann::ordered_json::array({"text"}));
+}
+
+/// The messages, tools and variables of a request, checked as records of chats are.
+Conversation conversation_of(const JsonFields& fields)
+{
+    const nlohmann::ordered_json* messages = fields.find("messages");
+    if (!messages || !messages->is_array() || messages->empty())
+        throw ApiError(400, "messages must be a list of messages, and not empty", "messages");
+    for (const nlohmann::ordered_json& message : *messages)
+        if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+            throw ApiError(400, str("messages contains ", shown(message), ", which has no role"), "messages");
+    ChatJson record{{"messages", *messages}};
+    for (const auto& [name, wanted, is_right] :
+         {std::tuple("tools", "a list of tools", &ChatJson::is_array),
+          std::tuple("documents", "a list of documents", &ChatJson::is_array),
+          std::tuple("chat_template_kwargs", "an object", &ChatJson::is_object)})
+        if (const nlohmann::ordered_json* value = fields.find(name)) {
+            if (!(value->*is_right)())
+                throw ApiError(400, str(name, " must be ", wanted, ", is ", shown(*value)), name);
+            record[name] = *value;
+        }
+    if (record.contains("chat_template_kwargs"))
+        for (const char* name : {"messages", "tools", "documents", "add_generation_prompt"})
+            if (record["chat_template_kwargs"].contains(name))
+                throw ApiError(400,
+                               str("chat_template_kwargs contains ", name, ", which is a field of its own"),
+                               "chat_template_kwargs");
+    // The answer is a text: whether a tool is called in it is up to the model.
+    const std::string choice = fields.text("tool_choice", "auto");
+    if (choice != "auto" && choice != "none")
+        throw ApiError(400,
+                       str("tool_choice ", in_quotes(choice), " is not supported: it may be auto or none"),
+                       "tool_choice");
+    if (choice == "none")
+        record.erase("tools");
+    return conversation_of_json(record, "");
+}
+
+std::string rendered_chat(const JsonFields& fields, const ChatTemplate& chat)
+{
+    refuse_unsupported_of_chats(fields);
+    const bool answers = fields.flag("add_generation_prompt", true);
+    Conversation conversation;
+    try {
+        conversation = conversation_of(fields);
+    } catch (const UserError& error) {
+        throw ApiError(400, str("messages or tools are wrong: ", one_line(error)), "messages");
+    }
+    try {
+        return chat.render(conversation.messages, {.tools = conversation.tools,
+                                                   .add_generation_prompt = answers,
+                                                   .variables = conversation.variables,
+                                                   .now = {}});
+    } catch (const UserError& error) {
+        throw ApiError(400, str("the chat template refuses the messages: ", one_line(error)), "messages");
+    }
+}
+
 } // namespace
 
-CompletionRequest parse_completion(const nlohmann::json& body, const ServedModel& model, u64 seed)
+CompletionRequest parse_completion(const nlohmann::ordered_json& body, const ServedModel& model, u64 seed)
 {
     const JsonFields fields(body);
     CompletionRequest request;
@@ -189,7 +256,7 @@ CompletionRequest parse_completion(const nlohmann::json& body, const ServedModel
     return request;
 }
 
-CompletionRequest parse_chat(const nlohmann::json& body, const ServedModel& model, u64 seed)
+CompletionRequest parse_chat(const nlohmann::ordered_json& body, const ServedModel& model, u64 seed)
 {
     const JsonFields fields(body);
     CompletionRequest request;
@@ -198,26 +265,12 @@ CompletionRequest parse_chat(const nlohmann::json& body, const ServedModel& mode
         throw ApiError(400, "the model has no chat template: set data.chat_template, or send the text to "
                             "/v1/completions");
     parse_common(fields, model, seed, request);
+    const i64 alternatives = fields.integer("top_logprobs", 0, 0, most_alternatives);
     if (fields.flag("logprobs", false))
-        request.logprobs = fields.integer("top_logprobs", 0, 0, most_alternatives);
-    const nlohmann::json* messages = fields.find("messages");
-    if (!messages || !messages->is_array() || messages->empty())
-        throw ApiError(400, "messages must be a list of messages, and not empty", "messages");
-    for (const nlohmann::json& message : *messages)
-        if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
-            throw ApiError(400, str("messages contains ", shown(message), ", which has no role"), "messages");
-    ChatOptions options;
-    options.add_generation_prompt = fields.flag("add_generation_prompt", true);
-    if (const nlohmann::json* tools = fields.find("tools"))
-        options.tools = *tools;
-    if (const nlohmann::json* variables = fields.find("chat_template_kwargs"))
-        options.variables = *variables;
-    std::string text;
-    try {
-        text = model.chat->render(ChatJson(*messages), options);
-    } catch (const UserError& error) {
-        throw ApiError(400, str("the chat template refuses the messages: ", error.what()), "messages");
-    }
+        request.logprobs = alternatives;
+    else if (alternatives > 0)
+        throw ApiError(400, "top_logprobs needs logprobs to be true", "top_logprobs");
+    std::string text = rendered_chat(fields, *model.chat);
     request.prompts.push_back(prompt_of_text(std::move(text), false, model));
     parse_length(fields, {"max_completion_tokens", "max_tokens"}, model.capacity, model, request);
     return request;

@@ -17,7 +17,7 @@
 
 namespace trivium {
 
-void require_free_memory(const Grid& grid, const std::string& device, Bytes arena)
+void require_free_memory(const Grid& grid, const std::string& device, Bytes arena, const std::string& lower)
 {
     const auto own = static_cast<std::size_t>(grid.world().rank());
     const auto arenas = gather_records(grid.world(), std::pair(device, arena));
@@ -31,14 +31,13 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
     const Bytes available = available_memory();
     succeed_together(grid.world(), [&] {
         if (available >= 0 && sum > available)
-            throw UserError(
-                {"arena",
-                 str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device",
-                     sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ",
-                     format_bytes(available), " available"),
-                 "the plan does not fit",
-                 "distribute the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
-                 "shows the need"});
+            throw UserError({"arena",
+                             str("the ", counted(sharers, "rank"), " of a ",
+                                 device.empty() ? "node" : "device", sharers == 1 ? " needs " : " need ",
+                                 format_bytes(sum), ", it has ", format_bytes(available), " available"),
+                             "the plan does not fit",
+                             str("distribute the ranks over more nodes, or lower ", lower,
+                                 lower.starts_with("train.") ? "; `trivium plan` shows the need" : "")});
     });
 }
 

@@ -9,8 +9,10 @@ namespace trivium {
 
 /// Collective: throws UserError, on all ranks, if the arenas of ranks that share a memory exceed its free
 /// bytes. `device`: Computing::address(): ranks of a node with the same device share its memory, and without
-/// one (empty) the node's. `arena`: bytes of this rank's arenas.
-void require_free_memory(const Grid& grid, const std::string& device, Bytes arena);
+/// one (empty) the node's. `arena`: bytes of this rank's arenas. `lower`: what
+/// lowers them, "train.micro_batch".
+void require_free_memory(const Grid& grid, const std::string& device, Bytes arena,
+                         const std::string& lower = "train.micro_batch");
 
 /// Collective: throws UserError, on all ranks, if the free memory of all nodes or devices together, or
 /// parallel.memory_limit for a rank, is below a lower bound of the arenas (least_bytes_of_stages). A check

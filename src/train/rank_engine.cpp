@@ -62,7 +62,8 @@ RunConfig config_on(Comm& world, const RunConfig& config, const CompileRank& com
     return chosen;
 }
 
-RankEngine::RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile)
+RankEngine::RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile,
+                       const std::string& lower)
     : grid_(world, mesh_of(config.parallel), node_name(),
             {config.parallel.delay_latency, config.parallel.delay_bandwidth}),
       threads_(thread_count(config.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
@@ -72,7 +73,7 @@ RankEngine::RankEngine(const RunConfig& config, Comm& world, const CompileRank& 
     Compiled compiled;
     succeed_together(world, [&] { compiled = compile(config, {machine, {}, world.rank()}); });
     require_free_memory(grid_, computing_.address(),
-                        compiled.memory.arena + (machine.is_device ? 0 : compiled.memory.outside()));
+                        compiled.memory.arena + (machine.is_device ? 0 : compiled.memory.outside()), lower);
     grid_.open(joint_axes(compiled));
     engine_.emplace(std::move(compiled), executor_config(config, threads_), &grid_);
     engine_->initialise(0, Role::constant);

@@ -29,7 +29,9 @@ public:
     /// Collective over `world`, which must outlive it. `config`: whose mesh has its ranks (config_on()).
     /// Allocates, and fills constants and states. Throws, on all ranks, UserError or IoError if one of them
     /// has no device or too little memory, and the errors of `compile`.
-    RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile);
+    /// `lower`: as of require_free_memory().
+    RankEngine(const RunConfig& config, Comm& world, const CompileRank& compile,
+               const std::string& lower = "train.micro_batch");
 
     Engine& engine() { return *engine_; }
     const Grid& grid() const { return grid_; }

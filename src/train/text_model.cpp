@@ -275,7 +275,7 @@ TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig
     };
     p.config = config_on(world, p.config, compile);
     p.rows = shape_on(p.config.parallel).rows;
-    p.rank.emplace(p.config, world, compile);
+    p.rank.emplace(p.config, world, compile, options.lower);
     p.rank->restore(checkpoint);
     p.generator.emplace(p.rank->engine());
     for (std::size_t program = 0; program < (options.scores ? 3 : 2); ++program)

@@ -42,12 +42,13 @@ struct TextResult {
 using OnToken = std::function<bool(std::size_t index, const TokenScore&, std::string_view text)>;
 
 struct TextModelConfig {
-    std::string checkpoint; ///< as open_checkpoint(); empty: the newest good one of the run
-    i64 rows = 1;           ///< sequences that a data rank computes together
-    i64 capacity = 0;       ///< tokens of a sequence, prompt and sample; 0: model.seq
-    bool scores = false;    ///< whether TextRequest::scored_from may be used
-    i64 requests = 0;       ///< so many are there at most at the same time; 0: unknown
-    bool average = false;   ///< with the averages of parameters (train.ema)
+    std::string checkpoint;        ///< as open_checkpoint(); empty: the newest good one of the run
+    i64 rows = 1;                  ///< sequences that a data rank computes together
+    i64 capacity = 0;              ///< tokens of a sequence, prompt and sample; 0: model.seq
+    bool scores = false;           ///< whether TextRequest::scored_from may be used
+    i64 requests = 0;              ///< so many are there at most at the same time; 0: unknown
+    bool average = false;          ///< with the averages of parameters (train.ema)
+    std::string lower = "--batch"; ///< options that lower the need of memory, for an error
 };
 
 /// Collective over the ranks that the command was started with. Rank 0 has the requests and the results, the

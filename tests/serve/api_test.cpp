@@ -226,6 +226,38 @@ TEST_CASE("chats end with the template's end of a turn, too")
     CHECK(parse_chat(on, model, 0).common.ends.empty());
 }
 
+TEST_CASE("chats with wrong or unsupported fields are refused by name")
+{
+    fake::Parts parts;
+    const json messages = json::array({{{"role", "user"}, {"content", "Hi"}}});
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, json>>{{"tools", "x"},
+                                                   {"tools", {3}},
+                                                   {"tool_choice", "required"},
+                                                   {"tool_choice", {{"type", "function"}}},
+                                                   {"chat_template_kwargs", 3},
+                                                   {"chat_template_kwargs", {{"messages", json::array()}}},
+                                                   {"continue_final_message", true},
+                                                   {"top_logprobs", 2},
+                                                   {"documents", "x"},
+                                                   {"messages", {{{"role", "user"}}}},
+                                                   {"messages", {{{"role", "user"}, {"content", 3}}}}}) {
+        json body{{"messages", messages}, {"max_tokens", 1}};
+        body[name] = value;
+        INFO(body.dump());
+        const std::string problem = parts.refused(body, 400, "/v1/chat/completions");
+        CHECK(has(problem, name == "tools" || name == "messages" ? "" : name));
+        CHECK(!has(problem, "\n"));
+        CHECK(!has(problem, "chat template refuses"));
+    }
+    parts.post("/v1/chat/completions", {{"messages", messages},
+                                        {"max_tokens", 1},
+                                        {"tools", json::array()},
+                                        {"tool_choice", "auto"},
+                                        {"continue_final_message", false},
+                                        {"chat_template_kwargs", json::object()}});
+}
+
 TEST_CASE("requests that cannot be answered are refused with the reason")
 {
     fake::Parts parts;

@@ -54,6 +54,12 @@ TEST_CASE("bodies have a limit")
     const std::string refused = answer(port, post("/v1/completions", large));
     CHECK(refused.starts_with("HTTP/1.1 413 "));
     CHECK(has(refused, "the body has more than"));
+    // One whose header says so, at once: nothing follows.
+    const std::string huge =
+        answer(port, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", "}}");
+    CHECK(huge.starts_with("HTTP/1.1 413 "));
+    CHECK(has(huge, "the body has more than"));
+    CHECK(has(huge, "Connection: close"));
     std::string chunked = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (int i = 0; i < 30; ++i)
         chunked += "3e8\r\n" + std::string(1000, ' ') + "\r\n";

@@ -50,7 +50,7 @@ std::vector<std::pair<i64, std::string_view>> lines_of(std::string_view text)
     return lines;
 }
 
-std::vector<i32> tokens_of_key(const nlohmann::json& object, const char* key, const std::string& place,
+std::vector<i32> tokens_of_key(const ChatJson& object, const char* key, const std::string& place,
                                const Tokenizer& tokenizer)
 {
     const auto found = object.find(key);
@@ -61,7 +61,7 @@ std::vector<i32> tokens_of_key(const nlohmann::json& object, const char* key, co
         throw UserError({place, str("has no `", key, "`"), "", "give " + wanted});
     std::vector<i32> ids;
     if (found->is_array())
-        for (const nlohmann::json& id : *found)
+        for (const ChatJson& id : *found)
             if (id.is_number_integer() && id >= 0 && id < tokenizer.vocab_size())
                 ids.push_back(id.get<i32>());
     if (!found->is_array() || ids.size() != found->size())
@@ -69,7 +69,21 @@ std::vector<i32> tokens_of_key(const nlohmann::json& object, const char* key, co
     return ids;
 }
 
-std::vector<Prompt> parse_prompts(std::string_view text, const std::string& place, const Tokenizer& tokenizer)
+namespace {
+
+/// "messages" or "prompt" if that is a list of messages, otherwise null.
+const char* key_of_messages(const ChatJson& object)
+{
+    if (object.contains("messages"))
+        return "messages";
+    const ChatJson prompt = object.value("prompt", ChatJson());
+    return prompt.is_array() && !prompt.empty() && prompt[0].is_object() ? "prompt" : nullptr;
+}
+
+} // namespace
+
+std::vector<Prompt> parse_prompts(std::string_view text, const std::string& place, const Tokenizer& tokenizer,
+                                  bool chats)
 {
     std::vector<Prompt> prompts;
     const auto lines = lines_of(text);
@@ -81,10 +95,17 @@ std::vector<Prompt> parse_prompts(std::string_view text, const std::string& plac
             prompts.push_back(prompt_of(std::string(line), tokenizer));
             continue;
         }
-        const nlohmann::json object = parse_strict_json(line, here);
+        const ChatJson object = parse_ordered_json(line, here, 64, "correct this line");
         if (!object.is_object())
             throw UserError({here, str("is ", shown(object)), "the first line is a JSON object",
                              "give an object with `prompt` on each line"});
+        const char* const messages = chats ? key_of_messages(object) : nullptr;
+        if (messages != nullptr) {
+            ChatJson record = object;
+            record["messages"] = object[messages];
+            prompts.push_back({object[messages], {}, {}, std::move(record)});
+            continue;
+        }
         const std::vector<i32> tokens = tokens_of_key(object, "prompt", here, tokenizer);
         if (object["prompt"].is_string())
             prompts.push_back(prompt_of(object["prompt"], tokenizer));
@@ -94,6 +115,8 @@ std::vector<Prompt> parse_prompts(std::string_view text, const std::string& plac
             throw UserError({here, "`prompt` is an empty list", "the model needs a token to begin with",
                              str("begin with the token that separates documents: [", tokenizer.eos(), "]")});
     }
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+        prompts[i].place = str(place, ":", lines[i].first);
     if (prompts.empty())
         throw UserError({place, "has no prompts", "", "write one on each line"});
     return prompts;

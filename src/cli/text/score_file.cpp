@@ -65,7 +65,7 @@ std::vector<ScoredTokens> parse_pairs(std::string_view text, const std::string& 
     std::vector<ScoredTokens> pairs;
     for (const auto& [number, line] : lines_of(text)) {
         const std::string here = str(place, ":", number);
-        const nlohmann::json object = parse_strict_json(line, here);
+        const ChatJson object = parse_ordered_json(line, here, 16, "correct this line");
         if (!object.is_object())
             throw UserError({here, str("is ", shown(object)), "",
                              "give an object with `context` and `continuation` on each line"});

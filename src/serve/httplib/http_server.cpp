@@ -2,11 +2,14 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <httplib.h>
+#include <limits>
 #include <sys/socket.h>
 #include <thread>
 
@@ -14,8 +17,9 @@ namespace trivium {
 
 namespace {
 
-constexpr int keep_alive_seconds = 2; // stop() waits for connections that are idle so long
-constexpr int transfer_seconds = 30;  // without a byte, until a client counts as gone
+constexpr int keep_alive_seconds = 2;             // stop() waits for connections that are idle so long
+constexpr Bytes most_discarded = Bytes{64} << 20; // of a body that is too long
+constexpr int transfer_seconds = 30;              // without a byte, until a client counts as gone
 
 HttpRequest request_of(const httplib::Request& from)
 {
@@ -47,9 +51,9 @@ void send(HttpReply reply, httplib::Response& to)
 
 enum class BodyEnd { whole, too_long, broken };
 
-/// Reads the whole body, so that the connection can be used again, or more than `limit` of it.
-BodyEnd read_body(const httplib::Request& request, const httplib::Response& response,
-                  const httplib::ContentReader& reader, Bytes limit,
+/// Reads the body; of one that is too long up to most_discarded, because clients may read an answer only when
+/// they have sent it.
+BodyEnd read_body(const httplib::Request& request, const httplib::ContentReader& reader, Bytes limit,
                   const std::function<void(std::string_view)>& keep)
 {
     Bytes seen = 0;
@@ -57,13 +61,34 @@ BodyEnd read_body(const httplib::Request& request, const httplib::Response& resp
         seen += static_cast<Bytes>(size);
         if (seen <= limit)
             keep({data, size});
-        return seen <= limit;
+        return seen <= most_discarded;
     };
     const bool is_whole = request.is_multipart_form_data() ? reader([](const auto&) { return true; }, receive)
                                                            : reader(receive);
     if (is_whole)
-        return BodyEnd::whole;
-    return seen > limit || response.status == 413 ? BodyEnd::too_long : BodyEnd::broken;
+        return seen > limit ? BodyEnd::too_long : BodyEnd::whole;
+    return seen > limit ? BodyEnd::too_long : BodyEnd::broken;
+}
+
+/// Of its header; 0: it has none.
+Bytes stated_length(const httplib::Request& request)
+{
+    const std::string text = request.get_header_value("Content-Length");
+    return static_cast<Bytes>(std::min<unsigned long long>(std::strtoull(text.c_str(), nullptr, 10),
+                                                           std::numeric_limits<Bytes>::max()));
+}
+
+/// Sends it and closes the connection, on which the rest of a body may follow: the library does so if a
+/// provider of content fails.
+void send_last(const HttpReply& reply, httplib::Response& to)
+{
+    to.status = reply.status;
+    to.set_header("Connection", "close");
+    to.set_content_provider(reply.body.size(), reply.type,
+                            [body = reply.body](std::size_t, std::size_t, httplib::DataSink& sink) {
+                                sink.write(body.data(), body.size());
+                                return false;
+                            });
 }
 
 } // namespace
@@ -89,17 +114,18 @@ struct HttpServer::Parts {
     {
         HttpRequest request = request_of(from);
         std::optional<HttpReply> refused = handler.refuse(request);
-        const BodyEnd end = read_body(from, to, reader, config.body_limit, [&](std::string_view part) {
-            if (!refused)
-                request.body += part;
-        });
-        if (end != BodyEnd::whole) {
-            to.set_header("Connection", "close"); // the rest of the body may follow
-            return send(end == BodyEnd::too_long ? handler.error(413, str("the body has more than ",
-                                                                          format_bytes(config.body_limit)))
-                                                 : handler.error(400, "the body is incomplete or damaged"),
-                        to);
-        }
+        const bool is_huge = stated_length(from) > most_discarded;
+        const BodyEnd end = is_huge ? BodyEnd::too_long
+                                    : read_body(from, reader, config.body_limit, [&](std::string_view part) {
+                                          if (!refused)
+                                              request.body += part;
+                                      });
+        if (end != BodyEnd::whole)
+            return send_last(
+                end == BodyEnd::too_long
+                    ? handler.error(413, str("the body has more than ", format_bytes(config.body_limit)))
+                    : handler.error(400, "the body is incomplete or damaged"),
+                to);
         send(refused ? std::move(*refused) : handler.answer(request), to);
     }
 };
@@ -119,7 +145,7 @@ HttpServer::HttpServer(const HttpConfig& config, HttpHandler handler) : parts_(s
     server.set_keep_alive_max_count(1'000'000);
     server.set_read_timeout(transfer_seconds);
     server.set_write_timeout(transfer_seconds);
-    server.set_payload_max_length(static_cast<std::size_t>(config.body_limit));
+    server.set_payload_max_length(std::numeric_limits<std::size_t>::max()); // see read_body()
     server.new_task_queue = [n = static_cast<std::size_t>(config.connections)] {
         return new httplib::ThreadPool(n);
     };
@@ -134,7 +160,7 @@ HttpServer::HttpServer(const HttpConfig& config, HttpHandler handler) : parts_(s
     server.Get(any, plain).Options(any, plain);
     server.Post(any, with_body).Put(any, with_body).Patch(any, with_body).Delete(any, with_body);
     server.set_error_handler([parts = parts_.get()](const httplib::Request&, httplib::Response& to) {
-        if (to.body.empty()) // refused by the library
+        if (to.body.empty() && !to.has_header("Content-Type")) // refused by the library
             send(
                 parts->handler.error(to.status, str("the request is not valid HTTP or not supported (status ",
                                                     to.status, ")")),
