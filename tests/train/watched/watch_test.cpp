@@ -467,3 +467,64 @@ TEST_CASE("batches without a trained token neither end a run nor send it back")
     CHECK(state_of(w.at("a", 30)).skipped_in_row == 0);
     CHECK(state_of(w.at("a", 30)).rewinds.count == 0);
 }
+
+TEST_CASE("losses of other weights do not count as the best, nor do checkpoints of other runs")
+{
+    const Watched w;
+    const std::vector<std::string> keys{"train.steps=8", "train.eval_every=2", "checkpoint.every=4",
+                                        "checkpoint.best=valid"};
+    REQUIRE(w.run("a", with(keys, {"train.stop_after=4"})).status == 0);
+    CHECK(w.marked("a") == 4);
+    const Outcome averaged = w.run("a", with(keys, {"train.ema=0.999"}));
+    INFO(averaged.err);
+    REQUIRE(averaged.status == 0);
+    CHECK(state_of(w.at("a", 8)).best.averages);
+    CHECK(w.marked("a") == state_of(w.at("a", 8)).best.step);
+    CHECK_FALSE(state_of(w.at("a", 8)).best.data.empty());
+
+    // A folder that has a checkpoint of the best one's step, of another run.
+    REQUIRE(w.run("b", {"train.steps=4", "train.seed=7", "checkpoint.every=4"}).status == 0);
+    REQUIRE(
+        w.run("c", with(keys, {"train.stop_after=6", "checkpoint.every=2", "checkpoint.keep=0"})).status ==
+        0);
+    REQUIRE(state_of(w.at("c", 6)).best.step == 6);
+    REQUIRE(w.run("d", with(keys, {"train.steps=6", "checkpoint.every=6", "train.seed=7"})).status == 0);
+    const Outcome moved =
+        w.run("d", with(keys, {"checkpoint.resume=c/step-00000006", "train.lr=10", "train.min_lr=10"}));
+    INFO(moved.err);
+    REQUIRE(moved.status == 0);
+    CHECK(moved.err.find("the best checkpoint so far") != std::string::npos);
+    CHECK(w.marked("d") == 8); // worse than what this folder lacks
+}
+
+TEST_CASE("an evaluation that is made up for leaves no checkpoint behind the next step")
+{
+    const Watched w;
+    const std::vector<std::string> keys{"train.steps=8", "train.eval_every=4", "checkpoint.every=4",
+                                        "checkpoint.keep=0"};
+    REQUIRE(w.run("a", with(keys, {"train.stop_after=4"})).status == 0);
+    REQUIRE(w.run("a", with(keys, {"checkpoint.best=valid"})).status == 0);
+    CHECK(list_checkpoints(w.folder / "a") ==
+          std::vector<std::string>{checkpoint_name(8), checkpoint_name(4)});
+}
+
+TEST_CASE("a return passes over a damaged checkpoint")
+{
+    const Watched w;
+    const std::vector<std::string> keys{"train.steps=12",      "checkpoint.every=4",  "checkpoint.keep=0",
+                                        "train.max_skipped=1", "train.rewind=1",      "train.lr=3e-6",
+                                        "train.min_lr=3e-6",   "train.spike_window=9"};
+    REQUIRE(w.run("a", with(keys, {"train.stop_after=9", "train.spike_z=1000"})).status == 0);
+    for (const auto& file : std::filesystem::directory_iterator(w.at("a", 8)))
+        if (file.path().filename().string().starts_with("shard")) {
+            std::string bytes = read_text(file.path().string());
+            bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+            write_text(file.path().string(), bytes);
+        }
+    // Now a loss above the mean is a spike.
+    const Outcome back = w.run("a", with(keys, {"train.spike_z=1e-9"}));
+    INFO(back.err);
+    CHECK(back.err.find("this checkpoint is not used: a/step-00000008") != std::string::npos);
+    CHECK(back.err.find("the last step was skipped; the run goes back to a/step-00000004") !=
+          std::string::npos);
+}
