@@ -191,7 +191,7 @@ SkipKind Trainer::train_step(MetricsRecord& record, bool ahead)
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
-    if (skip.kind != SkipKind::empty) // which says nothing about how the run learns
+    if (skip.kind != SkipKind::empty) // batches without trained tokens are normal
         state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
     state_.samples += batch;
     state_.tokens += static_cast<i64>(result.loss.tokens);
