@@ -202,9 +202,7 @@ static std::string named_by(const std::string& path)
 /// `path`, or the checkpoint that DIR/best or DIR/latest names. "best" alone is that of the usual folder.
 static std::string without_mark(const std::string& path)
 {
-    std::error_code error;
-    const bool is_short = path == best_file && !fs::exists(fs::symlink_status(path, error));
-    const fs::path given(is_short ? CheckpointConfig{}.dir + "/" + path : path);
+    const fs::path given(path_of_checkpoint(path, CheckpointConfig{}.dir));
     if (given.filename() != best_file && given.filename() != "latest")
         return path;
     const std::string name = named_by(given.string());

@@ -86,7 +86,8 @@ std::string newest_of(const RunConfig& config)
     return names.empty() ? "" : names.front();
 }
 
-/// Whether the run has saved since `known` was its newest checkpoint. Looks once in two seconds.
+/// Whether the newest checkpoint of the run is another one than `known`, and can be opened. Looks once in two
+/// seconds; warns about a checkpoint that cannot be opened, once.
 class NewerCheckpoint {
 public:
     NewerCheckpoint(const RunConfig& config, std::string known) : config_(config), known_(std::move(known)) {}
@@ -98,27 +99,49 @@ public:
             return false;
         next_ = now + std::chrono::seconds(2);
         const std::string newest = newest_of(config_);
-        return newest != known_ && checkpoint_step(newest) >= checkpoint_step(known_);
+        if (newest.empty() || newest == known_ || newest == refused_)
+            return false;
+        try {
+            CheckpointReader::open(config_.checkpoint.dir + "/" + newest).check();
+            return true;
+        } catch (const Error& error) { // also if it was removed meanwhile
+            refused_ = newest;
+            log_warning(str("--follow: the model that is served stays: ", error.what()));
+            return false;
+        }
     }
 
 private:
     const RunConfig& config_;
-    std::string known_;
+    std::string known_, refused_;
     std::chrono::steady_clock::time_point next_{};
 };
 
 /// Loads a checkpoint and serves it until a signal or, with --follow, until there is a newer one. `server`:
-/// null on ranks other than 0.
+/// null on ranks other than 0. `follows`: another checkpoint was served before.
 void serve_checkpoint(const ServeArguments& a, const RunConfig& config, Comm& world,
-                      const RunSignals& signals, Server* server)
+                      const RunSignals& signals, Server* server, bool follows)
 {
     NewerCheckpoint newer(config, newest_of(config));
-    TextModel model(config, world,
-                    {.checkpoint = a.checkpoint,
-                     .rows = a.batch,
-                     .capacity = a.length,
-                     .scores = true,
-                     .lower = "--batch or --length"});
+    std::optional<TextModel> loaded;
+    const auto load = [&] {
+        loaded.emplace(config, world,
+                       TextModelConfig{.checkpoint = a.checkpoint,
+                                       .rows = a.batch,
+                                       .capacity = a.length,
+                                       .scores = true,
+                                       .lower = "--batch or --length"});
+    };
+    try {
+        load();
+    } catch (const Error& error) { // the run may have removed the checkpoint meanwhile; all ranks are here
+        if (!follows)
+            throw;
+        if (world.rank() == 0)
+            log_warning(str("--follow: tries again: ", error.what()));
+        load();
+    }
+    TextModel& model = *loaded;
     const ModelCalls calls{
         [&](const auto& requests, const OnToken& on_token) { return model.complete(requests, on_token); },
         [&](const TextRequest& request) { return model.why_refused(request); },
@@ -150,9 +173,11 @@ void serve(const ServeArguments& a, Comm& world, const RunSignals& signals)
         if (world.rank() == 0)
             server.emplace(a);
     });
-    do
-        serve_checkpoint(a, config, world, signals, server ? &*server : nullptr);
-    while (share_text(world, signals.stop() == 0 ? "again" : "") == "again");
+    bool follows = false;
+    do {
+        serve_checkpoint(a, config, world, signals, server ? &*server : nullptr, follows);
+        follows = true;
+    } while (share_text(world, signals.stop() == 0 ? "again" : "") == "again");
     if (server) {
         log_info(str("stopped by signal ", name_of_signal(signals.stop())));
         server.reset();

@@ -74,14 +74,14 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     succeed_together(world_, [&] {
         if (!first_rank_)
             return;
-        supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
         note_restored(*links.launches, config_, job_, state_.step);
-        claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
-        metrics_.emplace(config_.log.dir, state_.step);
-        if (shows_samples(config_))
-            shown_.emplace(config_, data_->valid.front().data, state_.step);
         if (const LogConfig& l = config_.log; l.tensorboard || !l.prometheus.empty() || !l.otlp.empty())
             monitors_.emplace(MonitorConfig{l.dir, l.tensorboard, l.prometheus, l.otlp}, state_.step);
+        if (shows_samples(config_))
+            shown_.emplace(config_, data_->valid.front().data, state_.step);
+        supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
+        claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
+        metrics_.emplace(config_.log.dir, state_.step);
         if (config_.log.layer_norms > 0)
             layers_.emplace(config_.log.dir, norm_parameters(*engine_->program(train_program).sharded),
                             state_.step);
@@ -191,7 +191,7 @@ SkipKind Trainer::train_step(MetricsRecord& record, bool ahead)
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
-    if (skip.kind != SkipKind::empty) // which says nothing about how the run learns
+    if (skip.kind != SkipKind::empty) // batches without trained tokens are normal
         state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
     state_.samples += batch;
     state_.tokens += static_cast<i64>(result.loss.tokens);

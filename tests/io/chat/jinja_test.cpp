@@ -160,7 +160,7 @@ TEST_CASE("What templates of chats do not use is refused by name")
     }
 }
 
-TEST_CASE("A text that is no template is refused")
+TEST_CASE("A text without a template is refused")
 {
     CHECK_HAS(failure_of(""), "t.jinja: is empty");
     CHECK_HAS(failure_of(" \n"), "t.jinja: is empty");
