@@ -5,6 +5,7 @@
 #include "serve/completions.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace trivium {
 
