@@ -170,7 +170,7 @@ TEST_CASE("a folder: the report lists what was read, what was left out, and why"
                "excluded by --include or --exclude"));
     CHECK(
         says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out, "--force"}),
-             "data.json:1", "no field \"text\"", "\"body\"", "--key"));
+             "data.json:1", "not a chat of a known form", "\"body\"", "--key"));
     CHECK(says(diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--force",
                            "--key", "body"}),
                "--key body", "applies to nothing", "README"));

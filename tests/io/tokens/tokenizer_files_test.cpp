@@ -141,7 +141,8 @@ TEST_CASE("the template of a model is the one named, kept or next to the tokeniz
     CHECK(!chat_template_of(data, kept, *tokenizer));
     data.tokenizer = folder / "tokenizer.json";
     CHECK(chat_template_of(data, kept, *tokenizer)->source() == "next");
-    CHECK(chat_template_of(data, kept, *tokenizer)->variables()["eos_token"] == "</s>");
+    CHECK(chat_template_of(data, kept, *tokenizer)->variables()["eos_token"] ==
+          tokenizer->special_text(tokenizer->eos()));
     kept["chat_template.jinja"] = "kept";
     CHECK(chat_template_of(data, kept, *tokenizer)->source() == "kept");
     data.chat_template = folder / "named.jinja";
