@@ -20,6 +20,11 @@ struct ChatOptions {
     std::optional<std::time_t> now;          ///< for strftime_now; by default the time of the call
 };
 
+/// Content of files by name, relative to their folder ("additional_chat_templates/rag.jinja").
+using ChatFiles = std::map<std::string, std::string>;
+/// Whether these files have a template, which may be damaged.
+bool has_chat_template(const ChatFiles& files);
+
 /// Renders as the method apply_chat_template of Hugging Face's transformers does (jinja2's sandbox,
 /// trim_blocks, lstrip_blocks, loop controls, `{% generation %}`, JSON as Python writes it). Messages lose
 /// keys that are null, and reasoning is given under each of its names ("reasoning_content", "thinking").
@@ -38,6 +43,8 @@ public:
     static ChatTemplate load(const std::string& path);
     /// As load() of a folder; nullopt if it contains no template.
     static std::optional<ChatTemplate> find(const std::string& folder);
+    /// The same among files of a folder, by name; `place` precedes the names in messages.
+    static std::optional<ChatTemplate> find(const ChatFiles& files, const std::string& place);
 
     /// The text of the messages (a list of objects). Of several templates, "tool_use" is chosen where there
     /// are tools, otherwise "default". UserError (place: "PLACE:LINE") if the template refuses the messages

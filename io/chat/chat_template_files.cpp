@@ -3,7 +3,6 @@
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
 
-#include <array>
 #include <filesystem>
 
 namespace trivium {
@@ -13,28 +12,26 @@ namespace {
 namespace fs = std::filesystem;
 using Sources = std::map<std::string, std::string>;
 
-constexpr std::array token_names{"bos_token", "eos_token", "unk_token", "sep_token",
-                                 "pad_token", "cls_token", "mask_token"};
+constexpr const char *template_file = "chat_template.jinja", *config_file = "tokenizer_config.json",
+                     *old_template_file = "chat_template.json", *more_templates = "additional_chat_templates";
 
-ChatJson json_of_file(const std::string& path)
+ChatJson json_of(const std::string& text, const std::string& path)
 {
-    const ChatJson json = parse_ordered_json(
-        read_file(path, "file with settings of a tokenizer", max_tokenizer_bytes), path, 64);
+    const ChatJson json = parse_ordered_json(text, path, 64);
     if (!json.is_object())
         throw UserError({path, "is not a JSON object", "", "get the file again"});
     return json;
 }
 
-/// The special tokens of a tokenizer_config.json: texts, or objects with the text as "content".
+/// The special tokens of a tokenizer_config.json ("bos_token", …): texts, or objects with the text as
+/// "content".
 ChatJson special_tokens(const ChatJson& config)
 {
     ChatJson tokens = ChatJson::object();
-    for (const char* name : token_names) {
-        const ChatJson token = config.value(name, ChatJson());
-        if (token.is_string())
-            tokens[name] = token;
-        else if (token.is_object() && token.value("content", ChatJson()).is_string())
-            tokens[name] = token["content"];
+    for (const auto& [name, value] : config.items()) {
+        const ChatJson text = value.is_object() ? value.value("content", ChatJson()) : value;
+        if (name.ends_with("_token") && text.is_string())
+            tokens[name] = text;
     }
     return tokens;
 }
@@ -68,39 +65,82 @@ std::string text_of_file(const std::string& path)
     return read_file(path, "chat template", max_settings_bytes);
 }
 
-/// The templates of a folder, and the file that has them.
-std::pair<Sources, std::string> sources_of_folder(const fs::path& given)
+std::string json_text_of_file(const std::string& path)
 {
-    const fs::path folder = given.lexically_normal();
-    if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file)) {
-        Sources sources{{"default", text_of_file(file.string())}};
-        if (const fs::path more = folder / "additional_chat_templates"; fs::is_directory(more))
-            for (const auto& entry : fs::directory_iterator(more))
-                if (entry.path().extension() == ".jinja")
-                    sources[entry.path().stem().string()] = text_of_file(entry.path().string());
-        return {std::move(sources), file.string()};
-    }
-    for (const char* name : {"tokenizer_config.json", "chat_template.json"})
+    return read_file(path, "file with settings of a tokenizer", max_tokenizer_bytes);
+}
+
+/// Those of a folder that may have a template.
+ChatFiles files_of_folder(const fs::path& folder)
+{
+    ChatFiles files;
+    if (const fs::path file = folder / template_file; fs::exists(file))
+        files[template_file] = text_of_file(file.string());
+    if (const fs::path more = folder / more_templates; fs::is_directory(more))
+        for (const auto& entry : fs::directory_iterator(more))
+            if (entry.path().extension() == ".jinja")
+                files[str(more_templates, "/", entry.path().filename().string())] =
+                    text_of_file(entry.path().string());
+    for (const char* name : {config_file, old_template_file})
         if (const std::string path = (folder / name).string(); fs::exists(path))
-            if (Sources sources = stated_sources(json_of_file(path), path); !sources.empty())
-                return {std::move(sources), path};
+            files[name] = json_text_of_file(path);
+    return files;
+}
+
+/// The templates, and the file that has them.
+std::pair<Sources, std::string> sources_of(const ChatFiles& files, const std::string& place)
+{
+    if (const auto file = files.find(template_file); file != files.end()) {
+        Sources sources{{"default", file->second}};
+        for (const auto& [name, text] : files)
+            if (name.starts_with(more_templates))
+                sources[fs::path(name).stem().string()] = text;
+        return {std::move(sources), place + template_file};
+    }
+    for (const char* name : {config_file, old_template_file})
+        if (const auto file = files.find(name); file != files.end())
+            if (Sources sources = stated_sources(json_of(file->second, place + name), place + name);
+                !sources.empty())
+                return {std::move(sources), place + name};
     return {};
+}
+
+ChatJson tokens_of(const ChatFiles& files, const std::string& place)
+{
+    const auto file = files.find(config_file);
+    return file == files.end() ? ChatJson::object()
+                               : special_tokens(json_of(file->second, place + config_file));
 }
 
 ChatJson tokens_of_folder(const fs::path& folder)
 {
-    const std::string path = (folder / "tokenizer_config.json").string();
-    return fs::exists(path) ? special_tokens(json_of_file(path)) : ChatJson::object();
+    const std::string path = (folder / config_file).string();
+    return fs::exists(path) ? special_tokens(json_of(json_text_of_file(path), path)) : ChatJson::object();
 }
 
 } // namespace
 
-std::optional<ChatTemplate> ChatTemplate::find(const std::string& folder)
+bool has_chat_template(const ChatFiles& files)
 {
-    auto [sources, place] = sources_of_folder(folder);
+    try {
+        return !sources_of(files, "").first.empty();
+    } catch (const UserError&) { // who needs it reports this
+        return false;
+    }
+}
+
+std::optional<ChatTemplate> ChatTemplate::find(const ChatFiles& files, const std::string& place)
+{
+    auto [sources, from] = sources_of(files, place);
     if (sources.empty())
         return std::nullopt;
-    return ChatTemplate(std::make_shared<const Parts>(std::move(sources), place, tokens_of_folder(folder)));
+    return ChatTemplate(std::make_shared<const Parts>(std::move(sources), from, tokens_of(files, place)));
+}
+
+std::optional<ChatTemplate> ChatTemplate::find(const std::string& given)
+{
+    const fs::path folder = fs::path(given).lexically_normal();
+    return find(files_of_folder(folder), (folder / "").string());
 }
 
 ChatTemplate ChatTemplate::load(const std::string& path)
@@ -114,7 +154,7 @@ ChatTemplate ChatTemplate::load(const std::string& path)
     }
     if (!path.ends_with(".json"))
         return ChatTemplate(text_of_file(path), path, tokens_of_folder(folder_of(path)));
-    const ChatJson config = json_of_file(path);
+    const ChatJson config = json_of(json_text_of_file(path), path);
     Sources sources = stated_sources(config, path);
     if (sources.empty())
         throw UserError({path, "has no \"chat_template\"", "", "name a file with the chat template"});

@@ -13,32 +13,6 @@ namespace {
 
 constexpr int max_chat_depth = 64;
 
-/// "bos_token", "eos_token", …: each a string, or an object with its content.
-ChatJson special_tokens(const ChatJson& tokenizer_config)
-{
-    ChatJson tokens = ChatJson::object();
-    for (const auto& [name, value] : tokenizer_config.items()) {
-        const ChatJson text = value.is_object() ? value.value("content", ChatJson()) : value;
-        if (name.ends_with("_token") && text.is_string())
-            tokens[name] = text;
-    }
-    return tokens;
-}
-
-/// The source of the member "chat_template": a string, or a list of named ones; "" if there is none.
-std::string source_in(const ChatJson& file)
-{
-    const ChatJson source = file.value("chat_template", ChatJson());
-    if (source.is_string())
-        return source.get<std::string>();
-    if (source.is_array())
-        for (const ChatJson& each : source)
-            if (each.is_object() && each.value("name", ChatJson()) == "default" &&
-                each.value("template", ChatJson()).is_string())
-                return each["template"].get<std::string>();
-    return "";
-}
-
 /// The ids in "eos_token_id", a number or a list.
 std::vector<i64> ends_in(const ChatJson& file)
 {
@@ -50,36 +24,11 @@ std::vector<i64> ends_in(const ChatJson& file)
     return ids;
 }
 
-/// The source of the template, and the parsed tokenizer_config.json; "" if there is none.
-std::pair<std::string, ChatJson> template_in(const std::map<std::string, std::string>& files)
-{
-    const auto parsed = [&](const char* name) {
-        const auto file = files.find(name);
-        ChatJson json =
-            file == files.end() ? ChatJson::object() : parse_ordered_json(file->second, name, max_chat_depth);
-        return json.is_object() ? json : ChatJson::object();
-    };
-    const ChatJson config = parsed("tokenizer_config.json");
-    const auto file = files.find("chat_template.jinja");
-    std::string source = file == files.end() ? source_in(config) : file->second;
-    if (source.empty())
-        source = source_in(parsed("chat_template.json"));
-    return {std::move(source), config};
-}
-
 } // namespace
 
-bool has_chat_template(const std::map<std::string, std::string>& files)
+std::optional<ChatTemplate> chat_template_in(const ChatFiles& files)
 {
-    return !template_in(files).first.empty();
-}
-
-std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::string>& files)
-{
-    const auto [source, config] = template_in(files);
-    if (source.empty())
-        return {};
-    return ChatTemplate(source, "the chat template of the checkpoint", special_tokens(config));
+    return ChatTemplate::find(files, "the checkpoint's ");
 }
 
 ChatTemplate with_special_tokens(ChatTemplate given, const Tokenizer& tokenizer)
@@ -111,8 +60,7 @@ std::optional<ChatTemplate> find_chat_template(const std::string& spec, const To
     return found ? with_special_tokens(*found, tokenizer) : found;
 }
 
-std::optional<ChatTemplate> chat_template_of(const DataConfig& data,
-                                             const std::map<std::string, std::string>& files,
+std::optional<ChatTemplate> chat_template_of(const DataConfig& data, const ChatFiles& files,
                                              const Tokenizer& tokenizer)
 {
     if (!data.chat_template.empty())
@@ -145,8 +93,7 @@ std::vector<i32> turn_ends(const ChatTemplate& chat, const Tokenizer& tokenizer)
     }
 }
 
-void add_chat(std::map<std::string, std::string>& files, const std::optional<ChatTemplate>& own,
-              const Tokenizer& tokenizer)
+void add_chat(ChatFiles& files, const std::optional<ChatTemplate>& own, const Tokenizer& tokenizer)
 {
     const auto parsed = [&](const char* name) {
         const auto file = files.find(name);

@@ -11,13 +11,8 @@
 
 namespace trivium {
 
-/// The chat template of chat_template.jinja, otherwise of tokenizer_config.json or chat_template.json, with
-/// the special tokens of tokenizer_config.json; nullopt if none of these files (by name) has one. UserError
-/// if it is not valid.
-std::optional<ChatTemplate> chat_template_in(const std::map<std::string, std::string>& files);
-
-/// Whether chat_template_in() finds one.
-bool has_chat_template(const std::map<std::string, std::string>& files);
+/// ChatTemplate::find() among these files; UserError if it is not valid.
+std::optional<ChatTemplate> chat_template_in(const ChatFiles& files);
 
 /// The same template, which knows the bos_token and eos_token of `tokenizer` if it knows no eos_token.
 ChatTemplate with_special_tokens(ChatTemplate given, const Tokenizer& tokenizer);
@@ -32,8 +27,7 @@ std::optional<ChatTemplate> find_chat_template(const std::string& spec, const To
 /// The template of a checkpoint's model: that of data.chat_template, otherwise the one in `files`, which the
 /// checkpoint keeps, otherwise the one next to data.tokenizer; nullopt if there is none. UserError if it
 /// cannot be read.
-std::optional<ChatTemplate> chat_template_of(const DataConfig& data,
-                                             const std::map<std::string, std::string>& files,
+std::optional<ChatTemplate> chat_template_of(const DataConfig& data, const ChatFiles& files,
                                              const Tokenizer& tokenizer);
 
 /// The ids of special tokens that end the turn of an assistant; none if the template has no such token, or
@@ -43,7 +37,6 @@ std::vector<i32> turn_ends(const ChatTemplate& chat, const Tokenizer& tokenizer)
 /// Adapts the files of an export: `own`, if given, becomes their chat template, and generation_config.json
 /// lists turn_ends() of their template among eos_token_id. With a template, tokenizer_config.json says no
 /// split_special_tokens. Files that say so already stay as they are.
-void add_chat(std::map<std::string, std::string>& files, const std::optional<ChatTemplate>& own,
-              const Tokenizer& tokenizer);
+void add_chat(ChatFiles& files, const std::optional<ChatTemplate>& own, const Tokenizer& tokenizer);
 
 } // namespace trivium

@@ -6,7 +6,6 @@
 #include "io/files/files.hpp"
 #include "io/metrics/metrics.hpp"
 #include "train/data/inputs.hpp"
-#include "train/data/store_samples.hpp"
 #include "train/data/training_data.hpp"
 #include "train/evaluator.hpp"
 #include "train/rank_engine.hpp"
@@ -41,24 +40,6 @@ std::vector<ValidationStore> sets_of(const EvalArguments& a, const DataConfig& d
     if (sets.empty())
         throw UserError({"data.valid", "is not set", "", "set data.valid, or name data with --data"});
     return sets;
-}
-
-Batches samples_of(TokenStore store, const RunConfig& config, const TokenStoreOptions& options,
-                   const CheckpointReader& checkpoint)
-{
-    const std::string& path = store.path();
-    if (store.vocab() > config.model.vocab)
-        throw UserError(
-            {path,
-             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
-             "", "use data of the model's tokenizer"});
-    require_same_tokenizer(checkpoint, store.fingerprint(), path);
-    require_tokenizer(config.data, options, store);
-    if (!has_samples(store, config.model.seq, config.data))
-        throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
-                         "use more text"});
-    verify_at_start(store);
-    return Batches(std::make_unique<StoreSamples>(std::move(store), config.model.seq, config.data));
 }
 
 nlohmann::ordered_json numbers_of(const ModelConfig& model, const std::string& path, const Evaluation& e)
@@ -164,7 +145,7 @@ void evaluate_sets(Comm& world, const EvalArguments& a)
     const CheckpointReader checkpoint = open_checkpoint_together(world, a.checkpoint, config, a.average);
     succeed_together(world, [&] {
         for (TokenStore& store : stores)
-            data.push_back(samples_of(std::move(store), config, options, checkpoint));
+            data.push_back(open_validation(std::move(store), config, options, checkpoint));
     });
     for (const Batches& set : data)
         require_same_data(world, set.source());

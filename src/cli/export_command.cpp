@@ -289,9 +289,9 @@ void export_folder(const ExportArguments& a)
     const Bytes shard_bytes = parse_size(a.shard_size.empty() ? "5GB" : a.shard_size);
     require_new_folder(a.output);
     const Exported from = open_exported(a);
-    std::optional<TokenStore> compared; // before anything is written
+    std::optional<Batches> compared; // before anything is written
     if (!a.data.empty())
-        compared = open_compared(from.checkpoint, from.config, a.data);
+        compared.emplace(open_compared(from.checkpoint, from.config, a.data));
     const bool is_bf16 = a.type == "bf16";
     std::vector<SafetensorsEntry> entries;
     for (const HuggingFaceTensor& tensor : from.tensors)
@@ -322,7 +322,7 @@ void export_folder(const ExportArguments& a)
     merged.print_loss(a.type);
     if (!compared)
         return;
-    const MergedLosses losses = merged_losses(from.checkpoint, from.config, std::move(*compared), from.model,
+    const MergedLosses losses = merged_losses(from.checkpoint, from.config, *compared, from.model,
                                               Merged(from).reader(), a.type == "bf16");
     fmt::print("  loss       {:.6f} merged, {:.6f} with adapters: {:+.2e}, over {} tokens of {}\n",
                losses.merged, losses.adapters, losses.merged - losses.adapters, format_count(losses.tokens),

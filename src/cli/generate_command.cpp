@@ -7,7 +7,7 @@
 #include "cli/text/chat_prompt.hpp"
 #include "cli/text/prompts.hpp"
 #include "cli/text/text_output.hpp"
-#include "mpi/comm.hpp"
+#include "mpi/records.hpp"
 #include "train/data/inputs.hpp"
 #include "train/text_model.hpp"
 
@@ -65,18 +65,12 @@ std::vector<Prompt> prompts_of(const GenerateArguments& a, const RunConfig& conf
     return prompts;
 }
 
-/// What all ranks must know of the prompts, which rank 0 has.
-struct Sizes {
-    i64 requests = 0, longest = 0; ///< longest: tokens of a prompt
-};
-
-Sizes shared_sizes(Comm& world, const GenerateArguments& a, const std::vector<Prompt>& prompts)
+i64 longest_of(const std::vector<Prompt>& prompts)
 {
-    Sizes sizes{static_cast<i64>(prompts.size()) * a.samples, 0};
+    i64 longest = 0;
     for (const Prompt& prompt : prompts)
-        sizes.longest = std::max(sizes.longest, static_cast<i64>(prompt.tokens.size()));
-    const std::string text = share_text(world, str(sizes.requests, " ", sizes.longest));
-    return {std::stoll(text), std::stoll(text.substr(text.find(' ')))};
+        longest = std::max(longest, static_cast<i64>(prompt.tokens.size()));
+    return longest;
 }
 
 std::vector<TextRequest> requests_of(const GenerateArguments& a, const std::vector<Prompt>& prompts)
@@ -170,9 +164,7 @@ void generate(Comm& world, const GenerateArguments& a)
     std::vector<Prompt> prompts; // of rank 0
     succeed_together(world, [&] {
         config = load_config(a.config);
-        if (config.model.is_program())
-            throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text",
-                             "", "evaluate it with `trivium eval`"});
+        require_text(config.model);
         if (a.tokens < 1 || a.tokens > 10'000'000)
             throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
                              "choose a number in that range"});
@@ -181,8 +173,10 @@ void generate(Comm& world, const GenerateArguments& a)
         if (world.rank() == 0)
             prompts = prompts_of(a, config);
     });
-    const Sizes sizes = shared_sizes(world, a, prompts);
-    const i64 total = sizes.longest + a.tokens;
+    // Rank 0 has the prompts.
+    const auto [requests, longest] =
+        share_record(world, std::pair(std::ssize(prompts) * a.samples, longest_of(prompts)));
+    const i64 total = longest + a.tokens;
     succeed_together(world, [&] {
         if (total <= config.model.seq)
             return;
@@ -196,7 +190,7 @@ void generate(Comm& world, const GenerateArguments& a)
                             config.model.seq));
     });
     TextModel model(config, world,
-                    {a.checkpoint, a.batch, total, false, sizes.requests, a.average, "--batch or --tokens"});
+                    {a.checkpoint, a.batch, total, false, requests, a.average, "--batch or --tokens"});
     model.lead([&] {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = write_results(a, prompts, model);

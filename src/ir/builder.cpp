@@ -427,7 +427,7 @@ void Builder::update(ValueId parameter, const std::vector<ValueId>& states, cons
         names.push_back(graph_[v].name + "'");
     const OpKind kind = graph_[states.at(0)].state_of.update;
     const UpdateFactors& factors = graph_[parameter].factors;
-    Attributes attributes{.weight_decay = weight_decay * factors.decay};
+    Attributes attributes{.weight_decay = weight_decay};
     if (factors.rate != 1)
         attributes.alpha = factors.rate;
     if (factors.eps != 1)

@@ -100,21 +100,24 @@ ValueId ModelBuilder::parameter(const std::string& name, const Init& init, bool 
         shape.push_back(dim == rank_dim ? c_.trained.lora.rank : extent_of(m_, dim));
     const bool frozen = c_.trained.is_frozen(scoped(name));
     const DType type = exact ? accumulator_of(c_.master) : frozen ? c_.compute : c_.master;
-    const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers,
-               adapts = at->second.dims.find(rank_dim) != std::string::npos;
-    const auto* normal = std::get_if<NormalInit>(&init);
-    const bool hidden = in_layer && normal != nullptr && !adapts;
-    const double width = width_factor(m_);
-    const ValueId made = b_.value(scoped(name), {type, std::move(shape)}, Role::parameter,
-                                  hidden ? Init(NormalInit{normal->std / std::sqrt(width)}) : init);
+    const ValueId made = b_.value(scoped(name), {type, std::move(shape)}, Role::parameter, init);
     Value& parameter = b_.graph()[made];
-    if (hidden)
-        parameter.factors = {.rate = 1 / width, .decay = width};
-    if (!adapts)
-        parameter.factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
+    if (at->second.dims.find(rank_dim) == std::string::npos) // adapters do not depend on the width
+        scale_with_size(parameter);
     if (frozen)
         freeze(parameter);
     return stored_[scoped(name)] = made;
+}
+
+void ModelBuilder::scale_with_size(Value& parameter) const
+{
+    const double width = width_factor(m_);
+    const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers;
+    if (auto* normal = std::get_if<NormalInit>(&parameter.init); in_layer && normal != nullptr) {
+        normal->std /= std::sqrt(width);
+        parameter.factors = {.rate = 1 / width, .decay = width};
+    }
+    parameter.factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
 }
 
 ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)

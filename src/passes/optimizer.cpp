@@ -20,6 +20,11 @@ Sharding state_sharding(const Graph& graph, ValueId parameter, const OptimizerCo
                                      : shard_further(p.sharding, p.type.shape, graph.mesh, config.shard_axis);
 }
 
+double decay_of(const Value& parameter, const OptimizerConfig& config)
+{
+    return parameter.decay ? config.weight_decay * parameter.factors.decay : 0;
+}
+
 /// The products of Newton-Schulz iterations on X[rows, columns], where each may be several dimensions. The
 /// Gram matrix is that of the smaller side: A = X X' and then A X, or A = X' X and then X A.
 struct Products {
@@ -96,10 +101,9 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
             products.by_rows ? b.product_of(sum, x, products.step) : b.product_of(x, sum, products.step);
         x = kept(b.weighted(ca, x, 1, moved));
     }
-    const UpdateFactors& factors = graph[parameter].factors;
-    b.descend(parameter, x, hyper,
-              graph[parameter].decay ? config.weight_decay * factors.decay * factors.rate : 0.0,
-              0.2 * factors.rate * std::sqrt(static_cast<double>(products.larger)));
+    const double rate = graph[parameter].factors.rate;
+    b.descend(parameter, x, hyper, rate * decay_of(graph[parameter], config),
+              0.2 * rate * std::sqrt(static_cast<double>(products.larger)));
     b.where.scope = "";
 }
 
@@ -116,7 +120,7 @@ void optimize(Builder& b, const Updated& updated, ValueId norm, ValueId hyper, c
         return update_matrix(b, parameter, gradient, norm, hyper, config);
     const std::vector<ValueId> states =
         b.states_of(parameter, optimizer_row(config.kind).others, state_sharding(graph, parameter, config));
-    b.update(parameter, states, {gradient, norm, hyper}, graph[parameter].decay ? config.weight_decay : 0.0);
+    b.update(parameter, states, {gradient, norm, hyper}, decay_of(graph[parameter], config));
 }
 
 void average_weights(Builder& b, ValueId parameter, const OptimizerConfig& config)

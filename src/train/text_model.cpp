@@ -228,14 +228,19 @@ std::vector<RowLogits> TextModel::Parts::run(const Command& command)
     return logits;
 }
 
+void require_text(const ModelConfig& model)
+{
+    if (model.is_program())
+        throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text", "",
+                         "evaluate it with `trivium eval`"});
+}
+
 TextModel::TextModel(const RunConfig& config, Comm& world, const TextModelConfig& options)
     : parts_(std::make_unique<Parts>())
 {
     Parts& p = *parts_;
     succeed_together(world, [&] {
-        if (config.model.is_program())
-            throw UserError({"model.family", "is \"graph\": a program of the user's own generates no text",
-                             "", "evaluate it with `trivium eval`"});
+        require_text(config.model);
         p.tokenizer = tokenizer_of(config.data);
         p.capacity = options.capacity > 0 ? options.capacity : config.model.seq;
         if (p.capacity > config.model.seq && config.model.positions == Positions::learned)

@@ -16,6 +16,9 @@
 
 namespace trivium {
 
+/// UserError if the model is a program of the user's own.
+void require_text(const ModelConfig& model);
+
 /// One prompt, and what is wanted of it.
 struct TextRequest {
     std::vector<i32> prompt; ///< at least one id, all of the tokenizer; nothing is put before it

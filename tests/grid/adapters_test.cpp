@@ -35,14 +35,7 @@ LoraConfig lora(std::vector<std::string> targets = {}, bool magnitudes = false)
 
 Case case_of(const Ranks& grid, std::optional<OptionSet> options, TrainedParameters trained)
 {
-    Case c;
-    c.model.layers = 3;
-    c.model.kv_heads = 2;
-    c.model.heads = 4;
-    c.model.dim = 8;
-    c.model.ffn = 11;
-    c.model.vocab = 11;
-    c.model.seq = 8;
+    Case c = narrow_case();
     c.mixed = options;
     c.rows = 8;
     c.trained = std::move(trained);

@@ -29,14 +29,8 @@ struct Shared {
 
 Case shared_case(const Shared& s)
 {
-    Case c;
+    Case c = narrow_case();
     c.model.layers = s.pipeline > 1 ? 4 : 3;
-    c.model.kv_heads = 2;
-    c.model.heads = 4;
-    c.model.dim = 8;
-    c.model.ffn = 11;
-    c.model.vocab = 11;
-    c.model.seq = 8;
     c.mixed = s.options;
     c.rows = 16;
     c.micro_batch = c.rows / s.data / 2;

@@ -159,6 +159,19 @@ runs::TokenBatch batch_of(const Case& c, int step)
     return c.apart ? documents_apart(batch, c.sequences()) : batch;
 }
 
+Case narrow_case()
+{
+    Case c;
+    c.model.layers = 3;
+    c.model.kv_heads = 2;
+    c.model.heads = 4;
+    c.model.dim = 8;
+    c.model.ffn = 11;
+    c.model.vocab = 11;
+    c.model.seq = 8;
+    return c;
+}
+
 RunConfig config_of(const Case& c)
 {
     RunConfig config = runs::config_of(c.model, c.precision, c.sequences(), 1);

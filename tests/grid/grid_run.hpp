@@ -40,6 +40,10 @@ struct Case {
     std::string text() const; ///< "llama, data 2 x pipeline 2 x tensor 2, zero 1, …"
 };
 
+/// Of a model of 3 layers that is 8 wide: 4 heads on 2 key-value heads, 11 feed-forward, vocabulary and odd
+/// shards.
+Case narrow_case();
+
 /// The same on one rank, in one microbatch, with all documents apart.
 Case alone(const Case& c);
 

@@ -6,7 +6,7 @@
 #include "compile/threads.hpp"
 #include "runtime/initialise.hpp"
 #include "train/data/inputs.hpp"
-#include "train/data/store_samples.hpp"
+#include "train/data/training_data.hpp"
 #include "train/evaluator.hpp"
 #include "train/save/saved_tensors.hpp"
 #include "train/this_machine.hpp"
@@ -29,24 +29,20 @@ Evaluation evaluation_of(const RunConfig& config, const Batches& data, const Com
 
 } // namespace
 
-TokenStore open_compared(const CheckpointReader& checkpoint, const RunConfig& config, const std::string& path)
+Batches open_compared(const CheckpointReader& checkpoint, const RunConfig& config, const std::string& path)
 {
     require_no_arrays(path);
-    TokenStore store = TokenStore::open(path, store_options(config.data, config.model.vocab));
-    require_same_tokenizer(checkpoint, store.fingerprint(), path);
-    if (store.vocab() > config.model.vocab || !has_samples(store, config.model.seq, config.data))
-        throw UserError({path, "does not fit the model, or has no whole sample", "", "name data of the run"});
-    return store;
+    const TokenStoreOptions options = store_options(config.data, config.model.vocab);
+    return open_validation(TokenStore::open(path, options), config, options, checkpoint);
 }
 
-MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, TokenStore store,
+MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, const Batches& data,
                            const ModelConfig& model, const ReadParameter& merged, bool rounds)
 {
     config.train.precision = Precision::f32;
     config.train.fp8 = false;
     config.parallel = {};
     resolve_and_validate(config);
-    const Batches data(std::make_unique<StoreSamples>(std::move(store), config.model.seq, config.data));
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     const Evaluation before = evaluation_of(config, data, computing, threads, [&](Engine& engine) {

@@ -3,7 +3,7 @@
 #include "config/run_config.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/hugging_face/hugging_face.hpp"
-#include "io/tokens/token_store.hpp"
+#include "train/data/batches.hpp"
 
 namespace trivium {
 
@@ -13,12 +13,11 @@ struct MergedLosses {
 };
 
 /// A token store for merged_losses(). UserError if it does not fit the model; IoError.
-TokenStore open_compared(const CheckpointReader& checkpoint, const RunConfig& config,
-                         const std::string& path);
+Batches open_compared(const CheckpointReader& checkpoint, const RunConfig& config, const std::string& path);
 
 /// The losses on a token store, of at most 8 batches of train.global_batch sequences: of the checkpoint's
 /// weights with their adapters, and of `merged` as `model`, rounded to bf16 if `rounds`. IoError.
-MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, TokenStore store,
+MergedLosses merged_losses(const CheckpointReader& checkpoint, RunConfig config, const Batches& data,
                            const ModelConfig& model, const ReadParameter& merged, bool rounds);
 
 } // namespace trivium

@@ -7,6 +7,7 @@
 #include "cli/text/text_output.hpp"
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
+#include "mpi/records.hpp"
 #include "train/data/inputs.hpp"
 #include "train/text_model.hpp"
 
@@ -108,11 +109,9 @@ void score_file(Comm& world, const RunConfig& config, const ScoreFile& file)
         longest = std::max(longest, static_cast<i64>(pair.tokens.size()) - 1);
         cut += pair.left_out > 0 ? 1 : 0;
     }
-    const std::string sizes = share_text(world, str(pairs.size(), " ", longest));
-    const i64 count = std::stoll(sizes);
-    TextModel model(
-        config, world,
-        {file.checkpoint, file.batch, std::stoll(sizes.substr(sizes.find(' '))), true, count, file.average});
+    const auto [count, capacity] =
+        share_record(world, std::pair(std::ssize(pairs), longest)); // rank 0 has them
+    TextModel model(config, world, {file.checkpoint, file.batch, capacity, true, count, file.average});
     if (cut > 0)
         log_warning(str(counted(cut, "line"), cut == 1 ? " is" : " are", " longer than model.seq = ",
                         config.model.seq, ": the begin of the context is left out"));

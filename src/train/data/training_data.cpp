@@ -204,4 +204,22 @@ std::string content(const std::vector<ValidationSet>& sets)
     return text;
 }
 
+Batches open_validation(TokenStore store, const RunConfig& config, const TokenStoreOptions& options,
+                        const CheckpointReader& checkpoint)
+{
+    const std::string& path = store.path();
+    if (store.vocab() > config.model.vocab)
+        throw UserError(
+            {path,
+             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
+             "", "use data of the model's tokenizer"});
+    require_same_tokenizer(checkpoint, store.fingerprint(), path);
+    require_tokenizer(config.data, options, store);
+    if (!has_samples(store, config.model.seq, config.data))
+        throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
+                         "use more text"});
+    verify_at_start(store);
+    return Batches(std::make_unique<StoreSamples>(std::move(store), config.model.seq, config.data));
+}
+
 } // namespace trivium

@@ -1,6 +1,7 @@
 #pragma once
 // The data of a training run: token stores, or files of arrays.
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/tokens/token_store.hpp"
 #include "mpi/grid.hpp"
 #include "train/data/batches.hpp"
 
@@ -39,6 +40,10 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid, const
 
 /// The files of arrays `path` for an evaluation, in their own order, verified as above. Throws UserError.
 Batches open_validation(const std::string& path, const SampleTypes& inputs);
+/// A token store, opened with `options` (store_options()), for an evaluation of the checkpoint. Throws
+/// UserError if it is not of its tokenizer, has other ids than the model or no whole sample, or is damaged.
+Batches open_validation(TokenStore store, const RunConfig& config, const TokenStoreOptions& options,
+                        const CheckpointReader& checkpoint);
 
 /// Lets the run continue at state.samples with the stores and weights of data.train: each store where
 /// state.mixture says that its reading ended. Sets state.mixture; leaves a run of one store, named by a

@@ -6,26 +6,15 @@ Exit status 77, with the reason, where those packages are missing: ctest then re
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-from hugging_face_helpers import logits_in_bytes, our_ids, run, tolerance, trivium
+from hugging_face_helpers import logits_in_bytes, our_ids, require, run, tolerance, trivium
 
-try:
-    import safetensors.torch
-    import torch
-    import transformers
-except Exception as reason:  # not only ImportError: a broken package may raise anything
-    print(f"skipped: {sys.executable} has not torch, transformers and safetensors: {reason}")
-    sys.exit(77)
-
-transformers.utils.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-torch.set_num_threads(1)
+torch, transformers, _ = require("torch", "transformers", "safetensors.torch")
+import safetensors.torch
 ids = [(7 * i * i + 3 * i) % 61 for i in range(120)]
 
 

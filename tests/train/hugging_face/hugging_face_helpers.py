@@ -1,7 +1,9 @@
 """What the tests against other programs share: runs of ours, models, and comparisons."""
 
 import array
+import importlib
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -10,6 +12,23 @@ import zlib
 
 trivium, logits_program, ids_program = sys.argv[1:4]
 tolerance = 1e-4
+
+
+def require(*packages):
+    """The modules of these names, or exit status 77 with the reason, which ctest reports as skipped."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        modules = [importlib.import_module(package) for package in packages]
+    except Exception as reason:  # not only ImportError: a broken package may raise anything
+        print(f"skipped: {sys.executable} has not {', '.join(packages)}: {reason}")
+        sys.exit(77)
+    for module in modules:
+        if module.__name__ == "transformers":
+            module.utils.logging.set_verbosity_error()
+            module.utils.logging.disable_progress_bar()
+        elif module.__name__ == "torch":
+            module.set_num_threads(1)
+    return modules
 
 
 def run(*arguments, status=0):

@@ -6,25 +6,13 @@ Exit status 77, with the reason, where torch, transformers or peft are missing: 
 """
 
 import json
-import os
 import pathlib
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-from hugging_face_helpers import logits_in_bytes, run, tolerance, trivium
+from hugging_face_helpers import logits_in_bytes, require, run, tolerance, trivium
 
-try:
-    import peft
-    import torch
-    import transformers
-except Exception as reason:  # not only ImportError: a broken package may raise anything
-    print(f"skipped: {sys.executable} has not torch, transformers and peft: {reason}")
-    sys.exit(77)
-
-transformers.utils.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-torch.set_num_threads(1)
+peft, torch, transformers = require("peft", "torch", "transformers")
 ids = [(7 * i * i + 3 * i) % 251 for i in range(40)]
 sizes = dict(vocab_size=261, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, initializer_range=0.2)
