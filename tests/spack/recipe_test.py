@@ -14,6 +14,7 @@ ROOT = sys.argv.pop(1)
 SPACK_NAMES = {
     "CUDAToolkit": "cuda",
     "DNNL_INCLUDE_DIR": "onednn",
+    "LIBCURL": "curl",
     "LIBZSTD": "zstd",
     "MPI": "mpi",
     "OpenMP": None,  # the compiler's
