@@ -398,9 +398,11 @@ i64 common_batch(const TrainConfig& config)
 
 i64 micro_batch(const RunConfig& config)
 {
+    if (config.train.micro_batch != 0)
+        return config.train.micro_batch; // also of evaluations on ranks that do not divide the batch
     const i64 ranks = batch_ranks(config.parallel), batch = common_batch(config.train);
     TRV_EXPECT(batch % ranks == 0, batch, " sequences over ", ranks, " data ranks");
-    return config.train.micro_batch == 0 ? batch / ranks : config.train.micro_batch;
+    return batch / ranks;
 }
 
 i64 microbatch_count(const RunConfig& config, i64 batch)

@@ -57,7 +57,8 @@ void record(Graph& g, ValueId v, Shape whole)
                                          g.ops.begin());
     Builder b(g);
     b.where = {Region::microbatch, Phase::forward, g.ops[place].block, ""};
-    const ValueId state = b.value("recorded." + g[v].name, {DType::f64, g[v].type.shape}, Role::state);
+    const ValueId state =
+        b.value("recorded." + g[v].name, {DType::f64, g[v].type.shape}, Role::state, FillInit{0});
     g[state].sharding = g[v].sharding;
     g[state].whole = std::move(whole);
     const ValueId before = b.op1(OpKind::affine, {state}, {.alpha = digit});

@@ -239,7 +239,8 @@ TEST_CASE("evaluation has the same loss on one rank and on several")
         CHECK(got["arena_bytes"] < want["arena_bytes"].get<double>() * 1.3);
     }
     const Outcome other = run.on(3, eval); // data 3
-    CHECK(other.status == 0);
+    INFO(other.err);
+    REQUIRE(other.status == 0);
     CHECK(json::parse(other.out)["loss"].get<double>() == Approx(want["loss"].get<double>()).epsilon(1e-9));
     CHECK(has(other.err, "on 3 ranks: data 3 x pipeline 1 x tensor 1"));
 }

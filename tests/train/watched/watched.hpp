@@ -81,7 +81,7 @@ struct Watched : Run {
 /// Learns quickly, and is spoiled by a rising rate.
 inline const std::vector<std::string> rising{
     "train.steps=14",    "train.eval_every=1", "train.eval_batches=4", "train.warmup=14",
-    "train.lr=0.3",      "train.min_lr=0",     "checkpoint.every=3",   "checkpoint.best=valid",
+    "train.lr=1.2",      "train.min_lr=0",     "checkpoint.every=3",   "checkpoint.best=valid",
     "checkpoint.keep=2", "train.grad_clip=0"};
 
 inline std::vector<std::string> with(std::vector<std::string> keys, const std::vector<std::string>& more)
