@@ -183,10 +183,11 @@ Graph sharded_norms(Graph g, const WorkPrices& work, MovePrices* known, PassRunn
 
 void shard_parameters(Graph& graph, const ParallelConfig& p)
 {
-    if (shard_ranks(p) > 1)
-        for (const ValueId id : graph.with_role(Role::parameter))
-            graph[id].sharding =
-                shard_further(graph[id].sharding, graph[id].type.shape, graph.mesh, zero_axis(p));
+    if (shard_ranks(p) == 1)
+        return;
+    const FurtherSharding further(graph, zero_axis(p));
+    for (const ValueId id : graph.with_role(Role::parameter))
+        graph[id].sharding = further(graph[id].sharding, graph[id].type.shape);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }

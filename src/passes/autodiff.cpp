@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace trivium {
 
@@ -18,6 +19,8 @@ public:
     Reverse(Graph& graph, const AutodiffConfig& config)
         : graph_(graph), config_(config), builder_(graph), forward_ops_(graph.ops.size())
     {
+        if (!config_.reduce_axis.empty())
+            reduced_.emplace(graph, config_.reduce_axis);
         find_leaves();
         for (std::size_t i = 0; i < forward_ops_; ++i) {
             const Op& op = graph_.ops[i];
@@ -149,12 +152,12 @@ private:
                                 graph_[read].type.shape},
                                Role::carry);
             Sharding sharding = graph_[read].sharding;
-            if (!config_.reduce_axis.empty()) {
+            if (reduced_) {
                 // Along the dimension that shards the parameter's states, too.
                 const Sharding& whole = graph_[parameter].sharding;
                 for (std::size_t d = 0; d < sharding.dims.size(); ++d)
                     sharding.dims[d].open = d >= whole.dims.size() || whole.dims[d].open;
-                sharding = shard_further(sharding, graph_[read].type.shape, graph_.mesh, config_.reduce_axis);
+                sharding = (*reduced_)(std::move(sharding), graph_[read].type.shape);
             }
             for (DimSharding& dim : sharding.dims)
                 dim.open = false;
@@ -221,6 +224,7 @@ private:
     Graph& graph_;
     const AutodiffConfig& config_;
     Builder builder_;
+    std::optional<FurtherSharding> reduced_; ///< of gradients that are reduced in every microbatch
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from this one on were created for the gradient of the current op
     std::vector<bool> needs_;   ///< by value: whether its gradient is needed

@@ -7,20 +7,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace trivium {
 
 namespace {
 
-/// How the state of a parameter is sharded.
-Sharding state_sharding(const Graph& graph, ValueId parameter, const OptimizerConfig& config)
-{
-    const Value& p = graph[parameter];
-    return config.shard_axis.empty() ? Sharding{}
-                                     : shard_further(p.sharding, p.type.shape, graph.mesh, config.shard_axis);
-}
+/// A config, and the sharding that it asks for.
+struct Setup : OptimizerConfig {
+    std::optional<FurtherSharding> states; ///< over shard_axis
 
-double decay_of(const Value& parameter, const OptimizerConfig& config)
+    Setup(const OptimizerConfig& config, const Graph& graph) : OptimizerConfig(config)
+    {
+        if (!shard_axis.empty())
+            states.emplace(graph, shard_axis);
+    }
+
+    /// How the state of a parameter is sharded.
+    Sharding sharding_of(const Value& p) const
+    {
+        return states ? (*states)(p.sharding, p.type.shape) : Sharding{};
+    }
+};
+
+double decay_of(const Value& parameter, const Setup& config)
 {
     return parameter.decay ? config.weight_decay * parameter.factors.decay : 0;
 }
@@ -70,7 +80,7 @@ struct Products {
 
 /// Adds Muon's update of one matrix.
 void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm, ValueId hyper,
-                   const OptimizerConfig& config)
+                   const Setup& config)
 {
     Graph& graph = b.graph();
     const std::string name = graph[parameter].name;
@@ -82,7 +92,7 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
     for (DimSharding& dim : whole.dims)
         dim.open = false;
     if (!config.shard_axis.empty()) // the parameter too, because no op has it and its state as operands
-        graph[parameter].sharding = graph[state].sharding = state_sharding(graph, parameter, config);
+        graph[parameter].sharding = graph[state].sharding = config.sharding_of(graph[parameter]);
     const ValueId direction = b.momentum_of(state, gradient, norm, config.momentum);
     // The squares of the shards, so that one reduction precedes the gathers of all matrices.
     const ValueId squares = b.squares_of(direction);
@@ -112,34 +122,34 @@ struct Updated {
     ValueId parameter, sum;
 };
 
-void optimize(Builder& b, const Updated& updated, ValueId norm, ValueId hyper, const OptimizerConfig& config)
+void optimize(Builder& b, const Updated& updated, ValueId norm, ValueId hyper, const Setup& config)
 {
     const Graph& graph = b.graph();
     const auto& [parameter, gradient] = updated;
     if (config.kind == OptimizerKind::muon && graph[parameter].rows > 0)
         return update_matrix(b, parameter, gradient, norm, hyper, config);
     const std::vector<ValueId> states =
-        b.states_of(parameter, optimizer_row(config.kind).others, state_sharding(graph, parameter, config));
+        b.states_of(parameter, optimizer_row(config.kind).others, config.sharding_of(graph[parameter]));
     b.update(parameter, states, {gradient, norm, hyper}, decay_of(graph[parameter], config));
 }
 
-void average_weights(Builder& b, ValueId parameter, const OptimizerConfig& config)
+void average_weights(Builder& b, ValueId parameter, const Setup& config)
 {
     Graph& graph = b.graph();
     const auto carry = std::ranges::find(graph.carries, parameter, &Carry::in);
     TRV_CHECK(carry != graph.carries.end(), "%", graph[parameter].name, " is not updated");
     const ValueId next = carry->out;
-    b.average_weights(parameter, next, state_sharding(graph, parameter, config), config.average);
+    b.average_weights(parameter, next, config.sharding_of(graph[parameter]), config.average);
 }
 
-void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerConfig& config)
+void average(Builder& b, const Updated& updated, ValueId norm, const Setup& config)
 {
     Graph& graph = b.graph();
     ValueId count = graph.find(value_name::microbatches);
     if (!count)
         count = b.value(value_name::microbatches, {DType::f64, {}}, Role::hyper);
     if (!config.shard_axis.empty())
-        graph[updated.parameter].sharding = state_sharding(graph, updated.parameter, config);
+        graph[updated.parameter].sharding = config.sharding_of(graph[updated.parameter]);
     b.average(updated.parameter, updated.sum, norm, count, graph[updated.parameter].update.number);
 }
 
@@ -174,8 +184,9 @@ Graph stack_outputs(Graph graph)
     return graph;
 }
 
-Graph add_optimizer(Graph graph, const OptimizerConfig& config)
+Graph add_optimizer(Graph graph, const OptimizerConfig& given)
 {
+    const Setup config(given, graph);
     TRV_CHECK(graph.outputs.size() >= 2, "the graph's outputs are not loss and token count");
     const std::vector<ValueId> others(graph.outputs.begin() + 2, graph.outputs.end());
     graph.outputs.resize(2);
@@ -199,7 +210,7 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     TRV_CHECK(!gradients.empty(), "the graph has no gradients");
     for (const ValueId p : graph.with_role(Role::parameter))
         if (config.shard_frozen && graph[p].update.kind == UpdateKind::frozen)
-            graph[p].sharding = state_sharding(graph, p, config);
+            graph[p].sharding = config.sharding_of(graph[p]);
 
     for (const ValueId gradient : gradients)
         graph.outputs.push_back(b.squares_of(gradient));

@@ -28,9 +28,17 @@ std::vector<std::vector<std::string>> axes_of(const Sharding& sharding)
     return axes;
 }
 
+std::vector<std::vector<std::string>> sharded_over(const Mesh& grid, const Shape& shape, Sharding before = {},
+                                                   std::vector<std::string> elsewhere = {})
+{
+    for (const auto& dim : axes_of(before))
+        elsewhere.insert(elsewhere.end(), dim.begin(), dim.end());
+    return axes_of(FurtherSharding(grid, elsewhere, data_axis)(std::move(before), shape));
+}
+
 std::vector<std::vector<std::string>> sharded_state(const Shape& shape, const Sharding& before = {})
 {
-    return axes_of(shard_further(before, shape, mesh, data_axis));
+    return sharded_over(mesh, shape, before);
 }
 
 Graph loss_graph(DType compute, bool tied)
@@ -56,7 +64,7 @@ TEST_CASE("a tensor is cut along the first dimension that divides, otherwise alo
     CHECK(sharded_state({8, 16}) == Axes{{"data"}, {}});
     CHECK(sharded_state({6, 16}) == Axes{{}, {"data"}});
     CHECK(sharded_state({6, 9, 5}) == Axes{{}, {"data"}, {}});
-    CHECK(sharded_state({3, 2}) == Axes{{}, {}}); // fewer rows than ranks
+    CHECK(sharded_state({3, 1}) == Axes{{}, {}}); // fewer elements than ranks
     CHECK(sharded_state({}).empty());
     Sharding over_tensor;
     over_tensor.dims = {{{"tensor"}}, {}};
@@ -73,6 +81,30 @@ TEST_CASE("a tensor is cut along the first dimension that divides, otherwise alo
     CHECK(sharded_state({2, 5, 4}, over_data) == Axes{{"data:(2)2"}, {}, {"data:(1)2"}});
     over_data.dims = {{{"data:(1)2"}}, {{"data:(2)2"}}};
     CHECK(sharded_state({8, 4}, over_data) == Axes{{"data:(1)2"}, {"data:(2)2"}});
+}
+
+TEST_CASE("where no dimension has an index for each rank, several are cut over parts of the axis")
+{
+    using Axes = std::vector<std::vector<std::string>>;
+    CHECK(sharded_state({3, 2}) == Axes{{"data:(1)2"}, {"data:(2)2"}});
+    CHECK(sharded_state({2, 2}) == Axes{{"data:(1)2"}, {"data:(2)2"}});
+    const Mesh many{{{data_axis, 2048}}};
+    CHECK(sharded_over(many, {1536, 128, 192}) == Axes{{"data:(1)512"}, {"data:(512)4"}, {}});
+    CHECK(sharded_over(many, {1600, 128, 192}) == Axes{{"data:(1)64"}, {"data:(64)32"}, {}});
+    CHECK(sharded_over(many, {2047}) == Axes{{}});
+    CHECK(sharded_over(many, {2049}) == Axes{{"data"}});
+    const Mesh eight{{{data_axis, 8}}};
+    CHECK(sharded_over(eight, {6, 4}) == Axes{{"data:(1)2"}, {"data:(2)4"}});
+    CHECK(sharded_over(eight, {6, 6}) == Axes{{"data:(1)4"}, {"data:(4)2"}}); // rows 2, 2, 1, 1
+    CHECK(sharded_over(eight, {7, 2}) == Axes{{"data:(1)4"}, {"data:(4)2"}});
+    CHECK(sharded_over(eight, {3, 3}) == Axes{{"data:(1)2"}, {"data:(2)2"}}); // each shard on two ranks
+    Sharding experts;
+    experts.dims = {{{"data:(4)2"}}, {}, {}}; // over what is left, four ranks
+    CHECK(sharded_over(eight, {2, 3, 3}, experts) == Axes{{"data:(4)2"}, {"data:(1)2"}, {"data:(2)2"}});
+    const Mesh twelve{{{data_axis, 12}}};
+    CHECK(sharded_over(twelve, {4, 9}) == Axes{{"data:(1)4"}, {"data:(4)3"}});
+    CHECK(sharded_over(twelve, {4, 9}, {}, {"data:(3)4"}) == Axes{{"data:(3)4"}, {"data:(1)3"}});
+    CHECK(sharded_over(twelve, {4, 9}, {}, {"data:(6)2"}) == Axes{{"data:(1)2", "data:(6)2"}, {"data:(2)3"}});
 }
 
 TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")

@@ -35,7 +35,7 @@ const std::vector<Layout>& layouts()
 {
     const std::string gpipe = "gpipe", alternating = "1f1b";
     static const std::vector<Layout> all{
-        {1, 1, 1, 0, alternating, true, 12}, {2, 1, 1, 0, alternating, true, 3},
+        {1, 1, 1, 0, alternating, true, 12}, {6, 1, 1, 3, alternating, true, 2},
         {1, 1, 2, 0, alternating, true, 4},  {3, 1, 1, 1, alternating, true, 2},
         {1, 3, 1, 0, alternating, true, 1},  {1, 2, 2, 0, gpipe, false, 6},
         {1, 1, 5, 0, alternating, true, 12}, {1, 5, 1, 0, gpipe, true, 2},

@@ -23,7 +23,8 @@ struct Layout {
 };
 
 /// 1 to 8 ranks: every axis alone and with others, all stages of ZeRO, also in groups, both schedules. Five
-/// heads, seven blocks, 13 feed-forward columns and 261 tokens do not divide evenly over most of them.
+/// heads, seven blocks, 13 feed-forward columns and 261 tokens do not divide evenly over most of them. Six
+/// data ranks share biases of 5 x 2 x 4 and 5 x 4.
 const std::vector<Layout>& layouts();
 
 /// One of four models: both families, with and without tied embeddings.

@@ -22,7 +22,7 @@ struct Reader {
 class Tiler {
 public:
     Tiler(Graph graph, const TileConfig& config)
-        : g_(std::move(graph)), c_(config), b_(g_), count_(g_.ops.size())
+        : g_(std::move(graph)), c_(config), b_(g_), count_(g_.ops.size()), further_(g_, config.axis)
     {
     }
 
@@ -99,8 +99,8 @@ private:
             Sharding rest = p.sharding;
             rest.dims[d].open = false;
             if (!shards(rest, c_.axis))
-                rest = shard_further(rest, p.type.shape, g_.mesh, c_.axis);
-            if (shards(rest, c_.axis))
+                rest = further_(rest, p.type.shape);
+            if (!is_shared(rest, g_.mesh, c_.axis))
                 best = d;
         }
         return best;
@@ -170,6 +170,7 @@ private:
     Builder b_;
     const std::size_t count_; ///< of ops that are not parts
     std::vector<std::size_t> places_;
+    const FurtherSharding further_;
     struct Division {
         std::vector<ValueId> parts;
         std::size_t before = 0; ///< this op

@@ -74,6 +74,51 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
     return moved;
 }
 
+/// The sums over `partial` in the order in which to make them: the fastest axis first. Of an axis of which
+/// `to` names parts, these by themselves, in the order of their dimension, then what is left.
+std::vector<Partial> reductions_between(const std::vector<Partial>& partial, const DimAxes& to,
+                                        const Mesh& mesh)
+{
+    std::vector<Partial> all;
+    for (const Partial& p : partial) {
+        std::vector<std::string> named{p.axis};
+        for (const std::string& name : mesh.size_of(p.axis) ? names_in(to) : std::vector<std::string>{})
+            if (name != p.axis && mesh.overlap(name, p.axis) && mesh.size(name) < mesh.size(p.axis))
+                named.push_back(name);
+        if (named.size() == 1) {
+            all.push_back(p);
+            continue;
+        }
+        const AxisParts parts(mesh, named, false);
+        PartList left = parts.parts_of(p.axis);
+        for (std::size_t i = 1; i < named.size(); ++i) {
+            all.push_back({named[i], p.combine});
+            std::erase_if(left, [&](PartId part) { return holds(parts.parts_of(named[i]), part); });
+        }
+        for (const std::string& name : parts.names_of(left))
+            all.push_back({name, p.combine});
+    }
+    struct Place {
+        int axis = 0;
+        std::size_t in_dim = 0;
+        i64 major = 1;
+    };
+    const auto place_of = [&](const Partial& p) {
+        const AxisPart part = axis_part(mesh, p.axis);
+        for (const std::vector<std::string>& dim : to)
+            if (const auto at = std::ranges::find(dim, p.axis); at != dim.end())
+                return Place{part.axis, static_cast<std::size_t>(at - dim.begin()), part.major};
+        return Place{part.axis, ~std::size_t{0}, part.major};
+    };
+    std::ranges::stable_sort(all, [&](const Partial& a, const Partial& b) {
+        const Place one = place_of(a), other = place_of(b);
+        return one.axis != other.axis       ? one.axis > other.axis
+               : one.in_dim != other.in_dim ? one.in_dim < other.in_dim
+                                            : one.major > other.major;
+    });
+    return all;
+}
+
 constexpr i64 max_priced_ranks = 64;
 
 /// The same per rank; of a large mesh over the ranks that differ along the axes that the exchange concerns,
@@ -220,10 +265,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Sha
                 make({MoveKind::slice, std::string(to[d][now.axes[d].size()]), d});
     };
     slice();
-    std::vector<Partial> partial = from.partial;
-    std::sort(partial.begin(), partial.end(),
-              [&](const Partial& a, const Partial& b) { return mesh.find(a.axis) > mesh.find(b.axis); });
-    for (const Partial& p : partial) {
+    for (const Partial& p : reductions_between(from.partial, to, mesh)) {
         std::size_t dim = 0;
         const auto next = [&](std::size_t d) {
             const std::size_t have = now.axes[d].size();

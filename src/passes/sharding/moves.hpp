@@ -51,7 +51,8 @@ struct Move {
 /// among equals, the fewest moves, slices first.
 ///
 /// If no axis changes its place: slices over axes along which the tensor is not partial; reductions, the
-/// fastest axis first, as reduce-scatter if `to` has that axis next; the other slices; gathers. Otherwise an
+/// fastest axis first, as reduce-scatter if `to` has that axis next, of an axis of which `to` names parts one
+/// for each; the other slices; gathers. Otherwise an
 /// A* search over layouts, in which an axis may be divided into sub-axes. After `few_layouts` layouts it
 /// starts again with exchanges that bring all axes into place at once and may move more. After `search_limit`
 /// layouts the moves are all reductions, then one exchange. One exchange also replaces the moves after the
