@@ -125,7 +125,6 @@ std::size_t write_results(const GenerateArguments& a, const std::vector<Prompt>&
                               [](std::size_t, const TokenScore&, std::string_view text) {
                                   fmt::print("{}", text);
                                   std::fflush(stdout);
-                                  return true;
                               })[0]
                     .sampled.size();
         fmt::print("\n");
@@ -177,20 +176,11 @@ void generate(Comm& world, const GenerateArguments& a)
     const auto [requests, longest] =
         share_record(world, std::pair(std::ssize(prompts) * a.samples, longest_of(prompts)));
     const i64 total = longest + a.tokens;
-    succeed_together(world, [&] {
-        if (total <= config.model.seq)
-            return;
-        if (config.model.positions == Positions::learned)
-            throw UserError(
-                {"--tokens",
-                 str("prompt and sample need ", total, " positions, but the model has ", config.model.seq),
-                 "its positions are learned", "use fewer tokens or a shorter prompt"});
-        if (world.rank() == 0)
-            log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
-                            config.model.seq));
-    });
     TextModel model(config, world,
                     {a.checkpoint, a.batch, total, false, requests, a.average, "--batch or --tokens"});
+    if (world.rank() == 0 && total > config.model.seq)
+        log_warning(str("prompt and sample have ", total, " tokens, but the model was trained on ",
+                        config.model.seq));
     model.lead([&] {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = write_results(a, prompts, model);

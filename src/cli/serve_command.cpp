@@ -1,5 +1,6 @@
 // `trivium serve`.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <utility>
 
 namespace trivium {
 
@@ -24,7 +26,7 @@ constexpr i64 most_requests = 256; ///< that wait or run at a time
 struct ServeArguments {
     ConfigArguments config;
     std::string checkpoint, host = "127.0.0.1", token_file;
-    i64 port = 8000, batch = 8, length = 0;
+    i64 port = 8000, batch = 8, length = 0, stop_timeout = 20;
     bool follow = false;
 };
 
@@ -72,11 +74,31 @@ struct Server {
     {
         http.start();
     }
+    /// After a signal to stop: what runs has `timeout` seconds.
+    JobsToRun after(const RunSignals& signals, i64 timeout)
+    {
+        queue.close();
+        const std::string running = counted(static_cast<i64>(queue.size()), "request");
+        if (queue.size() == 0 || ends_)
+            return JobsToRun::none;
+        ends_ = signals.is_repeated() || signals.since_stop() >= static_cast<double>(timeout);
+        if (ends_)
+            log_warning(str(running, " ended unfinished: ",
+                            signals.is_repeated() ? "there was a second signal" : "--stop-timeout is over"));
+        else if (!std::exchange(stops_, true))
+            log_info(str("signal ", name_of_signal(signals.stop()), ": ", running, " may run for ", timeout,
+                         " s (--stop-timeout)"));
+        return ends_ ? JobsToRun::none : JobsToRun::begun;
+    }
+
     ~Server()
     {
         queue.close(); // requests may wait in it, and stop() waits for requests
         http.stop();
     }
+
+private:
+    bool stops_ = false, ends_ = false;
 };
 
 /// Name of the newest checkpoint of the run, good or not; empty: there is none.
@@ -142,10 +164,8 @@ void serve_checkpoint(const ServeArguments& a, const RunConfig& config, Comm& wo
         load();
     }
     TextModel& model = *loaded;
-    const ModelCalls calls{
-        [&](const auto& requests, const OnToken& on_token) { return model.complete(requests, on_token); },
-        [&](const TextRequest& request) { return model.why_refused(request); },
-        static_cast<std::size_t>(model.rows())};
+    const ModelCalls calls{[&](const TextFlow& flow) { model.complete(flow); },
+                           [&](const TextRequest& request) { return model.why_refused(request); }};
     if (server) {
         ServedModel served =
             served_model(config, open_checkpoint(model.checkpoint(), config), tokenizer_of(config.data));
@@ -157,7 +177,12 @@ void serve_checkpoint(const ServeArguments& a, const RunConfig& config, Comm& wo
         std::fflush(stdout);
     }
     model.lead([&] {
-        run_jobs(server->queue, calls, [&] { return signals.stop() != 0 || (a.follow && newer.is_there()); });
+        run_jobs(server->queue, calls, [&, swaps = false]() mutable {
+            if (signals.stop() != 0)
+                return server->after(signals, a.stop_timeout);
+            swaps = swaps || (a.follow && newer.is_there());
+            return swaps ? JobsToRun::begun : JobsToRun::all;
+        });
     });
 }
 
@@ -202,6 +227,9 @@ void add_serve_command(Command& program)
                 {.show_default = true, .from = 1, .to = 65536})
         .option("--length", a->length, "tokens of a sequence, prompt and completion (default: model.seq)",
                 {.from = 0, .to = 1e9})
+        .option("--stop-timeout", a->stop_timeout,
+                "seconds for which a signal to stop lets requests run on; a second signal ends them at once",
+                {.show_default = true, .from = 0, .to = 1e6})
         .flag("--follow", a->follow, "load newer checkpoints of the run when they appear");
     command.footer("Endpoints: /v1/completions, /v1/chat/completions, /v1/models, /health, /tokenize, "
                    "/detokenize, /tokenizer_info. See docs/serve.md.");

@@ -1,5 +1,7 @@
 #pragma once
 // Signals to a run: USR1, TERM, HUP and INT make it save and stop, USR2 makes it save and continue.
+#include "base/clock.hpp"
+
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -24,6 +26,7 @@ public:
     RunSignals()
     {
         last_ = 0;
+        first_at_ = again_at_ = 0;
         demanded_ = by_parent_ = false;
         for (int i = 0; i < count; ++i) {
             struct sigaction action = {};
@@ -34,6 +37,7 @@ public:
                 }
                 by_parent_ = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
                 last_ = signal;
+                (first_at_ == 0 ? first_at_ : again_at_) = now();
             };
             action.sa_flags =
                 static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
@@ -52,6 +56,10 @@ public:
 
     /// The last signal that requests a stop, or 0.
     int stop() const { return last_; }
+    /// Seconds since the first of them. \pre stop()
+    Seconds since_stop() const { return now() - first_at_; }
+    /// Whether another one followed. (Launchers may send one twice, which counts as one.)
+    bool is_repeated() const { return again_at_ > first_at_ + 0.2; }
     /// Whether the parent process, usually the launcher, sent that signal.
     bool is_from_parent() const { return by_parent_; }
     /// Acts as if this process had received signal `number`.
@@ -64,6 +72,7 @@ private:
     static constexpr int numbers[count] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 
     inline static std::atomic<int> last_{0};
+    inline static std::atomic<Seconds> first_at_{0}, again_at_{0};
     inline static std::atomic<bool> by_parent_{false}, demanded_{false};
 
     struct sigaction before_[count] = {};

@@ -183,6 +183,8 @@ std::optional<HttpReply> Api::refuse(const HttpRequest& request) const
                               "and /tokenizer_info"));
     if (!is_known)
         return error(405, str(request.path, " takes the method ", methods));
+    if (queue_.is_closed())
+        return error(503, "the server is stopping");
     if (!model())
         return error(503, "the model is being loaded");
     return {};
@@ -223,9 +225,9 @@ HttpReply Api::complete(const HttpRequest& request, bool is_chat)
                                                           : parse_completion(body, *served, random_number()));
     const auto job = std::make_shared<TextJob>(text_requests(*parsed), parsed->stream);
     queue_.submit(job);
-    job->wait_begin();
+    job->wait_begin(request.is_open);
     if (!parsed->stream)
-        return reply(answer_of(*parsed, new_head(is_chat), job->results(), *served));
+        return reply(answer_of(*parsed, new_head(is_chat), job->results(request.is_open), *served));
     HttpReply answer;
     answer.type = "text/event-stream";
     answer.stream = [job, parsed, served](const SendText& send) {

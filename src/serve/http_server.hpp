@@ -2,6 +2,7 @@
 // HTTP. Without cpp-httplib, the constructor throws a UserError that says how to get it.
 #include "base/units.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,13 +15,15 @@ struct HttpConfig {
     std::string host = "127.0.0.1"; ///< a name or an address of this machine
     int port = 0;                   ///< 0: any that is free
     Bytes body_limit = Bytes{8} << 20;
-    int connections = 64; ///< that are served at a time; others wait
+    int connections = 64;                           ///< that are served at a time; others wait
+    std::chrono::milliseconds last_transfers{5000}; ///< see HttpServer::stop()
 };
 
 struct HttpRequest {
     std::string method, path; ///< "GET", "/v1/models"
     std::string authorization;
-    std::string body;
+    std::string body{};
+    std::function<bool()> is_open{}; ///< false: the client has gone. Valid while the request is answered
 };
 
 /// Sends a part of the answer; false if the client has gone.
@@ -53,7 +56,8 @@ public:
     int port() const;
     /// Answers requests, in threads, from now on.
     void start();
-    /// Closes the address and waits until all requests are answered.
+    /// Closes the address and waits until all requests are answered; after HttpConfig::last_transfers, closes
+    /// the connections of clients that still send their request or read the answer.
     void stop();
 
 private:

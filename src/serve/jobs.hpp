@@ -12,6 +12,9 @@
 
 namespace trivium {
 
+/// Whether a client still waits; empty: it does.
+using IsOpen = std::function<bool()>;
+
 /// The work of one request. One thread waits for it, another one does it.
 class TextJob {
 public:
@@ -22,7 +25,8 @@ public:
     };
 
     explicit TextJob(std::vector<TextRequest> requests, bool streams = false)
-        : requests_(std::move(requests)), streams_(streams)
+        : requests_(std::move(requests)), streams_(streams), results_(requests_.size()),
+          unfinished_(requests_.size())
     {
     }
 
@@ -30,24 +34,31 @@ public:
 
     // By the thread that waits.
 
-    /// Returns when the model has begun with the job or it has ended. Throws ApiError if it was refused.
-    void wait_begin();
+    /// Returns when the model has begun with the job or it has ended. Throws ApiError if it was refused, or
+    /// if `is_open` says that the client is gone.
+    void wait_begin(const IsOpen& is_open = {});
     /// The next token of a job that streams; nullopt when there are no more. Throws ApiError if it failed.
     std::optional<Token> next();
-    /// Waits for the end. Throws ApiError if it was refused or failed.
-    std::vector<TextResult> results();
+    /// Waits for the end. Throws ApiError if it was refused or failed, or if the client is gone.
+    std::vector<TextResult> results(const IsOpen& is_open = {});
     /// Nobody waits any longer: the rest may be left out.
     void leave();
 
     // By the thread that runs the model.
 
     void begin();
-    /// False: nobody waits for the job.
-    bool add(std::size_t index, const TokenScore& score, std::string_view text);
-    void finish(std::vector<TextResult> results);
-    void fail(const ApiError& error);
+    bool is_wanted(); ///< somebody waits for it, and it has not ended
+    void add(std::size_t index, const TokenScore& score, std::string_view text);
+    /// A result. True: it was the last one, so the job has ended.
+    bool finish(std::size_t index, TextResult result);
+    /// Ends the job. False: it had ended already.
+    bool fail(const ApiError& error);
 
 private:
+    /// Returns when `is_true`, of members.
+    template <class IsTrue>
+    void wait(std::unique_lock<std::mutex>& lock, const IsOpen& is_open, const IsTrue& is_true);
+
     std::vector<TextRequest> requests_;
     bool streams_;
     std::mutex mutex_;
@@ -55,7 +66,14 @@ private:
     bool begun_ = false, done_ = false, left_ = false;
     std::deque<Token> tokens_;
     std::vector<TextResult> results_;
+    std::size_t unfinished_;
     std::optional<ApiError> error_;
+};
+
+/// What the model computes next.
+struct TextSequence {
+    std::shared_ptr<TextJob> job;
+    std::size_t index; ///< of the TextRequest
 };
 
 class TextQueue {
@@ -65,20 +83,24 @@ public:
 
     /// Throws ApiError 429 if too many jobs wait, 503 after close().
     void submit(std::shared_ptr<TextJob> job);
-    /// Waits up to `patience` for jobs; takes those with up to `sequences` requests together, at least one
-    /// job. done() ends them.
-    std::vector<std::shared_ptr<TextJob>> take(std::size_t sequences, std::chrono::milliseconds patience);
-    void done(std::size_t jobs);
+    /// Waits up to `patience` for a sequence that waits; false: there is none.
+    bool wait(std::chrono::milliseconds patience);
+    /// The next sequence that waits: one of each job in turn, so that large jobs do not hold up others.
+    /// `begins`: also of jobs of which none was taken yet. Ends jobs that nobody wants.
+    std::optional<TextSequence> next(bool begins);
+    /// The job has ended.
+    void done(const std::shared_ptr<TextJob>& job);
     std::size_t size(); ///< jobs that wait or run
-    /// Refuses those that wait and those that come.
+    /// Refuses the jobs of which no sequence was taken yet, and those that come.
     void close();
+    bool is_closed();
 
 private:
-    std::size_t limit_, running_ = 0;
+    std::size_t limit_, jobs_ = 0;
     bool closed_ = false;
     std::mutex mutex_;
     std::condition_variable filled_;
-    std::deque<std::shared_ptr<TextJob>> waiting_;
+    std::deque<TextSequence> waiting_; ///< the next one of each job
 };
 
 } // namespace trivium

@@ -7,11 +7,9 @@
 #include "train/text_rows.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <numeric>
 #include <set>
-#include <thread>
 
 namespace trivium {
 
@@ -21,18 +19,6 @@ constexpr i64 usual_chunk = 64;
 /// Of the logits of a call of `score` on a rank.
 constexpr Bytes most_scores = Bytes{64} << 20;
 enum : i32 { end_of_work = -1, failed_work = -2 }; // in place of a program
-
-/// Waits for rank 0. It may take long to think of something: after a while this looks only now and then.
-void wait_patiently(Request& request)
-{
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = Clock::now();
-    while (!request.test())
-        if (Clock::now() - begin < std::chrono::milliseconds(5))
-            std::this_thread::yield();
-        else
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 /// A call of the generator as all ranks see it.
 struct Command {
@@ -94,11 +80,7 @@ void TextModel::Parts::share()
 {
     const Piece piece{reinterpret_cast<std::byte*>(message.data()),
                       static_cast<Bytes>(message.size() * sizeof(i32))};
-    const std::unique_ptr<Request> request = comm->broadcast(piece);
-    if (is_first())
-        request->wait();
-    else
-        wait_patiently(*request);
+    comm->broadcast(piece)->wait(); // which may take long: rank 0 may wait for a client
 }
 
 void TextModel::Parts::write(const Command& command)
@@ -318,25 +300,32 @@ void TextModel::lead(const std::function<void()>& work)
         });
 }
 
-std::vector<TextResult> TextModel::complete(const std::vector<TextRequest>& requests, const OnToken& on_token)
+void TextModel::complete(const TextFlow& flow)
 {
     Parts& p = *parts_;
     TRV_CHECK(p.leads, "not within lead() on rank 0");
-    for (const TextRequest& request : requests)
-        TRV_CHECK(why_refused(request).empty(), "a request ", why_refused(request));
+    TextFlow checked = flow;
+    checked.next = [&]() {
+        const std::optional<TextFlow::Item> item = flow.next();
+        TRV_CHECK(!item || why_refused(*item->request).empty(), "a request ", why_refused(*item->request));
+        return item;
+    };
     const TextRowsShape shape{p.rows, p.generator->queries(prefill_program), p.vocab};
-    return complete_on_rows(
-        shape, *p.tokenizer, requests,
-        [&](const GeneratorCall& call, const std::vector<WantedLogits>& wanted) {
-            const Command command{call, wanted};
-            p.write(command);
-            p.computes = true;
-            p.share();
-            std::vector<RowLogits> logits = p.run(command);
-            p.computes = false;
-            return logits;
-        },
-        on_token);
+    complete_on_rows(shape, *p.tokenizer, checked,
+                     [&](const GeneratorCall& call, const std::vector<WantedLogits>& wanted) {
+                         const Command command{call, wanted};
+                         p.write(command);
+                         p.computes = true;
+                         p.share();
+                         std::vector<RowLogits> logits = p.run(command);
+                         p.computes = false;
+                         return logits;
+                     });
+}
+
+std::vector<TextResult> TextModel::complete(const std::vector<TextRequest>& requests, const OnToken& on_token)
+{
+    return complete_all(requests, on_token, [&](const TextFlow& flow) { complete(flow); });
 }
 
 std::string TextModel::why_refused(const TextRequest& request) const

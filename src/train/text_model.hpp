@@ -35,14 +35,28 @@ struct TextResult {
     std::vector<TokenScore> prompt{};  ///< from TextRequest::scored_from on
     std::vector<TokenScore> sampled{}; ///< with the token that ended the sample, if one did
     std::string text{};                ///< of the sample, up to the stop string; special tokens are ""
-    /// "length", "stop" (an id or a string ended it) or "cancelled" (by OnToken).
+    /// "length", "stop" (an id or a string ended it) or "cancelled" (TextFlow::wants).
     std::string finish{};
 };
 
-/// Called on rank 0 after each sampled token of request `index`. `text`: what the token made final, since the
+/// Called on rank 0 after each sampled token of a request. `text`: what the token made final, since the
 /// call before: whole characters, nothing that may become a stop string; the last call of a request has the
-/// remainder. False cancels the request.
-using OnToken = std::function<bool(std::size_t index, const TokenScore&, std::string_view text)>;
+/// remainder.
+using OnToken = std::function<void(std::size_t id, const TokenScore&, std::string_view text)>;
+
+/// Requests that may come and go while others are computed. What computes them calls these on rank 0.
+struct TextFlow {
+    struct Item {
+        std::size_t id = 0;                   ///< of the request in the calls below
+        const TextRequest* request = nullptr; ///< exists until done()
+    };
+    /// For a row that is free: a request, or none now. Asked before each call of the model.
+    std::function<std::optional<Item>()> next;
+    /// Whether the rest of the result is still wanted; asked before each call. Without it: always.
+    std::function<bool(std::size_t id)> wants{};
+    OnToken on_token{};
+    std::function<void(std::size_t id, TextResult result)> done;
+};
 
 struct TextModelConfig {
     std::string checkpoint;        ///< as open_checkpoint(); empty: the newest good one of the run
@@ -71,9 +85,11 @@ public:
     /// on one rank ends all, as run_session() does.
     void lead(const std::function<void()>& work);
 
-    /// The results, in order; rows take the next request when theirs is done. A result depends on its request
-    /// alone. Only within lead(), on rank 0, in the thread that made the session. \pre why_refused() of each
-    /// is empty
+    /// Computes requests until none is there; each begins with the next call of the model when a row is free.
+    /// A result depends on its request alone. Only within lead(), on rank 0, in the thread that made the
+    /// session. \pre why_refused() of each is empty
+    void complete(const TextFlow& flow);
+    /// The results of these, in order; `on_token` gets their indices.
     std::vector<TextResult> complete(const std::vector<TextRequest>& requests, const OnToken& on_token = {});
 
     /// Why a request cannot be answered, e.g. "has 300 tokens and asks for 20, but the model takes 256"; ""

@@ -11,10 +11,11 @@ namespace {
 /// A request on a row.
 class RowOfText {
 public:
-    RowOfText(std::size_t index, const TextRequest& request, const Tokenizer& tokenizer)
-        : index_(index), request_(&request), tokenizer_(&tokenizer), sampler_(request.sampler),
-          text_(tokenizer, request.stop), sequence_(request.prompt)
+    RowOfText(const TextFlow::Item& item, const Tokenizer& tokenizer)
+        : id_(item.id), request_(item.request), tokenizer_(&tokenizer), sampler_(request_->sampler),
+          text_(tokenizer, request_->stop), sequence_(request_->prompt)
     {
+        const TextRequest& request = *request_;
         for (const i32 token : request.prompt)
             sampler_.saw(token);
         if (request.scored_from == 0)
@@ -23,8 +24,14 @@ public:
         result_.finish = "length";
     }
 
-    std::size_t index() const { return index_; }
+    std::size_t id() const { return id_; }
     bool is_done() const { return is_done_; }
+    void cancel()
+    {
+        result_.finish = "cancelled";
+        result_.text = text_.text();
+        is_done_ = true;
+    }
     TextResult& result() { return result_; }
     bool is_in_prompt() const { return cached_ < prompt_end(); }
 
@@ -97,15 +104,13 @@ private:
             is_done_ = true;
         }
         is_done_ = is_done_ || static_cast<i64>(result_.sampled.size()) == request_->tokens;
-        if (on_token && !on_token(index_, result_.sampled.back(), text_.take(is_done_)) && !is_done_) {
-            result_.finish = "cancelled";
-            is_done_ = true;
-        }
         if (is_done_)
             result_.text = text_.text();
+        if (on_token)
+            on_token(id_, result_.sampled.back(), text_.take(is_done_));
     }
 
-    std::size_t index_;
+    std::size_t id_;
     const TextRequest* request_;
     const Tokenizer* tokenizer_;
     Sampler sampler_;
@@ -116,40 +121,51 @@ private:
     TextResult result_;
 };
 
+using Rows = std::vector<std::optional<RowOfText>>;
+constexpr std::size_t programs = score_program + 1;
+
+/// Ends what is done or not wanted, and gives free rows what waits. False: no row has work.
+bool fill(Rows& rows, const Tokenizer& tokenizer, const TextFlow& flow)
+{
+    bool waits = true, any = false; // waits: there may be a request
+    for (std::optional<RowOfText>& row : rows) {
+        if (row && !row->is_done() && flow.wants && !flow.wants(row->id()))
+            row->cancel();
+        while (!row || row->is_done()) {
+            if (row)
+                flow.done(row->id(), std::move(row->result()));
+            row.reset();
+            const std::optional<TextFlow::Item> item = waits ? flow.next() : std::nullopt;
+            waits = item.has_value();
+            if (!item)
+                break;
+            row.emplace(*item, tokenizer);
+        }
+        any = any || row;
+    }
+    return any;
+}
+
+/// The program that some row needs, each in its turn: neither long prompts nor long samples hold up others.
+std::size_t next_program(const Rows& rows, i64 chunk, std::size_t last)
+{
+    for (std::size_t turn = 1; turn < programs; ++turn) {
+        const std::size_t program = (last + turn) % programs;
+        for (const std::optional<RowOfText>& row : rows)
+            if (row && row->program(chunk) == program)
+                return program;
+    }
+    return last;
+}
+
 } // namespace
 
-std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Tokenizer& tokenizer,
-                                         const std::vector<TextRequest>& requests,
-                                         const ComputeLogits& compute, const OnToken& on_token)
+void complete_on_rows(const TextRowsShape& shape, const Tokenizer& tokenizer, const TextFlow& flow,
+                      const ComputeLogits& compute)
 {
-    std::vector<TextResult> results(requests.size());
-    std::vector<std::optional<RowOfText>> rows(static_cast<std::size_t>(shape.rows));
-    std::size_t next = 0;
-    const auto fill = [&] { // true: some row is at work
-        bool any = false;
-        for (std::optional<RowOfText>& row : rows) {
-            while (true) {
-                if (row && row->is_done())
-                    results[row->index()] = std::move(row->result());
-                else if (row)
-                    break;
-                row.reset();
-                if (next == requests.size())
-                    break;
-                row.emplace(next, requests[next], tokenizer);
-                ++next;
-            }
-            any = any || row;
-        }
-        return any;
-    };
-    while (fill()) {
-        std::size_t program = decode_program; // of the first that is in a prompt
-        for (const std::optional<RowOfText>& row : rows)
-            if (row && row->is_in_prompt()) {
-                program = row->program(shape.chunk);
-                break;
-            }
+    Rows rows(static_cast<std::size_t>(shape.rows));
+    for (std::size_t program = decode_program; fill(rows, tokenizer, flow);) {
+        program = next_program(rows, shape.chunk, program);
         const i64 queries = program == decode_program ? 1 : shape.chunk;
         GeneratorCall call{program, std::vector<i32>(static_cast<std::size_t>(shape.rows * queries)),
                            std::vector<i32>(rows.size()), std::vector<i32>(rows.size())};
@@ -169,8 +185,24 @@ std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Token
         const std::vector<RowLogits> logits = compute(call, wanted);
         for (std::size_t r = 0; r < rows.size(); ++r)
             if (call.given[r] > 0)
-                rows[r]->computed(shape.chunk, shape.sampled, logits[r], on_token);
+                rows[r]->computed(shape.chunk, shape.sampled, logits[r], flow.on_token);
     }
+}
+
+std::vector<TextResult> complete_all(const std::vector<TextRequest>& requests, const OnToken& on_token,
+                                     const std::function<void(const TextFlow&)>& complete)
+{
+    std::vector<TextResult> results(requests.size());
+    std::size_t next = 0;
+    complete({.next = [&]() -> std::optional<TextFlow::Item> {
+                  if (next == requests.size())
+                      return {};
+                  const std::size_t index = next++;
+                  return TextFlow::Item{index, &requests[index]};
+              },
+              .wants = {},
+              .on_token = on_token,
+              .done = [&](std::size_t index, TextResult result) { results[index] = std::move(result); }});
     return results;
 }
 

@@ -27,11 +27,15 @@ struct TextRowsShape {
     i64 sampled = 0; ///< ids that may be sampled: the first ones
 };
 
-/// The results of the requests, in order. A row takes the next request when its own is done. A call has new
-/// tokens either of prompts or of samples, and of prompts either with scores or without, each prompt in
-/// chunks from its begin on: so what is computed for a request does not depend on other requests.
-std::vector<TextResult> complete_on_rows(const TextRowsShape& shape, const Tokenizer& tokenizer,
-                                         const std::vector<TextRequest>& requests,
-                                         const ComputeLogits& compute, const OnToken& on_token);
+/// Computes the requests of `flow` until none is there. A row takes the next request when its own is done, so
+/// requests join those that are computed at the next call. A call has new tokens either of prompts or of
+/// samples, and of prompts either with scores or without, each prompt in chunks from its begin on: so what is
+/// computed for a request does not depend on other requests.
+void complete_on_rows(const TextRowsShape& shape, const Tokenizer& tokenizer, const TextFlow& flow,
+                      const ComputeLogits& compute);
+
+/// The results of requests that are all there, in order, by `complete`; `on_token` gets their indices.
+std::vector<TextResult> complete_all(const std::vector<TextRequest>& requests, const OnToken& on_token,
+                                     const std::function<void(const TextFlow&)>& complete);
 
 } // namespace trivium

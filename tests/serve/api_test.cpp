@@ -46,7 +46,7 @@ TEST_CASE("a completion has OpenAI's form")
     CHECK(answer["model"] == "runs/step-7");
     REQUIRE(answer["choices"].size() == 1);
     const json& choice = answer["choices"][0];
-    const std::string expected = fake::complete({bytes_of("ab"), 3}, 0, {}).text;
+    const std::string expected = fake::complete({bytes_of("ab"), 3}).text;
     CHECK(choice ==
           json{{"index", 0}, {"text", expected}, {"logprobs", nullptr}, {"finish_reason", "length"}});
     CHECK(answer["usage"] == json{{"prompt_tokens", 2}, {"completion_tokens", 3}, {"total_tokens", 5}});
@@ -168,9 +168,9 @@ TEST_CASE("a client that leaves a stream ends the work for it")
 {
     fake::Parts parts;
     const auto job = std::make_shared<TextJob>(std::vector<TextRequest>(1), true);
-    CHECK(job->add(0, {}, "a"));
+    CHECK(job->is_wanted());
     job->leave();
-    CHECK(!job->add(0, {}, "b"));
+    CHECK(!job->is_wanted());
     int sent = 0;
     const HttpReply reply =
         parts.send("POST", "/v1/completions", R"({"prompt":"a","max_tokens":60,"stream":true})");
@@ -186,7 +186,7 @@ TEST_CASE("chats are rendered with the model's template")
                     {"logprobs", true},
                     {"top_logprobs", 2}};
     const json answer = parts.post("/v1/chat/completions", body);
-    const std::string rendered = "user: Hi\na:", text = fake::complete({bytes_of(rendered), 3}, 0, {}).text;
+    const std::string rendered = "user: Hi\na:", text = fake::complete({bytes_of(rendered), 3}).text;
     CHECK(answer["object"] == "chat.completion");
     CHECK(answer["choices"][0]["message"] == json{{"role", "assistant"}, {"content", text}});
     CHECK(answer["usage"]["prompt_tokens"] == rendered.size());
@@ -344,10 +344,10 @@ TEST_CASE("texts are tokenized and tokens are spelled as for a harness")
     CHECK(json::parse(parts.send("GET", "/tokenizer_info").body)["eos_token"] == "</s>");
 }
 
-TEST_CASE("what waits together is one batch, and too much is refused")
+TEST_CASE("what waits is computed together, and too much is refused")
 {
     fake::Parts parts(6);
-    parts.waits = true;
+    parts.rows.turns = 0;
     std::vector<std::thread> clients;
     std::vector<json> answers(6);
     const auto client = [&](std::size_t i) {
@@ -359,39 +359,122 @@ TEST_CASE("what waits together is one batch, and too much is refused")
     while (parts.queue.size() < 6)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     CHECK(has(parts.refused({{"prompt", "a"}}, 429), "the server has 6 requests already"));
-    parts.waits = false;
+    parts.rows.turns = 100;
     for (std::thread& thread : clients)
         thread.join();
     for (std::size_t i = 0; i < 6; ++i)
         CHECK(answers[i]["choices"][0]["text"] ==
-              fake::complete({{static_cast<i32>('a' + i)}, 2}, 0, {}).text); // its own, in whatever order
-    parts.end();
-    std::size_t sum = 0;
-    for (const std::size_t size : parts.batches) {
-        CHECK(size <= 4);
-        sum += size;
-    }
-    CHECK(sum == 6);
-    CHECK(parts.batches.size() < 6);
+              fake::complete({{static_cast<i32>('a' + i)}, 2}).text); // its own, in whatever order
+    CHECK(parts.rows.most == 4);
 }
 
-TEST_CASE("a stop refuses what waits, and a failure of the model is told to those who wait")
+namespace {
+
+/// A request in a thread of its own.
+struct Asked {
+    std::atomic<bool> is_answered = false;
+    HttpReply reply;
+    std::thread thread;
+
+    Asked(fake::Parts& parts, const json& body, std::function<bool()> is_open = {})
+    {
+        const std::size_t before = parts.queue.size();
+        thread = std::thread([this, &parts, body, is_open] {
+            reply = parts.api.answer({"POST", "/v1/completions", "", body.dump(), is_open});
+            is_answered = true;
+        });
+        while (parts.queue.size() == before && !is_answered)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const HttpReply& wait()
+    {
+        if (thread.joinable())
+            thread.join();
+        return reply;
+    }
+    ~Asked() { wait(); }
+};
+
+void let_turn(fake::Parts& parts, i64 turns)
+{
+    for (parts.rows.turns = turns; parts.rows.turns > 0;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+} // namespace
+
+TEST_CASE(
+    "a short request that comes during a long one, or during one of many sequences, does not wait for it")
+{
+    for (const json& big :
+         {json{{"prompt", "a"}, {"max_tokens", 60}}, json{{"prompt", "a"}, {"max_tokens", 10}, {"n", 30}}}) {
+        fake::Parts parts;
+        parts.rows.turns = 0;
+        Asked large(parts, big);
+        let_turn(parts, 3);
+        Asked small(parts, {{"prompt", "b"}, {"max_tokens", 2}});
+        let_turn(parts, 20);
+        CHECK(json::parse(small.wait().body)["choices"][0]["text"] == fake::complete({{'b'}, 2}).text);
+        CHECK(!large.is_answered);
+        parts.rows.turns = 1000;
+        for (const json& choice : json::parse(large.wait().body)["choices"])
+            CHECK(choice["text"] == fake::complete({{'a'}, big["max_tokens"]}).text);
+    }
+}
+
+TEST_CASE("a client that goes ends its request, whether it runs or waits")
+{
+    fake::Parts parts;
+    parts.rows.turns = 0;
+    std::atomic<bool> is_open = true;
+    const json body{{"prompt", "a"}, {"max_tokens", 60}, {"n", 5}}; // one waits
+    Asked gone(parts, body, [&] { return is_open.load(); }), stays(parts, body, [] { return true; });
+    let_turn(parts, 2);
+    is_open = false;
+    gone.wait();
+    let_turn(parts, 2);
+    CHECK(parts.queue.size() == 1);
+    CHECK(!stays.is_answered);
+    parts.rows.turns = 1000;
+    CHECK(stays.wait().status == 200);
+}
+
+TEST_CASE("a stop refuses what waits, lets run what has begun, and ends that when it must")
+{
+    for (const bool is_patient : {true, false}) {
+        fake::Parts parts;
+        parts.rows.turns = 0;
+        Asked runs(parts, {{"prompt", "a"}, {"max_tokens", 8}, {"n", 6}}); // two wait
+        let_turn(parts, 2);
+        Asked waits(parts, {{"prompt", "b"}, {"max_tokens", 2}});
+        parts.queue.close();
+        CHECK(waits.wait().status == 503);
+        CHECK(parts.refused({{"prompt", "b"}}, 503) == "the server is stopping");
+        CHECK(parts.queue.size() == 1);
+        parts.end(is_patient ? JobsToRun::begun : JobsToRun::none);
+        CHECK(runs.wait().status == (is_patient ? 200 : 503));
+        CHECK(parts.queue.size() == 0);
+    }
+}
+
+TEST_CASE("a failure of the model is told to those who wait")
 {
     TextQueue queue(10);
-    const auto job = std::make_shared<TextJob>(std::vector<TextRequest>(1));
-    queue.submit(job);
-    queue.close();
-    CHECK_THROWS_AS(job->results(), ApiError);
-    CHECK_THROWS_AS(queue.submit(job), ApiError);
-
-    TextQueue other(10);
     const auto failing = std::make_shared<TextJob>(std::vector<TextRequest>(1));
     const auto refused = std::make_shared<TextJob>(std::vector<TextRequest>(2));
-    other.submit(refused);
-    other.submit(failing);
-    const ModelCalls model{
-        [](const auto&, const auto&) -> std::vector<TextResult> { throw std::runtime_error("broken"); },
-        [&](const TextRequest&) { return refused->requests().empty() ? "" : std::string(); }, 1};
-    CHECK_THROWS_WITH(run_jobs(other, model, [] { return false; }), "broken");
-    CHECK_THROWS_AS(refused->results(), ApiError);
+    queue.submit(refused);
+    queue.submit(failing);
+    const ModelCalls model{[](const TextFlow& flow) {
+                               flow.next();
+                               throw std::runtime_error("broken");
+                           },
+                           [&](const TextRequest& request) {
+                               return &request == &refused->requests()[1] ? std::string("is wrong") : "";
+                           }};
+    CHECK_THROWS_WITH(run_jobs(queue, model, [] { return JobsToRun::all; }), "broken");
+    CHECK_THROWS_WITH(refused->results(), "the request is wrong");
+    CHECK_THROWS_WITH(failing->results(), "the model failed; the server's log has the reason");
+    CHECK(queue.size() == 0);
+    queue.close();
+    CHECK_THROWS_AS(queue.submit(failing), ApiError);
 }

@@ -41,8 +41,8 @@ inline i32 best(const std::vector<i32>& before)
     return best;
 }
 
-/// Completes by best(); cancelled by `on_token`. No stop strings.
-inline TextResult complete(const TextRequest& request, std::size_t index, const OnToken& on_token)
+/// Completes by best(). No stop strings.
+inline TextResult complete(const TextRequest& request)
 {
     TextResult result;
     std::vector<i32> ids;
@@ -56,15 +56,55 @@ inline TextResult complete(const TextRequest& request, std::size_t index, const 
         const TokenScore next = score(ids, best(ids), request.top);
         ids.push_back(next.token);
         result.sampled.push_back(next);
-        const std::string text(1, static_cast<char>(next.token));
-        result.text += text;
-        if (on_token && !on_token(index, next, text)) {
-            result.finish = "cancelled";
-            break;
-        }
+        result.text += static_cast<char>(next.token);
     }
     return result;
 }
+
+/// Rows that each make a token per turn.
+struct Rows {
+    std::size_t count = 4;
+    std::atomic<i64> turns = i64{1} << 40; ///< that are left; at 0 it waits for more
+    std::atomic<std::size_t> most = 0;     ///< rows at work in one turn
+
+    void run(const TextFlow& flow)
+    {
+        struct Row {
+            TextFlow::Item item;
+            TextResult whole;
+            std::size_t sent = 0;
+        };
+        std::vector<Row> rows;
+        while (true) {
+            for (; turns <= 0; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+                ;
+            --turns;
+            std::erase_if(rows, [&](Row& row) {
+                if (row.sent < row.whole.sampled.size() && !flow.wants(row.item.id))
+                    row.whole.finish = "cancelled";
+                else if (row.sent < row.whole.sampled.size())
+                    return false;
+                flow.done(row.item.id, std::move(row.whole));
+                return true;
+            });
+            while (rows.size() < count) {
+                const std::optional<TextFlow::Item> item = flow.next();
+                if (!item)
+                    break;
+                rows.push_back({*item, complete(*item->request)});
+            }
+            if (rows.empty())
+                return;
+            most = std::max(most.load(), rows.size());
+            for (Row& row : rows)
+                if (row.sent < row.whole.sampled.size()) {
+                    flow.on_token(row.item.id, row.whole.sampled[row.sent],
+                                  row.whole.text.substr(row.sent, 1));
+                    ++row.sent;
+                }
+        }
+    }
+};
 
 inline ServedModel served()
 {
@@ -86,32 +126,24 @@ inline ServedModel served()
 struct Parts {
     TextQueue queue;
     Api api;
-    std::atomic<bool> stops = false, waits = false; ///< waits: batches do not begin
-    std::vector<std::size_t> batches;               ///< numbers of requests; read it after end()
+    Rows rows;
+    std::atomic<JobsToRun> which = JobsToRun::all;
     std::thread thread;
 
-    explicit Parts(std::size_t limit = 100, const std::string& token = "", std::size_t rows = 4)
-        : queue(limit), api(queue, token)
+    explicit Parts(std::size_t limit = 100, const std::string& token = "") : queue(limit), api(queue, token)
     {
         api.serve(std::make_shared<const ServedModel>(served()));
-        const auto complete_all = [this](const std::vector<TextRequest>& requests, const OnToken& on_token) {
-            while (waits)
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            batches.push_back(requests.size());
-            std::vector<TextResult> results;
-            for (std::size_t i = 0; i < requests.size(); ++i)
-                results.push_back(complete(requests[i], i, on_token));
-            return results;
-        };
-        thread = std::thread([this, complete_all, rows] {
-            run_jobs(queue, {complete_all, [](const TextRequest&) { return std::string(); }, rows},
-                     [this] { return stops.load(); });
+        thread = std::thread([this] {
+            run_jobs(queue,
+                     {[this](const TextFlow& flow) { rows.run(flow); },
+                      [](const TextRequest&) { return std::string(); }},
+                     [this] { return which.load(); });
         });
     }
-    void end()
+    void end(JobsToRun still = JobsToRun::begun)
     {
-        waits = false;
-        stops = true;
+        which = still;
+        rows.turns = i64{1} << 40;
         if (thread.joinable())
             thread.join();
         queue.close();
@@ -121,7 +153,7 @@ struct Parts {
     HttpReply send(const std::string& method, const std::string& path, const std::string& body = "",
                    const std::string& authorization = "")
     {
-        const HttpRequest request{method, path, authorization, body};
+        const HttpRequest request{method, path, authorization, body, {}};
         std::optional<HttpReply> refused = api.refuse(request);
         return refused ? *refused : api.answer(request);
     }

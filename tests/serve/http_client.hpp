@@ -75,6 +75,16 @@ public:
         return got;
     }
 
+    /// What has come by now.
+    std::string received()
+    {
+        std::string got;
+        char buffer[4096];
+        for (ssize_t n; (n = ::recv(socket_, buffer, sizeof buffer, MSG_DONTWAIT)) > 0;)
+            got.append(buffer, static_cast<std::size_t>(n));
+        return got;
+    }
+
 private:
     int socket_;
 };

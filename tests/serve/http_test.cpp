@@ -15,8 +15,10 @@ struct Running {
     fake::Parts parts;
     HttpServer http;
 
-    explicit Running(const std::string& token = "")
-        : parts(100, token), http({.body_limit = limit, .connections = 32},
+    explicit Running(const std::string& token = "", int last_milliseconds = 5000)
+        : parts(100, token), http({.body_limit = limit,
+                                   .connections = 32,
+                                   .last_transfers = std::chrono::milliseconds(last_milliseconds)},
                                   {[this](const HttpRequest& r) { return parts.api.refuse(r); },
                                    [this](const HttpRequest& r) { return parts.api.answer(r); }, Api::error})
     {
@@ -97,7 +99,7 @@ TEST_CASE("many clients at a time get their own answers")
                 const std::string got =
                     answer(server.http.port(),
                            post("/v1/completions", json{{"prompt", prompt}, {"max_tokens", 5}}.dump()));
-                const std::string expected = fake::complete({{prompt.begin(), prompt.end()}, 5}, 0, {}).text;
+                const std::string expected = fake::complete({{prompt.begin(), prompt.end()}, 5}).text;
                 right += has(got, "\"text\":\"" + expected + "\"") ? 1 : 0;
             }
         });
@@ -109,12 +111,14 @@ TEST_CASE("many clients at a time get their own answers")
 TEST_CASE("a stop finishes what runs")
 {
     Running server;
-    server.parts.waits = true;
+    server.parts.rows.turns = 0;
     std::string got;
     std::thread client([&] {
-        got = answer(server.http.port(), post("/v1/completions", R"({"prompt":"a","max_tokens":1})"));
+        got = answer(server.http.port(), post("/v1/completions", R"({"prompt":"a","max_tokens":3})"));
     });
     while (server.parts.queue.size() == 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (server.parts.rows.turns = 2; server.parts.rows.turns > 0;)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::thread stop([&] { server.http.stop(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -123,6 +127,42 @@ TEST_CASE("a stop finishes what runs")
     client.join();
     CHECK(has(got, "HTTP/1.1 200 "));
     CHECK_THROWS(Client(server.http.port()));
+}
+
+TEST_CASE("a client that goes is noticed before its answer")
+{
+    Running server;
+    server.parts.rows.turns = 0;
+    {
+        const Client client(server.http.port());
+        client.send(post("/v1/completions", R"({"prompt":"a","max_tokens":60})"));
+        while (server.parts.queue.size() == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++server.parts.rows.turns;
+    }
+    for (int turn = 0; turn < 50 && server.parts.queue.size() > 0; ++turn) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ++server.parts.rows.turns;
+    }
+    CHECK(server.parts.queue.size() == 0);
+}
+
+TEST_CASE("a stop ends the connections of clients that never come to an end")
+{
+    Running server("", 50);
+    const Client head(server.http.port()), body(server.http.port());
+    head.send("POST /v1/comp");
+    body.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n{");
+    CHECK(answer(server.http.port(), get("/health"), "}").starts_with("HTTP/1.1 200 ")); // both are accepted
+    server.parts.end();
+    std::atomic<bool> is_stopped = false;
+    std::thread drips([&] {
+        for (; !is_stopped; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+            body.send(" ");
+    });
+    server.http.stop();
+    is_stopped = true;
+    drips.join();
 }
 
 TEST_CASE("an address that cannot be used is one clear error")

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 using nlohmann::json;
@@ -40,6 +41,14 @@ std::vector<double> scores(int port, const std::string& prompt)
     return scores;
 }
 
+/// A stream of many tokens, of which the first has come.
+void begin_long_stream(Client& client)
+{
+    const json body{{"prompt", "a"}, {"max_tokens", 3900}, {"ignore_eos", true}, {"stream", true}};
+    client.send(post("/v1/completions", body.dump()));
+    REQUIRE(has(client.receive("data: "), "data: "));
+}
+
 } // namespace
 
 TEST_CASE("serve answers until a signal, with the scores of eval --score, on one rank and on two")
@@ -56,27 +65,42 @@ TEST_CASE("serve answers until a signal, with the scores of eval --score, on one
     const double expected = json::parse(scored.out)["logprob"].get<double>();
 
     const int port = free_port();
+    const std::vector<std::string> serve{"serve",    "run.toml", "--port",        std::to_string(port),
+                                         "--length", "4000",     "--stop-timeout"};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), serve.begin(), serve.end());
+        return more;
+    };
     std::vector<double> one, two;
-    Outcome outcome = run_and_signal(
-        {"serve", "run.toml", "--port", std::to_string(port)}, folder.path(), "serving ", SIGTERM, [&] {
-            one = scores(port, prompt);
-            const Outcome other =
-                run_program({"serve", "run.toml", "--port", std::to_string(port)}, folder.path() + "/..");
-            (void)other;
-        });
+    std::optional<Client> client;
+    Outcome outcome = run_and_signal(with({"0"}), folder.path(), "serving ", SIGTERM, [&] {
+        one = scores(port, prompt);
+        begin_long_stream(client.emplace(port));
+    });
     CHECK(outcome.status == 0);
     CHECK(has(outcome.err, "stopped by signal TERM"));
+    CHECK(has(outcome.err, "1 request ended unfinished: --stop-timeout is over"));
+    CHECK(has(client->receive("no such end"), "the server is stopping"));
     double sum = 0;
     for (const double each : one)
         sum += each;
     CHECK(sum == Approx(expected).epsilon(1e-6));
 
-    outcome = run_ranks_and({{2, {"serve", "run.toml", "--port", std::to_string(port), "parallel.tensor=2"}}},
-                            folder.path(), "serving ", [&](int launcher) {
-                                two = scores(port, prompt);
-                                kill(launcher, SIGUSR1);
-                            });
+    outcome = run_ranks_and(
+        {{2, with({"1000", "parallel.tensor=2"})}}, folder.path(), "serving ", [&](int launcher) {
+            begin_long_stream(client.emplace(port));
+            two = scores(port, prompt); // while the other runs
+            CHECK(!has(client->received(), "[DONE]"));
+            kill(launcher, SIGUSR1);
+            while (!has(answer(port, get("/health"), "}"), "the server is stopping"))
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            CHECK(!has(client->received(), "[DONE]"));
+            std::this_thread::sleep_for(std::chrono::milliseconds(250)); // else it counts as the same signal
+            kill(launcher, SIGUSR1);
+        });
     CHECK(outcome.status == 0);
+    CHECK(has(outcome.err, "1 request ended unfinished: there was a second signal"));
+    CHECK(has(client->receive("no such end"), "the server is stopping"));
     REQUIRE(two.size() == one.size());
     for (std::size_t i = 0; i < one.size(); ++i)
         CHECK(two[i] == Approx(one[i]).epsilon(1e-5));

@@ -1,6 +1,7 @@
 #include "serve/http_server.hpp"
 
 #include "base/check.hpp"
+#include "serve/httplib/connections.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -20,11 +21,6 @@ namespace {
 constexpr int keep_alive_seconds = 2;             // stop() waits for connections that are idle so long
 constexpr Bytes most_discarded = Bytes{64} << 20; // of a body that is too long
 constexpr int transfer_seconds = 30;              // without a byte, until a client counts as gone
-
-HttpRequest request_of(const httplib::Request& from)
-{
-    return {from.method, from.path, from.get_header_value("Authorization"), ""};
-}
 
 void send(HttpReply reply, httplib::Response& to)
 {
@@ -100,6 +96,13 @@ struct HttpServer::Parts {
     int port = 0;
     std::thread thread;
     std::atomic<bool> listens = false;
+
+    HttpRequest request_of(const httplib::Request& from) const
+    {
+        const int socket = connection_from(port, from.remote_addr, from.remote_port);
+        return {from.method, from.path, from.get_header_value("Authorization"), "",
+                [socket] { return socket < 0 || !has_hung_up(socket); }};
+    }
 
     void answer(const httplib::Request& from, httplib::Response& to)
     {
@@ -204,6 +207,10 @@ void HttpServer::stop()
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (parts_->listens)
         parts_->server.stop(); // once
+    const auto patience = std::chrono::steady_clock::now() + parts_->config.last_transfers;
+    for (; parts_->listens; std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+        if (std::chrono::steady_clock::now() > patience)
+            hang_up(parts_->port);
     parts_->thread.join();
 }
 

@@ -162,6 +162,38 @@ TEST_CASE("text and scores are the same on every grid and with any number of row
     }
 }
 
+TEST_CASE("requests that come while others run have the results of each alone, on every grid")
+{
+    const SavedRun run(model_of(0), Precision::f32);
+    const std::vector<TextRequest> requests = some_requests();
+    std::vector<TextResult> alone;
+    for (const TextRequest& request : requests)
+        alone.push_back(answers(run.config({}), 1, 1, run.checkpoint(), {request}).results.at(0));
+    for (const Layout& layout : std::vector<Layout>{{1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {2, 1, 2}}) {
+        INFO(layout.text());
+        std::vector<TextResult> results(requests.size());
+        run_on_threads(static_cast<int>(layout.ranks()), [&](Comm& world) {
+            TextModel model(run.config(layout), world, {run.checkpoint(), 2, 90, true});
+            std::size_t next = 0, tokens = 0; // one more request after every second token
+            model.lead([&] {
+                while (next < requests.size())
+                    model.complete(
+                        {.next = [&]() -> std::optional<TextFlow::Item> {
+                             if (next == requests.size() || (next > 0 && tokens < 2 * next))
+                                 return {};
+                             const std::size_t id = next++;
+                             return TextFlow::Item{id, &requests[id]};
+                         },
+                         .wants = {},
+                         .on_token = [&](std::size_t, const TokenScore&, std::string_view) { ++tokens; },
+                         .done = [&](std::size_t id,
+                                     TextResult result) { results[id] = std::move(result); }});
+            });
+        });
+        require_same(results, alone, layout.ranks() == 1 ? 0 : 1e-4);
+    }
+}
+
 TEST_CASE("ranks that share a model each need less memory for it")
 {
     const SavedRun run(model_of(0), Precision::f32);

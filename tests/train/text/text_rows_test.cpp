@@ -153,12 +153,11 @@ TEST_CASE("requests on rows have the results of each alone, token by token")
             drawn_requests(20, static_cast<std::uint64_t>(rows + chunk));
         Cache cache(rows, chunk);
         std::vector<std::string> texts(requests.size());
-        const std::vector<TextResult> got =
-            complete_on_rows({rows, chunk, sampled}, *tokenizer, requests, std::ref(cache),
-                             [&](std::size_t i, const TokenScore&, std::string_view text) {
-                                 texts[i] += text;
-                                 return true;
-                             });
+        const std::vector<TextResult> got = complete_all(
+            requests, [&](std::size_t i, const TokenScore&, std::string_view text) { texts[i] += text; },
+            [&, rows = rows, chunk = chunk](const TextFlow& flow) {
+                complete_on_rows({rows, chunk, sampled}, *tokenizer, flow, std::ref(cache));
+            });
         REQUIRE(got.size() == requests.size());
         for (std::size_t i = 0; i < requests.size(); ++i) {
             INFO(rows << " rows, chunks of " << chunk << ", request " << i);
@@ -178,15 +177,61 @@ TEST_CASE("rows compute together, and a request may be cancelled")
         r.ignores_eos = true;
     }
     Cache cache(6, 5);
-    complete_on_rows({6, 5, sampled}, *tokenizer, requests, std::ref(cache), {});
+    std::size_t tokens_of_2 = 0;
+    const auto on_token = [&](std::size_t id, const TokenScore&, std::string_view) {
+        tokens_of_2 += id == 2 ? 1 : 0;
+    };
+    const auto completed = [&](const std::function<bool(std::size_t)>& wants) {
+        return complete_all(requests, on_token, [&](TextFlow flow) {
+            flow.wants = wants;
+            complete_on_rows({6, 5, sampled}, *tokenizer, flow, std::ref(cache));
+        });
+    };
+    completed({});
     CHECK(cache.calls == 9); // one for the prompts, which gives the first tokens
-    const std::vector<TextResult> got =
-        complete_on_rows({6, 5, sampled}, *tokenizer, requests, std::ref(cache),
-                         [&, count = 0](std::size_t i, const TokenScore&, std::string_view) mutable {
-                             return i != 2 || ++count < 4;
-                         });
+    tokens_of_2 = 0;
+    const std::vector<TextResult> got = completed([&](std::size_t id) { return id != 2 || tokens_of_2 < 4; });
     CHECK(got[2].finish == "cancelled");
     CHECK(got[2].sampled.size() == 4);
+    CHECK(got[2].text ==
+          tokenizer->decode(std::vector<i32>{got[2].sampled[0].token, got[2].sampled[1].token,
+                                             got[2].sampled[2].token, got[2].sampled[3].token}));
     CHECK(got[3].finish == "length");
-    CHECK(complete_on_rows({6, 5, sampled}, *tokenizer, {}, std::ref(cache), {}).empty());
+    requests.clear();
+    CHECK(completed({}).empty());
+}
+
+TEST_CASE(
+    "a request joins those that run at the next call, and neither prompts nor samples wait for the other")
+{
+    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer("bytes");
+    TextRequest sample{.prompt = {1}, .tokens = 40, .ignores_eos = true}, prompt, scored;
+    prompt.prompt.assign(100, 2); // 20 calls
+    prompt.tokens = 1;
+    scored = prompt;
+    scored.scored_from = 0;
+    const std::vector<const TextRequest*> requests{&sample, &prompt, &scored};
+    Cache cache(3, 5);
+    std::size_t next = 0, samples = 0;
+    std::vector<std::size_t> ended;
+    std::vector<TextResult> results(3);
+    TextFlow flow;
+    flow.next = [&]() -> std::optional<TextFlow::Item> { // the others come after five tokens
+        if (next == 3 || (next == 1 && samples < 5))
+            return {};
+        const std::size_t id = next++;
+        return TextFlow::Item{id, requests[id]};
+    };
+    flow.on_token = [&](std::size_t id, const TokenScore&, std::string_view) { samples += id == 0 ? 1 : 0; };
+    flow.done = [&](std::size_t id, TextResult result) {
+        if (id == 0)
+            CHECK(ended.size() == 2); // of 60 calls, each kind had a third
+        ended.push_back(id);
+        results[id] = std::move(result);
+    };
+    complete_on_rows({3, 5, sampled}, *tokenizer, flow, std::ref(cache));
+    CHECK(ended.size() == 3);
+    CHECK(cache.calls == 40 + 20 + 20);
+    for (std::size_t i = 0; i < 3; ++i)
+        require_same(results[i], want(*requests[i], *tokenizer));
 }
