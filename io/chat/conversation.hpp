@@ -2,6 +2,7 @@
 // Records of chats in the forms found in the wild, as messages.
 #include "base/units.hpp"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ enum class ChatForm {
     alpaca,          ///< {"instruction", "input", "output"}
     text,            ///< {"text": "…"}
 };
+
+/// The fields of a record that conversation_of_record() reads.
+inline constexpr std::array chat_fields{
+    "messages",    "conversations", "conversation", "prompt",    "completion",
+    "instruction", "input",         "output",       "system",    "history",
+    "text",        "tools",         "functions",    "documents", "chat_template_kwargs"};
 
 /// "messages", "prompt and completion of messages", "prompt and completion", "ShareGPT", "Alpaca", "text".
 const char* name_of(ChatForm form);

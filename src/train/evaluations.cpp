@@ -59,6 +59,14 @@ Trainer::Evaluated Trainer::evaluate(MetricsRecord& record)
     return {stop, is_best};
 }
 
+void Trainer::begin_judging(const std::string& before)
+{
+    const std::string changed = trivium::begin_judging(state_.best, before, config_, data_->valid);
+    if (first_rank_ && !changed.empty())
+        log_info(str(changed, ": earlier validation losses do not count for the best checkpoint and "
+                              "train.patience"));
+}
+
 void Trainer::mark_best()
 {
     bool is_lost = false;

@@ -3,7 +3,6 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
-#include "train/best_loss.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/trainer.hpp"
 
@@ -78,7 +77,7 @@ bool Trainer::rewind()
     state_.skipped_in_row = 0;
     state_.rewinds = then.rewinds;
     state_.best = std::move(then.best);
-    begin_judging(state_.best, config_, data_->valid);
+    begin_judging(then.config);
     succeed_together(world_, [&] {
         if (!first_rank_)
             return;

@@ -56,7 +56,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
     state_ = std::move(restored.state);
-    begin_judging(state_.best, config_, data_->valid);
+    begin_judging(state_.config);
     saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);

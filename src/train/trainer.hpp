@@ -60,6 +60,8 @@ private:
     /// checkpoint.every asked for, with the data behind those of this step. Returns false if nothing is
     /// wrong, or if it may not or cannot.
     bool rewind();
+    /// As trivium::begin_judging(); rank 0 says so.
+    void begin_judging(const std::string& before);
     /// Collective: marks the best checkpoint. If checkpoint.dir does not contain it, no loss counts as the
     /// lowest yet.
     void mark_best();

@@ -39,7 +39,7 @@ public:
             skip(*block_.why);
         else if (block_.form == TextBlock::Form::lines)
             read_lines();
-        else if (block_.form == TextBlock::Form::rows)
+        else if (block_.form == TextBlock::Form::rows || block_.form == TextBlock::Form::records)
             read_rows();
         else
             read_whole();
@@ -146,7 +146,10 @@ private:
             ++number;
             const i64 invalid = text ? first_invalid_utf8(*text) : -1;
             if (text && invalid < 0) {
-                take(*text, number);
+                if (block_.form == TextBlock::Form::records)
+                    take_record(*text, number);
+                else
+                    take(*text, number);
                 continue;
             }
             if (!skip_bad_ && text)

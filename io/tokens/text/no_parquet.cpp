@@ -1,8 +1,8 @@
 // A build without Apache Arrow.
-#include "io/tokens/text/parquet_column.hpp"
+#include "io/tokens/text/parquet_rows.hpp"
 
 namespace trivium {
 
-std::unique_ptr<ParquetColumn> open_parquet(const std::string&, const std::string&) { return nullptr; }
+std::unique_ptr<ParquetRows> open_parquet(const std::string&, const RecordRule&) { return nullptr; }
 
 } // namespace trivium

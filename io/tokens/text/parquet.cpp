@@ -1,15 +1,16 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/tokens/json_records.hpp"
 #include "io/tokens/text/byte_stream.hpp"
-#include "io/tokens/text/parquet_column.hpp"
+#include "io/tokens/text/parquet_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <parquet/column_reader.h>
-#include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 #include <parquet/properties.h>
 #include <parquet/schema.h>
@@ -23,50 +24,16 @@ constexpr i64 rows_at_once = 64;
 constexpr const char* other_column =
     "name the column that holds the text with --key, or leave the file out (--exclude)";
 
-[[noreturn]] void refuse_parquet(const std::string& path, const std::string& problem,
-                                 const std::string& reason)
-{
-    throw UserError(
-        {path, problem, reason, "get it again from where it came from, or leave it out (--exclude)"});
-}
-
-/// Calls the library.
-template <class Call>
-auto checked_parquet(const std::string& path, const std::string& problem, const Call& call)
-{
-    try {
-        return call();
-    } catch (const Error&) {
-        throw;
-    } catch (const std::exception& error) {
-        const std::string reason = error.what();
-        refuse_parquet(path, problem, reason.substr(0, reason.find('\n')));
-    }
-}
-
-class ArrowColumn final : public ParquetColumn {
+class ArrowColumn final : public ParquetRows {
 public:
-    ArrowColumn(const std::string& path, const std::string& name) : path_(path)
+    ArrowColumn(ParquetFile file, const std::string& name)
+        : path_(file.path), file_(std::move(file.reader)), metadata_(file_->metadata()),
+          rows_(std::move(file.group_rows)),
+          column_(checked_parquet(path_, unreadable_parquet, [&] { return find(name); }))
     {
-        require_parquet();
-        checked_parquet(path, "is not a Parquet file that can be read", [&] {
-            parquet::ReaderProperties properties;
-            properties.enable_buffered_stream(); // otherwise a row group is read as a whole
-            properties.set_page_checksum_verification(true);
-            file_ = parquet::ParquetFileReader::OpenFile(path, false, properties);
-            metadata_ = file_->metadata();
-            for (int group = 0; group < metadata_->num_row_groups(); ++group)
-                rows_.push_back(metadata_->RowGroup(group)->num_rows());
-            column_ = find(name);
-        });
-        i64 total = 0;
-        for (const i64 rows : rows_) {
-            if (rows < 0 || rows > std::numeric_limits<i64>::max() - total)
-                refuse_parquet(path, "is damaged", str("a row group has ", rows, " rows"));
-            total += rows;
-        }
     }
 
+    bool are_records() const override { return false; }
     const std::vector<i64>& group_rows() const override { return rows_; }
 
     void begin_group(std::size_t group) override
@@ -95,20 +62,6 @@ public:
 private:
     /// What is wrong with a row group that cannot be read.
     std::string damaged() const { return str("is damaged in row group ", group_); }
-
-    /// A file from whose end one can read.
-    void require_parquet() const
-    {
-        std::error_code ignored;
-        file_size(path_, "Parquet file");
-        if (!std::filesystem::is_regular_file(path_, ignored))
-            throw UserError({path_, "cannot be read as a Parquet file",
-                             "it is not a regular file, and is read from its end",
-                             "write it to a file first"});
-        std::string head;
-        ByteStream(path_).read(head, 1024);
-        require_no_pointer(head, path_);
-    }
 
     /// The index of the column among the leaves of the schema.
     int find(const std::string& name) const
@@ -183,7 +136,7 @@ private:
     std::unique_ptr<parquet::ParquetFileReader> file_;
     std::shared_ptr<parquet::FileMetaData> metadata_;
     std::vector<i64> rows_; ///< of each row group
-    int column_ = 0;
+    int column_;
     std::size_t group_ = 0;
     std::shared_ptr<parquet::RowGroupReader> group_reader_;   ///< of group_
     std::shared_ptr<parquet::ByteArrayReader> column_reader_; ///< likewise
@@ -191,11 +144,65 @@ private:
     i64 row_bytes_ = i64{1} << 20;                            ///< of the last rows
 };
 
+/// A file from whose end one can read.
+void require_file(const std::string& path)
+{
+    std::error_code ignored;
+    file_size(path, "Parquet file");
+    if (!std::filesystem::is_regular_file(path, ignored))
+        throw UserError({path, "cannot be read as a Parquet file",
+                         "it is not a regular file, and is read from its end", "write it to a file first"});
+    std::string head;
+    ByteStream(path).read(head, 1024);
+    require_no_pointer(head, path);
+}
+
+ParquetFile open_file(const std::string& path)
+{
+    require_file(path);
+    ParquetFile file{path, nullptr, {}};
+    checked_parquet(path, unreadable_parquet, [&] {
+        parquet::ReaderProperties properties;
+        properties.enable_buffered_stream(); // otherwise a row group is read as a whole
+        properties.set_page_checksum_verification(true);
+        file.reader = parquet::ParquetFileReader::OpenFile(path, false, properties);
+        const auto metadata = file.reader->metadata();
+        for (int group = 0; group < metadata->num_row_groups(); ++group)
+            file.group_rows.push_back(metadata->RowGroup(group)->num_rows());
+    });
+    i64 total = 0;
+    for (const i64 rows : file.group_rows) {
+        if (rows < 0 || rows > std::numeric_limits<i64>::max() - total)
+            refuse_parquet(path, "is damaged", str("a row group has ", rows, " rows"));
+        total += rows;
+    }
+    return file;
+}
+
+/// A record whose fields are the columns of the file.
+std::string fields_of(const ParquetFile& file)
+{
+    nlohmann::json columns = nlohmann::json::object();
+    const parquet::schema::GroupNode& root = *file.reader->metadata()->schema()->group_node();
+    for (int i = 0; i < root.field_count(); ++i)
+        columns[root.field(i)->name()] = true;
+    return columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 } // namespace
 
-std::unique_ptr<ParquetColumn> open_parquet(const std::string& path, const std::string& column)
+void refuse_parquet(const std::string& path, const std::string& problem, const std::string& reason)
 {
-    return std::make_unique<ArrowColumn>(path, column);
+    throw UserError(
+        {path, problem, reason, "get it again from where it came from, or leave it out (--exclude)"});
+}
+
+std::unique_ptr<ParquetRows> open_parquet(const std::string& path, const RecordRule& rule)
+{
+    ParquetFile file = open_file(path);
+    if (rule.chats && has_chat(fields_of(file), rule.key))
+        return open_parquet_records(std::move(file), rule.key);
+    return std::make_unique<ArrowColumn>(std::move(file), rule.key);
 }
 
 } // namespace trivium

@@ -31,15 +31,15 @@ NotText unreadable(const std::string& what, const std::string& what_plural)
 
 bool is_parquet(const std::string& path) { return std::filesystem::path(path).extension() == ".parquet"; }
 
-RowBlocks::RowBlocks(const TextFile& file, const std::string& key, bool skip_bad, Bytes begin, Bytes end)
-    : file_(&file), key_(&key), skip_bad_(skip_bad), begin_(begin), end_(end)
+RowBlocks::RowBlocks(const TextFile& file, const RecordRule& rule, Bytes begin, Bytes end)
+    : file_(&file), rule_(&rule), begin_(begin), end_(end)
 {
 }
 
 /// Where a group begins in the file, for the division into parts; the number of groups stands for the end.
 Bytes RowBlocks::begin_of(std::size_t group) const
 {
-    const auto groups = static_cast<Bytes>(column_->group_rows().size()), number = static_cast<Bytes>(group);
+    const auto groups = static_cast<Bytes>(rows_->group_rows().size()), number = static_cast<Bytes>(group);
     return file_->bytes / groups * number + file_->bytes % groups * number / groups;
 }
 
@@ -50,10 +50,10 @@ std::optional<TextBlock> RowBlocks::open()
     TextBlock block{TextBlock::Form::none, file_};
     block.input_bytes = file_->bytes;
     try {
-        column_ = open_parquet(file_->path, *key_);
-        if (!column_)
+        rows_ = open_parquet(file_->path, *rule_);
+        if (!rows_)
             block.why = no_arrow();
-        else if (const std::vector<i64>& rows = column_->group_rows();
+        else if (const std::vector<i64>& rows = rows_->group_rows();
                  std::accumulate(rows.begin(), rows.end(), i64{0}) == 0)
             block.form = TextBlock::Form::text; // without text: an empty file
         else {
@@ -68,7 +68,7 @@ std::optional<TextBlock> RowBlocks::open()
             return {};
         }
     } catch (const UserError&) {
-        if (!skip_bad_)
+        if (!rule_->skip_bad)
             throw;
         block.why = unreadable("Parquet file that cannot be read", "Parquet files that cannot be read");
     }
@@ -82,7 +82,7 @@ std::optional<TextBlock> RowBlocks::open()
 TextBlock RowBlocks::make(TextBlock::Form form, i64 rows_until)
 {
     const Bytes group_bytes = begin_of(group_ + 1) - begin_of(group_);
-    const i64 rows = column_->group_rows()[group_];
+    const i64 rows = rows_->group_rows()[group_];
     const Bytes done = rows_until == rows
                            ? group_bytes
                            : static_cast<Bytes>(static_cast<double>(group_bytes) *
@@ -98,7 +98,7 @@ TextBlock RowBlocks::make(TextBlock::Form form, i64 rows_until)
 
 void RowBlocks::next_group()
 {
-    rows_before_ += column_->group_rows()[group_++];
+    rows_before_ += rows_->group_rows()[group_++];
     row_ = 0;
     reported_ = 0;
     in_group_ = false;
@@ -112,18 +112,19 @@ std::optional<TextBlock> RowBlocks::next()
     for (; group_ < end_group_; next_group()) {
         try {
             if (!std::exchange(in_group_, true))
-                column_->begin_group(group_);
-            std::vector<std::optional<std::string>> texts = column_->next(row_block_bytes);
+                rows_->begin_group(group_);
+            std::vector<std::optional<std::string>> texts = rows_->next(row_block_bytes);
             if (texts.empty())
                 continue;
-            TextBlock block = make(TextBlock::Form::rows, row_ + static_cast<i64>(texts.size()));
+            TextBlock block = make(rows_->are_records() ? TextBlock::Form::records : TextBlock::Form::rows,
+                                   row_ + static_cast<i64>(texts.size()));
             block.rows = std::move(texts);
             first_ = false;
             return block;
         } catch (const UserError&) {
-            if (!skip_bad_)
+            if (!rule_->skip_bad)
                 throw;
-            TextBlock block = make(TextBlock::Form::none, column_->group_rows()[group_]);
+            TextBlock block = make(TextBlock::Form::none, rows_->group_rows()[group_]);
             block.why = unreadable("damaged row group", "damaged row groups");
             next_group();
             return block;

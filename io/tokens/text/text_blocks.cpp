@@ -47,7 +47,7 @@ std::string place_of(const TextBlock& block, i64 line)
 {
     if (line == 0)
         return block.file->path;
-    if (block.form == TextBlock::Form::rows)
+    if (block.form == TextBlock::Form::rows || block.form == TextBlock::Form::records)
         return str(block.file->path, ", row ", block.line + line - 1);
     const i64 before = block.before_part == 0 ? 0 : lines_before(block.file->path, block.before_part);
     return str(block.file->path, ":", before + block.line + line - 1);
@@ -117,8 +117,7 @@ bool TextBlocks::open()
     if (!begins_here && (from >= file.bytes || to <= 0))
         return false;
     if (is_parquet(file.path)) {
-        rows_ =
-            std::make_unique<RowBlocks>(file, rule_->key, rule_->skip_bad, from, is_last_ ? no_limit : to);
+        rows_ = std::make_unique<RowBlocks>(file, *rule_, from, is_last_ ? no_limit : to);
         return true;
     }
     stream_ = std::make_unique<ByteStream>(file.path);

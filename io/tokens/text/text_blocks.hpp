@@ -26,11 +26,12 @@ struct CorpusPart {
 
 struct TextBlock {
     enum class Form {
-        text,  ///< a whole file
-        json,  ///< a whole file, of JSON records or text
-        lines, ///< whole lines, each a JSON record
-        rows,  ///< of a Parquet file
-        none   ///< the file is not text: `why`
+        text,    ///< a whole file
+        json,    ///< a whole file, of JSON records or text
+        lines,   ///< whole lines, each a JSON record
+        rows,    ///< of a Parquet file, each a text
+        records, ///< likewise, each a JSON record
+        none     ///< the file is not text: `why`
     } form = Form::text;
     const TextFile* file = nullptr;
     std::string content{};
@@ -41,7 +42,7 @@ struct TextBlock {
     Bytes before_part = 0; ///< bytes of the file before the part
     Bytes input_bytes = 0; ///< of the file, compressed or not, that were read for it
     std::optional<NotText> why{};
-    std::vector<std::optional<std::string>> rows{}; ///< a text each; nullopt: null
+    std::vector<std::optional<std::string>> rows{}; ///< of `rows` and `records`; nullopt: null
 };
 
 class RowBlocks;
@@ -55,7 +56,7 @@ public:
     TextBlocks& operator=(TextBlocks&&) noexcept;
     ~TextBlocks();
 
-    /// The next block; nullopt at the end. Errors as ByteStream and ParquetColumn.
+    /// The next block; nullopt at the end. Errors as ByteStream and ParquetRows.
     std::optional<TextBlock> next();
 
 private:

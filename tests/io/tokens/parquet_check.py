@@ -144,6 +144,94 @@ def test_columns(folder):
     assert "1 empty file," in store_of([good], folder)[1]
 
 
+TEMPLATE = ("{% for m in messages %}<{{ m.role }}{% if m.content is none %} without{% endif %}>{% if m.content %}{{ m.content }}{% endif %}"
+            "{% if m.tool_calls is defined %}{{ m.tool_calls | tojson }}{% endif %}</>{% endfor %}")
+
+
+def chats(count, draw):
+    """Rows by form. A structure has all fields; None: this row's record lacks it."""
+    def said():
+        return " ".join(draw.choice("the and naïve 世界 😀 \n don't".split(" ")) for _ in range(draw.choice([1, 5, 40])))
+
+    def message(role):
+        calls = [{"type": "function", "function": {"name": "f", "arguments": draw.choice([{"x": 1, "y": None}, {"x": None, "y": "z"}])}}]
+        called = role == "assistant" and draw.random() < 0.3
+        return {"role": role, "content": None if called else said(), "tool_calls": calls if called else None,
+                "weight": draw.choice([None, 0, 1]) if role == "assistant" else None}
+
+    turns = ["user", "assistant"]
+    return {
+        "messages": [{"messages": [message(role) for role in turns * draw.choice([1, 3])], "text": "no",
+                      "tools": json.dumps([{"name": "f"}])} for _ in range(count)],
+        "sharegpt": [{"id": i, "conversations": [{"from": who, "value": said()} for who in ("human", "gpt")], "system": said()}
+                     for i in range(count)],
+        "prompt": [{"prompt": said(), "completion": said(), "score": 0.5} for _ in range(count)],
+        "prompts": [{"prompt": [message("user")], "completion": [message("assistant")]} for _ in range(count)],
+        "alpaca": [{"instruction": said(), "input": draw.choice([None, said()]), "output": said()} for _ in range(count)],
+        "mixed": [{"text": said(), "messages": None} if draw.random() < 0.5 else {"text": None, "messages": [message(role) for role in turns]}
+                  for _ in range(count)],
+    }
+
+
+def record(row):
+    """Without the fields that are None, but "content"."""
+    if isinstance(row, dict):
+        return {key: record(value) for key, value in row.items() if value is not None or key == "content"}
+    return [record(value) for value in row] if isinstance(row, list) else row
+
+
+def test_chats_are_those_of_json_lines(folder):
+    draw = random.Random(6)
+    (folder / "chat.jinja").write_text(TEMPLATE)
+    options = ("--chat-template", str(folder / "chat.jinja"))
+    parquet, records = folder / "parquet", folder / "records"
+    parquet.mkdir()
+    records.mkdir()
+    for name, rows in chats(150, draw).items():
+        table = pa.Table.from_pylist(rows)
+        if name == "sharegpt":
+            kind = pa.large_list(pa.struct([("from", pa.dictionary(pa.int32(), pa.string())), ("value", pa.large_string())]))
+            table = table.set_column(1, "conversations", pa.array([row["conversations"] for row in rows], kind))
+        pq.write_table(table, parquet / f"{name}.parquet", row_group_size=40)
+        (records / f"{name}.jsonl").write_text("".join(json.dumps(record(row)) + "\n" for row in rows), encoding="utf-8")
+        expected, _ = store_of([records / f"{name}.jsonl"], folder, *options)
+        assert store_of([parquet / f"{name}.parquet"], folder, *options)[0] == expected, name
+    expected, _ = store_of([records], folder, *options)
+    for ranks in (1, 3):
+        assert store_of([parquet], folder, *options, "--threads", "2", ranks=ranks)[0] == expected, ranks
+    # The text of one column, as without chats.
+    texts_of = [row["text"] for row in chats(10, draw)["messages"]]
+    pq.write_table(pa.table({"text": texts_of, "messages": [[{"role": "user"}]] * 10}), folder / "x.parquet")
+    assert store_of([folder / "x.parquet"], folder, "--key", "text")[0] == store_of([lines(folder / "x.jsonl", texts_of)], folder)[0]
+
+
+def test_bad_chats(folder):
+    (folder / "chat.jinja").write_text(TEMPLATE)
+    options = ("--chat-template", str(folder / "chat.jinja"))
+    path = folder / "x.parquet"
+    good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    for bad, problem in (({"messages": None}, "is not a chat of a known form"), ({"messages": []}, "\"messages\" is empty"),
+                         ({"messages": [{"role": None, "content": "x"}]}, "message 1 has no \"role\"")):
+        pq.write_table(pa.Table.from_pylist([good, bad, good]), path)
+        message = refusal([path], folder, *options)
+        assert "x.parquet, row 2: " in message and problem in message, message
+        assert "1 bad record," in store_of([path], folder, *options, "--skip-bad")[1]
+    pq.write_table(pa.table({"messages": pa.array([[{"role": "user", "content": b"caf\xe9"}]])}), path)
+    assert "x.parquet, row 1: is not UTF-8 at byte offset 3" in refusal([path], folder, *options)
+    pq.write_table(pa.Table.from_pylist([good]), path)
+    assert "needs a chat template" in refusal([path], folder)
+    draw = random.Random(7)
+    pq.write_table(pa.Table.from_pylist([good] * 100), path, row_group_size=40)
+    whole = path.read_bytes()
+    for _ in range(20):
+        damaged = bytearray(whole)
+        for _ in range(draw.choice([1, 1, 4])):
+            damaged[draw.randrange(len(damaged))] = draw.randrange(256)
+        path.write_bytes(damaged)
+        done = tokenize([path], folder / "any.h5", *options)
+        assert done.returncode in (0, 2), (done.returncode, done.stderr)
+
+
 def test_damaged_files(folder):
     draw = random.Random(5)
     path = folder / "x.parquet"
@@ -176,7 +264,7 @@ def test_damaged_files(folder):
 
 
 def main():
-    for test in (test_stores_equal_those_of_json_lines, test_nulls, test_columns, test_damaged_files):
+    for test in (test_stores_equal_those_of_json_lines, test_nulls, test_columns, test_chats_are_those_of_json_lines, test_bad_chats, test_damaged_files):
         with tempfile.TemporaryDirectory() as folder:
             test(pathlib.Path(folder))
         print(test.__name__, "passed")

@@ -105,6 +105,27 @@ TEST_CASE("losses of other weights do not count as the best, nor do checkpoints 
     CHECK(state_of(w.at("a", 8)).best.averages);
     CHECK(w.marked("a") == state_of(w.at("a", 8)).best.step);
     CHECK_FALSE(state_of(w.at("a", 8)).best.data.empty());
+    CHECK(averaged.err.find("train.ema has changed: earlier validation losses do not count") !=
+          std::string::npos);
+
+    // Nor do those that mean something else: the checkpoint that is resumed is evaluated again, and is the
+    // best of these steps, with which the model becomes worse.
+    const auto resumed = [&](const std::vector<std::string>& more, i64 last) {
+        const Outcome outcome =
+            w.run("a", with(with(keys, more), {"train.lr=10", "train.min_lr=10", str("train.steps=", last)}));
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        const std::size_t said = outcome.err.find(" has changed: earlier validation losses do not count");
+        const std::size_t key =
+            said == std::string::npos ? said : outcome.err.find_last_of(" \n", said - 1) + 1;
+        return str(state_of(w.at("a", last)).best.step, " ",
+                   said == std::string::npos ? "" : outcome.err.substr(key, said - key));
+    };
+    CHECK(resumed({}, 10) == "8 train.ema");
+    CHECK(resumed({"train.eval_batches=1"}, 12) == "10 train.eval_batches");
+    CHECK(resumed({"train.eval_batches=1"}, 14) == "10 ");
+    CHECK(
+        resumed({"train.eval_batches=1", "data.boundary_loss=ignore"}, 16).ends_with(" data.boundary_loss"));
 
     // A folder that has a checkpoint of the best one's step, of another run.
     REQUIRE(w.run("b", {"train.steps=4", "train.seed=7", "checkpoint.every=4"}).status == 0);
