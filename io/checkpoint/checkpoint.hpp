@@ -100,6 +100,9 @@ struct RunState {
 /// "step-00000100".
 std::string checkpoint_name(i64 step);
 
+/// Tensors of these names and a parameter's: the parameter, and its moving average (train.ema).
+inline constexpr std::string_view parameter_prefix = "param/", average_prefix = "ema/";
+
 /// Saves the checkpoints of one run to the folder `dir`, which all ranks share. A save is begin(), write(),
 /// collect(), publish(), prune(), in this order. write() and publish() do most of the file I/O and use no
 /// communicator, so a background thread may call them. `world` must outlive the writer.
@@ -128,8 +131,8 @@ public:
     /// IoError; if it occurs before the rename, the temporary folder is removed.
     std::string publish(const RunState& state);
     /// On rank 0, after publish(): removes all checkpoints but the newest `keep` (0: removes none). The new
-    /// one, the best, the one called `also`, and the best as that records it, always stay. IoError.
-    void prune(i64 keep, const std::string& also = "");
+    /// one, the best, and those of the steps `also` always stay. IoError.
+    void prune(i64 keep, const std::vector<i64>& also = {});
 
 private:
     struct Impl;
@@ -148,6 +151,9 @@ void supersede_checkpoints(const std::string& dir, i64 step);
 
 /// The checkpoint that dir/best names, "step-00000100"; empty if there is none, or if it does not exist.
 std::string best_checkpoint(const std::string& dir);
+
+/// What the checkpoint at `path` records as the best; nothing if it cannot be read.
+BestLoss best_recorded_by(const std::string& path);
 
 /// For a run that begins with `best`: makes dir/best name the checkpoint that was saved for it, or removes
 /// the file and returns false if `dir` does not contain that. One rank calls it. IoError.

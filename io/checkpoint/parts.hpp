@@ -19,7 +19,4 @@ void mark_latest(const std::string& dir, const std::string& name);
 /// Writes `name` to dir/best. IoError.
 void write_best(const std::string& dir, const std::string& name);
 
-/// What the checkpoint at `path` records as the best; nothing if it cannot be read.
-BestLoss best_recorded_by(const std::string& path);
-
 } // namespace trivium

@@ -114,8 +114,6 @@ Manifest read_manifest(const std::string& path)
 } // namespace
 
 struct CheckpointReader::Impl {
-    static constexpr std::string_view of_parameters = "param/", of_averages = "ema/";
-
     explicit Impl(const std::string& folder)
         : path(folder), manifest(read_manifest(folder)),
           index(Index::open(path + "/" + index_file, manifest.index, manifest.block_bytes))
@@ -124,9 +122,9 @@ struct CheckpointReader::Impl {
 
     i64 find(const std::string& name) const
     {
-        if (averages && name.starts_with(of_parameters))
+        if (averages && name.starts_with(parameter_prefix))
             if (const std::optional<i64> found =
-                    index.find(str(of_averages, name.substr(of_parameters.size()))))
+                    index.find(str(average_prefix, name.substr(parameter_prefix.size()))))
                 return *found;
         if (const std::optional<i64> found = index.find(name))
             return *found;
@@ -252,7 +250,7 @@ bool CheckpointReader::has(const std::string& name) const { return impl_->index.
 void CheckpointReader::read_averages() const
 {
     const std::vector<Entry> all = tensors();
-    if (std::ranges::none_of(all, [](const Entry& e) { return e.name.starts_with(Impl::of_averages); }))
+    if (std::ranges::none_of(all, [](const Entry& e) { return e.name.starts_with(average_prefix); }))
         throw UserError({path(), "has no averaged weights", "its run had no train.ema",
                          "leave out --average, or name a checkpoint of a run with train.ema"});
     impl_->averages = true;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <set>
 
 namespace trivium {
 
@@ -178,17 +179,17 @@ std::string CheckpointWriter::publish(const RunState& state)
     return w.dir + "/" + name;
 }
 
-void CheckpointWriter::prune(i64 keep, const std::string& also)
+void CheckpointWriter::prune(i64 keep, const std::vector<i64>& also)
 {
     if (keep <= 0)
         return;
     const std::string newest = checkpoint_name(impl_->step);
-    const std::string best = best_checkpoint(impl_->dir);
-    const i64 earlier = also.empty() ? 0 : best_recorded_by(str(impl_->dir, "/", also)).step;
-    const std::string best_then = earlier > 0 ? checkpoint_name(earlier) : "";
+    std::set<std::string> others{best_checkpoint(impl_->dir)};
+    for (const i64 step : also)
+        others.insert(checkpoint_name(step));
     i64 kept = 1;
     for (const std::string& name : list_checkpoints(impl_->dir))
-        if (name != newest && ++kept > keep && name != best && name != also && name != best_then)
+        if (name != newest && ++kept > keep && !others.contains(name))
             remove_checkpoint(impl_->dir, name);
 }
 

@@ -119,7 +119,8 @@ PeftAdapter exported_adapter(const ModelConfig& model, const TrainedParameters& 
                 {name + ".lora_magnitude_vector", {module.out}, [=] {
                      std::vector<float> theirs(place(module.out));
                      for (const PeftPart& part : module.parts) {
-                         const std::vector<double> lengths = column_lengths(model, part.weight, from);
+                         const std::vector<double> lengths =
+                             column_lengths(model, part.weight, from, part.expert);
                          std::vector<float> change(lengths.size());
                          if (part.adapted)
                              change = values_of(model, adapter_of(part.weight, lora)[2], rank, part, from);
@@ -195,7 +196,7 @@ PeftAdapter exported_adapter(const ModelConfig& model, const TrainedParameters& 
          str("vLLM reads ranks up to ", usual_server_rank, " by default, this has ", most,
              ": start vLLM with --max-lora-rank ", next == server_ranks.end() ? 0 : *next));
     warn(has_experts, "transformers from version 5 has the experts of a layer in one tensor, for which PEFT "
-                      "does not read these adapters");
+                      "does not read these adapters, and has neither dropout nor DoRA");
     return made;
 }
 

@@ -243,12 +243,12 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
             });
             if (!made.lora.magnitudes)
                 continue;
-            const std::vector<double> before = column_lengths(model, part.weight, base);
+            const std::vector<double> before = column_lengths(model, part.weight, base, part.expert);
             std::vector<float>& to_m = made.values[names[2].name];
-            to_m.resize(index_of(part.out));
+            to_m.resize(index_of(experts * part.out));
             each_column(part, [&](i64 ours, i64 theirs) {
-                to_m[index_of(ours)] = static_cast<float>(static_cast<double>(lengths[index_of(theirs)]) -
-                                                          before[index_of(ours)]);
+                to_m[index_of(expert * part.out + ours)] = static_cast<float>(
+                    static_cast<double>(lengths[index_of(theirs)]) - before[index_of(ours)]);
             });
         }
     }

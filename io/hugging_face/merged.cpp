@@ -29,7 +29,8 @@ struct WeightLayout {
     {
     }
     i64 row(i64 index) const { return turned ? index % in : index / out % in; }
-    i64 column(i64 index) const { return turned ? index / in : index % out; }
+    /// Of all experts, one after the other.
+    i64 column(i64 index) const { return turned ? index / in : expert(index) * out + index % out; }
     i64 expert(i64 index) const { return index / (in * out); }
 };
 
@@ -46,20 +47,20 @@ std::vector<float> whole_parameter(const ModelConfig& model, const ModelParamete
 }
 
 std::vector<double> column_lengths(const ModelConfig& model, const ModelParameter& weight,
-                                   const ReadParameter& from)
+                                   const ReadParameter& from, i64 expert)
 {
     const WeightLayout layout(model, weight);
-    std::vector<double> lengths(static_cast<std::size_t>(layout.experts * layout.out));
+    const i64 begin = std::max<i64>(0, expert), count = expert < 0 ? layout.experts : 1,
+              each = layout.in * layout.out, end = (begin + count) * each;
+    std::vector<double> lengths(static_cast<std::size_t>(count * layout.out));
     std::vector<float> values;
-    const i64 count = layout.experts * layout.in * layout.out;
-    for (i64 first = 0; first < count; first += values_at_once) {
-        values.resize(static_cast<std::size_t>(std::min(values_at_once, count - first)));
+    for (i64 first = begin * each; first < end; first += values_at_once) {
+        values.resize(static_cast<std::size_t>(std::min(values_at_once, end - first)));
         from(weight.name, first, values);
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            const i64 at = first + static_cast<i64>(i);
-            lengths[static_cast<std::size_t>(layout.expert(at) * layout.out + layout.column(at))] +=
+        for (std::size_t i = 0; i < values.size(); ++i)
+            lengths[static_cast<std::size_t>(layout.column(first + static_cast<i64>(i)) -
+                                             begin * layout.out)] +=
                 static_cast<double>(values[i]) * static_cast<double>(values[i]);
-        }
     }
     for (double& length : lengths)
         length = std::sqrt(length);
@@ -76,7 +77,7 @@ struct MergedParameters::Adapter {
 
     double change(i64 index) const
     {
-        const i64 x = layout.expert(index), i = layout.row(index), o = layout.column(index);
+        const i64 x = layout.expert(index), i = layout.row(index), o = layout.column(index) - x * layout.out;
         const float* of_a = a.data() + (x * layout.in + i) * rank;
         const float* of_b = b.data() + x * rank * layout.out + o;
         double sum = 0;

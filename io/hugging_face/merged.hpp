@@ -47,9 +47,9 @@ private:
 /// All values of a parameter.
 std::vector<float> whole_parameter(const ModelConfig& model, const ModelParameter& parameter, i64 rank,
                                    const ReadParameter& from);
-/// The lengths of the columns of a weight, over the dimensions `in`, in double; of all experts, one after the
-/// other.
+/// The lengths of the columns of a weight, over the dimensions `in`, in double; of one expert, or with -1 of
+/// all, one after the other.
 std::vector<double> column_lengths(const ModelConfig& model, const ModelParameter& weight,
-                                   const ReadParameter& from);
+                                   const ReadParameter& from, i64 expert = -1);
 
 } // namespace trivium

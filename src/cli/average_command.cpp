@@ -24,8 +24,6 @@ struct AverageArguments {
     bool averages = false;
 };
 
-constexpr std::string_view parameters = "param/";
-
 /// The share of each checkpoint; they sum to 1.
 std::vector<double> shares_of(const AverageArguments& a)
 {
@@ -58,7 +56,7 @@ std::vector<double> shares_of(const AverageArguments& a)
 std::vector<CheckpointReader::Entry> parameters_of(const CheckpointReader& checkpoint)
 {
     std::vector<CheckpointReader::Entry> all = checkpoint.tensors();
-    std::erase_if(all, [](const auto& entry) { return !entry.name.starts_with(parameters); });
+    std::erase_if(all, [](const auto& entry) { return !entry.name.starts_with(parameter_prefix); });
     return all;
 }
 
@@ -76,7 +74,7 @@ void require_alike(const CheckpointReader& first, const CheckpointReader& other)
             continue;
         refuse(str("is of another model than ", first.path()),
                str("its parameters differ from '",
-                   (i < theirs.size() ? theirs[i] : own[i]).name.substr(parameters.size()), "' on"));
+                   (i < theirs.size() ? theirs[i] : own[i]).name.substr(parameter_prefix.size()), "' on"));
     }
     require_same_model(other, parse_config(first.state().config, first.path() + " (its config)"));
     if (!first.state().tokenizer.empty() && !other.state().tokenizer.empty() &&

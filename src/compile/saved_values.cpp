@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/ops/op_table.hpp"
+#include "passes/optimizer.hpp"
 
 #include <algorithm>
 #include <ranges>
@@ -72,8 +73,13 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
         for (const ValueId id : program.graph.with_role(role)) {
             const Value& value = program.graph[id];
             members.push_back({holders_of(program.graph, value, at, holders), all.size()});
-            SavedValue& saved = all.emplace_back(
-                SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, value), {}, 0});
+            SavedValue& saved = all.emplace_back(SavedValue{id,
+                                                            saved_name(value),
+                                                            whole_shape(value),
+                                                            box_of(program.graph, value),
+                                                            {},
+                                                            0,
+                                                            is_average(value)});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
             saved.row_bytes = saved.rows.size == 0
                                   ? 0

@@ -84,7 +84,7 @@ std::vector<ModelParameter> adapter_of(const ModelParameter& weight, const LoraC
     std::vector<ModelParameter> all{{prefix + lora_a, x + weight.in + rank_dim},
                                     {prefix + lora_b, x + rank_dim + weight.out}};
     if (lora.magnitudes)
-        all.push_back({prefix + lora_magnitude, weight.out});
+        all.push_back({prefix + lora_magnitude, x + weight.out});
     return all;
 }
 
@@ -197,15 +197,9 @@ void validate_adapters(const RunConfig& config, const std::vector<ModelParameter
         }
         ++count;
         const bool is_table = parameter.dims[0] == parameter.in[0] && !parameter.name.starts_with("layers.");
-        const auto only_products = [&](bool holds, const char* key, const char* what) {
-            if (!holds)
-                return;
-            refuse(key, str("is not available for ", what, " such as ", parameter.name), "",
-                   str("name other train.lora.targets, or remove ", key));
-        };
-        only_products(lora.magnitudes && is_table, "magnitudes", "embeddings");
-        only_products(lora.magnitudes && parameter.has_experts(), "magnitudes", "matrices of experts");
-        only_products(lora.dropout > 0 && parameter.has_experts(), "dropout", "matrices of experts");
+        if (lora.magnitudes && is_table)
+            refuse("magnitudes", str("is not available for embeddings such as ", parameter.name), "",
+                   "name other train.lora.targets, or remove magnitudes");
     }
     if (count == 0)
         refuse("targets", "leaves no weight with an adapter", "train.lora.train names all of them",

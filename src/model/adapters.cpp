@@ -127,9 +127,7 @@ ValueId ModelBuilder::adapted(ValueId x, ValueId y, const Rule& rule)
     y = b_.sum_of(y, low_rank);
     if (!c_.trained.lora.magnitudes)
         return y;
-    const ModelParameter& weight = listed_.at(listed("weight"));
-    const ValueId factors =
-        b_.cast_to(column_factors(magnitudes(weight.in, weight.out), Region::microbatch), c_.compute);
+    const ValueId factors = b_.cast_to(column_factors(magnitudes(), Region::microbatch), c_.compute);
     const Shape& shape = b_.graph()[y].type.shape;
     Attributes ones{.dtype = accumulator_of(c_.compute), .value = 1};
     ones.lists.set(Attr::shape, Shape(shape.begin(), shape.begin() + std::ssize(tokens)));
@@ -152,23 +150,24 @@ ValueId ModelBuilder::looked_up(ValueId table, ValueId rows)
                                {.rule = "b s z, z d -> b s d"}, scoped("low_rank")));
 }
 
-ModelBuilder::Magnitudes ModelBuilder::magnitudes(const std::string& in, const std::string& out)
+ModelBuilder::Magnitudes ModelBuilder::magnitudes()
 {
     const DType exact = accumulator_of(c_.compute);
     const ModelParameter& of = listed_.at(listed("weight"));
+    const std::string x = of.has_experts() ? "x" : "";
     const ValueId a = adapter_part(lora_a, exact), b = adapter_part(lora_b, exact);
     b_.where.region = Region::prologue;
     const ValueId weight = b_.cast_to(stored_.at(scoped("weight")), exact);
-    const ValueId change =
-        b_.op1(OpKind::matmul, {a, b},
-               {.rule = rule_of(letters(in + rank_dim), letters(rank_dim + out), letters(of.dims))});
+    const ValueId change = b_.op1(
+        OpKind::matmul, {a, b},
+        {.rule = rule_of(letters(x + of.in + rank_dim), letters(x + rank_dim + of.out), letters(of.dims))});
     Magnitudes made;
     made.merged = b_.weighted(1, weight, c_.trained.scale(), change);
     const auto squares = [&](ValueId matrix) {
         Attributes over{.combine = Combine::sum};
         std::vector<i64> dims;
         for (std::size_t d = 0; d < of.dims.size(); ++d)
-            if (in.find(of.dims[d]) != std::string::npos)
+            if (of.in.find(of.dims[d]) != std::string::npos)
                 dims.push_back(static_cast<i64>(d));
         over.lists.set(Attr::dims, dims);
         return b_.op1(OpKind::reduce, {b_.op1(OpKind::multiply, {matrix, matrix})}, over);
@@ -194,7 +193,7 @@ ValueId ModelBuilder::merged_weight(ValueId weight)
     if (!has_adapter())
         return weight;
     const ModelParameter& of = listed_.at(listed("weight"));
-    const Magnitudes lengths = magnitudes(of.in, of.out);
+    const Magnitudes lengths = magnitudes();
     ValueId whole = lengths.merged;
     if (c_.trained.lora.magnitudes) {
         const ValueId factors = column_factors(lengths, Region::prologue);

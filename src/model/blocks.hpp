@@ -84,13 +84,13 @@ private:
     /// The rows of this scope's table, with its adapter.
     ValueId looked_up(ValueId table, ValueId rows);
     bool has_adapter() const;         ///< this scope's weight
-    ValueId adapter_input(ValueId x); ///< x after dropout
+    ValueId adapter_input(ValueId x); ///< x_bs… after dropout
     struct Magnitudes {
         ValueId merged;          ///< W + s A B
         ValueId before, inverse; ///< lengths of the columns of W, and 1 / those of `merged`
     };
     /// In the prologue, of this scope's weight, in the accumulator type. They have no gradient.
-    Magnitudes magnitudes(const std::string& in, const std::string& out);
+    Magnitudes magnitudes();
     /// What multiplies the columns of W + s A B, of this scope's weight, less 1.
     ValueId column_factors(const Magnitudes& lengths, Region region);
     ValueId merged_weight(ValueId weight); ///< in the prologue of decode graphs
@@ -119,13 +119,25 @@ private:
     void add_router_loss(ValueId logits_bsx, ValueId experts_bsk);
     void add_load(ValueId experts_bsk); ///< to loads()
     void add_overflow(ValueId counts_qx);
-    /// Each row [q,n,i] times the matrix of its expert, plus the bias, if the model has it.
-    ValueId grouped(const std::string& name, ValueId rows, ValueId counts, double std);
+    /// The rows of tokens, sorted by expert.
+    struct Rows {
+        ValueId rows, slots, counts; // [q,n,d]; [b,s,k]; [q,x]
+        ValueId experts;             // [b,s,k], i32
+    };
+    /// To the rows of their experts, on the ranks that have these.
+    Rows dispatched(ValueId x_bsd, ValueId experts_bsk);
+    /// Each row [q,n,i] times the matrix of its expert, plus the bias, if the model has it. `to`: where rows
+    /// are; `in`: the letter of i.
+    ValueId grouped(const std::string& name, ValueId rows, const Rows& to, const std::string& in, double std);
+    /// The adapter of grouped(): its product added to y, and the columns of y at the length of magnitudes.
+    ValueId grouped_adapted(ValueId rows, ValueId y, const Rows& to, const std::string& in,
+                            const Attributes& of_product);
     /// Rows to the ranks of their experts, or back; `count`: rows of the result.
     ValueId exchanged(ValueId rows, ValueId counts, i64 count, bool backwards);
     Attributes routing() const;
-    i64 rows_of_group() const;      ///< slots of the tokens of a group
-    i64 rows_of_rank() const;       ///< for which an expert rank has places, after the exchange
+    i64 rows_of_group() const; ///< slots of the tokens of a group
+    i64 rows_of_rank() const;  ///< for which an expert rank has places, after the exchange
+    bool has_capacity() const { return m_.expert_capacity > 0 && cache_capacity == 0; }
     i64 capacity_of_expert() const; ///< rows of a sequence
     Heads heads_of(i64 layer, ValueId x_bsd);
     Latents latents_of(i64 layer, ValueId x_bsd);

@@ -129,7 +129,48 @@ ValueId ModelBuilder::exchanged(ValueId rows, ValueId counts, i64 count, bool ba
     return b_.op1(OpKind::exchange_rows, {rows, counts}, attributes);
 }
 
-ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId counts, double std)
+ModelBuilder::Rows ModelBuilder::dispatched(ValueId x, ValueId experts)
+{
+    Attributes attributes;
+    attributes.lists.set(Attr::spread, {c_.axes.token_groups[0], c_.axes.token_groups[1]});
+    attributes.lists.set(Attr::count, {m_.experts});
+    if (has_capacity())
+        attributes.lists.set(Attr::capacity, {capacity_of_expert()});
+    const std::vector<ValueId> sent = b_.op(OpKind::dispatch, {x, experts}, attributes,
+                                            {scoped("rows"), scoped("slots"), scoped("counts")});
+    return {exchanged(sent[0], sent[2], rows_of_rank(), false), annotate(sent[1], {"b", "t", "n"}), sent[2],
+            experts};
+}
+
+ValueId ModelBuilder::grouped_adapted(ValueId rows, ValueId y, const Rows& to, const std::string& in,
+                                      const Attributes& of_product)
+{
+    const ValueId a = adapter_part(lora_a, c_.compute), b = adapter_part(lora_b, c_.compute);
+    const auto filled = [&](const Shape& shape, double value) {
+        Attributes attributes{.dtype = c_.compute, .value = value};
+        attributes.lists.set(Attr::shape, shape);
+        return b_.op1(OpKind::constant, {}, attributes);
+    };
+    if (c_.regularisers.adapter_dropout > 0) { // by token: what is dropped goes the way of its rows
+        const ValueId ones = filled({batch_, seq_, b_.graph()[rows].type.shape[2]}, 1);
+        const ValueId kept = annotate(adapter_input(ones), {"b", "t", in});
+        rows = b_.op1(OpKind::multiply, {rows, dispatched(kept, to.experts).rows});
+    }
+    const ValueId inner = b_.op1(OpKind::grouped_matmul, {rows, a, to.counts}, of_product, scoped("inner"));
+    y = b_.sum_of(y, b_.op1(OpKind::grouped_matmul, {times(inner, c_.trained.scale()), b, to.counts},
+                            of_product, scoped("low_rank")));
+    if (!c_.trained.lora.magnitudes)
+        return y;
+    const ValueId factors = b_.cast_to(column_factors(magnitudes(), Region::microbatch), c_.compute);
+    Attributes of_rows;
+    of_rows.lists.set(Attr::groups, {c_.axes.expert_ranks});
+    const ValueId by_row =
+        b_.op1(OpKind::grouped_bias, {filled(b_.graph()[y].type.shape, 0), factors, to.counts}, of_rows);
+    return b_.sum_of(y, b_.op1(OpKind::multiply, {y, by_row}));
+}
+
+ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, const Rows& to, const std::string& in,
+                              double std)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped(name);
@@ -139,15 +180,11 @@ ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId cou
     if (c_.axes.expert_ranks > 1)
         of_product.lists.set(Attr::expected, {rows_of_group()});
     ValueId y =
-        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
-    if (has_adapter()) {
-        const ValueId a = adapter_part(lora_a, c_.compute), b = adapter_part(lora_b, c_.compute);
-        const ValueId inner = b_.op1(OpKind::grouped_matmul, {rows, a, counts}, of_product, scoped("inner"));
-        y = b_.sum_of(y, b_.op1(OpKind::grouped_matmul, {times(inner, c_.trained.scale()), b, counts},
-                                of_product, scoped("low_rank")));
-    }
+        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), to.counts}, of_product, scoped("out"));
+    if (has_adapter())
+        y = grouped_adapted(rows, y, to, in, of_product);
     if (m_.ffn_bias)
-        y = b_.op1(OpKind::grouped_bias, {y, vector("bias", 0), counts}, attributes, scoped("biased"));
+        y = b_.op1(OpKind::grouped_bias, {y, vector("bias", 0), to.counts}, attributes, scoped("biased"));
     b_.where.scope = outer;
     return y;
 }
@@ -168,31 +205,24 @@ i64 ModelBuilder::rows_of_rank() const
 ValueId ModelBuilder::experts(ValueId x)
 {
     const Routed routed = route(x);
-    Attributes spread;
-    spread.lists.set(Attr::spread, {c_.axes.token_groups[0], c_.axes.token_groups[1]});
-    Attributes of_dispatch = spread;
-    of_dispatch.lists.set(Attr::count, {m_.experts});
-    if (m_.expert_capacity > 0 && cache_capacity == 0)
-        of_dispatch.lists.set(Attr::capacity, {capacity_of_expert()});
-    const std::vector<ValueId> sent = b_.op(OpKind::dispatch, {x, routed.experts}, of_dispatch,
-                                            {scoped("rows"), scoped("slots"), scoped("counts")});
-    const ValueId slots = annotate(sent[1], {"b", "t", "n"}), counts = sent[2];
-    if (c_.loads && of_dispatch.lists.find(Attr::capacity)) {
+    const Rows to = dispatched(x, routed.experts);
+    if (c_.loads && has_capacity()) {
         const std::string name = scoped("kept");
-        loads_.push_back(b_.total(b_.op1(OpKind::count_valid, {slots}, {}, name), name));
+        loads_.push_back(b_.total(b_.op1(OpKind::count_valid, {to.slots}, {}, name), name));
     }
     if (c_.loads && c_.axes.drops_overflow)
-        add_overflow(counts);
-    const ValueId rows = exchanged(sent[0], counts, rows_of_rank(), false);
+        add_overflow(to.counts);
     const std::string outer = b_.where.scope;
     b_.where.scope = scoped("experts");
-    const ValueId gate = m_.gated ? grouped("gate", rows, counts, init_std) : ValueId{},
-                  up = grouped("up", rows, counts, init_std);
+    const ValueId gate = m_.gated ? grouped("gate", to.rows, to, "d", init_std) : ValueId{},
+                  up = grouped("up", to.rows, to, "d", init_std);
     const ValueId hidden = annotate(activated(gate, up), {"q", "m", "h"});
-    const ValueId made = grouped("down", hidden, counts, std_into_stream());
+    const ValueId made = grouped("down", hidden, to, "h", std_into_stream());
     b_.where.scope = outer;
-    const ValueId back = exchanged(made, counts, rows_of_group(), true);
-    ValueId y = b_.op1(OpKind::combine, {back, slots, routed.weights}, spread, scoped("combined"));
+    const ValueId back = exchanged(made, to.counts, rows_of_group(), true);
+    Attributes spread;
+    spread.lists.set(Attr::spread, {c_.axes.token_groups[0], c_.axes.token_groups[1]});
+    ValueId y = b_.op1(OpKind::combine, {back, to.slots, routed.weights}, spread, scoped("combined"));
     if (m_.shared_dim > 0) {
         b_.where.scope = scoped("shared");
         const ValueId shared =

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 namespace trivium {
@@ -155,14 +156,24 @@ void average(Builder& b, const Updated& updated, ValueId norm, const Setup& conf
 
 } // namespace
 
+bool is_average(const Value& value)
+{
+    return value.role == Role::state && !value.state_of.parameter.empty() &&
+           value.state_of.update == OpKind::weight_average;
+}
+
 Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)
 {
     evaluation.name = name;
+    std::map<std::string, ValueId> averages; // by parameter
+    for (const ValueId state : train.with_role(Role::state))
+        if (is_average(train[state]))
+            averages[train[state].state_of.parameter] = state;
     for (const ValueId parameter : evaluation.with_role(Role::parameter)) {
-        const ValueId average = train.find("ema." + evaluation[parameter].name);
-        if (!average)
+        const auto average = averages.find(evaluation[parameter].name);
+        if (average == averages.end())
             continue;
-        const Value& state = train[average];
+        const Value& state = train[average->second];
         TRV_CHECK(evaluation[parameter].type == state.type, "%", state.name,
                   " has another type than its parameter");
         evaluation[parameter].name = state.name;

@@ -18,7 +18,7 @@ struct OptimizerConfig {
     bool shard_frozen = false;
     OptimizerKind kind{};
     double momentum = 0.95; ///< of Muon
-    double average = 0;     ///< decay of the moving average of each trained parameter (`ema.P`); 0: none
+    double average = 0;     ///< decay of the moving average of each trained parameter; 0: none
 };
 
 /// The host feeds `hyper` (f64[6]) at each step: learning rate, beta1, beta2, eps and the two bias
@@ -45,13 +45,16 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
 /// the other axes shard the iterations as they shard the parameter.
 ///
-/// With an average, each trained parameter P has the state `ema.P`, sharded as the optimizer's: the moving
-/// average of its content after the steps that update it.
+/// With an average, each trained parameter has one more state (is_average), sharded as the optimizer's: the
+/// moving average of its content after the steps that update it.
 ///
 /// The other parameters are changed as ParameterUpdate says, from `grad_sum.P` too: the sum over microbatches
 /// and ranks of what `grad.P` accumulates. They wait for the norm, so that a step without update leaves them
 /// alone, but do not count in it.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
+
+/// Whether a value is the moving average of a parameter, which its Value::state_of names.
+bool is_average(const Value& value);
 
 /// The program `evaluation`, called `name`, with the averages that the program `train` has of parameters in
 /// place of these.

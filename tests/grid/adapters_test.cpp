@@ -2,9 +2,9 @@
 // reference has, and the same outcome on every grid.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "grid/adapter_reference.hpp"
 #include "grid/cases.hpp"
 #include "has.hpp"
-#include "runtime/reference_block.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -50,111 +50,6 @@ Case case_of(const Ranks& grid, std::optional<OptionSet> options, TrainedParamet
     return c;
 }
 
-/// Calls visit(index in W, index of x, input, output) for each element of the weights.
-template <class Visit>
-void each_element(const ModelConfig& m, const ModelParameter& weight, Visit&& visit)
-{
-    const auto extent = [&](const std::string& dims) {
-        std::size_t product = 1;
-        for (const char dim : dims)
-            product *= static_cast<std::size_t>(extent_of(m, dim));
-        return product;
-    };
-    const std::size_t experts = weight.has_experts() ? extent("x") : 1, in = extent(weight.in),
-                      out = extent(weight.out);
-    const bool turned = weight.dims == weight.out + weight.in;
-    for (std::size_t x = 0; x < experts; ++x)
-        for (std::size_t i = 0; i < in; ++i)
-            for (std::size_t o = 0; o < out; ++o)
-                visit(x * in * out + (turned ? o * in + i : i * out + o), x * in + i, x, o, out);
-}
-
-/// The adapter of a weight: A, B and the magnitudes, or their gradients.
-struct Adapter {
-    std::string a, b, magnitude;
-    explicit Adapter(const std::string& weight)
-    {
-        const std::string prefix = weight.substr(0, weight.rfind('.') + 1);
-        a = prefix + lora_a;
-        b = prefix + lora_b;
-        magnitude = prefix + lora_magnitude;
-    }
-};
-
-/// The gradients of what is trained, from those of the weights with their adapters in them.
-reference::Tensors expected_gradients(const Case& c, const reference::Tensors& parameters)
-{
-    const RunConfig config = config_of(c);
-    const ModelConfig& m = config.model;
-    const TrainedParameters& trained = c.trained;
-    const auto rank = static_cast<std::size_t>(trained.lora.rank);
-    reference::Tensors merged = parameters, factors;
-    for (const ModelParameter& weight : all_parameters(m)) {
-        if (!trained.has_adapter(weight))
-            continue;
-        const Adapter names(weight.name);
-        const reference::Vector &a = parameters.at(names.a), &b = parameters.at(names.b);
-        reference::Vector &w = merged.at(weight.name), before, after;
-        each_element(m, weight,
-                     [&](std::size_t at, std::size_t in, std::size_t x, std::size_t o, std::size_t out) {
-                         before.resize(std::max(before.size(), o + 1));
-                         after.resize(before.size());
-                         before[o] += w[at] * w[at];
-                         for (std::size_t r = 0; r < rank; ++r)
-                             w[at] += trained.scale() * a[in * rank + r] * b[(x * rank + r) * out + o];
-                         after[o] += w[at] * w[at];
-                     });
-        if (!trained.lora.magnitudes)
-            continue;
-        reference::Vector& factor = factors[weight.name];
-        for (std::size_t o = 0; o < before.size(); ++o)
-            factor.push_back((std::sqrt(before[o]) + parameters.at(names.magnitude)[o]) /
-                             std::sqrt(after[o]));
-        each_element(m, weight, [&](std::size_t at, std::size_t, std::size_t, std::size_t o, std::size_t) {
-            w[at] *= factor[o];
-        });
-    }
-    const Case one = alone(c);
-    const runs::TokenBatch batch = batch_of(one, 0);
-    const reference::Result result =
-        reference::run(m, merged, batch.tokens, batch.targets, static_cast<std::size_t>(c.model.seq));
-    reference::Tensors made;
-    for (const ModelParameter& weight : all_parameters(m)) {
-        const reference::Vector& dw = result.gradients.at(weight.name);
-        if (!trained.is_frozen(weight.name))
-            made[weight.name] = dw;
-        if (!trained.has_adapter(weight))
-            continue;
-        const Adapter names(weight.name);
-        const reference::Vector &a = parameters.at(names.a), &b = parameters.at(names.b),
-                                &w = merged.at(weight.name);
-        reference::Vector &da = made[names.a], &db = made[names.b], dm;
-        da.resize(a.size());
-        db.resize(b.size());
-        each_element(
-            m, weight, [&](std::size_t at, std::size_t in, std::size_t x, std::size_t o, std::size_t out) {
-                const double factor = factors.contains(weight.name) ? factors[weight.name][o] : 1;
-                for (std::size_t r = 0; r < rank; ++r) {
-                    da[in * rank + r] += trained.scale() * factor * dw[at] * b[(x * rank + r) * out + o];
-                    db[(x * rank + r) * out + o] += trained.scale() * factor * dw[at] * a[in * rank + r];
-                }
-                dm.resize(std::max(dm.size(), o + 1));
-                // w is m V / |V|, so its derivative by m is V / |V| = w / m.
-                dm[o] += dw[at] * w[at];
-            });
-        if (!trained.lora.magnitudes)
-            continue;
-        reference::Vector length(dm.size());
-        each_element(m, weight, [&](std::size_t at, std::size_t, std::size_t, std::size_t o, std::size_t) {
-            length[o] += w[at] * w[at];
-        });
-        for (std::size_t o = 0; o < dm.size(); ++o)
-            dm[o] /= std::copysign(std::sqrt(length[o]), factors[weight.name][o]);
-        made[names.magnitude] = std::move(dm);
-    }
-    return made;
-}
-
 void require_same(const Case& c, const Outcome& alone)
 {
     INFO(c.text());
@@ -180,7 +75,9 @@ TEST_CASE("gradients of adapters follow from those of the merged weights; what i
         {sandwich, {{"*_norm.*", "embed.*", "*.attn.?.weight"}, {}}},
         {parallel, {{}, lora({"layers.?.attn.*"})}},
         {experts, {{}, lora()}},
+        {experts, {{}, lora({}, true)}},
         {groups, {{"*.router.*"}, {}}},
+        {groups, {{}, lora({"*.experts.*"}, true)}},
         {latent, {{}, lora({}, true)}},
     };
     for (const auto& [options, trained] : cases) {
@@ -188,7 +85,7 @@ TEST_CASE("gradients of adapters follow from those of the merged weights; what i
         INFO(c.text() << ", freeze " << trained.freeze.size());
         Outcome got;
         REQUIRE_NOTHROW(got = train_on_threads(c));
-        const reference::Tensors expected = expected_gradients(c, got.initial);
+        const reference::Tensors expected = reference_of(c, got.initial).gradients;
         CHECK(got.gradients.size() == expected.size());
         CHECK(largest_difference(got.gradients, expected) < 1e-9);
         double squares = 0;
@@ -287,17 +184,24 @@ std::vector<double> kept(const std::string& name)
 
 TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eight")
 {
-    LoraConfig all, stable, dora, attention;
-    for (LoraConfig* each : {&all, &stable, &dora, &attention}) {
+    LoraConfig all, stable, dora, attention, experts, experts_dora;
+    for (LoraConfig* each : {&all, &stable, &dora, &attention, &experts, &experts_dora}) {
         each->rank = 4;
         each->alpha = 6;
     }
+    experts.targets = experts_dora.targets = {"*.experts.*"};
+    experts.dropout = 0.25;
+    experts_dora.magnitudes = true;
     stable.rank_stable = true;
     stable.targets = {"*"};
     dora.magnitudes = true;
     attention.targets = {"*.q.weight", "*.v.*"};
-    for (const auto& [name, lora] :
-         {std::pair{"lora", all}, {"stable", stable}, {"dora", dora}, {"attention", attention}})
+    for (const auto& [name, lora] : {std::pair{"lora", all},
+                                     {"stable", stable},
+                                     {"dora", dora},
+                                     {"attention", attention},
+                                     {"experts", experts},
+                                     {"experts-dora", experts_dora}})
         for (const i64 each : {1, 2}) {
             Case c;
             c.model = {.layers = 2, .dim = 16, .heads = 4, .kv_heads = 2, .ffn = 24, .vocab = 29, .seq = 12};
@@ -308,6 +212,10 @@ TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eig
             c.initial = formula;
             c.parallel.data = c.parallel.pipeline = c.parallel.tensor = each;
             c.parallel.zero = each == 1 ? 0 : 1;
+            if (lora.targets == experts.targets) {
+                c.mixed = OptionSet::experts;
+                c.parallel.expert = each;
+            }
             c.micro_batch = each == 1 ? 8 : 2;
             for (i64 step = 0; step < c.steps; ++step) {
                 runs::TokenBatch& batch = c.batches.emplace_back(batch_of({}, 0));
@@ -368,7 +276,9 @@ TEST_CASE("adapters of experts and of latent attention on grids")
         {OptionSet::gpt2, {2, 1, 2, 1, 2}},
     };
     for (const auto& [options, grid] : cases) {
-        const Case c = case_of(grid, options, {{}, lora()});
+        Case c = case_of(grid, options, {{}, lora()});
+        c.trained.lora.dropout = 0.2;
+        c.trained.lora.magnitudes = options == OptionSet::experts || options == OptionSet::groups;
         require_same(c, train_on_threads(alone(c)));
     }
 }
@@ -391,9 +301,6 @@ TEST_CASE("patterns that name nothing, and impossible adapters, are refused with
     trained.lora = lora({"*.attn.q.weight"});
     trained.lora.train = {"*.attn.*"};
     CHECK(has(message(trained), "names layers.0.attn.q.weight, which train.lora.train"));
-    trained.lora = lora();
-    trained.lora.dropout = 0.1;
-    CHECK(has(message(trained, OptionSet::experts), "dropout: is not available for matrices of experts"));
     trained.lora.rank = -1;
     CHECK(has(message(trained), "train.lora.rank: must be from 0"));
 }

@@ -27,6 +27,8 @@ enum Factor {
     f_offload,
     f_variant, ///< in f64, whether there are documents, and how they are packed; otherwise the precision
     f_optimizer,
+    f_trained, ///< all, or adapters, such with magnitudes, what is not frozen; not in f64, all or one of
+               ///< these
     factor_count
 };
 /// Levels of each: in f64, or in the others (f32, f32 reduced in bf16, bf16, bf16 accumulated in bf16) with

@@ -109,6 +109,30 @@ private:
 
 } // namespace
 
+namespace {
+
+/// ", adapters of rank 2 …"; empty: all is trained.
+std::string text_of(const TrainedParameters& trained)
+{
+    std::string text;
+    const auto list = [&](const char* what, const std::vector<std::string>& patterns) {
+        for (const std::string& pattern : patterns)
+            text += str(&pattern == patterns.data() ? what : " ", pattern);
+    };
+    list(", frozen ", trained.freeze);
+    const LoraConfig& lora = trained.lora;
+    if (lora.rank == 0)
+        return text;
+    text += str(", adapters of rank ", lora.rank, lora.rank_stable ? " (stable)" : "",
+                lora.magnitudes ? " with magnitudes" : "", " scaled by ", trained.scale(),
+                lora.dropout > 0 ? str(", dropout ", lora.dropout) : "");
+    list(" of ", lora.targets);
+    list(" next to ", lora.train);
+    return text;
+}
+
+} // namespace
+
 std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
@@ -121,7 +145,7 @@ std::string Case::text() const
         p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
         optimizer == OptimizerKind::adamw ? "" : str(", ", name_of(optimizer)), ", ", model.layers,
         " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn,
-        ", vocab ", model.vocab, ", seq ", model.seq, "; ", describe_degrees(p),
+        ", vocab ", model.vocab, ", seq ", model.seq, text_of(trained), "; ", describe_degrees(p),
         p.context > 1 ? str(" (", name_of(p.context_form), ", ", p.context_heads, " by heads)") : "", ", ",
         p.schedule, ", zero ", p.zero, shards_in_groups(p) ? str(" in groups of ", p.shard) : "",
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),

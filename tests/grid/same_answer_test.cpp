@@ -138,6 +138,9 @@ TEST_CASE("twenty steps on every grid", "[release]")
         const Differences d = from_one_rank(c);
         INFO(d.text());
         const bool bf16 = c.precision == Precision::bf16 || c.parallel.reduce == GradientType::bf16;
-        CHECK(std::max(d.losses, d.norms) < (bf16 ? 2e-2 : 1e-4));
+        CHECK(d.losses < (bf16 ? 2e-2 : 1e-4));
+        CHECK(d.norms < (!bf16                  ? 1e-4
+                         : c.trained.has_lora() ? 5e-2
+                                                : 2e-2)); // two products of rounded values
     }
 }

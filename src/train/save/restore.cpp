@@ -36,9 +36,8 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, TrainingDat
     bool starts_averages = false;
     if (const auto path = restore_newest(world, config.checkpoint, [&](const CheckpointReader& c) {
             state = resume(c, config, data, engine, tensors);
-            starts_averages = std::ranges::any_of(tensors, [&](const SavedTensor& each) {
-                return each.piece.name.starts_with("ema/") && !c.has(each.piece.name);
-            });
+            starts_averages = std::ranges::any_of(
+                tensors, [&](const SavedTensor& each) { return each.is_average && !c.has(each.piece.name); });
         })) {
         restored.checkpoint = *path;
         log_info(str("resuming from ", *path, " at step ", state.step,

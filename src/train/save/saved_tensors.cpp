@@ -13,7 +13,11 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view averages = "ema/";
+/// That of the parameter whose state has the name `name`.
+std::string parameter_of(const std::string& name)
+{
+    return std::string(parameter_prefix) + name.substr(name.find('/') + 1);
+}
 
 /// A checkpoint with parameters that this model lacks belongs to another model.
 void require_parameters_of_model(const CheckpointReader& checkpoint,
@@ -46,7 +50,7 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
         saved.insert(entry.name);
     for (const SavedTensor& tensor : tensors) {
         const std::string& name = tensor.piece.name;
-        if (saved.count(name) || name.starts_with(averages))
+        if (saved.count(name) || tensor.is_average)
             continue;
         const std::string start = "start a run from its weights: train.init_from=" + checkpoint.path() +
                                   ", with another checkpoint.dir";
@@ -60,7 +64,7 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
                                  : start});
         const bool was_frozen = std::ranges::none_of(saved, [&](const std::string& other) {
             return other.ends_with("/" + parameter) && !other.starts_with("param/") &&
-                   !other.starts_with(averages);
+                   !other.starts_with(average_prefix);
         });
         throw UserError(
             {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
@@ -104,8 +108,8 @@ void read_rounded(const CheckpointReader& checkpoint, SavedTensor& tensor, const
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
     TensorPiece piece = tensor.piece;
-    if (piece.name.starts_with(averages) && !checkpoint.has(piece.name))
-        piece.name.replace(0, averages.size(), "param/");
+    if (tensor.is_average && !checkpoint.has(piece.name))
+        piece.name = parameter_of(piece.name);
     if (tensor.held == tensor.piece.type) {
         piece.data = tensor.window.data();
         checkpoint.read(piece);
@@ -174,7 +178,7 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
         const Value& value = train.graph[saved.value];
         tensors.push_back({piece_of(value, saved.name, saved.box),
                            kept_window(train.schedule, value.name, arenas), value.type.dtype, saved.rows,
-                           saved.row_bytes});
+                           saved.row_bytes, saved.is_average});
     }
     return tensors;
 }
@@ -196,9 +200,9 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
 void begin_averages(std::vector<SavedTensor>& tensors)
 {
     for (SavedTensor& average : tensors) {
-        if (!average.piece.name.starts_with(averages))
+        if (!average.is_average)
             continue;
-        const std::string name = "param/" + average.piece.name.substr(averages.size());
+        const std::string name = parameter_of(average.piece.name);
         const auto parameter =
             std::ranges::find_if(tensors, [&](const SavedTensor& each) { return each.piece.name == name; });
         TRV_CHECK(parameter != tensors.end() && parameter->piece.box == average.piece.box &&

@@ -13,6 +13,7 @@ struct SavedTensor {
     DType held;        ///< its element type there; bf16 is f32 in the checkpoint
     IndexRange rows;   ///< rows of the shard's first dimension that this rank writes
     Bytes row_bytes = 0;
+    bool is_average = false; ///< of a parameter (train.ema)
 
     Bytes written() const { return rows.size * row_bytes; }
     /// The rows that this rank writes, with their data at `data`; if that is null, in the window.

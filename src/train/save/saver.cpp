@@ -204,8 +204,12 @@ void Saver::end_publishing()
             "saved {} in {}{}", path_, format_seconds(times_.whole),
             config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
     begin_on_first(Phase::pruning, [this] {
-        const i64 every = config_.always_every;
-        writer_->prune(config_.keep, every > 0 ? checkpoint_name(state_.step / every * every) : "");
+        if (const i64 every = config_.always_every; every > 0)
+            if (const i64 step = state_.step / every * every; step == state_.step)
+                returns_ = {step, state_.best.step};
+            else if (step != returns_.step) // another process saved it
+                returns_ = {step, best_recorded_by(str(config_.dir, "/", checkpoint_name(step))).step};
+        writer_->prune(config_.keep, {returns_.step, returns_.best});
     });
 }
 

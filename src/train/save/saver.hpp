@@ -94,6 +94,9 @@ private:
     std::future<void> taken_;    ///< ready when the snapshot is taken
     std::exception_ptr failure_; ///< of the thread's work
     std::string path_;           ///< on rank 0: the published checkpoint
+    struct Returns {
+        i64 step = 0, best = 0;
+    } returns_; ///< on rank 0: the step to which the run would go back, and the best one then; 0: none
     Seconds begun_ = 0, stall_ = 0,
             entered_ = 0; ///< start of the current save, its waits, start of the current wait
     Times times_;
