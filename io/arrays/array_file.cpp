@@ -157,6 +157,7 @@ ArrayFile ArrayFile::open(const std::string& path, std::shared_ptr<OpenFiles> gr
 
 const std::string& ArrayFile::path() const { return impl_->path; }
 const std::vector<StoredArray>& ArrayFile::arrays() const { return impl_->arrays; }
+const std::vector<std::string>& ArrayFile::left_out() const { return impl_->left_out; }
 
 std::size_t ArrayFile::find(const std::string& name) const
 {

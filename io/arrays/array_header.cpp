@@ -50,6 +50,7 @@ void ArrayHeader::read_header()
 {
     arrays.clear();
     sources.clear();
+    left_out.clear();
     try {
         hdf5 = h5::File::open(path);
         for (const std::string& name : hdf5->datasets())
@@ -81,8 +82,10 @@ void ArrayHeader::add(const std::string& name)
     Source source;
     array.name = name;
     std::optional<h5::Dataset> data = hdf5->find_numbers(name);
-    if (!data || data->shape().empty())
+    if (!data || data->shape().empty()) {
+        left_out.push_back(name);
         return;
+    }
     array.type = data->type();
     array.samples = data->shape().front();
     array.shape.assign(data->shape().begin() + 1, data->shape().end());

@@ -28,7 +28,8 @@ struct ArrayHeader {
     Bytes bytes = 0;              ///< of the file
     std::optional<h5::File> hdf5; ///< open while an array is not in place
     std::vector<StoredArray> arrays;
-    std::vector<Source> sources; ///< of each array
+    std::vector<Source> sources;       ///< of each array
+    std::vector<std::string> left_out; ///< ArrayFile::left_out()
 
     /// Reads it with HDF5, which may crash if the file is damaged. UserError. \pre path and bytes are known
     void read_header();

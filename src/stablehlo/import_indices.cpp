@@ -107,7 +107,8 @@ void scatter(I& i, const HloOp& op)
                                           "input_batching_dims", "scatter_indices_batching_dims",
                                           "scatter_dims_to_operand_dims")};
     const std::string how = i.simple_region(op, 0);
-    if (how == "add")
+    ValueId updates = i.value(op, 2);
+    if (how == "add" || how == "subtract")
         attrs.combine = Combine::sum;
     else if (how == "multiply")
         attrs.combine = Combine::product;
@@ -116,8 +117,11 @@ void scatter(I& i, const HloOp& op)
     else if (how == "minimum")
         attrs.combine = Combine::min;
     else
-        i.require(how == "second", op, "its region is not an update, sum, product, maximum or minimum");
-    i.give(op, i.emit(op, K::scatter, {i.value(op, 0), i.value(op, 1), i.value(op, 2)}, std::move(attrs)));
+        i.require(how == "second", op,
+                  "its region is not an update, sum, difference, product, maximum or minimum");
+    if (how == "subtract")
+        updates = i.emit(op, K::negate, {updates});
+    i.give(op, i.emit(op, K::scatter, {i.value(op, 0), i.value(op, 1), updates}, std::move(attrs)));
 }
 
 /// The comparator's result for elements a and b of each operand.

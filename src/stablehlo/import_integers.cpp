@@ -142,6 +142,46 @@ ValueId unsigned_quotient(I& i, const HloOp& op, bool remainder)
     return unsigned_of_real(i, op, i.emit(op, remainder ? K::remainder : K::divide, {a, b}));
 }
 
+namespace {
+
+/// Of an integer type of less than 32 bits: the least number and the largest.
+std::optional<std::pair<i64, i64>> narrow_range(HloElement element)
+{
+    switch (element) {
+    case HloElement::i8: return std::pair<i64, i64>{-128, 127};
+    case HloElement::i16: return std::pair<i64, i64>{-32'768, 32'767};
+    case HloElement::u8: return std::pair<i64, i64>{0, 255};
+    case HloElement::u16: return std::pair<i64, i64>{0, 65'535};
+    default: return {};
+    }
+}
+
+} // namespace
+
+bool narrows(const HloImporter& i, const HloOp& op)
+{
+    const HloType& from = i.type(op, 0);
+    const auto to = narrow_range(op.result_types[0].element), own = narrow_range(from.element);
+    const i64 most = i.operand(op, 0).most;
+    return to && from.element != HloElement::i1 &&
+           !(own && to->first <= own->first && own->second <= to->second) &&
+           !(most >= 0 && most <= to->second);
+}
+
+ValueId narrowed(HloImporter& i, const HloOp& op, ValueId x)
+{
+    const auto [least, most] = *narrow_range(op.result_types[0].element);
+    if (is_real(i.type(op, 0).element)) {
+        const ValueId above = with_number(i, op, K::maximum, x, static_cast<double>(least));
+        return i.cast(op, with_number(i, op, K::minimum, above, static_cast<double>(most)), DType::i32);
+    }
+    const ValueId bits = with_number(i, op, K::logical_and, x, static_cast<double>(most - least));
+    if (least == 0)
+        return bits;
+    const ValueId turned = with_number(i, op, K::logical_xor, bits, static_cast<double>(-least));
+    return with_number(i, op, K::subtract, turned, static_cast<double>(-least));
+}
+
 i64 largest_result(const HloImporter& i, const HloOp& op)
 {
     const auto largest = [&](std::size_t n) {
@@ -170,6 +210,8 @@ i64 largest_result(const HloImporter& i, const HloOp& op)
     if (op.operands.empty() || is_real(i.type(op, 0).element))
         return -1;
     const i64 first = largest(0);
+    if (is({"convert"}) && narrows(i, op))
+        return -1;
     if (is({"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "convert"}))
         return first;
     if (op.operands.size() != 2)

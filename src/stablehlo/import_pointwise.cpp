@@ -134,6 +134,8 @@ void convert(I& i, const HloOp& op)
         return i.give(op, real_of_unsigned(i, op, x, i.dtype(to, op)));
     if (to_unsigned && is_real(from.element))
         return i.give(op, unsigned_of_real(i, op, x));
+    if (to.element != from.element && narrows(i, op))
+        return i.give(op, narrowed(i, op, x));
     i.require(is_real(to.element) || from.element == HloElement::i1 || from.element == to.element ||
                   to.element == HloElement::i32 || (to.element == HloElement::i64 && !from_unsigned) ||
                   (to_unsigned && from.element != HloElement::u64) || fits_i32(i, op),

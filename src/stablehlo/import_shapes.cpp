@@ -73,7 +73,12 @@ void slice(I& i, const HloOp& op)
 void concatenate(I& i, const HloOp& op)
 {
     const Numbers dims = i.list(op, "dim", "dimension");
-    i.give(op, i.emit(op, K::concatenate, i.values(op), {.lists = {{Attr::dims, dims}}}));
+    std::vector<ValueId> parts;
+    for (std::size_t k = 0; k < op.operands.size(); ++k)
+        if (element_count(i.shape(op, k)) > 0)
+            parts.push_back(i.value(op, k));
+    i.give(op,
+           parts.size() == 1 ? parts[0] : i.emit(op, K::concatenate, parts, {.lists = {{Attr::dims, dims}}}));
 }
 
 void pad(I& i, const HloOp& op)
@@ -82,6 +87,8 @@ void pad(I& i, const HloOp& op)
     const Numbers low = i.list(op, "low", "edge_padding_low"), high = i.list(op, "high", "edge_padding_high");
     Numbers interior = i.list(op, "interior", "interior_padding");
     interior.resize(rank, 0);
+    if (element_count(i.shape(op, 0)) == 0)
+        return i.give(op, i.spread(op, i.value(op, 1), {}, i.result_type(op).shape));
     const bool copies = low == Numbers(rank, 0) && high == low && interior == low;
     if (copies)
         return i.give(op, i.value(op, 0));

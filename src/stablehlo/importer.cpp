@@ -167,6 +167,7 @@ DType HloImporter::dtype(const HloType& type, const HloOp& op) const
 
 ValueId HloImporter::value_of(const HloValue& value, const HloOp& op)
 {
+    require(value.id || value.known, op, "it reads a tensor without elements");
     return value.id ? value.id : literal_value(*value.known, op);
 }
 
@@ -237,8 +238,8 @@ std::string HloImporter::simple_region(const HloOp& op, std::size_t i) const
     if (body.ops.size() == 1)
         return end.operands[0] == second ? "second" : end.operands[0] == first ? "first" : "";
     const HloOp& only = body.ops[0];
-    const bool both =
-        only.operands == std::vector{first, second} || only.operands == std::vector{second, first};
+    const bool both = only.operands == std::vector{first, second} ||
+                      (only.operands == std::vector{second, first} && only.name != "stablehlo.subtract");
     if (body.ops.size() != 2 || !both || only.results != end.operands || !only.name.starts_with("stablehlo."))
         return "";
     return only.name.substr(10);
@@ -253,6 +254,12 @@ void HloImporter::visit(const HloOp& op)
                "use fewer or smaller loops");
     const std::size_t dot = op.name.find('.');
     const std::string_view name = std::string_view(op.name).substr(dot == std::string::npos ? 0 : dot + 1);
+    const auto is_empty = [](const HloType& made) { return std::ranges::count(made.shape, 0) > 0; };
+    if (!op.result_types.empty() && std::ranges::all_of(op.result_types, is_empty)) {
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+            give(op, HloValue{result_type(op, r)}, r);
+        return;
+    }
     std::vector<const HloLiteral*> known;
     std::optional<HloElement> wide;
     for (std::size_t i = 0; i < op.operands.size(); ++i) {

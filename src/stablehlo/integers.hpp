@@ -22,6 +22,11 @@ bool fits_i32(const HloImporter& i, const HloOp& op);
 ValueId with_flipped_sign(HloImporter& i, const HloOp& op, ValueId x);
 ValueId real_of_unsigned(HloImporter& i, const HloOp& op, ValueId x, DType to);
 ValueId unsigned_of_real(HloImporter& i, const HloOp& op, ValueId x);
+/// Whether the result of a conversion has fewer than 32 bits, which may be too few for its operand.
+bool narrows(const HloImporter& i, const HloOp& op);
+/// The operand `x` of such a conversion as i32: numbers become the nearest of the type, integers keep their
+/// last bits.
+ValueId narrowed(HloImporter& i, const HloOp& op, ValueId x);
 /// Of operands 0 and 1.
 ValueId unsigned_quotient(HloImporter& i, const HloOp& op, bool remainder);
 

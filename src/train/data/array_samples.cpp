@@ -75,6 +75,11 @@ void ArraySamples::add(ArrayFile file, const std::map<std::string, TensorType>& 
     std::vector<std::size_t> places;
     for (const auto& [name, type] : inputs) {
         places.push_back(file.find(name));
+        if (std::ranges::find(file.left_out(), name) != file.left_out().end())
+            throw UserError(
+                {file.path(), str("its dataset '", name, "' has no samples of a type that is read"),
+                 "an array has f16, f32, f64, i8 to i64 or u8 to u64, and a dimension for the samples",
+                 "store it as such numbers; complex ones as two, for example"});
         if (places.back() == stored.size())
             throw UserError({file.path(), str("has no dataset '", name, "'"),
                              str("the graph has an input of that name; the file has ", list_of(stored)),

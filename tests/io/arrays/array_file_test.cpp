@@ -326,6 +326,8 @@ TEST_CASE("a written file is read back; damage is found when it is read, or befo
     {
         raw::File file(folder / "none.h5");
         file.group("sub");
+        file.dataset("scalar", H5T_NATIVE_FLOAT, H5T_NATIVE_FLOAT, {}, nullptr);
+        file.dataset("names", H5T_C_S1, H5T_C_S1, {2, 3}, nullptr);
     }
     CHECK(says(not_opened(folder / "none.h5"), "has no arrays"));
 }

@@ -431,6 +431,33 @@ def mapped_moves(a):
             lax.all_to_all(a, "y", 1, 0, tiled=True), lax.ppermute(a, "y", [(0, 1)]), lax.all_to_all(a, ("x", "y"), 1, 1, tiled=True))
 
 
+# ---- tensors without elements, differences, small integers
+
+begin("more")
+
+
+@case(normal(5, 2))
+def associative_loss(x):
+    return jnp.sum(lax.associative_scan(jnp.add, x) ** 2)
+
+
+@case(normal(3, 2))
+def empty_parts(x):
+    return jnp.concatenate([x[:0], x, x[:, :0].reshape(0, 2)]), jnp.pad(x[:0] * 2, ((2, 0), (0, 1)), constant_values=1.5)
+
+
+@case(normal(4, 3), normal(3, 3), np.array([0, 2, 2], np.int32))
+def subtract_loss(x, y, rows):
+    return jnp.sum(x.at[rows].subtract(y) ** 2)
+
+
+@case(normal(2, 3), np.array([300, -200, 5, -129, 128], np.int32))
+def small_integers(x, i):
+    scale = jnp.max(jnp.abs(x)) / 127
+    return (jnp.round(x / scale).astype(jnp.int8).astype(jnp.float32) * scale, (x * 200).astype(jnp.int8).astype(jnp.int32),
+            i.astype(jnp.int8).astype(jnp.int32), i.astype(jnp.uint8).astype(jnp.float32), i.astype(jnp.int16) > 100)
+
+
 def with_older_annotations():
     """Annotated functions again, with mhlo.sharding in place of sdy.sharding."""
     jax.config.update("jax_use_shardy_partitioner", False)

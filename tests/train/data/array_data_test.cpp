@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/arrays/array_writer.hpp"
+#include "io/arrays/raw_hdf5.hpp"
 #include "io/temporary_folder.hpp"
 #include "ir/names.hpp"
 #include "mpi/comm.hpp"
@@ -246,6 +247,13 @@ TEST_CASE("files that do not fit the graph are refused before the first step, by
         writer.finish();
     }
     CHECK(says(refused(config_of(folder / "scaled.h5")), "'y'", "with scale 0.5"));
+    {
+        raw::File file(folder / "names.h5");
+        const float x[24]{};
+        file.dataset("x", H5T_NATIVE_FLOAT, H5T_NATIVE_FLOAT, {1, 4, 6}, x);
+        file.dataset("y", H5T_C_S1, H5T_C_S1, {1}, "a");
+    }
+    CHECK(says(refused(config_of(folder / "names.h5")), "names.h5", "its dataset 'y'", "type", "complex"));
     const std::string bytes = get(good);
     put(folder / "cut.h5", bytes.substr(0, bytes.size() - 1));
     CHECK(says(refused(config_of(folder / "cut.h5")), "cut.h5", "is truncated"));
