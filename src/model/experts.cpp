@@ -138,8 +138,8 @@ ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, ValueId cou
     Attributes of_product = attributes;
     if (c_.axes.expert_ranks > 1)
         of_product.lists.set(Attr::expected, {rows_of_group()});
-    ValueId y =
-        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), counts}, of_product, scoped("out"));
+    ValueId y = b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std, 1, 1), counts}, of_product,
+                       scoped("out"));
     if (has_adapter()) {
         const ValueId a = adapter_part(lora_a, c_.compute), b = adapter_part(lora_b, c_.compute);
         const ValueId inner = b_.op1(OpKind::grouped_matmul, {rows, a, counts}, of_product, scoped("inner"));
