@@ -111,9 +111,12 @@ void add_copy(std::vector<CopyBlock>& copies, const Box& part, std::byte* to, co
     }
 }
 
-/// The exchange of one rank, without a combination; `keep` copies the intersection of the rank's own boxes.
-Round round_of(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch)
+} // namespace
+
+Round box_round(const BoxExchangeShape& shape, int ranks, int rank, const void* in, void* out, Piece scratch)
 {
+    TRV_CHECK(shape.owned.size() == static_cast<std::size_t>(ranks), shape.owned.size(), " owned boxes for ",
+              ranks, " ranks");
     check_shape(shape);
     const Bytes least = box_exchange_scratch(shape, rank);
     check_owners(shape);
@@ -162,14 +165,9 @@ Round round_of(const BoxExchangeShape& shape, int rank, const void* in, void* ou
     return round;
 }
 
-} // namespace
-
 BoxExchange::BoxExchange(Comm& comm, const BoxExchangeShape& shape, const void* in, void* out, Piece scratch)
-    : comm_(&comm)
+    : comm_(&comm), round_(box_round(shape, comm.size(), comm.rank(), in, out, scratch))
 {
-    TRV_CHECK(shape.owned.size() == static_cast<std::size_t>(comm.size()), shape.owned.size(),
-              " owned boxes for ", comm.size(), " ranks");
-    round_ = round_of(shape, comm.rank(), in, out, scratch);
 }
 
 void BoxExchange::start()

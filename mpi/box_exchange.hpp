@@ -10,6 +10,10 @@
 
 namespace trivium {
 
+/// What the member `rank` of `ranks` does, without a combination; `keep` copies the intersection of its own
+/// boxes. Operands and errors as for BoxExchange.
+Round box_round(const BoxExchangeShape& shape, int ranks, int rank, const void* in, void* out, Piece scratch);
+
 /// An exchange of boxes bound to its buffers. It may run many times.
 class BoxExchange {
 public:

@@ -104,4 +104,21 @@ void DeviceCollective::enqueue(void* stream)
     }
 }
 
+DeviceBoxExchange::DeviceBoxExchange(DeviceComm& comm, const BoxExchangeShape& shape, const void* in,
+                                     void* out, Piece scratch)
+    : comm_(comm), round_(box_round(shape, comm.size(), comm.rank(), in, out, scratch))
+{
+    if (comm.size() > 1)
+        comm.plan(use_exchange);
+}
+
+void DeviceBoxExchange::enqueue(void* stream)
+{
+    comm_.copy(round_.pack, stream);
+    if (comm_.size() > 1)
+        comm_.exchange(round_.sends, round_.receives, stream);
+    comm_.copy(round_.keep, stream);
+    comm_.copy(round_.spread, stream);
+}
+
 } // namespace trivium

@@ -1,5 +1,7 @@
 #pragma once
-// The collectives of mpi/collective.hpp as work on a device's stream, with the same operands and scratch.
+// The collectives of mpi/collective.hpp and the exchanges of mpi/box_exchange.hpp as work on a device's
+// stream, with the same operands and scratch.
+#include "mpi/box_exchange.hpp"
 #include "mpi/device_comm.hpp"
 
 namespace trivium {
@@ -33,6 +35,21 @@ private:
     Round round_; ///< of a gather: pack and combination
     Way way_ = Way::rounds;
     std::vector<DenseMove> moves_; ///< for native and gather
+};
+
+/// An exchange of boxes bound to its buffers. It may run many times.
+class DeviceBoxExchange {
+public:
+    /// `comm` must outlive it. Operands and errors as for BoxExchange, in memory of the device.
+    DeviceBoxExchange(DeviceComm& comm, const BoxExchangeShape& shape, const void* in, void* out,
+                      Piece scratch);
+
+    /// As DeviceCollective::enqueue(), with which it shares the order.
+    void enqueue(void* stream);
+
+private:
+    DeviceComm& comm_;
+    Round round_;
 };
 
 } // namespace trivium

@@ -31,7 +31,7 @@ ContextForm context_form_of(RunConfig config, Estimator& estimator)
     ParallelConfig& p = config.parallel;
     if (p.context_form != ContextForm::automatic)
         return p.context_form;
-    if (block_ranks(p) == 1 || estimator.machine().is_device) // rings between devices are not built yet
+    if (block_ranks(p) == 1 || estimator.machine().is_device) // rings have not run on devices yet
         return ContextForm::gather;
     const Machine clock = deciding_machine(p, estimator.machine().is_device);
     config.train.micro_batch = micro_batch(config);

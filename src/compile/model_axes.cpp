@@ -44,7 +44,7 @@ void share_experts(ModelAxes& axes, const RunConfig& config, const std::vector<s
             "both are the fastest part of data x context", "choose such a number");
     require(m.experts % p.expert == 0, "parallel.expert",
             str(counted(p.expert, "rank"), " cannot share ", counted(m.experts, "expert")),
-            str("model.experts = ", m.experts, " is no multiple"), remedy);
+            str("model.experts = ", m.experts, " is not a multiple"), remedy);
     require(
         ranks % p.expert == 0, "parallel.expert",
         str("is ", p.expert, ", which does not divide the ", counted(ranks, "rank"), " of data x context"),

@@ -176,9 +176,6 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(m.experts > 0 && m.router_normalised && m.expert_slots == 1, "model.router_normalised",
          "makes the weight of each token's one expert 1: the router learns nothing from the loss",
          "set it to false, or raise model.expert_slots");
-    warn(m.experts > 0 && t.optimizer == OptimizerKind::muon, "train.optimizer",
-         "\"muon\" updates routers, shared blocks and attention; the weights of experts are AdamW's",
-         "set train.lr for both, or train.optimizer to \"adamw\"");
     warn(p.expert == 1 && p.expert_buffer > 0, "parallel.expert_buffer",
          "is ignored: no rows travel between ranks", "remove the key, or set parallel.expert");
     warn(p.expert_overflow == ExpertOverflow::drop && (p.expert == 1 || p.expert_buffer == 0),

@@ -97,10 +97,7 @@ ValueId Builder::cast_to_send(ValueId x, DType dtype)
     return made;
 }
 
-ValueId Builder::filled_like(ValueId x, double fill_value)
-{
-    return op1(OpKind::fill, {x}, {.value = fill_value});
-}
+ValueId Builder::filled_like(ValueId x, double value) { return op1(OpKind::fill, {x}, {.value = value}); }
 
 ValueId Builder::scaled_by(ValueId x, double factor)
 {
@@ -446,7 +443,15 @@ ValueId Builder::momentum_of(ValueId state, ValueId gradient, ValueId factor, do
     return results[1];
 }
 
-ValueId Builder::normalised(ValueId x, ValueId squares) { return op1(OpKind::unit_norm, {x, squares}); }
+ValueId Builder::squares_of_each(ValueId stack, const Rule& rule)
+{
+    return op1(OpKind::sum_squares, {stack}, {.rule = rule}, graph_[stack].name + ".squares");
+}
+
+ValueId Builder::normalised(ValueId x, ValueId squares, std::optional<Rule> rule)
+{
+    return op1(OpKind::unit_norm, {x, squares}, {.rule = std::move(rule)});
+}
 
 ValueId Builder::product_of(ValueId a, ValueId b, const Rule& rule)
 {

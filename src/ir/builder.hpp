@@ -78,7 +78,9 @@ public:
     // Ops of Muon.
     /// Updates the momentum `state` in place, with a carry; returns the Nesterov direction.
     ValueId momentum_of(ValueId state, ValueId gradient, ValueId factor, double momentum);
-    ValueId normalised(ValueId x, ValueId squares); ///< x / sqrt(squares)
+    ValueId squares_of_each(ValueId stack, const Rule& rule); ///< "x i j -> x": f64[x], of each matrix
+    /// x / sqrt(squares); with a rule such as "x i j, x -> x i j" each matrix by its own.
+    ValueId normalised(ValueId x, ValueId squares, std::optional<Rule> rule = {});
     ValueId product_of(ValueId a, ValueId b, const Rule& rule);
     ValueId weighted(double alpha, ValueId a, double beta, ValueId b); ///< alpha a + beta b
     /// In place, with a carry: p -= lr (weight_decay p + scale direction), with lr from `hyper`.

@@ -108,8 +108,9 @@ struct Value {
     Init init;          ///< for parameter, state and constant
     bool decay = false; ///< a parameter to which weight decay applies
     Space space = Space::device;
-    int rows = 0; ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
-                  ///< are columns; 0: not such a matrix
+    int rows = 0;  ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
+                   ///< are columns; 0: not such a matrix
+    int stack = 0; ///< with `rows`: dimensions before those; each index of them has a matrix of its own
     ParameterUpdate update;  ///< of a parameter
     UpdateFactors factors;   ///< of a parameter; not in the text of a graph
     OptimizerState state_of; ///< if role is state; not in the text of a graph
@@ -179,7 +180,7 @@ inline void freeze(Value& parameter)
 {
     parameter.update = {UpdateKind::frozen, 0};
     parameter.decay = false;
-    parameter.rows = 0;
+    parameter.rows = parameter.stack = 0;
 }
 
 /// The start of a message about that line: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a

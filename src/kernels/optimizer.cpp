@@ -178,14 +178,17 @@ void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, co
 }
 
 template <class Real>
-void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Real* y)
+void unit_norm(const Exec& exec, i64 count, i64 n, const double* squares, const Real* x, Real* y)
 {
-    for_blocks<Real>(
-        exec, "unit_norm", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
-            const double norm = square_root(*squares);
+    const i64 blocks = blocks_in(n);
+    for_rows<Real>(
+        exec, "unit_norm", count * blocks, block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+            const i64 array = block / blocks, begin = block % blocks * block_size, rest = n - begin,
+                      at = array * n + begin;
+            const double norm = square_root(squares[array]);
             const auto inverse = static_cast<Real>(norm == 0 ? 0 : 1 / norm);
             row.map(
-                size, [=](Real v) { return inverse * v; }, y + at, x + at);
+                rest < block_size ? rest : block_size, [=](Real v) { return inverse * v; }, y + at, x + at);
         });
 }
 

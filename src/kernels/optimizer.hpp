@@ -61,9 +61,10 @@ template <class Real, class Gradient>
 void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, const Gradient* g, Real* m,
               Real* u);
 
-/// y = x / sqrt(squares[0]); zeros if squares[0] is 0.
+/// Of each of `count` arrays of n numbers, one after the other: y = x / sqrt(squares[array]); zeros if that
+/// is 0.
 template <class Real>
-void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Real* y);
+void unit_norm(const Exec& exec, i64 count, i64 n, const double* squares, const Real* x, Real* y);
 
 /// z = alpha x + beta y.
 template <class Real>

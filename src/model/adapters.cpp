@@ -61,7 +61,8 @@ ValueId ModelBuilder::adapter_part(const std::string& name, DType type)
             init = UniformInit{1 / std::sqrt(inputs)};
         part = parameter(name, init);
         if (name != lora_magnitude)
-            decays(part, weight.has_experts() ? 0 : name == lora_a ? static_cast<int>(weight.in.size()) : 1);
+            decays(part, name == lora_a ? static_cast<int>(weight.in.size()) : 1,
+                   weight.has_experts() ? 1 : 0);
     }
     return compute_copy(part, type);
 }

@@ -131,18 +131,19 @@ ValueId ModelBuilder::compute_copy(ValueId parameter, DType type)
     return here;
 }
 
-void ModelBuilder::decays(ValueId parameter, int rows)
+void ModelBuilder::decays(ValueId parameter, int rows, int stack)
 {
     if (!is_trained(b_.graph()[parameter]))
         return;
     b_.graph()[parameter].decay = true;
     b_.graph()[parameter].rows = rows;
+    b_.graph()[parameter].stack = stack;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, double std, int rows)
+ValueId ModelBuilder::weight(const std::string& name, double std, int rows, int stack)
 {
     const ValueId id = parameter(name, NormalInit{std});
-    decays(id, rows);
+    decays(id, rows, stack);
     return compute_copy(id, c_.compute);
 }
 

@@ -47,11 +47,12 @@ private:
     /// Declares the parameter `scope.name`, with the shape that its list states, in the master type, or with
     /// `exact` in an accumulator type at least.
     ValueId parameter(const std::string& name, const Init& init, bool exact = false);
-    void scale_with_size(Value& parameter) const; ///< by model.base_dim and base_layers
-    void decays(ValueId parameter, int rows);     ///< if it is trained
+    void scale_with_size(Value& parameter) const;            ///< by model.base_dim and base_layers
+    void decays(ValueId parameter, int rows, int stack = 0); ///< if it is trained
     /// Declares a parameter with normal initial values (standard deviation `std`); returns its
-    /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix; 0: a table.
-    ValueId weight(const std::string& name, double std, int rows = 0);
+    /// compute_copy(). `rows`: its leading dimensions that are rows of a matrix, after the `stack` that
+    /// count matrices; 0: a table.
+    ValueId weight(const std::string& name, double std, int rows = 0, int stack = 0);
     /// Declares a parameter filled with `fill`, without weight decay; returns its compute_copy().
     ValueId vector(const std::string& name, double fill);
     /// The parameter as the microbatches read it: cast to `type`, in the prologue.

@@ -179,8 +179,8 @@ ValueId ModelBuilder::grouped(const std::string& name, ValueId rows, const Rows&
     Attributes of_product = attributes;
     if (c_.axes.expert_ranks > 1)
         of_product.lists.set(Attr::expected, {rows_of_group()});
-    ValueId y =
-        b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std), to.counts}, of_product, scoped("out"));
+    ValueId y = b_.op1(OpKind::grouped_matmul, {rows, weight("weight", std, 1, 1), to.counts}, of_product,
+                       scoped("out"));
     if (has_adapter())
         y = grouped_adapted(rows, y, to, in, of_product);
     if (m_.ffn_bias)

@@ -36,17 +36,19 @@ double decay_of(const Value& parameter, const Setup& config)
     return parameter.decay ? config.weight_decay * parameter.factors.decay : 0;
 }
 
-/// The products of Newton-Schulz iterations on X[rows, columns], where each may be several dimensions. The
-/// Gram matrix is that of the smaller side: A = X X' and then A X, or A = X' X and then X A.
+/// The products of Newton-Schulz iterations on X[stack, rows, columns], where each may be several dimensions.
+/// The Gram matrix is that of the smaller side: A = X X' and then A X, or A = X' X and then X A.
 struct Products {
     bool by_rows = true;
     Rule gram, square, step;
-    i64 larger = 0; ///< side of X
+    Rule squares, unit; ///< of a stack: each matrix by its own norm
+    i64 larger = 0;     ///< side of a matrix
 
     static Products of(const Value& matrix)
     {
-        const Shape& shape = matrix.type.shape;
-        const auto rows = static_cast<std::size_t>(matrix.rows);
+        const auto stacked = static_cast<std::size_t>(matrix.stack),
+                   rows = static_cast<std::size_t>(matrix.rows);
+        const Shape shape(matrix.type.shape.begin() + matrix.stack, matrix.type.shape.end());
         using Dims = std::vector<std::string>;
         const auto named = [](const char* name, std::size_t count) {
             Dims dims;
@@ -54,9 +56,12 @@ struct Products {
                 dims.push_back(str(name, d));
             return dims;
         };
-        const auto joined = [](Dims a, const Dims& b) {
-            a.insert(a.end(), b.begin(), b.end());
-            return Rule::Tensor{a};
+        const Dims stack = named("s", stacked);
+        const auto joined = [&](const Dims& a, const Dims& b) {
+            Dims all = stack;
+            all.insert(all.end(), a.begin(), a.end());
+            all.insert(all.end(), b.begin(), b.end());
+            return Rule::Tensor{all};
         };
         const auto product = [](const Rule::Tensor& a, const Rule::Tensor& b, const Rule::Tensor& c) {
             return Rule({{a, b}, {c}});
@@ -71,15 +76,19 @@ struct Products {
         const auto matrix_of = [&](const Dims& near) {
             return by_rows ? joined(near, far) : joined(far, near);
         };
-        const Rule::Tensor gram = joined(x, y);
-        return {by_rows, product(matrix_of(x), matrix_of(y), gram), product(gram, joined(y, z), joined(x, z)),
+        const Rule::Tensor gram = joined(x, y), each{stack};
+        return {by_rows,
+                product(matrix_of(x), matrix_of(y), gram),
+                product(gram, joined(y, z), joined(x, z)),
                 by_rows ? product(gram, matrix_of(y), matrix_of(x))
                         : product(matrix_of(x), gram, matrix_of(y)),
+                Rule({{matrix_of(x)}, {each}}),
+                product(matrix_of(x), each, matrix_of(x)),
                 std::max(extent[0], extent[1])};
     }
 };
 
-/// Adds Muon's update of one matrix.
+/// Adds Muon's update of a matrix, or of each matrix of a stack.
 void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm, ValueId hyper,
                    const Setup& config)
 {
@@ -87,22 +96,28 @@ void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm
     const std::string name = graph[parameter].name;
     b.where.scope = name;
     const ValueId state = b.states_of(parameter, optimizer_row(config.kind).matrices, {})[0];
-    Sharding whole = graph[parameter].sharding; // over shard_axis
+    Sharding whole = graph[parameter].sharding; // matrices, over shard_axis
     whole.dims.resize(graph[parameter].type.shape.size());
     whole.origin = "the optimizer";
     for (DimSharding& dim : whole.dims)
         dim.open = false;
-    if (!config.shard_axis.empty()) // the parameter too, because no op has it and its state as operands
-        graph[parameter].sharding = graph[state].sharding = config.sharding_of(graph[parameter]);
+    const int stack = graph[parameter].stack;
+    if (!config.shard_axis.empty()) { // the parameter too, because no op has it and its state as operands
+        const Sharding sharded = config.sharding_of(graph[parameter]);
+        std::copy_n(sharded.dims.begin(), stack, whole.dims.begin());
+        graph[parameter].sharding = graph[state].sharding = sharded;
+    }
+    const Products products = Products::of(graph[parameter]);
     const ValueId direction = b.momentum_of(state, gradient, norm, config.momentum);
     // The squares of the shards, so that one reduction precedes the gathers of all matrices.
-    const ValueId squares = b.squares_of(direction);
+    const ValueId squares =
+        stack > 0 ? b.squares_of_each(direction, products.squares) : b.squares_of(direction);
     const auto kept = [&](ValueId x) {
         graph[x].sharding = whole;
         return x;
     };
-    ValueId x = kept(b.normalised(b.reshard_to(direction, whole, name + ".direction"), squares));
-    const Products products = Products::of(graph[parameter]);
+    ValueId x = kept(b.normalised(b.reshard_to(direction, whole, name + ".direction"), squares,
+                                  stack > 0 ? std::optional(products.unit) : std::nullopt));
     constexpr int iterations = 5;
     constexpr double ca = 3.4445, cb = -4.7750, cc = 2.0315; // K. Jordan et al. 2024
     for (int i = 0; i < iterations; ++i) {
@@ -160,6 +175,31 @@ bool is_average(const Value& value)
 {
     return value.role == Role::state && !value.state_of.parameter.empty() &&
            value.state_of.update == OpKind::weight_average;
+}
+
+Graph keep_matrices_whole(Graph graph, const OptimizerConfig& config)
+{
+    if (config.kind != OptimizerKind::muon || config.shard_axis.empty())
+        return graph;
+    const FurtherSharding further(graph, config.shard_axis);
+    for (const ValueId id : graph.with_role(Role::parameter)) {
+        Value& p = graph[id];
+        if (p.stack == 0)
+            continue;
+        Sharding by_matrix = p.sharding;
+        by_matrix.dims.resize(p.type.shape.size());
+        for (std::size_t d = static_cast<std::size_t>(p.stack); d < by_matrix.dims.size(); ++d)
+            by_matrix.dims[d].open = false;
+        const auto parts = [&](const Sharding& sharding) {
+            i64 all = 1;
+            for (const DimSharding& dim : sharding.dims)
+                all *= graph.mesh.parts_along(dim.axes);
+            return all;
+        };
+        if (parts(further(by_matrix, p.type.shape)) > parts(by_matrix))
+            p.sharding = std::move(by_matrix);
+    }
+    return graph;
 }
 
 Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)

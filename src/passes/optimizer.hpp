@@ -43,7 +43,8 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// an optimizer for hidden layers in neural networks"); p -= lr (weight_decay p + 0.2 sqrt(max(rows,
 /// columns)) X), a step as large as AdamW's, so that both share learning rate and decay (J. Liu et al. 2025,
 /// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
-/// the other axes shard the iterations as they shard the parameter.
+/// the other axes shard the iterations as they shard the parameter. Each matrix of a stack (Value::stack) is
+/// updated by itself, by the ranks along `shard_axis` that have it.
 ///
 /// With an average, each trained parameter has one more state (is_average), sharded as the optimizer's: the
 /// moving average of its content after the steps that update it.
@@ -55,6 +56,10 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
 /// Whether a value is the moving average of a parameter, which its Value::state_of names.
 bool is_average(const Value& value);
+
+/// With Muon and a `shard_axis`: closes the rows and columns of stacks that have a matrix for each rank along
+/// it, so that ZeRO shards them by whole matrices, which no rank gathers. Before autodiff().
+Graph keep_matrices_whole(Graph graph, const OptimizerConfig& config);
 
 /// The program `evaluation`, called `name`, with the averages that the program `train` has of parameters in
 /// place of these.

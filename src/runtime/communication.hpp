@@ -24,8 +24,8 @@ public:
 };
 
 /// `deterministic`: as for DeviceCollective; the host's collectives always are. The grid must outlive the
-/// result. Throws InternalError for an op that does not communicate, and UserError for an exchange of boxes
-/// on a device. \pre on a device, open_links() was called with the op's graph
+/// result. Throws InternalError for an op that does not communicate. \pre on a device, open_links() was
+/// called with the op's graph
 std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid,
                                                   bool deterministic = true);
 

@@ -37,12 +37,15 @@ Call bind_squares(std::span<const Binding> bindings)
     std::vector<SquaresCall<T>> calls;
     for (const Binding& b : bindings) {
         const Args a{b};
-        const k::SquaresOf<T> array{a.in<T>(0), a.n(0), a.out<double>(0),
-                                    b.operands.size() > 1 ? a.in<T>(1) : nullptr};
-        if (calls.empty() || !calls.back().takes(array))
-            calls.push_back({{}, a.scratch()});
-        calls.back().arrays.push_back(array);
-        calls.back().used += k::sum_squares_scratch(array.n);
+        const i64 count = a.out_type(0).elements(), n = count > 0 ? a.n(0) / count : 0;
+        for (i64 i = 0; i < count; ++i) {
+            const k::SquaresOf<T> array{a.in<T>(0) + i * n, n, a.out<double>(0) + i,
+                                        b.operands.size() > 1 ? a.in<T>(1) + i * n : nullptr};
+            if (calls.empty() || !calls.back().takes(array))
+                calls.push_back({{}, a.scratch()});
+            calls.back().arrays.push_back(array);
+            calls.back().used += k::sum_squares_scratch(array.n);
+        }
     }
     return [calls](const k::Exec& e) {
         for (const SquaresCall<T>& call : calls)
@@ -120,7 +123,11 @@ Call bind_matrix_update(const Binding& b)
         };
         return a.in_type(1).dtype == DType::bf16 ? from(bf16{}) : from(R{});
     }
-    case OpKind::unit_norm: return call_of(k::unit_norm<R>, a.n(0), a.in<double>(1), a.in<R>(0), a.out<R>(0));
+    case OpKind::unit_norm: {
+        const i64 count = a.n(1);
+        return call_of(k::unit_norm<R>, count, count > 0 ? a.n(0) / count : 0, a.in<double>(1), a.in<R>(0),
+                       a.out<R>(0));
+    }
     case OpKind::weighted_sum:
         return call_of(k::weighted_sum<R>, a.n(0), *a.attrs().alpha, a.in<R>(0), *a.attrs().beta, a.in<R>(1),
                        a.out<R>(0));

@@ -176,13 +176,15 @@ void to_reduce_sum(W& w, const Op& op)
     w.give(op, w.reduce(accumulated(w, w.operand(op, 0)), dims, Combine::sum));
 }
 
-/// f64[]: the sum of all elements, or of their squares.
+/// f64: the sum of all elements, or of their squares, perhaps of each matrix of a stack.
 void to_sum(W& w, const Op& op)
 {
     HloName x = w.cast(w.operand(op, 0), DType::f64);
     if (op.kind == K::sum_squares)
         x = w.same("multiply", {x, x});
-    w.give(op, w.reduce(x, counting(x.shape.size()), Combine::sum));
+    Numbers dims = counting(x.shape.size());
+    dims.erase(dims.begin(), dims.begin() + std::ssize(w.graph()[op.results[0]].type.shape));
+    w.give(op, w.reduce(x, dims, Combine::sum));
 }
 
 void to_rms_norm(W& w, const Op& op)

@@ -97,11 +97,6 @@ Compiled Trainer::compile_for_this_rank(const Machine* clock)
         throw UserError({"parallel.offload",
                          str("\"", name_of(config_.parallel.offload), "\" is not implemented on GPUs"),
                          "this version offloads only in builds for CPUs", "set it to \"none\""});
-    if (config_.parallel.context_form == ContextForm::ring && block_ranks(config_.parallel) > 1 &&
-        computes_on_device())
-        throw UserError({"parallel.context_form", "\"ring\" is not implemented on GPUs",
-                         "exchanges between devices are not built yet",
-                         "set it to \"gather\", or parallel.context_heads to parallel.context"});
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
     Choices choices;

@@ -120,6 +120,8 @@ Chosen chosen_on(const Case& c)
     return chosen;
 }
 
+void with_muon(Case& c) { c.optimizer = OptimizerKind::muon; }
+
 /// One step of sequences as Chosen asks for.
 Case choosing_case(const Shared& shared)
 {
@@ -158,7 +160,12 @@ TEST_CASE("ranks that share experts compute what one rank does")
         {2, 1, 2, 1, 2, 2, OptionSet::groups, [](Case& c) { c.parallel.schedule = "zb-h1"; }},
         {4, 1, 2, 1, 1, 1, OptionSet::groups, [](Case& c) { c.parallel.recompute = Recompute::selective; }},
         {4, 1, 2, 1, 1, 3, OptionSet::experts, [](Case& c) { c.parallel.shard = 2; }},
-        {4, 1, 2, 1, 1, 2, OptionSet::experts, [](Case& c) { c.optimizer = OptimizerKind::muon; }},
+        {4, 1, 2, 1, 1, 2, OptionSet::experts, with_muon}, // 3 experts of a rank among 2
+        {8, 1, 2, 1, 1, 1, OptionSet::experts, with_muon}, // and among 4
+        {4, 1, 1, 2, 1, 3, OptionSet::groups, with_muon},
+        {2, 1, 2, 2, 1, 0, OptionSet::experts, with_muon},
+        {2, 2, 2, 1, 1, 2, OptionSet::experts, with_muon},
+        {4, 1, 2, 1, 2, 1, OptionSet::groups, with_muon},
         {2, 1, 2, 1, 1, 1, OptionSet::experts, [](Case& c) { c.parallel.offload = Offload::optimizer; }},
         {4, 1, 2, 1, 1, 3, OptionSet::experts, [](Case& c) { c.parallel.gather_every = GatherEvery::step; }},
         {2, 1, 2, 1, 2, 1, OptionSet::experts,
@@ -175,6 +182,22 @@ TEST_CASE("ranks that share experts compute what one rank does")
         const Differences d = differences(got, alone_outcome(c));
         INFO(d.text());
         CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("the bias of an expert's last product is added on one tensor rank: tokens, not rows, are summed")
+{
+    for (const bool sequence : {false, true}) {
+        Case c = shared_case({2, 1, 2, 2});
+        c.parallel.sequence = sequence;
+        for (const i64 rank : {0, 1}) {
+            const Graph g = compile(c, rank).programs[0].graph;
+            REQUIRE(std::ranges::any_of(g.ops, [](const Op& op) { return op.kind == OpKind::grouped_bias; }));
+            for (const Op& op : g.ops)
+                if (op.phase == Phase::forward && op.attrs.axis == "tensor" && info(op).bucket &&
+                    op.kind != OpKind::all_gather && g[op.operands[0]].producer)
+                    CHECK(g[g[op.operands[0]].producer].kind != OpKind::grouped_bias);
+        }
     }
 }
 

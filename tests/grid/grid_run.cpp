@@ -250,12 +250,14 @@ reference::Tensors collect(Comm& world, const Program& program, const Arenas& ar
 
 namespace {
 
-reference::Tensors collect_gradients(Comm& world, const Program& program, const Arenas& arenas)
+/// `all_sums`: also those that other updates read. With Muon they may be gathered after the decision, with
+/// its directions.
+reference::Tensors collect_gradients(Comm& world, const Program& program, const Arenas& arenas, bool all_sums)
 {
     const Graph& g = program.graph;
     Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
-        if (g[id].update.kind == UpdateKind::frozen)
+        if (!is_trained(g[id]) && (g[id].update.kind == UpdateKind::frozen || !all_sums))
             continue;
         const Shape& whole = whole_shape(g[id]);
         const auto [gradient, buffer] = runs::gradient_place(program, g[id].name);
@@ -327,7 +329,8 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         StepCalls calls;
         calls.accept = [&](const StepResult&) {
             if (step == 0)
-                outcome.gradients = collect_gradients(ranks, train, engine.arenas());
+                outcome.gradients =
+                    collect_gradients(ranks, train, engine.arenas(), c.optimizer != OptimizerKind::muon);
             return !c.refused.contains(step);
         };
         Ahead ahead;

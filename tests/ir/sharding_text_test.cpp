@@ -55,6 +55,24 @@ TEST_CASE("a sharding's text")
     CHECK(g.values[0].decay);
 }
 
+TEST_CASE("rows of matrices and of stacks of them print and parse back")
+{
+    Graph g;
+    g.name = "g";
+    Builder b(g);
+    const ValueId matrix = b.value("m", {DType::f32, {4, 8}}, Role::parameter),
+                  stack = b.value("s", {DType::f32, {3, 4, 2, 8}}, Role::parameter);
+    g[matrix].rows = 1;
+    g[stack].rows = 2;
+    g[stack].stack = 1;
+    const std::string text = to_text(g);
+    CHECK(text.find("stack 1 rows 2") != std::string::npos);
+    const Graph again = parse_graph(text, "g");
+    CHECK((again.values[0].rows == 1 && again.values[0].stack == 0));
+    CHECK((again.values[1].rows == 2 && again.values[1].stack == 1));
+    CHECK(to_text(again) == text);
+}
+
 TEST_CASE("the angles of a rotary table print and parse back, without members that have their usual values")
 {
     const auto printed = [](const RopeTableInit& init) {

@@ -162,8 +162,8 @@ TEMPLATE_TEST_CASE("the element-wise parts of Muon", "", double, float)
                 const Lent<T> on_m = lend(next_m), on_u = lend(u), on_unit = lend(unit), on_p = lend(next_p),
                               on_sum = lend(sum), on_zeros = lend(zeros);
                 nesterov<T, T>(exec, n, momentum, lend(factor), on_u, on_m, on_u); // u in place of g
-                unit_norm<T>(exec, n, lend(squares), on_unit, on_unit);
-                unit_norm<T>(exec, n, lend(none), on_zeros, on_zeros);
+                unit_norm<T>(exec, 1, n, lend(squares), on_unit, on_unit);
+                unit_norm<T>(exec, 1, n, lend(none), on_zeros, on_zeros);
                 weighted_sum<T>(exec, n, -2.5, on_sum, 0.5, lend(g), on_sum);
                 descent<T>(exec, n, lend(hyper), decay, scale, lend(g), on_p);
             }
@@ -190,11 +190,33 @@ TEMPLATE_TEST_CASE("the element-wise parts of Muon", "", double, float)
         const Doubles squares{NAN};
         {
             const Lent<T> on_x = lend(x);
-            unit_norm<T>(exec, 2, lend(squares), on_x, on_x);
+            unit_norm<T>(exec, 1, 2, lend(squares), on_x, on_x);
         }
         return std::tuple(x);
     });
     CHECK((std::isnan(std::get<0>(of_nan)[0]) && std::isnan(std::get<0>(of_nan)[1])));
+}
+
+TEMPLATE_TEST_CASE("each array of a stack by its own norm", "", float, double)
+{
+    using T = TestType;
+    for (const i64 n : {0, 1, 7, 16384, 20001}) {
+        const auto x = random<T>(3 * n, "x", 10);
+        const Doubles squares{4, 0, 0.25};
+        const auto [unit] = stable([&](const Exec& exec) {
+            auto made = x;
+            {
+                const Lent<T> on_made = lend(made);
+                unit_norm<T>(exec, 3, n, lend(squares), on_made, on_made);
+            }
+            return std::tuple(made);
+        });
+        Doubles want;
+        for (std::size_t i = 0; i < x.size(); ++i)
+            want.push_back(static_cast<double>(x[i]) *
+                           std::array{0.5, 0.0, 2.0}[i / static_cast<std::size_t>(n)]);
+        require_close(unit, want, tolerance<T>, "unit");
+    }
 }
 
 TEMPLATE_TEST_CASE("moving averages", "", float, double)

@@ -1,10 +1,11 @@
 // Exchanges of boxes, cell by cell against one whole tensor.
 #include "comm_suite.hpp"
-#include "mpi/box_exchange.hpp"
+#include "mpi/device_collective.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -334,6 +335,48 @@ void refused_exchanges(Comm& comm)
 }
 
 } // namespace
+
+void boxes_between_devices(Comm& comm, TestDevice& device)
+{
+    Grid grid(comm, {{{"data", comm.size()}}}, "node");
+    grid.open_devices(device.backend());
+    DeviceComm& devices = grid.devices().along("data");
+    const auto own = static_cast<std::size_t>(comm.rank());
+    struct Boxes {
+        BoxExchangeShape shape;
+        std::shared_ptr<std::byte> in, out, scratch;
+        std::optional<DeviceBoxExchange> exchange;
+    };
+    std::vector<Boxes> all(device.slow() ? 5 : 20);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        Boxes& b = all[i];
+        Draw draw(i * 100 + static_cast<u64>(comm.size())); // the same on all ranks
+        b.shape = random_boxes(draw, comm.size());
+        const Bytes element = size_of(b.shape.type), scratch = box_exchange_scratch(b.shape, comm.rank());
+        const auto bytes_of = [&](const Box& box) {
+            return std::max<Bytes>(element_count(box.shape) * element, 1);
+        };
+        b.in = device.allocate(bytes_of(b.shape.owned[own]));
+        b.out = device.allocate(bytes_of(b.shape.needed[own]));
+        b.scratch = device.allocate(std::max<Bytes>(scratch, 64));
+        b.exchange.emplace(devices, b.shape, b.in.get(), b.out.get(), Piece{b.scratch.get(), scratch});
+    }
+    grid.devices().connect();
+    for (u64 run = 0; run < 2; ++run) {
+        for (Boxes& b : all) {
+            device.write(b.in.get(), content(b.shape.owned[own], size_of(b.shape.type), run), 0);
+            b.exchange->enqueue(device.stream(0));
+        }
+        device.wait(0);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const std::vector<std::byte> wanted =
+                content(all[i].shape.needed[own], size_of(all[i].shape.type), run);
+            TRV_CHECK(device.read(all[i].out.get(), std::ssize(wanted)) == wanted, "boxes ", i, ", run ",
+                      run);
+        }
+    }
+    grid.devices().check();
+}
 
 std::vector<RankCase> box_exchange_cases()
 {

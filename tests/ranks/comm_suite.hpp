@@ -20,6 +20,7 @@ struct DeviceCase {
 std::vector<RankCase> comm_cases();
 /// Exchanges of boxes.
 std::vector<RankCase> box_exchange_cases();
+void boxes_between_devices(trivium::Comm& comm, TestDevice& device);
 /// Exchanges of the rows of experts.
 std::vector<RankCase> row_exchange_cases();
 /// Gather, reduce and scatter.

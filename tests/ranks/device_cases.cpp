@@ -209,6 +209,7 @@ void several_at_once(Comm& comm, TestDevice& device)
 std::vector<DeviceCase> device_cases()
 {
     return {{"pieces", pieces},
+            {"boxes", boxes_between_devices},
             {"links", links},
             {"lonely links", lonely_links},
             {"several at once", several_at_once}};

@@ -1,6 +1,7 @@
 // One and two whole updates against AdamW, Muon and clipping written as plain loops, in f64.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "config/option_sets.hpp"
 #include "harness.hpp"
 
 #include <cmath>
@@ -121,8 +122,8 @@ Matrix transposed(const Matrix& a)
     return t;
 }
 
-/// Muon for the matrices of layers (K. Jordan et al. 2024; scale and decay: arXiv:2502.16982, section 2.2),
-/// AdamW for everything else. Always with the Gram matrix of the columns.
+/// Muon for the matrices of layers, each expert's by itself (K. Jordan et al. 2024; scale and decay:
+/// arXiv:2502.16982, section 2.2), AdamW for everything else. Always with the Gram matrix of the columns.
 struct PlainMuon : PlainAdamw {
     double momentum = 0.7;
     Tensors buffers;
@@ -133,10 +134,28 @@ struct PlainMuon : PlainAdamw {
         if (name.find("layers.") == std::string::npos || !decays(name))
             return 0;
         const bool has_many_inputs = name.find(".o.") != std::string::npos;
-        const int inputs = has_many_inputs                          ? m.heads * (m.dim / m.heads)
-                           : name.find("down") != std::string::npos ? m.ffn
-                                                                    : m.dim;
+        const int inputs = has_many_inputs                                 ? m.heads * (m.dim / m.heads)
+                           : name.find("shared.down") != std::string::npos ? shared
+                           : name.find("down") != std::string::npos        ? m.ffn
+                                                                           : m.dim;
         return static_cast<std::size_t>(inputs);
+    }
+    static constexpr int shared = 13, experts = 6; // of OptionSet::experts
+
+    /// An update's direction, from that of the momentum.
+    static void orthogonalise(Matrix& x)
+    {
+        double squares = 0;
+        for (const double value : x.x)
+            squares += value * value;
+        for (double& value : x.x)
+            value /= squares > 0 ? std::sqrt(squares) : 1;
+        for (int i = 0; i < 5; ++i) {
+            const Matrix first = product(x, product(transposed(x), x)),
+                         second = product(first, product(transposed(x), x));
+            for (std::size_t k = 0; k < x.x.size(); ++k)
+                x.x[k] = 3.4445 * x.x[k] - 4.7750 * first.x[k] + 2.0315 * second.x[k];
+        }
     }
 
     void update(const reference::Model& model, Tensors& parameters, const Tensors& gradients, double tokens)
@@ -153,34 +172,33 @@ struct PlainMuon : PlainAdamw {
             p = before.at(name);
             Vector& buffer = buffers[name];
             buffer.resize(p.size());
-            Matrix x{rows, p.size() / rows, Vector(p.size())};
-            double squares = 0;
-            for (std::size_t i = 0; i < p.size(); ++i) {
-                const double g = factor * gradients.at(name)[i];
-                buffer[i] = momentum * buffer[i] + g;
-                x.x[i] = g + momentum * buffer[i];
-                squares += x.x[i] * x.x[i];
+            const std::size_t count = name.find(".experts.") != std::string::npos ? experts : 1,
+                              size = p.size() / count;
+            for (std::size_t begin = 0; begin < p.size(); begin += size) {
+                Matrix x{rows, size / rows, Vector(size)};
+                for (std::size_t i = 0; i < size; ++i) {
+                    const double g = factor * gradients.at(name)[begin + i];
+                    buffer[begin + i] = momentum * buffer[begin + i] + g;
+                    x.x[i] = g + momentum * buffer[begin + i];
+                }
+                orthogonalise(x);
+                const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(x.rows, x.columns)));
+                for (std::size_t i = 0; i < size; ++i)
+                    p[begin + i] -= lr * (scale * x.x[i] + decay * p[begin + i]);
             }
-            for (double& value : x.x)
-                value /= std::sqrt(squares);
-            for (int i = 0; i < 5; ++i) {
-                const Matrix first = product(x, product(transposed(x), x)),
-                             second = product(first, product(transposed(x), x));
-                for (std::size_t k = 0; k < x.x.size(); ++k)
-                    x.x[k] = 3.4445 * x.x[k] - 4.7750 * first.x[k] + 2.0315 * second.x[k];
-            }
-            const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(x.rows, x.columns)));
-            for (std::size_t i = 0; i < p.size(); ++i)
-                p[i] -= lr * (scale * x.x[i] + decay * p[i]);
         }
     }
 };
 
-void compare_muon(bool llama, double clip, double decay)
+void compare_muon(bool llama, double clip, double decay, bool experts = false)
 {
     INFO((llama ? "llama" : "gpt2") << ", clip " << clip << ", decay " << decay);
     const reference::Model model = small_model(llama);
     RunConfig config = config_of(model, Precision::f64, 4, 2);
+    if (experts) {
+        set_options(config.model, OptionSet::experts);
+        resolve_and_validate(config);
+    }
     config.train.grad_clip = clip;
     config.train.weight_decay = decay;
     config.train.optimizer = OptimizerKind::muon;
@@ -189,6 +207,8 @@ void compare_muon(bool llama, double clip, double decay)
     plain.decay = decay;
     config.train.momentum = plain.momentum;
     Run run(config);
+    if (experts) // of which one has no tokens
+        run.write("layers.0.ffn.router.bias", {0, 0, -50, 0, 0, 0});
     Tensors parameters = run.parameters();
     for (int step = 0; step < 3; ++step) {
         const TokenBatch batch = random_batch(model, 4, static_cast<std::uint64_t>(step));
@@ -216,6 +236,8 @@ TEST_CASE("updates agree with plain Muon in f64: tall and wide matrices, heads, 
         compare_muon(llama, 0.01, 0);
     }
 }
+
+TEST_CASE("Muon updates the matrix of each expert by itself") { compare_muon(true, 0.01, 0.3, true); }
 
 TEST_CASE("a matrix whose gradient is zero only decays")
 {

@@ -36,7 +36,6 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
         {{"train.lora={rank=4096}", "train.init_from=a"}, {"train.lora", "4096", "lower the rank"}},
         {{"train.freeze=[\"embed.*\"]", "train.lora={rank=2}", "train.init_from=a"},
          {"train.freeze", "frozen anyway"}},
-        {{"model.experts=4", "train.optimizer=muon"}, {"train.optimizer", "AdamW"}},
     };
     for (const char* command : {"plan", "explain"})
         for (const Case& c : cases) {

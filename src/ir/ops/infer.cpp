@@ -172,9 +172,10 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
         shapes[i] = &graph[op.operands[i]].type.shape;
-    const Rule& rule = row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
-                       : row.rule       ? *row.rule
-                                        : needed(graph, op, "rule", op.attrs.rule);
+    const Rule& rule = op.attrs.rule      ? *op.attrs.rule
+                       : row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
+                       : row.rule         ? *row.rule
+                                          : needed(graph, op, "rule", op.attrs.rule);
     return make_rule(
         rule, shapes, op.attrs.sizes, [&] { return place_of(graph, op); }, row.variadic);
 }
@@ -207,7 +208,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
                          "write a rule with as many results"});
-    if (row.rejects)
+    if (row.rejects && op.attrs.rule)
         if (const char* why = row.rejects(*op.attrs.rule))
             throw UserError({place_of(graph, op),
                              str("cannot have the rule \"", to_text(*op.attrs.rule), "\""), why,

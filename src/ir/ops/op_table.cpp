@@ -122,7 +122,8 @@ Bytes attention_grad_tiles(const Op& op, const FactorRule& rule, Bytes element)
 /// A double per block of 16384 numbers.
 Bytes block_sums(const Op&, const FactorRule& rule, Bytes)
 {
-    return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
+    const i64 sums = std::max<i64>(element_count(rule.shape_of(rule.results[0])), 1);
+    return 8 * sums * ceil_div(element_count(rule.shape_of(rule.operands[0])) / sums, 16384);
 }
 
 /// A place for each element of the first operand, as i32.

@@ -105,7 +105,8 @@ struct LocalPart {
 struct OpInfo {
     OpKind kind{};
     const char* name = "";
-    std::optional<Rule> rule{}; ///< empty: `factors`, or the op's attribute `rule`
+    std::optional<Rule> rule{}; ///< empty: `factors`, or the op's attribute `rule`, which replaces this one
+                                ///< where the row may have both
     /// The number of operands at the end of `rule` that an op may lack. `types` gives them different types,
     /// which tell those that an op has; ask optional_operand().
     int optional = 0;
@@ -139,6 +140,9 @@ struct OpInfo {
     /// Operands in which the op is linear together, given the others: if all of them are partial sums, so is
     /// its result. Ask linear_operands().
     OperandSet linear = 0;
+    /// Operands that are added to what `linear` says: of the ranks whose partial sums an op runs on, each
+    /// counts on one.
+    OperandSet added = 0;
     std::uint32_t kept = 0;    ///< results that are never computed twice, as choices: bit i is result i
     bool placement = false;    ///< the identity; the sharding of its result determines which data move
     bool contributes = false;  ///< missing operands count as 0: of all ranks, exactly one has each operand

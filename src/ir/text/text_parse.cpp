@@ -268,8 +268,13 @@ private:
                     v.init = parse_init(kind, here, c.fields("(", ")"));
                 }
                 v.decay = c.take("decay");
-                if (c.take("rows"))
-                    v.rows = static_cast<int>(c.whole(1, static_cast<i64>(v.type.shape.size()) - 1));
+                const i64 dims = std::ssize(v.type.shape);
+                if (c.take("stack")) {
+                    v.stack = static_cast<int>(c.whole(1, dims - 2));
+                    c.want("rows");
+                    v.rows = static_cast<int>(c.whole(1, dims - v.stack - 1));
+                } else if (c.take("rows"))
+                    v.rows = static_cast<int>(c.whole(1, dims - 1));
                 if (c.take("update")) {
                     const std::string kind = c.word(), here = c.place();
                     v.update = parse_update(kind, here, c.fields("(", ")"));

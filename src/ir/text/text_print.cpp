@@ -17,7 +17,9 @@ std::string print_given(const Value& v)
         line += str(" on ", name_of(v.space));
     if (const std::string init = to_text(v.init); !init.empty())
         line += " init " + init;
-    line += (v.decay ? " decay" : "") + (v.rows > 0 ? str(" rows ", v.rows) : "");
+    line += v.decay ? " decay" : "";
+    line += v.stack > 0 ? str(" stack ", v.stack) : "";
+    line += v.rows > 0 ? str(" rows ", v.rows) : "";
     if (const std::string update = to_text(v.update); !update.empty())
         line += " update " + update;
     return line + "\n";

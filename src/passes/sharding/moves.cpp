@@ -189,6 +189,17 @@ bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& a
     return true;
 }
 
+ValueId counted_once(Builder& builder, ValueId x, const std::vector<Partial>& all,
+                     const std::vector<Partial>& own, const Coordinates& at)
+{
+    if (own.size() >= all.size())
+        return x;
+    const bool counts = std::ranges::all_of(all, [&](const Partial& p) {
+        return within({p}, own) || builder.graph().mesh.index_along(p.axis, at) == 0;
+    });
+    return builder.scaled_by(x, counts ? 1 : 0);
+}
+
 std::vector<std::string> names_in(const DimAxes& axes)
 {
     std::vector<std::string> all;

@@ -29,6 +29,10 @@ Bytes largest_shard(const TensorType& type, const DimAxes& axes, const Mesh& mes
 /// part, the first one. Ranks of `stage_axis` have different values.
 bool is_contributor(const Layout& layout, const Mesh& mesh, const Coordinates& at,
                     const std::string& stage_axis);
+/// `x`, partial over `own`, as an addend of a value that is partial over `all`: it counts on one rank along
+/// the other axes, where others have zero. The same ops on all ranks, so that collectives keep their order.
+ValueId counted_once(Builder& builder, ValueId x, const std::vector<Partial>& all,
+                     const std::vector<Partial>& own, const Coordinates& at);
 /// The names of all axes, in the order of dimensions.
 std::vector<std::string> names_in(const DimAxes& axes);
 /// The layout as a sharding whose dimensions are closed.

@@ -275,18 +275,13 @@ private:
         return bytes + work < most ? std::optional(bytes + work) : std::nullopt;
     }
 
-    /// An addend that is complete along axes over which its accumulator is partial counts on one rank of
-    /// each: the others add zero. What accumulates is linear in its first operand.
+    /// An addend counts once. What accumulates is linear in its first operand.
     void add_once(const Op& op, Op& local, Layout& layout)
     {
         if (g_[op.operands.back()].role == Role::carry)
             return;
         const std::vector<Partial>& all = of(op.operands.back()).layout.partial;
-        const bool counts = std::ranges::all_of(all, [&](const Partial& p) {
-            return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
-        });
-        if (layout.partial.size() < all.size()) // the same ops on all ranks: collectives keep their order
-            local.operands[0] = b_.scaled_by(local.operands[0], counts ? 1 : 0);
+        local.operands[0] = counted_once(b_, local.operands[0], all, layout.partial, c_.at);
         layout.partial = all;
     }
 
@@ -407,6 +402,9 @@ private:
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
             local.operands[i] =
                 has_operand(open, i) ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);
+        for (std::size_t i = 0; i < rule.operands.size(); ++i)
+            if (has_operand(info(op).added, i))
+                local.operands[i] = counted_once(b_, local.operands[i], pending, {}, c_.at);
         if (op.accumulate)
             local.operands.back() = of(op.operands.back()).native;
         std::vector<Layout> layouts;

@@ -107,10 +107,13 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
         return std::make_unique<StreamMove>(
             [collective](const kernels::Exec& exec) { collective->enqueue(exec.stream); });
     }
-    if (info(*b.op).exchanges)
-        throw UserError({place_of(*b.graph, *b.op), "exchanges between devices are not built yet",
-                         str("the op moves boxes along '", axis, "'"),
-                         "use a build for CPUs, or shardings between which collectives suffice"});
+    if (info(*b.op).exchanges) {
+        auto boxes =
+            std::make_shared<DeviceBoxExchange>(grid.devices().along(axis), exchange_of(*b.graph, *b.op),
+                                                b.operands[0], b.results[0], exchange_scratch(b));
+        return std::make_unique<StreamMove>(
+            [boxes](const kernels::Exec& exec) { boxes->enqueue(exec.stream); });
+    }
     if (b.op->kind == OpKind::exchange_rows) {
         auto rows = std::make_shared<RowsOnStream>(grid.devices().along(axis), b);
         return std::make_unique<StreamMove>([rows](const kernels::Exec& exec) { rows->enqueue(exec); });
