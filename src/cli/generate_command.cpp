@@ -39,8 +39,8 @@ std::vector<Prompt> texts_of(const GenerateArguments& a, const Tokenizer& tokeni
     if (!a.prompts.empty() && !a.prompt.empty())
         throw UserError({"--prompts", "cannot be combined with --prompt", "", "leave one of them out"});
     if (!a.prompts.empty())
-        return parse_prompts(a.prompts == "-" ? read_stdin() : read_file(a.prompts, "prompts"), a.prompts,
-                             tokenizer, a.chat);
+        return parse_prompts(a.prompts == "-" ? read_stdin() : read_file(a.prompts, "file of prompts"),
+                             a.prompts, tokenizer, a.chat);
     if (a.prompt != "-")
         return {prompt_of(a.prompt, tokenizer)};
     std::string text = read_stdin();

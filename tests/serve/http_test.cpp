@@ -38,6 +38,7 @@ TEST_CASE("requests and errors over a socket")
     CHECK(json::parse(good.substr(good.find("\r\n\r\n") + 4))["usage"]["total_tokens"] == 2);
     CHECK(answer(port, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", "}").starts_with("HTTP/1.1 200 "));
     CHECK(answer(port, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    CHECK(answer(port, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 400 "));
     CHECK(answer(port, "DELETE /health HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 405 "));
     const std::string nonsense = answer(port, "nonsense\r\n\r\n");
     CHECK(nonsense.starts_with("HTTP/1.1 400 "));

@@ -117,12 +117,15 @@ struct HttpServer::Parts {
     {
         HttpRequest request = request_of(from);
         std::optional<HttpReply> refused = handler.refuse(request);
-        const bool is_huge = stated_length(from) > most_discarded;
-        const BodyEnd end = is_huge ? BodyEnd::too_long
-                                    : read_body(from, reader, config.body_limit, [&](std::string_view part) {
-                                          if (!refused)
-                                              request.body += part;
-                                      });
+        BodyEnd end = BodyEnd::whole;
+        if (stated_length(from) > most_discarded)
+            end = BodyEnd::too_long;
+        else if (from.has_header("Content-Length") ||
+                 from.has_header("Transfer-Encoding")) // else it has none
+            end = read_body(from, reader, config.body_limit, [&](std::string_view part) {
+                if (!refused)
+                    request.body += part;
+            });
         if (end != BodyEnd::whole)
             return send_last(
                 end == BodyEnd::too_long
