@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory of drawn configurations by `trivium plan` and by `trivium train`: perf/plan_memory.py [--count N] [--seed S] [--trivium PATH]
 
-Draws small models of all families on 1, 2, 4 and 8 ranks with settings of [parallel], precisions and optimizers. Plans each, trains it
+Draws small models of all families on 1, 2, 4 and 8 ranks with settings of [parallel], precisions, optimizers, and parts that are trained. Plans each, trains it
 for two steps, and ends with an error if the arena of any step is not that of the plan, to the byte. In a build of the preset `debug`
 the run's bytes are those that it has written.
 """
@@ -23,7 +23,9 @@ parser.add_argument("--launcher", default="mpirun --oversubscribe -n", help="wha
 arguments = parser.parse_args()
 trivium = os.path.abspath(arguments.trivium)
 draw = random.Random(arguments.seed)
-presets = ["toy", "toy-gpt2", "toy-gemma3", "toy-neox", "llama-1m"]
+presets = ["toy", "toy-gpt2", "toy-gemma3", "toy-neox", "llama-1m", "toy-mixtral", "toy-deepseek3"]
+parts = ["train.freeze=['embed.*', 'layers.0.*']", "train.freeze=['*norm*', '*.attn.*']", "train.lora={rank = 4}",
+         "train.lora={rank = 6, magnitudes = true, dropout = 0.1}", "train.lora={rank = 4, targets = ['*.attn.*'], train = ['final_norm.*']}"]
 
 
 def run(command, folder):
@@ -59,7 +61,14 @@ def drawn():
         keys["parallel.update"] = draw.choice(["synchronous", "synchronous", "post-validated"])
     if draw.random() < 0.1:
         keys["parallel.offload"] = "optimizer"
-    return ranks, [f"{key}={value}" for key, value in keys.items()]
+    if keys["model.preset"] in ("toy-mixtral", "toy-deepseek3") and data % 2 == 0 and draw.random() < 0.5:
+        keys["parallel.expert"] = 2
+    if data % 2 == 0 and draw.random() < 0.2:
+        keys["parallel.context"], keys["parallel.data"] = 2, data // 2
+    if draw.random() < 0.3:
+        keys["train.ema"] = 0.99
+    part = [draw.choice(parts)] if draw.random() < 0.7 else []
+    return ranks, [f"{key}={value}" for key, value in keys.items()] + part
 
 
 with tempfile.TemporaryDirectory() as folder:
