@@ -122,8 +122,7 @@ struct ParallelConfig {
             "context_form", self.context_form, KeyKind::free,
             "how context / context_heads ranks get each other's keys and values: all before attention "
             "(gather), or block by block, while attention computes with the block before (ring); auto = the "
-            "one with the shorter step by the simulator, on GPUs gather: rings between GPUs are not built "
-            "yet");
+            "one with the shorter step by the simulator, on GPUs gather: rings have not run on GPUs yet");
         visit(
             "expert", self.expert, KeyKind::free,
             "ranks that share the experts of a layer (expert parallelism): the fastest of the data x context "
