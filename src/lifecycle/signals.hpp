@@ -59,7 +59,7 @@ public:
     /// Seconds since the first of them. \pre stop()
     Seconds since_stop() const { return now() - first_at_; }
     /// Whether another one followed. (Launchers may send one twice, which counts as one.)
-    bool is_repeated() const { return again_at_ > first_at_ + 0.2; }
+    bool is_repeated() const { return again_at_ > first_at_ + 0.1; }
     /// Whether the parent process, usually the launcher, sent that signal.
     bool is_from_parent() const { return by_parent_; }
     /// Acts as if this process had received signal `number`.

@@ -116,7 +116,7 @@ Json detokenize(const Json& body, const ServedModel& model)
 
 /// Sends the events of a job while they come.
 void stream_events(TextJob& job, const CompletionRequest& request, const ServedModel& model,
-                   const SendText& send)
+                   const IsOpen& is_there, const SendText& send)
 {
     const auto event = [&](const Json& json) {
         return json.is_null() || send(str("data: ", dump(json), "\n\n"));
@@ -126,7 +126,7 @@ void stream_events(TextJob& job, const CompletionRequest& request, const ServedM
         bool is_open = true;
         for (std::size_t i = 0; i < job.requests().size(); ++i)
             is_open = is_open && event(answer.begin(i));
-        while (const std::optional<TextJob::Token> token = job.next()) {
+        while (const std::optional<TextJob::Token> token = job.next(is_there)) {
             if (!(is_open = is_open && event(answer.token(token->index, token->score, token->text))))
                 job.leave();
         }
@@ -230,8 +230,8 @@ HttpReply Api::complete(const HttpRequest& request, bool is_chat)
         return reply(answer_of(*parsed, new_head(is_chat), job->results(request.is_open), *served));
     HttpReply answer;
     answer.type = "text/event-stream";
-    answer.stream = [job, parsed, served](const SendText& send) {
-        stream_events(*job, *parsed, *served, send);
+    answer.stream = [job, parsed, served, is_there = request.is_open](const SendText& send) {
+        stream_events(*job, *parsed, *served, is_there, send);
     };
     return answer;
 }

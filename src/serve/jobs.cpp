@@ -23,23 +23,23 @@ void TextJob::wait(std::unique_lock<std::mutex>& lock, const IsOpen& is_open, co
         lock.lock();
         if (is_gone) {
             left_ = true;
-            throw ApiError(499, "the client has gone"); // nobody reads it
+            throw ApiError(499, "the client has gone"); // never sent
         }
     }
-    if (error_)
-        throw *error_;
 }
 
 void TextJob::wait_begin(const IsOpen& is_open)
 {
     std::unique_lock lock(mutex_);
     wait(lock, is_open, [&] { return begun_ || done_; });
+    if (error_)
+        throw *error_;
 }
 
-std::optional<TextJob::Token> TextJob::next()
+std::optional<TextJob::Token> TextJob::next(const IsOpen& is_open)
 {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ || !tokens_.empty(); });
+    wait(lock, is_open, [&] { return done_ || !tokens_.empty(); });
     if (!tokens_.empty()) {
         Token token = std::move(tokens_.front());
         tokens_.pop_front();
@@ -54,6 +54,8 @@ std::vector<TextResult> TextJob::results(const IsOpen& is_open)
 {
     std::unique_lock lock(mutex_);
     wait(lock, is_open, [&] { return done_; });
+    if (error_)
+        throw *error_;
     return std::move(results_);
 }
 

@@ -32,14 +32,13 @@ public:
 
     const std::vector<TextRequest>& requests() const { return requests_; }
 
-    // By the thread that waits.
+    // By the thread that waits. If `is_open` says that the client is gone, nobody waits any longer: ApiError.
 
-    /// Returns when the model has begun with the job or it has ended. Throws ApiError if it was refused, or
-    /// if `is_open` says that the client is gone.
+    /// Returns when the model has begun with the job or it has ended. Throws ApiError if it was refused.
     void wait_begin(const IsOpen& is_open = {});
     /// The next token of a job that streams; nullopt when there are no more. Throws ApiError if it failed.
-    std::optional<Token> next();
-    /// Waits for the end. Throws ApiError if it was refused or failed, or if the client is gone.
+    std::optional<Token> next(const IsOpen& is_open = {});
+    /// Waits for the end. Throws ApiError if it was refused or failed.
     std::vector<TextResult> results(const IsOpen& is_open = {});
     /// Nobody waits any longer: the rest may be left out.
     void leave();
@@ -55,7 +54,7 @@ public:
     bool fail(const ApiError& error);
 
 private:
-    /// Returns when `is_true`, of members.
+    /// Returns when `is_true`, of members, is true.
     template <class IsTrue>
     void wait(std::unique_lock<std::mutex>& lock, const IsOpen& is_open, const IsTrue& is_true);
 

@@ -95,7 +95,7 @@ TEST_CASE("serve answers until a signal, with the scores of eval --score, on one
             while (!has(answer(port, get("/health"), "}"), "the server is stopping"))
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
             CHECK(!has(client->received(), "[DONE]"));
-            std::this_thread::sleep_for(std::chrono::milliseconds(250)); // else it counts as the same signal
+            std::this_thread::sleep_for(std::chrono::milliseconds(150)); // else it counts as the same signal
             kill(launcher, SIGUSR1);
         });
     CHECK(outcome.status == 0);

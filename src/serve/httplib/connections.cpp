@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <netdb.h>
 #include <poll.h>
+#include <string_view>
 #include <sys/socket.h>
 #include <vector>
 
