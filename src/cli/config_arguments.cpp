@@ -42,7 +42,10 @@ void respect_masks(RunConfig& config, std::vector<std::string>& warnings)
             "parallel.update to \"synchronous\"");
 }
 
-RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::string>& warnings)
+bool is_of_strategy(const std::string& warning) { return warning.starts_with("parallel."); }
+
+RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::string>& warnings,
+                        bool searched = false)
 {
     RunConfig config = read_config(arguments.file, arguments.overrides);
     if (config.model.is_program()) {
@@ -57,11 +60,20 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
         config.parallel.schedule_rows = about_key(
             "parallel.schedule", [&] { return read_file(config.parallel.schedule, "pipeline schedule"); });
     warnings = resolve_and_validate(config);
+    if (searched)
+        std::erase_if(warnings, is_of_strategy);
     respect_masks(config, warnings);
     return config;
 }
 
 } // namespace
+
+void warn_of_strategy(RunConfig config)
+{
+    for (const std::string& warning : resolve_and_validate(config))
+        if (is_of_strategy(warning) && config.given.contains(warning.substr(0, warning.find(':'))))
+            log_warning(warning);
+}
 
 RunConfig load_config(const ConfigArguments& arguments)
 {
@@ -69,10 +81,10 @@ RunConfig load_config(const ConfigArguments& arguments)
     return read_complete(arguments, ignored);
 }
 
-RunConfig load_training_config(const ConfigArguments& arguments)
+RunConfig load_training_config(const ConfigArguments& arguments, bool searched)
 {
     std::vector<std::string> warnings;
-    RunConfig config = read_complete(arguments, warnings);
+    RunConfig config = read_complete(arguments, warnings, searched);
     if (const int cores = usable_core_count(); cores > 0 && config.parallel.threads > cores)
         warnings.push_back(str("parallel.threads: is ", config.parallel.threads,
                                ", but this process may use ", counted(cores, "core"),

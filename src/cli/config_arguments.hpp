@@ -19,8 +19,11 @@ struct ConfigArguments {
 /// model does not set it, resolves and validates. Throws UserError.
 RunConfig load_config(const ConfigArguments& arguments);
 /// load_config() for train, plan and explain; also warns (stderr) about settings without effect on training
-/// and about more threads than cores.
-RunConfig load_training_config(const ConfigArguments& arguments);
+/// and about more threads than cores. With `searched`, not about settings of [parallel], which a search may
+/// change; warn_of_strategy() does so afterwards.
+RunConfig load_training_config(const ConfigArguments& arguments, bool searched = false);
+/// Warns (stderr) about settings of [parallel] that were given, not chosen, and have no effect.
+void warn_of_strategy(RunConfig config);
 
 /// Vocabulary size of the training data, or of the tokenizer if there is no data yet. Throws UserError; the
 /// planner build knows only the tokenizer "bytes".

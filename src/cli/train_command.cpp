@@ -79,7 +79,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     const Bytes memory = share_of_memory(world);
     RunConfig config;
     succeed_together(world, [&] {
-        config = load_training_config(arguments);
+        config = load_training_config(arguments, true);
         if (config.parallel.graphs && !computes_on_device())
             log_warning(
                 "parallel.graphs: is ignored because this build computes on CPUs; remove the key, or use "
@@ -91,6 +91,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     if (is_searched(config, world.size()))
         config = searched(config, world, memory);
     succeed_together(world, [&] {
+        warn_of_strategy(config);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",

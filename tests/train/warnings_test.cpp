@@ -61,6 +61,28 @@ TEST_CASE("plan and explain warn on stderr about settings without effect", "[rel
     }
 }
 
+TEST_CASE("plan --ranks warns about the strategy that it chose, not about what it may change")
+{
+    const Folder folder;
+    for (const char* data : {"1", "2"}) {
+        const std::string shares = std::string("parallel.expert=") + data;
+        const Outcome outcome = run_program({"plan", "/dev/null", "model.preset=toy", "model.experts=4",
+                                             "--ranks", "2", "parallel.data=2", "parallel.tensor=1",
+                                             "parallel.zero=1", "parallel.expert_buffer=1.25", shares},
+                                            folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 0);
+        CHECK(has(outcome.err, "parallel.expert_buffer: is ignored") == (data == std::string("1")));
+    }
+    const Outcome open = run_program({"plan", "/dev/null", "model.preset=toy", "--ranks", "2", "--json",
+                                      "train.global_batch=4", "parallel.gather_every=pass"},
+                                     folder.path());
+    INFO(open.err);
+    CHECK(open.status == 0);
+    const auto chosen = nlohmann::json::parse(open.out)["strategies"][0]["parallel"];
+    CHECK(has(open.err, "parallel.gather_every") == (chosen["zero"] < 3));
+}
+
 TEST_CASE("chunks that a schedule cannot have are refused on any grid")
 {
     const Folder folder;

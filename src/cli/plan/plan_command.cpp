@@ -340,12 +340,14 @@ void add_plan_command(Command& program)
         Machine where = machine_at(*machine);
         if (*load > 0)
             where.expert_load = std::max(1.0, *load);
-        const RunConfig config = load_training_config(*arguments);
+        const RunConfig config = load_training_config(*arguments, !ranks->empty());
         const std::vector<i64> counts = ranks->empty() ? std::vector<i64>{0} : ranks_in(*ranks);
         if (counts.size() > 1)
             return plan_scaling(config, where, counts, *svg, arguments->json);
         const PlanReport report =
             make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
+        if (!ranks->empty())
+            warn_of_strategy(report.own().config);
         if (!written->empty())
             write_file(*written, to_toml(report.own().config));
         if (!trace->empty())
