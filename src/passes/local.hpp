@@ -9,8 +9,8 @@
 namespace trivium {
 
 /// The graph of the rank at `config.at`, before its collectives are merged: stage (if the stage axis has more
-/// than one rank), partition, simplify, join_reductions(). `stages`: of the pipeline; StageConfig::rank is set here. Names of
-/// passes get `suffix`.
+/// than one rank), partition, simplify, join_reductions(). `stages`: of the pipeline; StageConfig::rank is
+/// set here. Names of passes get `suffix`.
 Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageConfig stages,
                    const std::string& suffix, PassRunner& runner);
 
