@@ -46,7 +46,7 @@ GraphProfile BucketPlans::profile(const Graph& graph) const
     const std::map<BucketClass, std::vector<BucketMember>> members = bucket_members(graph);
     std::map<Part, std::pair<Bytes, BucketClass>> chosen;
     for (const auto& [c, list] : members) {
-        if (c.axis != zero_axis(config_.parallel))
+        if (!joins(c.axis, zero_axis(config_.parallel)))
             continue;
         Bytes bytes = 0;
         for (const BucketMember& member : list)
@@ -86,10 +86,10 @@ GraphProfile BucketPlans::profile(const Graph& graph) const
         for (const BucketMember& member : members.at(best.second))
             first_block = std::min(first_block, graph[member.op].block);
 
-    const TransferCost cost = transfer_cost(zero_axis(config_.parallel), graph.mesh, machine_);
-    p.bytes_per_second = cost.bytes_per_second;
     for (const auto& [part, best] : chosen) {
         const BucketClass& c = best.second;
+        const TransferCost cost = transfer_cost(c.axis, graph.mesh, machine_);
+        p.bytes_per_second = cost.bytes_per_second;
         const bool reduces = part == Part::reductions;
         const Seconds latency = cost.start + (c.combine ? 2 : 1) * cost.messages;
         (reduces ? p.reduction_latency : p.gather_latency) = latency;
@@ -157,6 +157,20 @@ const BucketPlan& BucketPlans::plan(const BucketProfile& p, const std::string& m
 }
 
 BucketConfig BucketPlans::with_mode(const Graph& graph, const std::string& mode)
+{
+    BucketConfig config = with_mode_of_others(graph, mode);
+    for (const Op& op : graph.ops)
+        if (reduces_to_all(op) && op.region == Region::microbatch && mode != "none") {
+            const auto [most, unknown] = config.awaited.try_emplace(*op.attrs.axis);
+            const TransferCost cost = transfer_cost(most->first, graph.mesh, machine_);
+            if (unknown)
+                most->second =
+                    static_cast<Bytes>(std::min(1e9, (cost.start + cost.messages) * cost.bytes_per_second));
+        }
+    return config;
+}
+
+BucketConfig BucketPlans::with_mode_of_others(const Graph& graph, const std::string& mode)
 {
     BucketConfig config;
     if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {

@@ -34,7 +34,8 @@ public:
 
     /// The buckets of all ranks of a stage; `graph`: of its first rank. `mode`: "none", "block", "greedy",
     /// "global", or a number of bytes. With "greedy", "global", or parallel.bucket = "auto", the mode holds
-    /// for what the profile has, and other collectives are merged up to BucketConfig::bytes.
+    /// for what the profile has, and other collectives are merged up to BucketConfig::bytes. All-reduces that
+    /// are awaited are merged while their latency is longer than what their bytes take.
     BucketConfig with_mode(const Graph& graph, const std::string& mode);
     /// The profile of the collectives along the data axis: of the gathers of each pass, and of the
     /// reductions, the class with most bytes.
@@ -50,6 +51,9 @@ private:
         BucketProfile profile;
         std::map<std::string, BucketPlan> plans; ///< by mode
     };
+
+    /// with_mode() of collectives that are not awaited.
+    BucketConfig with_mode_of_others(const Graph& graph, const std::string& mode);
 
     const RunConfig& config_;
     Machine machine_;

@@ -25,7 +25,8 @@ Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageCon
     } else {
         graph = own(sharded);
     }
-    return runner.run("simplify-local" + suffix, Level::local, std::move(graph), without_idle_ops);
+    graph = runner.run("simplify-local" + suffix, Level::local, std::move(graph), without_idle_ops);
+    return runner.run("join-reductions" + suffix, Level::local, std::move(graph), join_reductions);
 }
 
 Graph finish_local(Graph graph, const FinishConfig& config, const std::string& suffix, PassRunner& runner)
@@ -33,15 +34,15 @@ Graph finish_local(Graph graph, const FinishConfig& config, const std::string& s
     const auto pass = [&](const char* name, const std::function<Graph(Graph)>& made) {
         graph = runner.run(name + suffix, Level::local, std::move(graph), made);
     };
-    if (config.join)
-        pass("join-reductions", join_reductions);
     if (config.ring)
         pass("ring", ring);
     else if (!config.parts.empty())
         pass("overlap-gathers", [&](Graph g) { return overlap_gathers(std::move(g), config.parts); });
     pass("bucket", [&](Graph g) { return bucket(std::move(g), config.buckets); });
-    if (config.overlap)
+    if (config.overlap) {
+        pass("fill-waits", [&](Graph g) { return fill_waits(std::move(g), config.overlap); });
         pass("overlap-halos", [&](Graph g) { return overlap_halos(std::move(g), config.overlap); });
+    }
     if (config.group)
         pass("group", group_products);
     pass("fuse", fuse);

@@ -9,17 +9,16 @@
 namespace trivium {
 
 /// The graph of the rank at `config.at`, before its collectives are merged: stage (if the stage axis has more
-/// than one rank), partition, simplify. `stages`: of the pipeline; StageConfig::rank is set here. Names of
-/// passes get `suffix`.
+/// than one rank), partition, simplify, join_reductions(). `stages`: of the pipeline; StageConfig::rank is
+/// set here. Names of passes get `suffix`.
 Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageConfig stages,
                    const std::string& suffix, PassRunner& runner);
 
 struct FinishConfig {
-    bool join = false; ///< join_reductions()
     BucketConfig buckets{};
     bool group = false;       ///< group_products()
     bool offload = false;     ///< offload_optimizer()
-    OverlapSeconds overlap{}; ///< overlap_halos(); empty: not
+    OverlapSeconds overlap{}; ///< fill_waits() and overlap_halos(); empty: not
     bool ring = false;        ///< ring()
     GatherParts parts{};      ///< overlap_gathers(), if not ring()
 };

@@ -150,7 +150,7 @@ Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work, PassRun
         stages.stage_of_block = balance_stages(decided, stages.rank_of_stage);
     Graph graph = part_of_rank(decided, partition_config(decided, mesh.coordinates(rank), work),
                                std::move(stages), "", runner);
-    return finish_local(std::move(graph), {.join = true}, "", runner);
+    return finish_local(std::move(graph), {}, "", runner);
 }
 
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank,

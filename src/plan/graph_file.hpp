@@ -32,7 +32,7 @@ Graph sharded_graph(Graph graph, PassRunner* runner = nullptr);
 /// The lookahead over a graph from sharded_graph(), the same for all ranks. Throws UserError if the stages of
 /// a pipeline cannot run together (check_steps.hpp). A graph on one rank does not change.
 Graph decided_graph(const Graph& sharded, const WorkPrices& work = {}, PassRunner* runner = nullptr);
-/// part_of_rank() and, with joined reductions, finish_local(); on one rank finish_local() alone. `decided`:
+/// part_of_rank() and finish_local(); on one rank finish_local() alone. `decided`:
 /// from decided_graph().
 Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work = {}, PassRunner* runner = nullptr);
 /// rank_graph() of decided_graph(). `sharded`: from sharded_graph().

@@ -1,5 +1,6 @@
 #include "base/check.hpp"
 #include "ir/general/gradient_tools.hpp"
+#include "ir/general/sums.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -205,8 +206,7 @@ void broadcast(Tape& t)
             kept.push_back(dims[d]);
     ValueId sum = t.grad(0);
     if (kept.size() < out.size())
-        sum = t.build().op1(K::reduce, {sum},
-                            {.combine = Combine::sum, .lists = {{A::dims, others(kept, out.size())}}});
+        sum = sum_over(t.build(), sum, others(kept, out.size()));
     // The sum has the kept dimensions in the result's order.
     std::vector<std::size_t> sorted = kept;
     std::sort(sorted.begin(), sorted.end());

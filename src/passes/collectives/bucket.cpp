@@ -19,8 +19,7 @@ BucketClass class_of(const Graph& graph, const Op& op)
     const Phase phase = op.region == Region::microbatch ? op.phase : Phase::forward;
     const int stage = op.region == Region::microbatch ? stage_of(graph, op) : 0;
     return {
-        op.kind, op.region, phase, stage, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype,
-        0};
+        op.kind, op.region, phase, stage, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
 }
 
 /// The classes of the ops that may be merged, without what they wait for; of the others, nothing.
@@ -30,9 +29,11 @@ std::vector<std::optional<BucketClass>> classes_of(const Graph& graph)
     std::vector<std::optional<BucketClass>> classes(graph.ops.size());
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
-        if (info(op).bucket && op.operands.size() == 1 &&
-            (op.region != Region::microbatch || reduces[i] || gathers_parameters(graph, op)))
+        const bool awaited = op.region == Region::microbatch && !reduces[i] && !gathers_parameters(graph, op);
+        if (info(op).bucket && op.operands.size() == 1 && (!awaited || reduces_to_all(op))) {
             classes[i] = class_of(graph, op);
+            classes[i]->awaited = awaited;
+        }
     }
     return classes;
 }
@@ -149,8 +150,11 @@ private:
     {
         if (c_.bytes == 0 && !c_.by_block)
             return;
-        const bool by_block =
-            c_.by_block || (c_.microbatches_by_block && class_.region == Region::microbatch);
+        const bool by_block = class_.awaited || c_.by_block ||
+                              (c_.microbatches_by_block && class_.region == Region::microbatch);
+        const Bytes most = class_.awaited                        ? c_.awaited.at(class_.axis)
+                           : class_.region == Region::microbatch ? c_.most
+                                                                 : 0;
         std::vector<std::size_t> open;
         Bytes held = 0;
         const auto close = [&] {
@@ -162,7 +166,6 @@ private:
         for (const BucketMember& member : list) {
             const Op& op = g_[member.op];
             const Bytes bytes = bytes_on_first_rank(g_, op);
-            const Bytes most = class_.region == Region::microbatch ? c_.most : 0;
             if (!open.empty() &&
                 ((by_block ? op.block != g_.ops[open.back()].block : held + bytes > c_.bytes) ||
                  (most > 0 && held + bytes > most)))
@@ -251,7 +254,7 @@ std::map<BucketClass, std::vector<BucketMember>> bucket_members(const Graph& gra
     std::map<BucketClass, std::vector<BucketMember>> all;
     const std::vector<std::optional<BucketClass>> classes = classes_of(graph);
     for (const std::optional<BucketClass>& each : std::set(classes.begin(), classes.end()))
-        if (each)
+        if (each && !each->awaited)
             all.merge(members_of(graph, *each, classes));
     return all;
 }
@@ -264,7 +267,7 @@ Graph bucket(Graph graph, const BucketConfig& config)
     // One class after another, so that each class sees for what the buckets of the previous one wait. If all
     // were merged at once, two buckets could each wait for a member of the other.
     for (const std::optional<BucketClass>& each : std::set(classes.begin(), classes.end()))
-        if (each)
+        if (each && (!each->awaited || config.awaited.contains(each->axis)))
             Buckets(graph, config, *each).run();
     return graph;
 }

@@ -1,13 +1,8 @@
 #pragma once
 // Computes what needs no halo while the halo travels. Local graph in and out.
-#include "ir/graph.hpp"
-
-#include <functional>
+#include "passes/collectives/fill_waits.hpp"
 
 namespace trivium {
-
-/// By op: the duration of an op that computes; of a transfer, how long the rank may compute meanwhile.
-using OverlapSeconds = std::function<std::vector<Seconds>(const Graph&)>;
 
 /// Divides ops whose windows read a halo: the interior of the result reads the rank's own box, so it may be
 /// computed before the halo has arrived; then the slabs along its sides, which read what has. Interiors of
