@@ -172,7 +172,7 @@ double check_meshes(const Example& example, const Kept& kept, Precision precisio
 
 } // namespace
 
-TEST_CASE("losses of 20 steps are those of PyTorch and of some meshes")
+TEST_CASE("losses of 20 steps are those of PyTorch and of some meshes", "[release]")
 {
     for (std::size_t e = 0; e < examples.size(); ++e)
         for (const std::size_t size : {0, 1}) // toy and odd

@@ -106,7 +106,7 @@ TEST_CASE("vision transformers of other sizes")
                   2, {{{{{"model", 2}}}, 2, 1, 2}, {{}, 1, 3, 0, Recompute::full, 1}, {{}, 4, 1, 1}});
 }
 
-TEST_CASE("a 3-D U-Net")
+TEST_CASE("a 3-D U-Net", "[release]")
 {
     check_same_on(unet({{{"levels", 1}, {"x0", 8}, {"y0", 4}, {"z0", 4}, {"c0", 2}}}), 2, unet_meshes);
 }
@@ -139,7 +139,7 @@ TEST_CASE("a 3-D U-Net whose halos travel while it computes")
     check_same_on(c, 2, {{{{{"x", 2}, {"y", 2}}}}, {{{{"x", 2}}}, 2, 1, 3, Recompute::full, 1}});
 }
 
-TEST_CASE("examples in f32")
+TEST_CASE("examples in f32", "[release]")
 {
     ProgramCase c = vit(small_vit);
     c.precision = Precision::f32;

@@ -85,7 +85,7 @@ TEST_CASE("conformer")
                   5, meshes);
 }
 
-TEST_CASE("examples with the sizes that they declare, and with more layers, in f32")
+TEST_CASE("examples with the sizes that they declare, and with more layers, in f32", "[release]")
 {
     for (const NamedNumbers& sizes : {NamedNumbers{}, NamedNumbers{{{"layers", 3}}}}) {
         check_example("decoder.graph", sizes, 64,

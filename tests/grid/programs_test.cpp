@@ -213,7 +213,7 @@ output %loss
 }
 
 // That of vit.graph counts valid samples, which differ between steps.
-TEST_CASE("whether updates of a program wait for the norm changes no bit")
+TEST_CASE("whether updates of a program wait for the norm changes no bit", "[release]")
 {
     for (const auto& [axes, data, pipeline, zero, schedule] :
          {std::tuple(ProgramAxes{{{"x", 2}}}, 1, 2, 0, "1f1b"),
