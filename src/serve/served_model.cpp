@@ -5,6 +5,7 @@
 #include "io/hugging_face/chat_files.hpp"
 #include "io/hugging_face/files.hpp"
 #include "io/tokens/sentencepiece_model.hpp"
+#include "io/tokens/stated_eos.hpp"
 #include "io/tokens/tokenizer/tokenizer_json.hpp"
 
 #include <ctime>
@@ -49,7 +50,9 @@ SpecialTokens special_tokens(const TextFiles& files, const Tokenizer& tokenizer)
         for (const Json& token : json.value("added_tokens", Json::array()))
             if (token.value("special", false))
                 add(token.at("content").get<std::string>(), token.at("id").get<i64>());
-        if (parse_tokenizer_json(file->second, "tokenizer.json").begins_with_bos)
+        const std::string& own = tokenizer.model(); // which may state its end of text
+        if (parse_tokenizer_json(without_eos(own) == file->second ? own : file->second, "tokenizer.json")
+                .begins_with_bos)
             special.first = tokenizer.bos();
         return special;
     }

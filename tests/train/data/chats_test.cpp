@@ -1,49 +1,8 @@
 // Chats from files to answers, as a user works with them (docs/fine-tuning.md).
 #include "catch.hpp"
-#include "io/tokens/tokenizer/tokenizer_json.hpp"
-#include "train/program.hpp"
-
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
-using Json = nlohmann::json;
+#include "train/data/some_chats.hpp"
 
 namespace {
-
-const char* const chatml =
-    "{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' + message.content + "
-    "'<|im_end|>\\n' }}"
-    "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
-
-/// BPE of bytes without merges: 256 bytes, then <|end|>, <|im_start|> and <|im_end|>.
-void write_tokenizer(const Folder& folder, const std::string& name)
-{
-    std::filesystem::create_directories(folder / name);
-    Json vocab = Json::object(), added = Json::array();
-    for (int byte = 0; byte < 256; ++byte)
-        vocab[trivium::byte_level_letter(byte)] = byte;
-    for (const char* token : {"<|end|>", "<|im_start|>", "<|im_end|>"})
-        added.push_back(
-            {{"id", 256 + added.size()}, {"content", token}, {"special", true}, {"normalized", false}});
-    write_text(
-        folder / (name + "/tokenizer.json"),
-        Json{{"version", "1.0"},
-             {"added_tokens", added},
-             {"normalizer", nullptr},
-             {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
-             {"post_processor", nullptr},
-             {"decoder", {{"type", "ByteLevel"}}},
-             {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}}
-            .dump());
-    write_text(folder / (name + "/tokenizer_config.json"),
-               Json{{"eos_token", "<|end|>"}, {"chat_template", chatml}}.dump());
-}
-
-Json chat(const std::string& question, const std::string& answer)
-{
-    return {{"messages",
-             {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}};
-}
 
 /// The trained text of a document: what `data show` says of it.
 std::string trained_of(const Json& shown)
@@ -68,26 +27,11 @@ Json show(const Folder& folder, int document, const std::vector<std::string>& mo
 
 } // namespace
 
-TEST_CASE("a folder of mixed chats becomes a store, a run, answers and an export")
+TEST_CASE("a folder of mixed chats becomes a store and samples of a run")
 {
     const Folder folder;
     write_tokenizer(folder, "model");
-    std::string lines;
-    for (int i = 0; i < 12; ++i)
-        lines +=
-            chat("What is " + std::to_string(i) + "?", "It is number " + std::to_string(i)).dump() + "\n";
-    lines += Json{{"prompt", "1 + 1 ="}, {"completion", " 2"}}.dump() + "\n";
-    lines +=
-        Json{{"conversations", {{{"from", "human"}, {"value", "Hi"}}, {{"from", "gpt"}, {"value", "Hey"}}}}}
-            .dump() +
-        "\n";
-    lines += Json{{"messages", {{{"role", "user"}, {"content", "no answer"}}}}}.dump() + "\n";
-    lines += chat("long?", std::string(300, 'x')).dump() + "\n";
-    std::filesystem::create_directories(folder / "chats");
-    write_text(folder / "chats/a.jsonl", lines);
-    write_text(folder / "chats/b.json",
-               Json{{{"instruction", "Say hello"}, {"input", ""}, {"output", "hello"}}}.dump());
-    write_text(folder / "chats/c.txt", "Some text.");
+    write_chats(folder);
     const Outcome made = run_program({"data", "tokenize", "chats", "--tokenizer", "model/tokenizer.json",
                                       "-o", "train.h5", "--max-length", "200"},
                                      folder.path());
@@ -121,23 +65,6 @@ TEST_CASE("a folder of mixed chats becomes a store, a run, answers and an export
     const Json sample = show(folder, 0, {"--config", "run.toml"});
     CHECK(sample["tokens"].size() <= 65);
     CHECK(sample["trained_tokens"] > 0);
-    const Outcome trained = run_program({"train", "run.toml"}, folder.path());
-    INFO(trained.out << trained.err);
-    REQUIRE(trained.status == 0);
-    CHECK(has(read_text(folder / "logs/metrics.jsonl") + trained.err, "trained_tokens"));
-
-    const Outcome answer =
-        run_program({"generate", "run.toml", "--chat", "--prompt", "What is 3?", "--tokens", "4", "--json"},
-                    folder.path());
-    INFO(answer.err);
-    REQUIRE(answer.status == 0);
-    CHECK(Json::parse(answer.out)["tokens"].size() <= 4);
-
-    const Outcome exported = run_program({"checkpoint", "export", "checkpoints", "out"}, folder.path());
-    INFO(exported.err);
-    REQUIRE(exported.status == 0);
-    CHECK(read_text(folder / "out/chat_template.jinja") == chatml);
-    CHECK(Json::parse(read_text(folder / "out/generation_config.json"))["eos_token_id"] == Json{256, 258});
 }
 
 TEST_CASE("bad records of chats are errors with file and line, or counted")
