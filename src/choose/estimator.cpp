@@ -257,10 +257,10 @@ StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<
 }
 
 std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate, const StageLimits& limits,
-                                                      bool outline, Score& score)
+                                                      bool outline, Score& score, CompiledStages* rest)
 {
     std::vector<SimulatedRank> ranks;
-    compile(
+    StageBuckets buckets = compile(
         candidate,
         [&](i64 rank, Compiled& compiled) {
             const MemoryPlan& plan = compiled.memory;
@@ -268,9 +268,14 @@ std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate
             score.bytes.push_back(bytes_needed(plan, machine_));
             score.flops = compiled.flops;
             ranks.push_back({rank, std::move(compiled.programs[train_program]), plan, {}});
-            return score.fits = is_within(limits, plan.arena, score.bytes.back());
+            score.fits = is_within(limits, plan.arena, score.bytes.back());
+            if (rest != nullptr)
+                rest->ranks.emplace_back(rank, std::move(compiled));
+            return score.fits;
         },
         {}, outline);
+    if (rest != nullptr)
+        rest->buckets = std::move(buckets);
     return ranks;
 }
 
@@ -291,9 +296,17 @@ void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Mach
 Score Compiling::score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
     Score score;
-    std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, false, score);
-    if (score.fits)
-        play(ranks, candidate.config, clock, true, score);
+    CompiledStages stages{candidate, {}, {}};
+    std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, false, score, &stages);
+    if (!score.fits)
+        return score;
+    play(ranks, candidate.config, clock, true, score);
+    if (!fastest_ || score.step < fastest_step_) {
+        for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+            stages.ranks[stage].second.programs[train_program] = std::move(ranks[stage].program);
+        fastest_ = std::make_unique<CompiledStages>(std::move(stages));
+        fastest_step_ = score.step;
+    }
     return score;
 }
 

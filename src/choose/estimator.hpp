@@ -4,6 +4,7 @@
 #include "passes/sharding/move_prices.hpp"
 #include "schedule/play.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace trivium {
@@ -62,6 +63,14 @@ struct StageLimits {
     std::function<bool(i64 stage)> included = {}; ///< stages that are considered; empty: all
 };
 
+/// A candidate that has been compiled: the programs of the first rank of each stage, as compile_ranks() makes
+/// them.
+struct CompiledStages {
+    Candidate candidate;
+    StageBuckets buckets;
+    std::vector<std::pair<i64, Compiled>> ranks; ///< by rank, ascending
+};
+
 /// Estimates candidates. All functions but machine() throw UserError if the model does not fit the grid.
 class Estimator {
 public:
@@ -101,14 +110,18 @@ public:
     Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
     double growth(const Candidate& candidate) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
+    /// Of the candidates of score() that fitted, the one with the shortest step; null: there is none. The
+    /// next call has none.
+    std::unique_ptr<CompiledStages> take_fastest() { return std::move(fastest_); }
 
 private:
     /// Compiles the first rank of each included stage until `visit` returns false.
     StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
                          const std::function<bool(i64 stage)>& included = {}, bool outline = false);
-    /// Compiles the ranks that are to be simulated, and sets all of the score but times.
+    /// Compiles the ranks that are to be simulated, and sets all of the score but times. What the ranks do
+    /// not have of the compiled stages becomes `rest`, if it is not null.
     std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
-                                               bool outline, Score& score);
+                                               bool outline, Score& score, CompiledStages* rest = nullptr);
 
     /// The plain graph of an earlier candidate with the same plain_key(), or none.
     ShardedTraining known_graph(const std::string& key);
@@ -116,6 +129,8 @@ private:
     Machine machine_;
     std::function<void()> progress_;
     MovePrices moves_;
+    std::unique_ptr<CompiledStages> fastest_;
+    Seconds fastest_step_ = 0;                                    ///< of fastest_
     std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< by plain_key(), the last one used last
 };
 

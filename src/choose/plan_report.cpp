@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "choose/decide.hpp"
 #include "choose/smaller.hpp"
+#include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
 #include "compile/saved_values.hpp"
 
@@ -116,6 +117,18 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
                tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " is enough)"));
 }
 
+/// What the search has compiled of the strategy of this config, if it has all that a plan compiles. Measured
+/// times of ops depend on threads, which the search counts for each grid.
+std::unique_ptr<CompiledStages> compiled_by_search(const RunConfig& config, const Machine& machine,
+                                                   Compiling& estimator)
+{
+    std::unique_ptr<CompiledStages> made = estimator.take_fastest();
+    if (!made || key_of(made->candidate.config) != key_of(config) ||
+        !(machine.is_device || made->candidate.config.parallel.threads == config.parallel.threads))
+        return {};
+    return made;
+}
+
 } // namespace
 
 const RankPlan& PlanReport::largest() const
@@ -141,6 +154,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.asked = ranks;
     Compiling estimator(machine);
     RunConfig planned = config;
+    std::unique_ptr<CompiledStages> known;
     if (ranks > 0) {
         SearchResult found =
             search_strategies(config, ranks, search_on(machine, links, thread_limit), estimator);
@@ -154,8 +168,11 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                              str("name one of 1 to ", report.strategies.size())});
         report.shown = report.strategies.empty() ? 0 : which;
         planned = report.strategies.empty() ? *found.smallest : report.own().config;
+        known = compiled_by_search(planned, machine, estimator);
     }
-    const Choices choices = decide(planned, estimator);
+    const Choices choices = known ? Choices{planned, known->candidate.order, known->buckets.modes, planned,
+                                            known->buckets.sharded}
+                                  : decide(planned, estimator);
     const RunConfig& chosen = choices.config;
     report.config = choices.recorded;
     report.chosen = chosen.parallel;
@@ -185,8 +202,16 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         }
         return true;
     };
+    auto next = known ? known->ranks.begin() : decltype(known->ranks.begin()){};
+    const auto take_known = [&](i64 rank) { // ranks ascend
+        if (!known || next == known->ranks.end() || next->first != rank)
+            return false;
+        keep(rank, (next++)->second);
+        return true;
+    };
     compile_ranks(
-        choices, options, [&](const Mesh&, i64 rank) { return is_planned(chosen, mesh, rank); }, keep);
+        choices, options,
+        [&](const Mesh&, i64 rank) { return !take_known(rank) && is_planned(chosen, mesh, rank); }, keep);
     score.step = simulate(report.simulated, report.machine, report.threads, chosen);
     score.parts = busiest_parts(report.simulated, score.step);
     score.arena = report.largest().memory.arena;

@@ -208,7 +208,9 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if 
                                          "--ranks",
                                          "8",
                                          "--machine",
-                                         "small.toml"};
+                                         "small.toml",
+                                         "--write",
+                                         "found.toml"};
     const auto with = [&](double memory) {
         write_text(folder / "small.toml",
                    str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ",
@@ -221,6 +223,14 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if 
     const auto tight = with(0.6 * roomy["memory_bytes_needed"].get<double>());
     CHECK(tight["fits"] == true);
     CHECK(tight["estimated_step_seconds"] >= roomy["estimated_step_seconds"]);
+    // The search does not compile its choice again for the report; planned by itself, it is the same.
+    const Outcome outcome =
+        run_program({"plan", "found.toml", "--machine", "small.toml", "--json"}, folder.path());
+    REQUIRE(outcome.status == 0);
+    const auto alone = nlohmann::json::parse(outcome.out);
+    for (const char* key : {"arena_bytes", "kept_bytes", "lower_bound_bytes", "memory_bytes_needed",
+                            "estimated_step_seconds", "live_at_peak"})
+        CHECK(tight[key] == alone[key]);
     const auto none = with(1e7);
     CHECK(none["fits"] == false);
     CHECK(none["ranks"] == 8);
