@@ -1,6 +1,7 @@
 #include "passes/optimizer.hpp"
 
 #include "base/check.hpp"
+#include "ir/averages.hpp"
 #include "ir/builder.hpp"
 #include "ir/names.hpp"
 #include "passes/memory/zero.hpp"
@@ -145,12 +146,6 @@ void average(Builder& b, const Updated& updated, ValueId norm, const OptimizerCo
 }
 
 } // namespace
-
-bool is_average(const Value& value)
-{
-    return value.role == Role::state && !value.state_of.parameter.empty() &&
-           value.state_of.update == OpKind::weight_average;
-}
 
 Graph with_averages(Graph evaluation, const Graph& train, const std::string& name)
 {

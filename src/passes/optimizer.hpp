@@ -53,9 +53,6 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// alone, but do not count in it.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
-/// Whether a value is the moving average of a parameter, which its Value::state_of names.
-bool is_average(const Value& value);
-
 /// The program `evaluation`, called `name`, with the averages that the program `train` has of parameters in
 /// place of these.
 Graph with_averages(Graph evaluation, const Graph& train, const std::string& name);
