@@ -134,7 +134,8 @@ PeftAdapter exported_adapter(const ModelConfig& model, const TrainedParameters& 
     }
     for (const ModelParameter& parameter : all_parameters(model))
         if (trained.has_adapter(parameter) && !known.contains(parameter.name))
-            throw UserError({"--adapter", str(parameter.name, " has an adapter that PEFT cannot express"),
+            throw UserError({"--adapter",
+                             str(parameter.name, " has an adapter that is not written in PEFT's form"),
                              str(architecture.name, " has the experts of a layer in one tensor"),
                              "export the merged model, without --adapter"});
     // Modules that were trained as a whole, with all their tensors.

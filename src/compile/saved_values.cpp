@@ -1,8 +1,8 @@
 #include "compile/saved_values.hpp"
 
 #include "base/check.hpp"
+#include "ir/averages.hpp"
 #include "ir/ops/op_table.hpp"
-#include "passes/optimizer.hpp"
 
 #include <algorithm>
 #include <ranges>

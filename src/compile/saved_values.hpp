@@ -11,7 +11,7 @@ struct SavedValue {
     Box box;             ///< the shard of this rank
     IndexRange rows;     ///< range of the box's first dimension that this rank writes; a scalar is one row
     Bytes row_bytes = 0; ///< in the type of a checkpoint
-    bool is_average = false; ///< of a parameter (passes/optimizer.hpp)
+    bool is_average = false; ///< of a parameter (ir/averages.hpp)
 
     Bytes written() const { return rows.size * row_bytes; }
 };

@@ -1,6 +1,7 @@
 #include "passes/optimizer.hpp"
 
 #include "base/check.hpp"
+#include "ir/averages.hpp"
 #include "ir/builder.hpp"
 #include "ir/names.hpp"
 #include "passes/memory/zero.hpp"
@@ -170,12 +171,6 @@ void average(Builder& b, const Updated& updated, ValueId norm, const Setup& conf
 }
 
 } // namespace
-
-bool is_average(const Value& value)
-{
-    return value.role == Role::state && !value.state_of.parameter.empty() &&
-           value.state_of.update == OpKind::weight_average;
-}
 
 Graph keep_matrices_whole(Graph graph, const OptimizerConfig& config)
 {

@@ -54,9 +54,6 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// alone, but do not count in it.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
-/// Whether a value is the moving average of a parameter, which its Value::state_of names.
-bool is_average(const Value& value);
-
 /// With Muon and a `shard_axis`: closes the rows and columns of stacks that have a matrix for each rank along
 /// it, so that ZeRO shards them by whole matrices, which no rank gathers. Before autodiff().
 Graph keep_matrices_whole(Graph graph, const OptimizerConfig& config);

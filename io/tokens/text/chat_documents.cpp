@@ -26,6 +26,19 @@ bool has_answer(const Conversation& conversation)
     return false;
 }
 
+/// Whether the name of a called function is not in the text.
+bool lacks_calls(const Conversation& conversation, const std::string& text)
+{
+    for (const ChatJson& message : conversation.messages)
+        for (const ChatJson& call : message.value("tool_calls", ChatJson::array())) {
+            const ChatJson function = call.is_object() ? call.value("function", call) : ChatJson();
+            const ChatJson name = function.is_object() ? function.value("name", ChatJson()) : ChatJson();
+            if (name.is_string() && text.find(name.get_ref<const std::string&>()) == std::string::npos)
+                return true;
+        }
+    return false;
+}
+
 /// Ranges of consecutive trained tokens.
 std::vector<TokenSpan> spans_of(const std::vector<bool>& trained)
 {
@@ -66,6 +79,7 @@ ChatDocument tokenize_chat(const Conversation& conversation, const ChatRule& rul
     const auto behind = document.ids.end() - (last - trained.rbegin()) - (last == trained.rend() ? 0 : 1);
     document.answer = uses_template(conversation, rule) && has_answer(conversation);
     document.printed = last != trained.rend();
+    document.lacks_calls = lacks_calls(conversation, text.text);
     // Does a special token end the last trained span, or follow it?
     if (std::none_of(behind, document.ids.end(),
                      [&](i32 id) { return !tokenizer.special_text(id).empty(); })) {

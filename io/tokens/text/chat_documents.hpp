@@ -23,8 +23,9 @@ struct ChatDocument {
     std::vector<i32> ids{};           ///< with its end
     std::vector<TokenSpan> trained{}; ///< ascending
     Bytes text_bytes = 0;
-    bool answer = false;  ///< the template rendered it, and it has an answer to train
-    bool printed = false; ///< it has trained tokens, or had before it was cut
+    bool answer = false;      ///< the template rendered it, and it has an answer to train
+    bool printed = false;     ///< it has trained tokens, or had before it was cut
+    bool lacks_calls = false; ///< the template does not print a tool call of the conversation
     std::optional<CorpusReport::Skipped> dropped{}; ///< why the document is left out
 };
 

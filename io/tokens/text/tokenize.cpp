@@ -35,6 +35,7 @@ struct TokenizedBlock {
         bool whole = false;               ///< its ids have its end
         bool answer = false;              ///< as ChatDocument's
         bool printed = false;             ///< as ChatDocument's
+        bool lacks_calls = false;         ///< as ChatDocument's
         std::vector<TokenSpan> trained{}; ///< if it is whole
         std::string text{};               ///< if it has no ids yet
         i64 line = 0;
@@ -234,6 +235,7 @@ private:
         ChatDocument made = tokenize_chat(chat, job_.chats, *job_.tokenizer);
         document.answer = made.answer;
         document.printed = made.printed;
+        document.lacks_calls = made.lacks_calls;
         if (made.dropped)
             return made.dropped;
         document.whole = true;
@@ -260,6 +262,10 @@ private:
             begin = document.end;
             found_.answers += document.answer;
             found_.trained_answers += document.answer && document.printed;
+            if (document.lacks_calls)
+                found_.report.hints.insert(str(
+                    job_.chats.chat_template ? job_.chats.chat_template->place() : "the form of these chats",
+                    ": does not print the tool calls that chats have; what is trained lacks them"));
             hold_out_.split(document.text, [&](bool to_valid, std::string_view part) {
                 if (document.failed)
                     return;

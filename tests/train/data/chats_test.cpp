@@ -90,6 +90,15 @@ TEST_CASE("bad records of chats are errors with file and line, or counted")
     CHECK(skipped.status == 0);
     CHECK(has(skipped.out, "1 bad record, a.jsonl:2"));
 
+    // A template that knows no tool calls.
+    Json called = chat("Weather?", "");
+    called["messages"][1]["tool_calls"] = {
+        {{"type", "function"}, {"function", {{"name", "look_up"}, {"arguments", {{"k", 1}}}}}}};
+    const Outcome lacking = tokenize(called.dump());
+    INFO(lacking.err);
+    CHECK(lacking.status == 0);
+    CHECK(has(lacking.out + lacking.err, "does not print the tool calls that chats have"));
+
     // Without a template, or with one that refuses the messages.
     write_text(folder / "refuse.jinja", "{{ raise_exception('roles must alternate') }}");
     const Outcome refused = tokenize("", {"--chat-template", "refuse.jinja"});
