@@ -183,8 +183,6 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
     c.parallel.recompute = Recompute::automatic;
     CHECK(arena_of(c) == fewer);
     for (const Bytes want : {most, fewer, selective, full}) {
-        if (contracts_on && want != most && want != selective) // sanitizers take their time
-            continue;
         c.parallel.memory_limit = want;
         const RunConfig settled = decide(c, options().machine).config;
         const Bytes arena = arena_of(settled);
@@ -199,8 +197,6 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
     }
     for (const i64 layers : {2, 3}) // of four; one recomputes too little to pay for its own buffers
         for (const Recompute level : {Recompute::selective, Recompute::full}) {
-            if (contracts_on && (layers != 2 || level != Recompute::full))
-                continue;
             const auto arena_in = [&](i64 count) {
                 RunConfig some = with_zero(4, 3);
                 some.model.layers = c.model.layers;
@@ -218,8 +214,6 @@ TEST_CASE("auto becomes the first setting that fits the limit", "[release]")
             CHECK(p.recompute_layers == first);
             CHECK(arena_of(c) == arena_in(first));
         }
-    if (contracts_on) // the next case has such a limit
-        return;
     c.parallel.memory_limit = full - 1;
     CHECK_THROWS_AS(compile_training(c, options()), UserError);
 }

@@ -272,7 +272,7 @@ TEST_CASE("the lower bound is below every stage's arena, and close to it for man
                                 << " micro " << micro);
                     RunConfig offload = c;
                     offload.parallel.offload = Offload::optimizer;
-                    for (const RunConfig& each : contracts_on ? std::vector{c} : std::vector{c, offload}) {
+                    for (const RunConfig& each : {c, offload}) {
                         const std::vector<Bytes> least = least_bytes_of_stages(each),
                                                  real = arenas_of_stages(each);
                         REQUIRE(least.size() == real.size());
@@ -307,8 +307,6 @@ TEST_CASE("the stage of each block is known before compiling")
 
 TEST_CASE("a large model on many ranks is planned quickly, on a grid that fits if there is one", "[release]")
 {
-    if (contracts_on)
-        return; // slow there
     const Folder folder;
     const auto json =
         plan_json(folder, {"model.preset=llama3-70b", "train.global_batch=16", "train.micro_batch=1",
