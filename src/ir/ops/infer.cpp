@@ -172,7 +172,7 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
         shapes[i] = &graph[op.operands[i]].type.shape;
-    const Rule& rule = op.attrs.rule      ? *op.attrs.rule
+    const Rule& rule = op.attrs.rule && row.takes(Attr::rule) ? *op.attrs.rule
                        : row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
                        : row.rule         ? *row.rule
                                           : needed(graph, op, "rule", op.attrs.rule);
