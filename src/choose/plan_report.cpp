@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "choose/decide.hpp"
 #include "choose/smaller.hpp"
+#include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
 #include "compile/saved_values.hpp"
 
