@@ -121,6 +121,8 @@ void set_model(RunConfig& c)
         c.model.expert_capacity = c.parallel.context > 1 ? 0 : c.model.expert_capacity;
     }
     c.model.tied_embeddings = !llama;
+    if (!c.parallel.overlap) // alternates with it, so that it adds no trainings
+        c.parallel.order = {"tensor", "pipeline", "data"};
 }
 
 /// All choices except the grid; those that blur come first. The number of microbatches depends on the grid.

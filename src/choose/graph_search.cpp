@@ -27,12 +27,14 @@ namespace {
 using Division = std::vector<int>;
 constexpr int open_factor = -1;
 
-/// An op whose division is searched.
+/// An op whose division is searched; of a line that is repeated, all its ops.
 struct Anchor {
-    OpId op;
-    FactorRule rule;
-    std::vector<int> free; ///< factors that may be sharded
-    std::string form;      ///< equal ones of repeated blocks have it in common
+    std::vector<OpId> ops;
+    std::vector<FactorRule> rules; ///< of each
+    std::vector<int> free;         ///< factors that may be sharded
+    std::string form;              ///< equal ones of repeated blocks have it in common
+
+    const FactorRule& rule() const { return rules.front(); }
 };
 
 bool has_factor(const FactorRule& rule, const FactorList& dims, int factor)
@@ -69,6 +71,7 @@ public:
         for (const MeshAxis& axis : graph.mesh.axes)
             if (axis.size > 1 && axis.name != pipeline_axis)
                 axes_.push_back(axis);
+        std::map<int, std::size_t> of_line;
         for (std::size_t i = 0; i < graph.ops.size(); ++i) {
             const Op& op = graph.ops[i];
             if (op.operands.size() < 2)
@@ -76,17 +79,22 @@ public:
             FactorRule rule = rule_of(graph, op);
             if (!is_searched(graph, op, rule))
                 continue;
-            Anchor anchor{OpId(i), std::move(rule), {}, std::string(info(op).name)};
-            for (int f = 0; f < static_cast<int>(anchor.rule.factors.size()); ++f)
-                if (anchor.rule[f].kind != FactorKind::replicated && !anchor.rule[f].composed() &&
-                    anchor.rule[f].size > 1)
+            const auto [known, added] = of_line.try_emplace(op.line, anchors_.size());
+            if (op.line > 0 && !added) {
+                anchors_[known->second].ops.emplace_back(i);
+                anchors_[known->second].rules.push_back(std::move(rule));
+                continue;
+            }
+            Anchor anchor{{OpId(i)}, {std::move(rule)}, {}, std::string(info(op).name)};
+            for (int f = 0; f < static_cast<int>(anchor.rule().factors.size()); ++f)
+                if (anchor.rule()[f].kind != FactorKind::replicated && !anchor.rule()[f].composed() &&
+                    anchor.rule()[f].size > 1)
                     anchor.free.push_back(f);
             if (op.attrs.rule)
                 anchor.form += " " + to_text(*op.attrs.rule);
             for (const ValueId v : op.operands)
                 anchor.form += str(" ", to_string(graph[v].type), graph[v].role == Role::computed ? "" : "!");
-            if (!anchor.free.empty())
-                anchors_.push_back(std::move(anchor));
+            anchors_.push_back(std::move(anchor));
         }
     }
 
@@ -94,13 +102,14 @@ public:
     {
         const std::vector<Division> nothing(anchors_.size(), Division(axes_.size(), open_factor));
         GraphSearchResult result;
-        const std::optional<Seconds> given = seconds_of(nothing);
-        if (!given) // the message says why
-            simulate(graph_);
-        result.given = *given;
+        AnnotatedGraph given = annotated(nothing);
+        config_.simulate(given); // if it cannot, the message says why
+        result.given = *seconds_of(nothing);
         best_ = nothing;
-        seconds_ = *given;
-        std::vector<std::pair<Seconds, std::vector<Division>>> starts{{*given, nothing}};
+        seconds_ = result.given;
+        std::vector<std::pair<Seconds, std::vector<Division>>> starts{{result.given, nothing}};
+        given.seconds = result.given;
+        result.uniform.emplace_back("as given", std::move(given));
         try_uniform(result, starts);
         constexpr std::size_t most_starts = 3;
         std::ranges::sort(starts);
@@ -109,11 +118,11 @@ public:
         for (const auto& [seconds, divisions] : starts)
             descend(divisions, seconds);
         if (!std::isfinite(seconds_))
-            throw UserError({graph_.file, str("needs more than the memory of '", config_.machine.name, "'"),
+            throw UserError({graph_.file, str("needs more than the memory of '", config_.machine, "'"),
                              str("none of ", known_.size(), " shardings that were tried fits"),
                              "use more ranks, or a machine with more memory"});
-        result.found = seconds_;
-        result.graph = annotated(best_, &result.annotated);
+        result.found = annotated(best_);
+        result.found.seconds = seconds_;
         result.simulated = known_.size();
         return result;
     }
@@ -121,51 +130,40 @@ public:
 private:
     /// The graph with the annotations of the divisions; \throws UserError if an axis has more ranks than a
     /// dimension has elements
-    Graph annotated(const std::vector<Division>& divisions, std::vector<ValueId>* which = nullptr) const
+    AnnotatedGraph annotated(const std::vector<Division>& divisions) const
     {
-        Graph made = graph_;
+        AnnotatedGraph made{graph_, {}, 0};
         std::set<ValueId> claimed;
-        for (std::size_t n = 0; n < anchors_.size(); ++n) {
-            const Anchor& anchor = anchors_[n];
-            if (std::ranges::all_of(divisions[n], [](int f) { return f == open_factor; }))
-                continue;
-            const Op& op = graph_[anchor.op];
-            const auto annotate = [&](ValueId v, const FactorList& dims) {
-                if (!graph_[v].sharding.dims.empty() || !claimed.insert(v).second)
-                    return;
-                Sharding& sharding = made[v].sharding;
-                sharding.dims.resize(dims.size());
-                for (std::size_t d = 0; d < dims.size(); ++d)
-                    for (std::size_t a = 0; a < axes_.size(); ++a) {
-                        const std::vector<int> parts = anchor.rule.parts_of(dims[d]);
-                        if (divisions[n][a] != open_factor && !parts.empty() &&
-                            parts.front() == divisions[n][a]) {
-                            sharding.dims[d].axes.push_back(axes_[a].name);
-                            sharding.dims[d].open = false;
-                        }
-                    }
-                if (which)
-                    which->push_back(v);
-            };
-            for (std::size_t o = 0; o < op.operands.size() && o < anchor.rule.operands.size(); ++o)
-                if (graph_[op.operands[o]].role != Role::computed)
-                    annotate(op.operands[o], anchor.rule.operands[o]);
-            annotate(op.results[0], anchor.rule.results[0]);
-        }
+        for (std::size_t n = 0; n < anchors_.size(); ++n)
+            if (!std::ranges::all_of(divisions[n], [](int f) { return f == open_factor; }))
+                for (std::size_t i = 0; i < anchors_[n].ops.size(); ++i)
+                    annotate(made, claimed, graph_[anchors_[n].ops[i]], anchors_[n].rules[i], divisions[n]);
         return made;
     }
 
-    /// Compiles the program of rank 0 and simulates it; infinite if it needs too much memory.
-    Seconds simulate(const Graph& graph) const
+    /// Annotates the result of an op and its operands that no op computes, if nothing else has.
+    void annotate(AnnotatedGraph& made, std::set<ValueId>& claimed, const Op& op, const FactorRule& rule,
+                  const Division& division) const
     {
-        verify(graph, Level::global);
-        const WorkPrices work = work_prices(config_.machine, graph.mesh.ranks());
-        Program program;
-        program.graph = local_graph(sharded_graph(graph), 0, work);
-        const MemoryPlan memory = lay_out({&program, 1}, {config_.machine.scratch}).device;
-        if (config_.machine.is_device && config_.machine.memory > 0 && memory.arena > config_.machine.memory)
-            return INFINITY;
-        return trivium::simulate(program.graph, program.schedule, config_.machine, config_.threads).length();
+        const auto add = [&](ValueId v, const FactorList& dims) {
+            if (!graph_[v].sharding.dims.empty() || !claimed.insert(v).second)
+                return;
+            Sharding& sharding = made.graph[v].sharding;
+            sharding.dims.resize(dims.size());
+            for (std::size_t d = 0; d < dims.size(); ++d)
+                for (std::size_t a = 0; a < axes_.size(); ++a) {
+                    const std::vector<int> parts = rule.parts_of(dims[d]);
+                    if (division[a] != open_factor && !parts.empty() && parts.front() == division[a]) {
+                        sharding.dims[d].axes.push_back(axes_[a].name);
+                        sharding.dims[d].open = false;
+                    }
+                }
+            made.annotated.push_back(v);
+        };
+        for (std::size_t o = 0; o < op.operands.size() && o < rule.operands.size(); ++o)
+            if (graph_[op.operands[o]].role != Role::computed)
+                add(op.operands[o], rule.operands[o]);
+        add(op.results[0], rule.results[0]);
     }
 
     /// nullopt: there is no such program, or no tries are left.
@@ -182,7 +180,9 @@ private:
             return std::nullopt;
         std::optional<Seconds> seconds;
         try {
-            seconds = simulate(annotated(divisions));
+            AnnotatedGraph made = annotated(divisions);
+            config_.simulate(made);
+            seconds = made.seconds;
         } catch (const Error&) { // such shardings are not legal
         }
         known_[key] = seconds;
@@ -217,19 +217,20 @@ private:
                 for (std::size_t n = 0; n < anchors_.size(); ++n) {
                     int index = 0;
                     for (const int f : anchors_[n].free)
-                        if (class_of(anchors_[n].rule, f) == kind.factors && index++ == kind.index)
+                        if (class_of(anchors_[n].rule(), f) == kind.factors && index++ == kind.index)
                             divisions[n][a] = f;
                 }
             }
-            const std::optional<Seconds> seconds = seconds_of(divisions);
+            const bool divides = std::ranges::any_of(divisions, [](const Division& division) {
+                return std::ranges::any_of(division, [](int f) { return f != open_factor; });
+            });
+            const std::optional<Seconds> seconds = divides ? seconds_of(divisions) : std::nullopt;
             if (!seconds)
                 continue;
             starts.emplace_back(*seconds, divisions);
-            if (result.uniform == 0 || *seconds < result.uniform) {
-                result.uniform = *seconds;
-                result.uniform_strategy = text;
-            }
+            result.uniform.emplace_back(text, annotated(divisions)).second.seconds = *seconds;
         }
+        std::ranges::stable_sort(result.uniform, {}, [](const auto& u) { return u.second.seconds; });
     }
 
     /// Changes single strategies as long as the time gets shorter.
@@ -289,7 +290,7 @@ private:
     {
         std::vector<int> all{open_factor};
         for (const int f : anchors_[anchor].free)
-            if (anchors_[anchor].rule[f].size >= axes_[axis].size)
+            if (anchors_[anchor].rule()[f].size >= axes_[axis].size)
                 all.push_back(f);
         return all;
     }
@@ -304,6 +305,22 @@ private:
 };
 
 } // namespace
+
+GraphSearchConfig program_search(const Machine& machine, i64 threads)
+{
+    GraphSearchConfig search;
+    search.machine = machine.name;
+    search.simulate = [=](AnnotatedGraph& made) {
+        verify(made.graph, Level::global);
+        const WorkPrices work = work_prices(machine, made.graph.mesh.ranks());
+        Program program;
+        program.graph = local_graph(sharded_graph(made.graph), 0, work);
+        const MemoryPlan memory = lay_out({&program, 1}, {machine.scratch}).device;
+        const bool fits = !machine.is_device || machine.memory == 0 || memory.arena <= machine.memory;
+        made.seconds = fits ? simulate(program.graph, program.schedule, machine, threads).length() : INFINITY;
+    };
+    return search;
+}
 
 GraphSearchResult search_shardings(const Graph& graph, const GraphSearchConfig& config)
 {

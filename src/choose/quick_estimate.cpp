@@ -289,7 +289,7 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
 
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
 {
-    const auto [at, added] = transfers_.try_emplace({axis, degrees_of(grid), shard_ranks(grid)});
+    const auto [at, added] = transfers_.try_emplace({axis, degrees_of(grid), shard_ranks(grid), grid.order});
     if (added)
         at->second = transfer_cost(axis, mesh_of(grid), clock_);
     return at->second;
@@ -306,7 +306,7 @@ Seconds QuickEstimator::seconds_along(const std::string& axis, const ParallelCon
 Seconds QuickEstimator::message(const RunConfig& config, double bytes) const
 {
     const ParallelConfig& p = config.parallel;
-    const bool between = clock_.node_of(tensor_ranks(p) * p.pipeline - 1) > 0;
+    const bool between = clock_.node_of(stride_along(p, pipeline_axis) * (p.pipeline - 1)) > 0;
     return p.pipeline == 1 ? 0 : clock_.launch + clock_.latency(between) + bytes / clock_.link_rate(between);
 }
 

@@ -68,7 +68,8 @@ private:
     const Machine& clock_;
     std::function<i64(const ParallelConfig&)> threads_;
     std::map<ProfileKey, std::optional<Profile>> profiles_;
-    std::map<std::tuple<std::string, std::vector<i64>, i64>, TransferCost> transfers_;
+    using TransferKey = std::tuple<std::string, std::vector<i64>, i64, std::vector<std::string>>;
+    std::map<TransferKey, TransferCost> transfers_; ///< by axis, degrees, ranks of a shard, order
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
 };
 

@@ -92,8 +92,12 @@ private:
                 if (quick.bytes <= most && (!best || quick.step < best->quick.step))
                     best = {c, quick};
             }
-            if (best)
+            if (best) {
                 lessen_recomputation(*best, most);
+                if (auto other = in_other_order(best->config, open_, search_.clock))
+                    if (const QuickEstimate quick = quick_.estimate(*other); quick.step < best->quick.step)
+                        best = {std::move(*other), quick};
+            }
         } catch (const UserError&) { // the model does not fit the grid
         }
         if (best)
@@ -301,6 +305,8 @@ private:
         climb(first);
         if (second)
             climb(*second);
+        if (const auto other = in_other_order(best()->config, open_, search_.clock)) // for the report
+            simulate(*other, true);
     }
 
     /// Changes one setting, most promising first, until no change makes the step shorter.
@@ -413,6 +419,8 @@ private:
             add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
         if (open_.sequence && p.tensor > 1 && !c.model.is_program())
             add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
+        if (auto other = in_other_order(c, open_, search_.clock))
+            all.push_back(std::move(*other));
         // Everything that the space has on this grid, one setting apart.
         for_each_strategy(config_, open_, p, search_.clock, [&](RunConfig other) {
             ParallelConfig& q = other.parallel;
@@ -456,17 +464,6 @@ private:
 };
 
 } // namespace
-
-std::string rule_of(const RunConfig& config, const Machine& machine)
-{
-    const ParallelConfig& p = config.parallel;
-    const bool node = machine.ranks_per_node == 0 || p.tensor <= machine.ranks_per_node;
-    if (p.pipeline == 1 && tensor_ranks(p) == 1)
-        return p.zero < 3 ? "data parallel" : shards_in_groups(p) ? "hybrid FSDP" : "FSDP";
-    if (p.tensor > 1 && node && p.zero <= 1 && !config.model.is_program())
-        return p.pipeline == 1 ? "tensor in a node" : "Megatron";
-    return "";
-}
 
 SearchResult search_strategies(const RunConfig& config, i64 ranks, const SearchConfig& search,
                                Estimator& estimator)

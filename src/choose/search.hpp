@@ -49,9 +49,6 @@ SearchConfig search_on(const Machine& machine, const ParallelConfig& links, int 
 /// Bytes that a rank may need on a grid of `ranks` ranks; 0: unknown.
 Bytes memory_of_rank(const Machine& machine, i64 ranks);
 
-/// The name of the practice that a strategy follows; "" if none.
-std::string rule_of(const RunConfig& config, const Machine& machine);
-
 /// The error for a model and a batch that allow no grid of `ranks` ranks.
 [[noreturn]] void throw_no_grid(const RunConfig& config, i64 ranks);
 

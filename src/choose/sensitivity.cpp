@@ -4,23 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace trivium {
 
 namespace {
 
-/// The shortest step of the strategies with another microbatch on the same grid.
-const Strategy* with_other_microbatch(const PlanReport& r, bool larger)
+/// The fastest of the other strategies on the same degrees that `holds`.
+const Strategy* fastest(const PlanReport& r, const std::function<bool(const RunConfig&)>& holds)
 {
-    const Strategy& own = r.own();
     const Strategy* best = nullptr;
-    for (const Strategy& s : r.strategies) {
-        const i64 micro = micro_batch(s.config), now = micro_batch(own.config);
-        const bool same_grid = degrees_of(s.config.parallel) == degrees_of(own.config.parallel);
-        if (same_grid && (larger ? micro > now : micro < now) &&
+    for (const Strategy& s : r.strategies)
+        if (degrees_of(s.config.parallel) == degrees_of(r.own().config.parallel) && holds(s.config) &&
             (best == nullptr || s.score.step < best->score.step))
             best = &s;
-    }
     return best;
 }
 
@@ -62,10 +59,19 @@ std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
                 *latency *= 2;
         });
     }
+    const RunConfig& own = r.own().config;
     for (const bool larger : {false, true})
-        if (const Strategy* other = with_other_microbatch(r, larger))
+        if (const Strategy* other = fastest(r, [&](const RunConfig& c) {
+                const i64 micro = micro_batch(c), now = micro_batch(own);
+                return larger ? micro > now : micro < now;
+            }))
             all.push_back(
                 {str("the best with a microbatch of ", micro_batch(other->config)), other->score.step});
+    if (const Strategy* other =
+            fastest(r, [&](const RunConfig& c) { return c.parallel.order != own.parallel.order; }))
+        all.push_back({other->config.parallel.order.empty() ? "the best with stages on a node"
+                                                            : "the best with data ranks on a node",
+                       other->score.step});
     const auto size = [&](const Sensitivity& s) { return std::abs(s.step / step - 1); };
     std::erase_if(all, [&](const Sensitivity& s) { return size(s) < 1e-3; });
     std::ranges::stable_sort(all, std::ranges::greater{}, size);

@@ -11,8 +11,8 @@ struct Sensitivity {
 };
 
 /// Of the strategy that the report is about: simulates its step on changed machines, and compares with the
-/// best of the found strategies on the same grid with smaller and with larger microbatches. The largest
-/// change first; those below 0.1 % are left out.
+/// best of the found strategies on the same grid with smaller and with larger microbatches, and in another
+/// order of the mesh. The largest change first; those below 0.1 % are left out.
 std::vector<Sensitivity> sensitivities_of(const PlanReport& report);
 
 } // namespace trivium

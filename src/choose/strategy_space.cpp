@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace trivium {
@@ -214,6 +215,7 @@ OpenSettings open_settings(const RunConfig& c)
     all.recompute = open("recompute") || c.parallel.recompute == Recompute::automatic;
     all.recompute_layers = open("recompute_layers");
     all.update = open("update") || c.parallel.update == UpdateMode::automatic;
+    all.order = open("order");
     return all;
 }
 
@@ -322,6 +324,45 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
             one.parallel.reduce_every = reduce;
         }
     return all;
+}
+
+i64 ranks_on_node(const ParallelConfig& grid, std::string_view axis, i64 degree, const Machine& machine)
+{
+    const i64 stride = stride_along(grid, axis);
+    return machine.ranks_per_node == 0 ? degree
+                                       : std::min(degree, (machine.ranks_per_node + stride - 1) / stride);
+}
+
+std::optional<RunConfig> in_other_order(RunConfig config, const OpenSettings& open, const Machine& machine)
+{
+    if (!open.order)
+        return std::nullopt;
+    const ParallelConfig before = config.parallel;
+    std::vector<std::string>& order = config.parallel.order;
+    const bool is_default = order.empty();
+    order = {};
+    if (is_default) {
+        order = {"pipeline", "data"};
+        for (const auto& [axis, degree] : named_degrees(before))
+            if (std::ranges::count(order, axis) == 0 && axis != "context")
+                order.push_back(axis);
+    }
+    const bool matters = std::ranges::any_of(named_degrees(before), [&](const auto& axis) {
+        return ranks_on_node(before, axis.first, axis.second, machine) !=
+               ranks_on_node(config.parallel, axis.first, axis.second, machine);
+    });
+    return matters ? std::optional(std::move(config)) : std::nullopt;
+}
+
+std::string rule_of(const RunConfig& config, const Machine& machine)
+{
+    const ParallelConfig& p = config.parallel;
+    const bool node = ranks_on_node(p, "tensor", p.tensor, machine) == p.tensor;
+    if (p.pipeline == 1 && tensor_ranks(p) == 1)
+        return p.zero < 3 ? "data parallel" : shards_in_groups(p) ? "hybrid FSDP" : "FSDP";
+    if (p.tensor > 1 && node && p.zero <= 1 && !config.model.is_program())
+        return p.pipeline == 1 ? "tensor in a node" : "Megatron";
+    return "";
 }
 
 std::string key_of(const RunConfig& c)

@@ -5,6 +5,7 @@
 #include "plan/machine.hpp"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace trivium {
@@ -18,7 +19,7 @@ std::vector<ParallelConfig> grids_for(const RunConfig& config, i64 ranks);
 /// are open where they are "auto".
 struct OpenSettings {
     bool micro_batch = true, zero = true, shard = true, schedule = true, chunks = true, sequence = true,
-         recompute = true, recompute_layers = true, update = true;
+         recompute = true, recompute_layers = true, update = true, order = true;
 };
 OpenSettings open_settings(const RunConfig& config);
 
@@ -31,6 +32,16 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
 /// recomputation of all layers, each with fewer gathers and reductions first. Nothing in them is "auto" but
 /// parallel.bucket.
 std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettings& open);
+
+/// `config` with the other order of its mesh, in which data and pipeline change places; nothing if that is
+/// not open, or if groups along each axis have as many ranks on a node of `machine` as before. Axes that
+/// shard tensors stay the fastest. Memory does not depend on the order.
+std::optional<RunConfig> in_other_order(RunConfig config, const OpenSettings& open, const Machine& machine);
+/// How many ranks of a group along an axis of the mesh share a node.
+i64 ranks_on_node(const ParallelConfig& grid, std::string_view axis, i64 degree, const Machine& machine);
+
+/// The name of the practice that a strategy follows; "" if none.
+std::string rule_of(const RunConfig& config, const Machine& machine);
 
 /// What distinguishes strategies: the settings that a search changes.
 std::string key_of(const RunConfig& config);

@@ -203,11 +203,9 @@ void write_output(const std::string& path, const std::string& content)
     log_info("wrote " + path);
 }
 
-/// Throws UserError if the file is no graph, or an option that prints something else is set.
-void require_alone(const ExplainArguments& a, const char* flag, const char* problem, const char* remedy)
+/// Throws UserError if an option that prints something else is set.
+void require_alone(const ExplainArguments& a, const char* flag)
 {
-    if (!a.config.file.ends_with(".graph"))
-        throw UserError({flag, problem, str("'", a.config.file, "' does not end in .graph"), remedy});
     if (const char* const option = !a.only.empty()   ? "--only"
                                    : !a.svg.empty()  ? "--svg"
                                    : !a.csv.empty()  ? "--csv"
@@ -227,8 +225,7 @@ Machine delayed_machine(const ExplainArguments& a)
 
 int explain_search(const ExplainArguments& a)
 {
-    require_alone(a, "--search", "only a graph can be searched",
-                  "name a FILE.graph, or use `trivium plan CONFIG.toml --ranks N`");
+    require_alone(a, "--search");
     if (a.run.run)
         throw UserError({"--search", "does not go together with --run", "a search runs nothing",
                          "search first, then run the result"});
@@ -236,13 +233,23 @@ int explain_search(const ExplainArguments& a)
     search.file = a.config.file;
     search.machine = delayed_machine(a);
     search.json = a.config.json;
+    if (!search.file.ends_with(".graph")) {
+        search.config = config_to_explain(a.config);
+        if (!search.config->model.is_program())
+            throw UserError({"--search", "is for programs (model.family = \"graph\")",
+                             str("'", search.file, "' has a transformer"),
+                             "use `trivium plan CONFIG.toml --ranks N`"});
+    }
     return search_graph(search);
 }
 
 int explain_run(const ExplainArguments& a)
 {
-    require_alone(a, "--run", "only a graph can be run",
-                  "name a FILE.graph, or use `trivium train CONFIG.toml`");
+    if (!a.config.file.ends_with(".graph"))
+        throw UserError({"--run", "only a graph can be run",
+                         str("'", a.config.file, "' does not end in .graph"),
+                         "name a FILE.graph, or use `trivium train CONFIG.toml`"});
+    require_alone(a, "--run");
     GraphRunArguments run = a.run;
     run.file = a.config.file;
     run.machine = delayed_machine(a);
@@ -458,10 +465,10 @@ void add_explain_command(Command& program)
         .option("--repeat", arguments->run.repeats,
                 "with --run: number of further runs, whose median time is printed",
                 {.from = 1, .to = 1e6, .needs = "--run"})
-        .flag(
-            "--search", arguments->search.search,
-            "of a FILE.graph: find the shardings, chosen per op, with the shortest simulated time, and print "
-            "the annotated graph")
+        .flag("--search", arguments->search.search,
+              "of a FILE.graph, or of the program that a CONFIG.toml trains: find the shardings, chosen per "
+              "op, with the "
+              "shortest simulated time, or step, and print the annotated graph")
         .option("--write", arguments->search.output, "with --search: file for the annotated graph",
                 {.type = "FILE.graph", .needs = "--search"})
         .option("--tries", arguments->search.tries, "with --search: programs to simulate at most",

@@ -258,6 +258,7 @@ Mesh mesh_of(const ParallelConfig& p)
                 {axis.name, axis.name == std::string_view(data_axis) ? data * p.context : p.*axis.degree});
     for (const ProgramAxes::Axis& axis : p.axes.list)
         mesh.axes.push_back({axis.name, axis.degree});
+    std::ranges::stable_sort(mesh.axes, {}, [&](const MeshAxis& axis) { return place_of(p, axis.name); });
     return mesh;
 }
 
@@ -439,6 +440,8 @@ std::string plain_key(const RunConfig& config)
     std::string key;
     for (const i64 degree : degrees_of(p))
         key += str(degree, " ");
+    for (const std::string& axis : p.order)
+        key += axis + " ";
     const bool gathers = gathers_in_microbatches(p);
     return str(key, p.context_heads, " ", p.expert, " ", p.expert_buffer, " ", config.model.layers, " ",
                config.model.seq, " ", micro_batch(config), " ", p.zero, " ", p.shard, " ", p.sequence, " ",

@@ -147,8 +147,8 @@ LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, boo
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 
-/// The grid of a config: data x pipeline x tensor, the last axis fastest. With hybrid sharding, data is two
-/// axes: replica x data.
+/// The grid of a config: data x pipeline x tensor, the last axis fastest, or in the order of parallel.order.
+/// With hybrid sharding, data is two axes: replica x data.
 Mesh mesh_of(const ParallelConfig& config);
 /// The pipeline stage of a rank on such a mesh.
 i64 stage_of(const Mesh& mesh, i64 rank);

@@ -3,7 +3,9 @@
 #include "config/keys.hpp"
 #include "config/model_program.hpp"
 
+#include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
 
 namespace trivium {
@@ -77,6 +79,7 @@ struct ParallelConfig {
     i64 tensor = 1;
     i64 pipeline = 1;
     ProgramAxes axes;
+    std::vector<std::string> order; ///< empty: as the axes of grid_axes and then of the program
     i64 zero = 0;
     i64 shard = 0;
     GatherEvery gather_every = GatherEvery::automatic;
@@ -140,6 +143,12 @@ struct ParallelConfig {
         visit("axes", self.axes, KeyKind::free,
               "with model.family = \"graph\": ranks along each axis of the program's mesh, as a table "
               "[parallel.axes] such as x = 2, y = 4; an axis that is not named has one");
+        visit(
+            "order", self.order, KeyKind::free,
+            "the axes of the mesh in the order in which ranks are numbered, the last one fastest, such as "
+            "[\"pipeline\", \"data\", \"tensor\"]: ranks along the last axis are neighbours, most likely on "
+            "one node; context and expert ranks are part of data. empty = data, pipeline, tensor, then the "
+            "axes of the program");
         visit("zero", self.zero, KeyKind::free, "ZeRO stage, 0 to 3");
         visit("shard", self.shard, KeyKind::free,
               "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
@@ -233,11 +242,19 @@ struct GridAxis {
     AxisShards shards;
 };
 
-/// In the order of the mesh, the last axis fastest.
+/// In the order of the mesh, the last axis fastest, unless ParallelConfig::order says another.
 inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, AxisShards::batch},
                                       GridAxis{"context", &ParallelConfig::context, AxisShards::tokens},
                                       GridAxis{"pipeline", &ParallelConfig::pipeline, AxisShards::blocks},
                                       GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
+
+/// For sorting axes of the mesh, stably, into the order of `config`: its place there. The parts of data have
+/// that of data.
+inline std::ptrdiff_t place_of(const ParallelConfig& config, std::string_view axis)
+{
+    const bool part = axis == "context" || axis == "replica";
+    return std::ranges::find(config.order, part ? "data" : axis) - config.order.begin();
+}
 
 /// The grid's axes and the program's with their degrees, in the order of the mesh; those that share sequences
 /// only if they do.
@@ -249,10 +266,11 @@ inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConf
             degrees.emplace_back(axis.name, config.*axis.degree);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         degrees.emplace_back(axis.name, axis.degree);
+    std::ranges::stable_sort(degrees, {}, [&](const auto& axis) { return place_of(config, axis.first); });
     return degrees;
 }
 
-/// The degrees of all axes, in the order of the mesh.
+/// The degrees of all axes, as grid_axes and then the program's: the same for all orders of the mesh.
 inline std::vector<i64> degrees_of(const ParallelConfig& config)
 {
     std::vector<i64> degrees;
@@ -261,6 +279,18 @@ inline std::vector<i64> degrees_of(const ParallelConfig& config)
     for (const ProgramAxes::Axis& axis : config.axes.list)
         degrees.push_back(axis.degree);
     return degrees;
+}
+
+/// By how much the numbers of neighbours along an axis differ: the ranks of the axes that are faster.
+inline i64 stride_along(const ParallelConfig& config, std::string_view axis)
+{
+    i64 stride = 1;
+    for (const auto& [name, degree] : named_degrees(config) | std::views::reverse) {
+        if (name == axis)
+            break;
+        stride *= degree;
+    }
+    return stride;
 }
 
 /// Number of ranks in the grid of `config`.
@@ -272,7 +302,7 @@ inline i64 rank_count(const ParallelConfig& config)
     return ranks;
 }
 
-/// Number of ranks that share the tensors of a stage: the product of the degrees of the axes inside data and
+/// Number of ranks that share the tensors of a stage: the product of the degrees of all axes but data and
 /// pipeline.
 inline i64 tensor_ranks(const ParallelConfig& config)
 {
@@ -300,7 +330,7 @@ inline i64 block_ranks(const ParallelConfig& config)
 /// Number of ranks over which the gradients of a parameter are summed.
 inline i64 gradient_ranks(const ParallelConfig& config) { return batch_ranks(config) * config.context; }
 
-/// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Ordered by
+/// Every grid of `ranks` ranks, as configs that have its degrees and are otherwise the default. Sorted by
 /// the degrees, in the order of grid_axes.
 std::vector<ParallelConfig> grids_of(i64 ranks);
 

@@ -260,6 +260,33 @@ void resolve_axes(ParallelConfig& p, const ModelProgram& program)
     }
 }
 
+/// Each axis of the mesh has one place in parallel.order.
+void validate_order(const RunConfig& config)
+{
+    const std::vector<std::string>& order = config.parallel.order;
+    std::vector<std::string> axes;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards != AxisShards::tokens &&
+            (axis.shards != AxisShards::tensors || !config.model.is_program() ||
+             std::ranges::count(config.model.program.axes, axis.name) > 0))
+            axes.emplace_back(axis.name);
+    for (const ProgramAxes::Axis& axis : config.parallel.axes.list)
+        axes.push_back(axis.name);
+    const auto once = [&](const std::string& axis, bool holds, const std::string& problem) {
+        const bool part = axis == "context" || axis == "expert" || axis == "replica";
+        require(order.empty() || holds, "parallel.order", problem,
+                str("name each axis of the mesh once: [\"", joined_words(axes, "\", \""), "\"] in any order"),
+                part ? str("'", axis, "' is part of 'data', and has its place") : "");
+    };
+    for (const std::string& axis : order) {
+        once(axis, std::ranges::count(axes, axis) > 0,
+             str("names '", axis, "', which is no axis of the mesh"));
+        once(axis, std::ranges::count(order, axis) == 1, str("names '", axis, "' twice"));
+    }
+    for (const std::string& axis : axes)
+        once(axis, std::ranges::count(order, axis) > 0, str("does not name '", axis, "'"));
+}
+
 /// Settings that only transformers have.
 void validate_program(const RunConfig& config)
 {
@@ -420,6 +447,7 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     validate(config.data);
     resolve_axes(config.parallel, config.model.program);
     validate_parallel(config.parallel, config.train);
+    validate_order(config);
     validate_program(config);
     validate_trained(config);
     validate_stage_layers(config.parallel, config.model.layers);

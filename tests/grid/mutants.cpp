@@ -163,8 +163,9 @@ std::string Mutant::text() const
 std::vector<Mutant> mutants_of(const Case& c)
 {
     std::vector<Mutant> all;
-    for (i64 stage = 0; stage < c.parallel.pipeline; ++stage) {
-        const Compiled compiled = compile(c, mesh_of(c.parallel).rank({0, stage, 0}));
+    for (const i64 rank : mesh_of(c.parallel).group(mesh_of(c.parallel).coordinates(0), {pipeline_axis})) {
+        const Compiled compiled = compile(c, rank);
+        const i64 stage = stage_of(mesh_of(c.parallel), rank);
         const Graph& g = compiled.programs[train_program].graph;
         for (const Op& op : g.ops) {
             if (!info(op).communicates || op.kind == OpKind::send)

@@ -103,6 +103,27 @@ TEST_CASE("ranks share experts where that pays, within a node if the links betwe
               std::gcd(i64{2}, group_ranks(s.config.parallel) * s.config.parallel.context));
 }
 
+TEST_CASE("of two axes the one that sends more is within nodes, unless the config says which")
+{
+    const std::vector<std::string> order{"pipeline", "data", "tensor"};
+    const std::vector<std::string> given{"train.global_batch=16", "parallel.data=4", "parallel.pipeline=2",
+                                         "model.seq=16"};
+    const SearchResult found = search(toy_config(given), 8, small_nodes());
+    REQUIRE_FALSE(found.strategies.empty());
+    const Strategy& best = found.strategies.front();
+    CHECK(best.config.parallel.order == order); // gradients of four ranks, rather than messages
+    RunConfig other = best.config;
+    other.parallel.order = {};
+    CHECK(step_of(other, small_nodes()) > best.score.step);
+
+    std::vector<std::string> fixed = given;
+    fixed.push_back("parallel.order=[\"data\",\"pipeline\",\"tensor\"]");
+    for (const Strategy& s : search(toy_config(fixed), 8, small_nodes()).strategies)
+        CHECK(s.config.parallel.order == std::vector<std::string>{"data", "pipeline", "tensor"});
+    for (const Strategy& s : search(toy_config(given), 8, machine_called("cpu")).strategies)
+        CHECK(s.config.parallel.order.empty()); // all ranks are on one node
+}
+
 TEST_CASE("a search looks at rings between devices only if it is told to")
 {
     const auto forms = [](const char* form) {

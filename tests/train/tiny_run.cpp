@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/words.hpp"
 #include "io/metrics/metrics.hpp"
 #include "io/tokens/token_store.hpp"
 #include "kernels/runtime.hpp"
@@ -27,20 +28,26 @@ void start()
 std::string Layout::text() const
 {
     return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero,
-               shard > 0 ? str(" in groups of ", shard) : "", ", ", schedule, sequence ? ", sequence" : "",
-               ", microbatches of ", micro_batch);
+               shard > 0 ? str(" in groups of ", shard) : "",
+               order.empty() ? "" : ", order " + joined_words(order, " "), ", ", schedule,
+               sequence ? ", sequence" : "", ", microbatches of ", micro_batch);
 }
 
 const std::vector<Layout>& layouts()
 {
     const std::string gpipe = "gpipe", alternating = "1f1b";
-    static const std::vector<Layout> all{
-        {1, 1, 1, 0, alternating, true, 12}, {6, 1, 1, 3, alternating, true, 2},
-        {1, 1, 2, 0, alternating, true, 4},  {3, 1, 1, 1, alternating, true, 2},
-        {1, 3, 1, 0, alternating, true, 1},  {1, 2, 2, 0, gpipe, false, 6},
-        {1, 1, 5, 0, alternating, true, 12}, {1, 5, 1, 0, gpipe, true, 2},
-        {3, 2, 1, 2, gpipe, true, 2},        {2, 1, 3, 1, alternating, true, 6},
-        {2, 2, 2, 3, alternating, true, 2},  {4, 1, 2, 3, gpipe, false, 3, 2}};
+    static const std::vector<Layout> all{{1, 1, 1, 0, alternating, true, 12},
+                                         {6, 1, 1, 3, alternating, true, 2},
+                                         {1, 1, 2, 0, alternating, true, 4},
+                                         {3, 1, 1, 1, alternating, true, 2},
+                                         {1, 3, 1, 0, alternating, true, 1},
+                                         {1, 2, 2, 0, gpipe, false, 6},
+                                         {1, 1, 5, 0, alternating, true, 12},
+                                         {1, 5, 1, 0, gpipe, true, 2},
+                                         {3, 2, 1, 2, gpipe, true, 2},
+                                         {2, 1, 3, 1, alternating, true, 6},
+                                         {2, 2, 2, 3, alternating, true, 2},
+                                         {4, 1, 2, 3, gpipe, false, 3, 2, {"tensor", "pipeline", "data"}}};
     return all;
 }
 
@@ -86,6 +93,7 @@ RunConfig Ground::config(const Model& model, Precision precision, const Layout& 
     c.parallel.tensor = layout.tensor;
     c.parallel.zero = layout.zero;
     c.parallel.shard = layout.shard;
+    c.parallel.order = layout.order;
     c.parallel.schedule = layout.schedule;
     c.parallel.sequence = layout.sequence;
     c.parallel.threads = 1;

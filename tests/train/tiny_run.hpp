@@ -18,6 +18,7 @@ struct Layout {
     i64 micro_batch = 1; ///< of a data rank
 
     i64 shard = 0;
+    std::vector<std::string> order = {}; ///< parallel.order
     i64 ranks() const { return data * pipeline * tensor; }
     std::string text() const;
 };

@@ -22,17 +22,23 @@ const T& needed(const Graph& graph, const Op& op, const char* name, const std::o
 /// Operands except the accumulator.
 std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
 
+bool has_own_rule(const Op& op) { return op.attrs.rule && info(op).takes(Attr::rule); }
+
 /// If the rule is an attribute, the row has the number of operands.
 void check_operand_count(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const std::size_t plain = plain_operands(op);
-    const std::size_t required =
+    std::size_t required =
         row.operands ? static_cast<std::size_t>(*row.operands) : std::max<std::size_t>(plain, 1);
-    if (!row.rule && plain != required)
-        throw UserError({place_of(graph, op),
-                         str("has ", plain, " operands, takes ", required, row.operands ? "" : " or more"),
-                         "", "see docs/ops.md for the ops"});
+    if (row.rule) // some operands may be missing
+        required = std::clamp(plain, (*row.rule)->operands.size() - static_cast<std::size_t>(row.optional),
+                              (*row.rule)->operands.size());
+    if ((!row.rule || has_own_rule(op)) && plain != required)
+        throw UserError(
+            {place_of(graph, op),
+             str("has ", plain, " operands, takes ", required, row.operands || row.rule ? "" : " or more"),
+             "", "see docs/ops.md for the ops"});
 }
 
 /// The tensors of a bucket have the same element type.
@@ -172,7 +178,7 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
         shapes[i] = &graph[op.operands[i]].type.shape;
-    const Rule& rule = op.attrs.rule && row.takes(Attr::rule) ? *op.attrs.rule
+    const Rule& rule = has_own_rule(op)   ? *op.attrs.rule
                        : row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
                        : row.rule         ? *row.rule
                                           : needed(graph, op, "rule", op.attrs.rule);

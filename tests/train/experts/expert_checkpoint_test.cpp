@@ -1,4 +1,5 @@
-// Checkpoints of mixtures of experts between numbers of ranks that share the experts, or sequences.
+// Checkpoints of mixtures of experts between numbers of ranks that share the experts, or sequences, and
+// between orders of the mesh.
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 #include "train/tiny_run.hpp"
@@ -29,13 +30,14 @@ RunConfig config_of(const Ground& ground, const Shared& shared, const std::strin
 
 } // namespace
 
-TEST_CASE("checkpoints move between numbers of expert and context ranks bit for bit")
+TEST_CASE("checkpoints move between numbers of expert and context ranks, and orders, bit for bit")
 {
     const TemporaryFolder folder;
     const Ground ground(folder.path());
     const Shared all[] = {{{4, 1, 1, 2, "1f1b", true, 3}, 4},
                           {{1, 1, 1, 0, "1f1b", true, 12}, 1},
                           {{4, 1, 1, 3, "1f1b", true, 3}, 2},
+                          {{2, 2, 2, 2, "1f1b", true, 3, 0, {"pipeline", "tensor", "data"}}, 2},
                           {{1, 1, 2, 2, "1f1b", true, 6}, 2, 2},
                           {{1, 1, 1, 3, "1f1b", true, 6}, 4, 4}};
     constexpr std::size_t count = std::size(all);
