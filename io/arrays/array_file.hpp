@@ -64,7 +64,7 @@ public:
 
     const std::string& path() const;
     const std::vector<StoredArray>& arrays() const; ///< in order of name
-    /// Names of the datasets that are no arrays: not of these types, or without a dimension.
+    /// Names of the datasets that are not arrays: not of these types, or without a dimension.
     const std::vector<std::string>& left_out() const;
     /// Index of the array called `name`; arrays().size() if there is none.
     std::size_t find(const std::string& name) const;

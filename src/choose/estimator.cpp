@@ -301,7 +301,7 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
     if (!score.fits)
         return score;
     play(ranks, candidate.config, clock, true, score);
-    if (!fastest_ || score.step < fastest_step_) {
+    if (keeps_fastest_ && (!fastest_ || score.step < fastest_step_)) {
         for (std::size_t stage = 0; stage < ranks.size(); ++stage)
             stages.ranks[stage].second.programs[train_program] = std::move(ranks[stage].program);
         fastest_ = std::make_unique<CompiledStages>(std::move(stages));

@@ -110,8 +110,9 @@ public:
     Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
     double growth(const Candidate& candidate) override;
     BlockCosts block_costs(const Candidate& candidate, const Machine& clock) override;
-    /// Of the candidates of score() that fitted, the one with the shortest step; null: there is none. The
-    /// next call has none.
+    /// From now on: of the candidates of score() that fit, the one with the shortest step is kept.
+    void keep_fastest() { keeps_fastest_ = true; }
+    /// That one; null: there is none. The next call has none.
     std::unique_ptr<CompiledStages> take_fastest() { return std::move(fastest_); }
 
 private:
@@ -130,6 +131,7 @@ private:
     std::function<void()> progress_;
     MovePrices moves_;
     std::unique_ptr<CompiledStages> fastest_;
+    bool keeps_fastest_ = false;
     Seconds fastest_step_ = 0;                                    ///< of fastest_
     std::vector<std::pair<std::string, ShardedTraining>> graphs_; ///< by plain_key(), the last one used last
 };

@@ -156,6 +156,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     RunConfig planned = config;
     std::unique_ptr<CompiledStages> known;
     if (ranks > 0) {
+        estimator.keep_fastest();
         SearchResult found =
             search_strategies(config, ranks, search_on(machine, links, thread_limit), estimator);
         report.strategies = std::move(found.strategies);

@@ -67,9 +67,8 @@ std::vector<SmallerSetting> smaller_settings(const Candidate& candidate, const M
     if (config.parallel.offload != Offload::optimizer && !machine.is_device)
         add("parallel.offload=optimizer", changed);
     changed = config;
-    changed.parallel.context_form = ContextForm::ring; // not on devices: trainings there refuse it
-    if (block_ranks(config.parallel) > 1 && config.parallel.context_form == ContextForm::gather &&
-        !machine.is_device)
+    changed.parallel.context_form = ContextForm::ring;
+    if (block_ranks(config.parallel) > 1 && config.parallel.context_form == ContextForm::gather)
         add("parallel.context_form=ring", changed);
     const std::string without_micro = together;
     const RunConfig less = last;

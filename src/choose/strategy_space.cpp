@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -342,10 +343,8 @@ std::optional<RunConfig> in_other_order(RunConfig config, const OpenSettings& op
     const bool is_default = order.empty();
     order = {};
     if (is_default) {
-        order = {"pipeline", "data"};
-        for (const auto& [axis, degree] : named_degrees(before))
-            if (std::ranges::count(order, axis) == 0 && axis != "context")
-                order.push_back(axis);
+        order = axes_in_order(config);
+        std::iter_swap(std::ranges::find(order, "data"), std::ranges::find(order, "pipeline"));
     }
     const bool matters = std::ranges::any_of(named_degrees(before), [&](const auto& axis) {
         return ranks_on_node(before, axis.first, axis.second, machine) !=

@@ -68,11 +68,14 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
 
 } // namespace
 
-void warn_of_strategy(RunConfig config)
+std::vector<std::string> warnings_of_strategy(RunConfig config, bool searched)
 {
-    for (const std::string& warning : resolve_and_validate(config))
-        if (is_of_strategy(warning) && config.given.contains(warning.substr(0, warning.find(':'))))
-            log_warning(warning);
+    std::vector<std::string> warnings = resolve_and_validate(config);
+    std::erase_if(warnings, [&](const std::string& warning) {
+        return !is_of_strategy(warning) ||
+               (searched && !config.given.contains(warning.substr(0, warning.find(':'))));
+    });
+    return warnings;
 }
 
 RunConfig load_config(const ConfigArguments& arguments)

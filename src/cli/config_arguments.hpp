@@ -20,10 +20,10 @@ struct ConfigArguments {
 RunConfig load_config(const ConfigArguments& arguments);
 /// load_config() for train, plan and explain; also warns (stderr) about settings without effect on training
 /// and about more threads than cores. With `searched`, not about settings of [parallel], which a search may
-/// change; warn_of_strategy() does so afterwards.
+/// change; warnings_of_strategy() has those.
 RunConfig load_training_config(const ConfigArguments& arguments, bool searched = false);
-/// Warns (stderr) about settings of [parallel] that were given, not chosen, and have no effect.
-void warn_of_strategy(RunConfig config);
+/// About settings of [parallel] without effect; of a config that a search chose, those that were given.
+std::vector<std::string> warnings_of_strategy(RunConfig config, bool searched);
 
 /// Vocabulary size of the training data, or of the tokenizer if there is no data yet. Throws UserError; the
 /// planner build knows only the tokenizer "bytes".

@@ -467,8 +467,7 @@ void add_explain_command(Command& program)
                 {.from = 1, .to = 1e6, .needs = "--run"})
         .flag("--search", arguments->search.search,
               "of a FILE.graph, or of the program that a CONFIG.toml trains: find the shardings, chosen per "
-              "op, with the "
-              "shortest simulated time, or step, and print the annotated graph")
+              "op, with the shortest simulated time, or step, and print the annotated graph")
         .option("--write", arguments->search.output, "with --search: file for the annotated graph",
                 {.type = "FILE.graph", .needs = "--search"})
         .option("--tries", arguments->search.tries, "with --search: programs to simulate at most",

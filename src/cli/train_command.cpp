@@ -88,10 +88,12 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     require_same_config(world, config);
     const i64 micro = config.train.micro_batch;
     const std::string given = describe_grid(config.parallel);
-    if (is_searched(config, world.size()))
+    const bool searches = is_searched(config, world.size());
+    if (searches)
         config = searched(config, world, memory);
     succeed_together(world, [&] {
-        warn_of_strategy(config);
+        for (const std::string& warning : warnings_of_strategy(config, searches))
+            log_warning(warning);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",

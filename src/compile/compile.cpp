@@ -121,9 +121,10 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, MovePrices* k
         optimizer.bf16_axes = gradients.batch_axes;
         optimizer.bf16_axes.insert(optimizer.bf16_axes.end(), {replica_axis, data_axis});
     }
-    g = runner.run("model", Level::global, std::move(g), [&](Graph graph) {
-        return keep_matrices_whole(complete_annotations(std::move(graph)), optimizer);
-    });
+    g = runner.run("model", Level::global, std::move(g),
+                   [](Graph graph) { return complete_annotations(std::move(graph)); });
+    g = runner.run("whole-matrices", Level::global, std::move(g),
+                   [&](Graph graph) { return keep_matrices_whole(std::move(graph), optimizer); });
     g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
@@ -258,7 +259,8 @@ Mesh mesh_of(const ParallelConfig& p)
                 {axis.name, axis.name == std::string_view(data_axis) ? data * p.context : p.*axis.degree});
     for (const ProgramAxes::Axis& axis : p.axes.list)
         mesh.axes.push_back({axis.name, axis.degree});
-    std::ranges::stable_sort(mesh.axes, {}, [&](const MeshAxis& axis) { return place_of(p, axis.name); });
+    std::ranges::stable_sort(mesh.axes, {},
+                             [&](const MeshAxis& axis) { return position_in_order(p, axis.name); });
     return mesh;
 }
 

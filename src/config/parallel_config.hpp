@@ -249,10 +249,11 @@ inline constexpr std::array grid_axes{GridAxis{"data", &ParallelConfig::data, Ax
                                       GridAxis{"tensor", &ParallelConfig::tensor, AxisShards::tensors}};
 
 /// For sorting axes of the mesh, stably, into the order of `config`: its place there. The parts of data have
-/// that of data.
-inline std::ptrdiff_t place_of(const ParallelConfig& config, std::string_view axis)
+/// that of data, unless a program has an axis of such a name.
+inline std::ptrdiff_t position_in_order(const ParallelConfig& config, std::string_view axis)
 {
-    const bool part = axis == "context" || axis == "replica";
+    const bool part = (axis == "context" || axis == "replica") &&
+                      std::ranges::count(config.axes.list, axis, &ProgramAxes::Axis::name) == 0;
     return std::ranges::find(config.order, part ? "data" : axis) - config.order.begin();
 }
 
@@ -266,7 +267,8 @@ inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConf
             degrees.emplace_back(axis.name, config.*axis.degree);
     for (const ProgramAxes::Axis& axis : config.axes.list)
         degrees.emplace_back(axis.name, axis.degree);
-    std::ranges::stable_sort(degrees, {}, [&](const auto& axis) { return place_of(config, axis.first); });
+    std::ranges::stable_sort(degrees, {},
+                             [&](const auto& axis) { return position_in_order(config, axis.first); });
     return degrees;
 }
 

@@ -264,14 +264,7 @@ void resolve_axes(ParallelConfig& p, const ModelProgram& program)
 void validate_order(const RunConfig& config)
 {
     const std::vector<std::string>& order = config.parallel.order;
-    std::vector<std::string> axes;
-    for (const GridAxis& axis : grid_axes)
-        if (axis.shards != AxisShards::tokens &&
-            (axis.shards != AxisShards::tensors || !config.model.is_program() ||
-             std::ranges::count(config.model.program.axes, axis.name) > 0))
-            axes.emplace_back(axis.name);
-    for (const ProgramAxes::Axis& axis : config.parallel.axes.list)
-        axes.push_back(axis.name);
+    const std::vector<std::string> axes = axes_in_order(config);
     const auto once = [&](const std::string& axis, bool holds, const std::string& problem) {
         const bool part = axis == "context" || axis == "expert" || axis == "replica";
         require(order.empty() || holds, "parallel.order", problem,
@@ -280,7 +273,7 @@ void validate_order(const RunConfig& config)
     };
     for (const std::string& axis : order) {
         once(axis, std::ranges::count(axes, axis) > 0,
-             str("names '", axis, "', which is no axis of the mesh"));
+             str("names '", axis, "', which is not an axis of the mesh"));
         once(axis, std::ranges::count(order, axis) == 1, str("names '", axis, "' twice"));
     }
     for (const std::string& axis : axes)
@@ -413,6 +406,19 @@ i64 samples_in(const TrainConfig& config, i64 steps)
         steps -= these;
     }
     return samples + steps * config.global_batch;
+}
+
+std::vector<std::string> axes_in_order(const RunConfig& config)
+{
+    std::vector<std::string> axes;
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards != AxisShards::tokens &&
+            (axis.shards != AxisShards::tensors || !config.model.is_program() ||
+             std::ranges::count(config.model.program.axes, axis.name) > 0))
+            axes.emplace_back(axis.name);
+    for (const ProgramAxes::Axis& axis : config.parallel.axes.list)
+        axes.push_back(axis.name);
+    return axes;
 }
 
 i64 common_batch(const TrainConfig& config)

@@ -329,7 +329,10 @@ inline bool may_post_validate(const RunConfig& config)
     return p.pipeline > 1 && p.offload == Offload::none && !p.graphs && !counts_vary(config);
 }
 
-/// Sequences of one microbatch. \pre batch_ranks() divides common_batch()
+/// The axes of the mesh, which parallel.order orders, in the default order.
+std::vector<std::string> axes_in_order(const RunConfig& config);
+
+/// Sequences of one microbatch. \pre train.micro_batch is set, or batch_ranks() divides common_batch()
 i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step of `batch` sequences and data rank; without `batch`, of
 /// train.global_batch. \pre batch_ranks() divides common_batch()

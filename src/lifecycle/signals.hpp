@@ -36,8 +36,7 @@ public:
                     return;
                 }
                 by_parent_ = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
-                last_ = signal;
-                (first_at_ == 0 ? first_at_ : again_at_) = now();
+                receive(signal);
             };
             action.sa_flags =
                 static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
@@ -63,11 +62,18 @@ public:
     /// Whether the parent process, usually the launcher, sent that signal.
     bool is_from_parent() const { return by_parent_; }
     /// Acts as if this process had received signal `number`.
-    void raise(int number) const { last_ = number; }
+    void raise(int number) const { receive(number); }
     /// Whether a save was requested since the last call.
     bool take_demand() const { return demanded_.exchange(false); }
 
 private:
+    /// The time first: other threads read it as soon as they see the signal.
+    static void receive(int number)
+    {
+        (first_at_ == 0 ? first_at_ : again_at_) = now();
+        last_ = number;
+    }
+
     static constexpr int count = 5;
     static constexpr int numbers[count] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 

@@ -257,6 +257,22 @@ TEST_CASE(
     CHECK(with(1.1 * least, {"train.micro_batch=8"})["fits"] == false);
 }
 
+TEST_CASE("a search orders the axes that a program's mesh has")
+{
+    const Folder folder;
+    const nlohmann::json made = plan_json(
+        folder, {"model.family=graph", str("model.file=", TRIVIUM_SOURCE, "/docs/examples/decoder.graph"),
+                 "train.global_batch=16", "parallel.data=8", "parallel.pipeline=2", "--machine", "h100",
+                 "--ranks", "16"});
+    bool ordered = false;
+    for (const nlohmann::json& strategy : made.at("strategies"))
+        for (const nlohmann::json& axis : strategy.at("parallel").value("order", nlohmann::json::array())) {
+            ordered = true;
+            CHECK(axis != "tensor");
+        }
+    CHECK(ordered);
+}
+
 TEST_CASE("the lower bound is below every stage's arena, and close to it for many layers", "[release]")
 {
     for (const char* preset : {"toy", "toy-gpt2"})

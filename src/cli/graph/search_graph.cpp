@@ -18,13 +18,16 @@ namespace trivium {
 
 namespace {
 
-/// JSON has no infinity.
+/// JSON has no infinity: null is for a strategy that does not fit.
 nlohmann::ordered_json seconds_json(Seconds seconds)
 {
-    return std::isfinite(seconds) ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json("does not fit");
+    return std::isfinite(seconds) ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json();
 }
 
-std::string milliseconds(Seconds seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
+std::string milliseconds(Seconds seconds)
+{
+    return std::isfinite(seconds) ? fmt::format("{:.4g} ms", 1e3 * seconds) : "does not fit";
+}
 
 std::string summary_of(const GraphSearchArguments& a, const GraphSearchResult& found)
 {
@@ -33,9 +36,10 @@ std::string summary_of(const GraphSearchArguments& a, const GraphSearchResult& f
                     a.machine.name, milliseconds(found.found.seconds), milliseconds(found.given));
     if (!found.uniform.empty()) {
         const auto& [name, best] = found.uniform.front();
-        text +=
-            fmt::format("\n# the best strategy that is the same for all ops ({}): {}, {:.2f} times as long",
-                        name, milliseconds(best.seconds), best.seconds / found.found.seconds);
+        text += fmt::format("\n# the best strategy that is the same for all ops ({}): {}", name,
+                            milliseconds(best.seconds));
+        if (std::isfinite(best.seconds))
+            text += fmt::format(", {:.2f} times as long", best.seconds / found.found.seconds);
     }
     return text + fmt::format("\n# {} simulated\n", counted(found.simulated, "program"));
 }

@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace trivium {
@@ -161,8 +162,6 @@ void print_verdict(const PlanReport& r)
                                       : " available here");
     if (r.machine.is_device && r.config.parallel.offload != Offload::none)
         fmt::print("  but `train` of this version refuses parallel.offload on GPUs\n");
-    if (r.machine.is_device && r.config.parallel.context_form == ContextForm::ring)
-        fmt::print("  but `train` of this version refuses parallel.context_form = \"ring\" on GPUs\n");
     if (!m.fits)
         fmt::print("  {} too much{}\n", format_bytes(m.needed - m.available),
                    r.asked > 0 ? str("; no strategy for ", counted(r.asked, "rank"), " fits") : "");
@@ -272,8 +271,13 @@ int plan_scaling(const RunConfig& config, const Machine& where, const std::vecto
                  const std::string& svg, bool json)
 {
     std::vector<PlanReport> reports;
-    for (const i64 ranks : counts)
+    std::set<std::string> warned;
+    for (const i64 ranks : counts) {
         reports.push_back(make_plan(config, where, ranks, thread_limit()));
+        for (const std::string& warning : warnings_of_strategy(reports.back().own().config, true))
+            if (warned.insert(warning).second)
+                log_warning(warning);
+    }
     if (!svg.empty()) {
         write_file(svg, scaling_svg(reports));
         log_info("wrote " + svg);
@@ -347,7 +351,8 @@ void add_plan_command(Command& program)
         const PlanReport report =
             make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
         if (!ranks->empty())
-            warn_of_strategy(report.own().config);
+            for (const std::string& warning : warnings_of_strategy(report.own().config, true))
+                log_warning(warning);
         if (!written->empty())
             write_file(*written, to_toml(report.own().config));
         if (!trace->empty())

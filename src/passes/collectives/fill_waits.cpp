@@ -36,68 +36,105 @@ std::vector<bool> movable(const Graph& g)
     return can;
 }
 
-} // namespace
+/// Chooses the order of the ops of a graph.
+class WaitFiller {
+public:
+    WaitFiller(const Graph& g, const OverlapSeconds& seconds)
+        : g_(g), can_(movable(g)), reduces_(gradient_reductions(g))
+    {
+        for (std::size_t i = 0; i < g.ops.size(); ++i)
+            if (waits_for(i)) {
+                time_ = seconds(g);
+                return;
+            }
+    }
 
-Graph fill_waits(Graph g, const OverlapSeconds& seconds)
-{
-    std::vector<bool> can = movable(g);
-    const std::vector<bool> reduces = gradient_reductions(g);
-    const auto waits_for = [&](std::size_t i) {
-        const Op& op = g.ops[i];
-        return is_backward(op) && info(op).communicates && !op.attrs.tag && !reduces[i] &&
-               !gathers_parameters(g, op);
-    };
-    bool waits = false;
-    for (std::size_t i = 0; i < g.ops.size() && !waits; ++i)
-        waits = waits_for(i);
-    if (!waits)
-        return g;
-    const std::vector<Seconds> time = seconds(g);
-    std::vector<std::size_t> order; // of the ops
-    std::size_t since = 0;          // in `order`: behind the collective before
-    std::size_t reader = 0;         // the first one of its result: what is before hides it
-    for (std::size_t i = 0; i < g.ops.size(); ++i) {
-        const Op& op = g.ops[i];
-        order.push_back(i);
-        if (!info(op).communicates)
-            continue;
-        const std::size_t begin = std::exchange(since, order.size());
-        if (!waits_for(i))
-            continue;
-        Seconds left = time[i]; // without what is computed before the first reader anyway
-        const std::size_t before_reader = std::exchange(reader, i + 1);
-        for (; reader < g.ops.size() && !info(g.ops[reader]).communicates; ++reader) {
-            if (std::ranges::any_of(g.ops[reader].operands, [&](ValueId v) {
-                    return std::ranges::find(op.results, v) != op.results.end();
+    /// Empty: nothing waits.
+    std::vector<std::size_t> order()
+    {
+        if (time_.empty())
+            return {};
+        for (std::size_t i = 0; i < g_.ops.size(); ++i) {
+            order_.push_back(i);
+            if (!info(g_.ops[i]).communicates)
+                continue;
+            const std::size_t begin = std::exchange(since_, order_.size());
+            if (waits_for(i))
+                fill(i, begin);
+        }
+        return std::move(order_);
+    }
+
+private:
+    /// Whether op i is a collective that the backward pass waits for.
+    bool waits_for(std::size_t i) const
+    {
+        const Op& op = g_.ops[i];
+        return is_backward(op) && info(op).communicates && !op.attrs.tag && !reduces_[i] &&
+               !gathers_parameters(g_, op);
+    }
+
+    /// How long op i is waited for; sets reader_.
+    Seconds wait_of(std::size_t i)
+    {
+        Seconds left = time_[i];
+        for (reader_ = i + 1; reader_ < g_.ops.size() && !info(g_.ops[reader_]).communicates; ++reader_) {
+            if (std::ranges::any_of(g_.ops[reader_].operands, [&](ValueId v) {
+                    return std::ranges::find(g_.ops[i].results, v) != g_.ops[i].results.end();
                 }))
                 break;
-            left -= time[reader];
+            left -= time_[reader_];
         }
+        return left;
+    }
+
+    /// Moves ops of order_ from `begin` on behind op i, which is its last.
+    void fill(std::size_t i, std::size_t begin)
+    {
+        const std::size_t before_reader = reader_;
+        Seconds left = wait_of(i);
         std::vector<std::size_t> moved, stay;
         std::set<ValueId> overwritten; // by ops that stay
-        for (std::size_t at = order.size() - 1; at-- > begin;) {
-            const Op& before = g.ops[order[at]];
+        for (std::size_t at = order_.size() - 1; at-- > begin;) {
+            const std::size_t candidate = order_[at];
+            const Op& before = g_.ops[candidate];
             const bool moves =
-                left > 0 && can[order[at]] && order[at] >= before_reader &&
-                stage_of(g, before) == stage_of(g, op) &&
+                left > 0 && can_[candidate] && candidate >= before_reader &&
+                stage_of(g_, before) == stage_of(g_, g_.ops[i]) &&
                 std::ranges::none_of(before.operands, [&](ValueId v) { return overwritten.contains(v); });
-            (moves ? moved : stay).push_back(order[at]);
+            (moves ? moved : stay).push_back(candidate);
             if (moves) {
-                left -= time[order[at]];
+                left -= time_[candidate];
                 continue;
             }
-            if (can[order[at]]) // others may read it
+            if (can_[candidate]) // others may read it
                 break;
             for (std::size_t r = 0; r < before.results.size(); ++r)
                 if (const ValueId into = aliased_operand(before, r))
                     overwritten.insert(into);
         }
-        order.resize(order.size() - 1 - moved.size() - stay.size());
-        order.insert(order.end(), stay.rbegin(), stay.rend());
-        order.push_back(i);
-        order.insert(order.end(), moved.rbegin(), moved.rend());
-        since = order.size();
+        order_.resize(order_.size() - 1 - moved.size() - stay.size());
+        order_.insert(order_.end(), stay.rbegin(), stay.rend());
+        order_.push_back(i);
+        order_.insert(order_.end(), moved.rbegin(), moved.rend());
+        since_ = order_.size();
     }
+
+    const Graph& g_;
+    std::vector<bool> can_, reduces_;
+    std::vector<Seconds> time_;      ///< by op
+    std::vector<std::size_t> order_; ///< of the ops
+    std::size_t since_ = 0;          ///< in order_: behind the collective before
+    std::size_t reader_ = 0;         ///< the first one of the result of that one: what is before hides it
+};
+
+} // namespace
+
+Graph fill_waits(Graph g, const OverlapSeconds& seconds)
+{
+    const std::vector<std::size_t> order = WaitFiller(g, seconds).order();
+    if (order.empty())
+        return g;
     std::vector<Op> ops;
     ops.reserve(order.size());
     for (const std::size_t i : order) {

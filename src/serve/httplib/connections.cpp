@@ -39,8 +39,9 @@ void for_each_connection(int local_port, const Take& take)
 {
     std::error_code ignored;
     std::vector<int> files;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-        const std::string name = entry.path().filename();
+    for (std::filesystem::directory_iterator entry("/proc/self/fd", ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+        const std::string name = entry->path().filename();
         int file = -1;
         std::from_chars(name.data(), name.data() + name.size(), file);
         files.push_back(file);

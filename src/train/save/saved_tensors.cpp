@@ -69,7 +69,8 @@ void require_states(const CheckpointReader& checkpoint, const std::vector<Checkp
         throw UserError(
             {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
              was_frozen ? str("'", parameter, "' was frozen when it was saved (train.freeze, train.lora)")
-                        : "it was saved with another train.optimizer",
+                        : str("it was saved with another train.optimizer, or by a version that updated '",
+                              parameter, "' by another one"),
              str(was_frozen ? "freeze it again" : "set train.optimizer to that of the checkpoint's config",
                  ", or ", start)});
     }

@@ -204,11 +204,13 @@ void Saver::end_publishing()
             "saved {} in {}{}", path_, format_seconds(times_.whole),
             config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
     begin_on_first(Phase::pruning, [this] {
-        if (const i64 every = config_.always_every; every > 0)
-            if (const i64 step = state_.step / every * every; step == state_.step)
+        if (const i64 every = config_.always_every; every > 0) {
+            const i64 step = state_.step / every * every;
+            if (step == state_.step)
                 returns_ = {step, state_.best.step};
             else if (step != returns_.step) // another process saved it
                 returns_ = {step, best_recorded_by(str(config_.dir, "/", checkpoint_name(step))).step};
+        }
         writer_->prune(config_.keep, {returns_.step, returns_.best});
     });
 }
