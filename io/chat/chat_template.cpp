@@ -25,7 +25,8 @@ bool is_in_header(std::string_view key)
            key == "recipient";
 }
 
-/// A message without keys that are null, with its reasoning under each name, as transformers passes it.
+/// A message without keys that are null, but its content, for which templates look, with its reasoning under
+/// each name.
 ChatJson normalized(const ChatJson& message, const std::string& place)
 {
     if (!message.is_object())
@@ -40,7 +41,7 @@ ChatJson normalized(const ChatJson& message, const std::string& place)
     if (reasoning != nullptr && (!message.contains("thinking") || message.at("thinking").is_null()))
         result["thinking"] = *reasoning;
     for (const auto& [key, value] : message.items())
-        if (!value.is_null())
+        if (!value.is_null() || key == "content")
             result[key] = value;
     if (reasoning != nullptr)
         result["reasoning_content"] = *reasoning;

@@ -484,9 +484,13 @@ RunConfig choose_strategy(const RunConfig& config, i64 ranks, const SearchConfig
 
 void throw_no_grid(const RunConfig& config, i64 ranks)
 {
-    throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")),
-                     str("the config's is ", describe_grid(config.parallel)),
-                     "start as many ranks as the config's grid has; `trivium plan` shows what does not fit"});
+    throw UserError(
+        {"[parallel]", str("no grid has ", counted(ranks, "rank")),
+         str("data ranks share ", counted(common_batch(config.train), "sequence"), ", stages ",
+             counted(config.model.blocks(), "block"),
+             config.model.is_program() ? "" : str(", tensor ranks ", counted(config.model.heads, "head"))),
+         str("take fewer ranks, or a larger train.global_batch; the grid of the config is ",
+             describe_grid(config.parallel))});
 }
 
 } // namespace trivium

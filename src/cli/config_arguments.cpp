@@ -68,13 +68,27 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
 
 } // namespace
 
-std::vector<std::string> warnings_of_strategy(RunConfig config, bool searched)
+std::vector<std::string> warnings_of_strategy(RunConfig config, const RunConfig* asked)
 {
     std::vector<std::string> warnings = resolve_and_validate(config);
     std::erase_if(warnings, [&](const std::string& warning) {
         return !is_of_strategy(warning) ||
-               (searched && !config.given.contains(warning.substr(0, warning.find(':'))));
+               (asked != nullptr && !config.given.contains(warning.substr(0, warning.find(':'))));
     });
+    const auto kept = [&](const std::string& key, i64 before, i64 now) {
+        if (before != now)
+            warnings.push_back(str(key, ": is ", before, ", the strategy for ",
+                                   counted(rank_count(config.parallel), "rank"), " has ", now));
+    };
+    if (asked == nullptr)
+        return warnings;
+    for (const GridAxis& axis : grid_axes)
+        if (const std::string key = str("parallel.", axis.name); asked->given.contains(key))
+            kept(key, asked->parallel.*axis.degree, config.parallel.*axis.degree);
+    for (const ProgramAxes::Axis& before : asked->parallel.axes.list)
+        for (const ProgramAxes::Axis& now : config.parallel.axes.list)
+            if (before.name == now.name && before.degree > 1)
+                kept("parallel.axes." + before.name, before.degree, now.degree);
     return warnings;
 }
 

@@ -22,8 +22,9 @@ RunConfig load_config(const ConfigArguments& arguments);
 /// and about more threads than cores. With `searched`, not about settings of [parallel], which a search may
 /// change; warnings_of_strategy() has those.
 RunConfig load_training_config(const ConfigArguments& arguments, bool searched = false);
-/// About settings of [parallel] without effect; of a config that a search chose, those that were given.
-std::vector<std::string> warnings_of_strategy(RunConfig config, bool searched);
+/// About settings of [parallel] without effect. If a search made `config` of `asked`: about those that were
+/// given, and about degrees that it could not keep.
+std::vector<std::string> warnings_of_strategy(RunConfig config, const RunConfig* asked);
 
 /// Vocabulary size of the training data, or of the tokenizer if there is no data yet. Throws UserError; the
 /// planner build knows only the tokenizer "bytes".

@@ -88,11 +88,12 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     require_same_config(world, config);
     const i64 micro = config.train.micro_batch;
     const std::string given = describe_grid(config.parallel);
+    const RunConfig asked = config;
     const bool searches = is_searched(config, world.size());
     if (searches)
         config = searched(config, world, memory);
     succeed_together(world, [&] {
-        for (const std::string& warning : warnings_of_strategy(config, searches))
+        for (const std::string& warning : warnings_of_strategy(config, searches ? &asked : nullptr))
             log_warning(warning);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())

@@ -88,4 +88,10 @@ TEST_CASE("what a collective waits for, and forward passes, stay where they are"
     std::string needed = text; // the second product reads the gradient of the weight
     needed.replace(needed.find("%b = matmul(%s, %w)"), 19, "%b = matmul(%s, %da)");
     CHECK(order_of(fill_waits(parse_graph(needed, "g"), lasting(10))) == "a da ra sum.a s b rb db sum.b t");
+    std::string other = text; // an op of another phase reads it
+    other.insert(other.find("  %ra ="),
+                 "  @ weights block 1\n  %late = tanh(%da) : f32[4,4]\n  @ backward block 1\n");
+    const Graph filled = fill_waits(parse_graph(other, "g"), lasting(10));
+    verify(filled, Level::local);
+    CHECK(order_of(filled) == "a da late ra sum.a s b rb db sum.b t");
 }

@@ -273,10 +273,19 @@ int plan_scaling(const RunConfig& config, const Machine& where, const std::vecto
     std::vector<PlanReport> reports;
     std::set<std::string> warned;
     for (const i64 ranks : counts) {
-        reports.push_back(make_plan(config, where, ranks, thread_limit()));
-        for (const std::string& warning : warnings_of_strategy(reports.back().own().config, true))
+        const auto warn = [&](const std::string& warning) {
             if (warned.insert(warning).second)
                 log_warning(warning);
+        };
+        try {
+            reports.push_back(make_plan(config, where, ranks, thread_limit()));
+        } catch (const UserError& error) { // of this number of ranks, or of all
+            if (ranks == counts.back() && reports.empty())
+                throw;
+            warn(error.what());
+            continue;
+        }
+        std::ranges::for_each(warnings_of_strategy(reports.back().own().config, &config), warn);
     }
     if (!svg.empty()) {
         write_file(svg, scaling_svg(reports));
@@ -316,16 +325,17 @@ void add_plan_command(Command& program)
     command.option("--svg", *svg, "with --ranks A..B: file for the curve of tokens per second");
     auto long_run = std::make_shared<LongRunOptions>();
     command.option("--tokens", long_run->tokens, "length of the run in tokens, instead of train.steps",
-                   {.from = 1});
+                   {.from = 1, .to = 1e18});
     command.option(
         "--node-failure-hours", long_run->node_failure_hours,
         "mean hours of a node between failures; 0 = no failures. The default on devices is that of "
         "Llama 3's training (arXiv:2407.21783): 419 in 54 days on 2,048 nodes",
-        {.from = 0});
+        {.from = 0, .to = 1e18});
     command.option("--restart-seconds", long_run->restart_seconds,
-                   "from a failure to the next step: requeue, start and read", {.from = 0});
+                   "from a failure to the next step: requeue, start and read", {.from = 0, .to = 1e18});
     command.option("--write-bytes-per-second", long_run->write_bytes_per_second,
-                   "rate at which the file system takes a checkpoint; 0 = 1 GB/s per node", {.from = 0});
+                   "rate at which the file system takes a checkpoint; 0 = 1 GB/s per node",
+                   {.from = 0, .to = 1e18});
     auto values = std::make_shared<std::vector<std::string>>();
     command.option("--get", *values,
                    "print these values alone, a line each: members of what --json prints, config keys",
@@ -351,7 +361,7 @@ void add_plan_command(Command& program)
         const PlanReport report =
             make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
         if (!ranks->empty())
-            for (const std::string& warning : warnings_of_strategy(report.own().config, true))
+            for (const std::string& warning : warnings_of_strategy(report.own().config, &config))
                 log_warning(warning);
         if (!written->empty())
             write_file(*written, to_toml(report.own().config));

@@ -94,24 +94,30 @@ private:
         const std::size_t before_reader = reader_;
         Seconds left = wait_of(i);
         std::vector<std::size_t> moved, stay;
-        std::set<ValueId> overwritten; // by ops that stay
+        std::set<ValueId> overwritten, read; // by ops that stay
+        const auto stays = [&](const Op& op) {
+            read.insert(op.operands.begin(), op.operands.end());
+            for (std::size_t r = 0; r < op.results.size(); ++r)
+                if (const ValueId into = aliased_operand(op, r))
+                    overwritten.insert(into);
+        };
+        stays(g_.ops[i]);
         for (std::size_t at = order_.size() - 1; at-- > begin;) {
             const std::size_t candidate = order_[at];
             const Op& before = g_.ops[candidate];
             const bool moves =
                 left > 0 && can_[candidate] && candidate >= before_reader &&
                 stage_of(g_, before) == stage_of(g_, g_.ops[i]) &&
-                std::ranges::none_of(before.operands, [&](ValueId v) { return overwritten.contains(v); });
+                std::ranges::none_of(before.operands, [&](ValueId v) { return overwritten.contains(v); }) &&
+                std::ranges::none_of(before.results, [&](ValueId v) { return read.contains(v); });
             (moves ? moved : stay).push_back(candidate);
             if (moves) {
                 left -= time_[candidate];
                 continue;
             }
-            if (can_[candidate]) // others may read it
+            if (can_[candidate]) // so do those before it
                 break;
-            for (std::size_t r = 0; r < before.results.size(); ++r)
-                if (const ValueId into = aliased_operand(before, r))
-                    overwritten.insert(into);
+            stays(before);
         }
         order_.resize(order_.size() - 1 - moved.size() - stay.size());
         order_.insert(order_.end(), stay.rbegin(), stay.rend());
