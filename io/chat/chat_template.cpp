@@ -25,8 +25,7 @@ bool is_in_header(std::string_view key)
            key == "recipient";
 }
 
-/// A message without keys that are null, but its content, for which templates look, with its reasoning under
-/// each name.
+/// A message without keys that are null, with its reasoning under each name, as transformers passes it.
 ChatJson normalized(const ChatJson& message, const std::string& place)
 {
     if (!message.is_object())
@@ -41,7 +40,7 @@ ChatJson normalized(const ChatJson& message, const std::string& place)
     if (reasoning != nullptr && (!message.contains("thinking") || message.at("thinking").is_null()))
         result["thinking"] = *reasoning;
     for (const auto& [key, value] : message.items())
-        if (!value.is_null() || key == "content")
+        if (!value.is_null())
             result[key] = value;
     if (reasoning != nullptr)
         result["reasoning_content"] = *reasoning;
