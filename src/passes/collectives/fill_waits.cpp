@@ -66,12 +66,13 @@ public:
     }
 
 private:
-    /// Whether op i is a collective that the backward pass waits for.
+    /// Whether op i is a collective that the backward pass waits for. Exchanges have passes of their own
+    /// (overlap_halos, rings).
     bool waits_for(std::size_t i) const
     {
         const Op& op = g_.ops[i];
-        return is_backward(op) && info(op).communicates && !op.attrs.tag && !reduces_[i] &&
-               !gathers_parameters(g_, op);
+        return is_backward(op) && info(op).communicates && !info(op).exchanges && !op.attrs.tag &&
+               !reduces_[i] && !gathers_parameters(g_, op);
     }
 
     /// How long op i is waited for; sets reader_.
