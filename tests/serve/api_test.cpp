@@ -417,7 +417,8 @@ TEST_CASE(
         CHECK(json::parse(small.wait().body)["choices"][0]["text"] == fake::complete({{'b'}, 2}).text);
         CHECK(!large.is_answered);
         parts.rows.turns = 1000;
-        for (const json& choice : json::parse(large.wait().body)["choices"])
+        const json answer = json::parse(large.wait().body);
+        for (const json& choice : answer["choices"])
             CHECK(choice["text"] == fake::complete({{'a'}, big["max_tokens"]}).text);
     }
 }
