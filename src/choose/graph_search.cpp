@@ -104,11 +104,10 @@ public:
         GraphSearchResult result;
         AnnotatedGraph given = annotated(nothing);
         config_.simulate(given); // if it cannot, the message says why
-        result.given = *seconds_of(nothing);
+        known_[key_of(nothing)] = result.given = given.seconds;
         best_ = nothing;
         seconds_ = result.given;
         std::vector<std::pair<Seconds, std::vector<Division>>> starts{{result.given, nothing}};
-        given.seconds = result.given;
         result.uniform.emplace_back("as given", std::move(given));
         try_uniform(result, starts);
         constexpr std::size_t most_starts = 3;
@@ -166,13 +165,19 @@ private:
         add(op.results[0], rule.results[0]);
     }
 
-    /// nullopt: there is no such program, or no tries are left.
-    std::optional<Seconds> seconds_of(const std::vector<Division>& divisions)
+    static std::string key_of(const std::vector<Division>& divisions)
     {
         std::string key;
         for (const Division& division : divisions)
             for (const int factor : division)
                 key += str(factor, " ");
+        return key;
+    }
+
+    /// nullopt: there is no such program, or no tries are left.
+    std::optional<Seconds> seconds_of(const std::vector<Division>& divisions)
+    {
+        const std::string key = key_of(divisions);
         const auto found = known_.find(key);
         if (found != known_.end())
             return found->second;

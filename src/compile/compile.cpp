@@ -121,8 +121,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, MovePrices* k
         optimizer.bf16_axes = gradients.batch_axes;
         optimizer.bf16_axes.insert(optimizer.bf16_axes.end(), {replica_axis, data_axis});
     }
-    g = runner.run("model", Level::global, std::move(g),
-                   [](Graph graph) { return complete_annotations(std::move(graph)); });
+    g = runner.run("model", Level::global, std::move(g), complete_annotations);
     g = runner.run("whole-matrices", Level::global, std::move(g),
                    [&](Graph graph) { return keep_matrices_whole(std::move(graph), optimizer); });
     g = gathered(std::move(g), p, "", runner);

@@ -81,6 +81,18 @@ std::vector<int> uses_of(const Graph& graph)
     return uses;
 }
 
+void reorder(Graph& graph, const std::vector<std::size_t>& order)
+{
+    std::vector<Op> ops;
+    ops.reserve(order.size());
+    for (const std::size_t from : order) {
+        for (const ValueId v : graph.ops[from].results)
+            graph[v].producer = OpId(ops.size());
+        ops.push_back(std::move(graph.ops[from]));
+    }
+    graph.ops = std::move(ops);
+}
+
 namespace {
 
 /// Sorts the ops by a key of their indices.
@@ -90,14 +102,7 @@ void sort_ops(Graph& graph, const Key& key)
     std::vector<std::size_t> order(graph.ops.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, key);
-    std::vector<Op> ops;
-    ops.reserve(order.size());
-    for (const std::size_t from : order) {
-        for (const ValueId v : graph.ops[from].results)
-            graph[v].producer = OpId(ops.size());
-        ops.push_back(std::move(graph.ops[from]));
-    }
-    graph.ops = std::move(ops);
+    reorder(graph, order);
 }
 
 } // namespace

@@ -196,6 +196,8 @@ Box box_of(const Graph& graph, const Value& value);
 const Shape& whole_shape(const Value& value);
 /// By value: how many operands, outputs and next contents of carries it is.
 std::vector<int> uses_of(const Graph& graph);
+/// The ops of these indices in this order; drops the others.
+void reorder(Graph& graph, const std::vector<std::size_t>& order);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
 /// Moves the ops from `first` on: op `first + i` goes before op `before[i]`, which is earlier than `first`.

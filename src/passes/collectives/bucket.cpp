@@ -223,7 +223,7 @@ private:
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (merged_into[i] == i && waits[i] == 0)
                 free.push({g_.ops[i].region, i});
-        std::vector<Op> sorted;
+        std::vector<std::size_t> sorted;
         std::size_t gone = 0; // merged into other ops
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             gone += merged_into[i] != i;
@@ -233,12 +233,10 @@ private:
             for (const std::size_t then : after[i])
                 if (--waits[then] == 0)
                     free.push({g_.ops[then].region, then});
-            for (const ValueId v : g_.ops[i].results)
-                g_[v].producer = OpId(sorted.size());
-            sorted.push_back(std::move(g_.ops[i]));
+            sorted.push_back(i);
         }
         TRV_CHECK(sorted.size() + gone == g_.ops.size(), "buckets wait for each other");
-        g_.ops = std::move(sorted);
+        reorder(g_, sorted);
     }
 
     Graph& g_;

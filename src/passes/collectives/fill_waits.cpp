@@ -140,16 +140,8 @@ private:
 Graph fill_waits(Graph g, const OverlapSeconds& seconds)
 {
     const std::vector<std::size_t> order = WaitFiller(g, seconds).order();
-    if (order.empty())
-        return g;
-    std::vector<Op> ops;
-    ops.reserve(order.size());
-    for (const std::size_t i : order) {
-        for (const ValueId v : g.ops[i].results)
-            g[v].producer = OpId(ops.size());
-        ops.push_back(std::move(g.ops[i]));
-    }
-    g.ops = std::move(ops);
+    if (!order.empty())
+        reorder(g, order);
     return g;
 }
 
