@@ -37,15 +37,19 @@ struct TokenStoreWriter::Impl {
 
     void put(std::span<const i32> ids)
     {
-        narrow.clear();
-        for (const i32 id : ids) {
-            TRV_CHECK(id >= 0 && id < vocab, "token ", id, " of a vocabulary of ", vocab);
-            for (Bytes byte = 0; byte < size_of(stored_type(vocab)); ++byte)
-                narrow.push_back(static_cast<char>(id >> (8 * byte) & 0xff));
+        std::uint32_t largest = 0; // negative ones become large
+        for (const i32 id : ids)
+            largest = std::max(largest, static_cast<std::uint32_t>(id));
+        TRV_CHECK(ids.empty() || largest < vocab, "token ", static_cast<i32>(largest), " of a vocabulary of ",
+                  vocab);
+        const void* stored = ids.data();
+        if (stored_type(vocab) == DType::u16) {
+            narrow.assign(ids.begin(), ids.end());
+            stored = narrow.data();
         }
-        token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()),
-                           static_cast<Bytes>(narrow.size()));
-        tokens += static_cast<i64>(ids.size());
+        const auto count = static_cast<i64>(ids.size());
+        token_blocks.write(static_cast<const std::byte*>(stored), count * size_of(stored_type(vocab)));
+        tokens += count;
     }
 
     void train(i64 begin, i64 end)
@@ -81,7 +85,7 @@ struct TokenStoreWriter::Impl {
     PlainFile token_file;
     BlockWriter token_blocks;
     FileWriter offset_file;
-    std::string narrow;
+    std::vector<std::uint16_t> narrow;
     i64 tokens = 0, documents = 0;
     Bytes text_bytes = 0;
     std::vector<TokenSpan> trained;
