@@ -199,9 +199,9 @@ ImportedAdapter imported_adapter(const std::string& folder, const ModelConfig& m
                       files.tensors().empty()
                           ? "it has no tensors"
                           : str("its tensors are such as ", in_quotes(files.tensors()[0].name)));
-    const auto scale_of = [&](double alpha, i64 rank) {
+    const auto scale_of = [&](double of_module, i64 rank) {
         const auto r = static_cast<double>(rank);
-        return alpha / (made.lora.rank_stable ? std::sqrt(r) : r);
+        return of_module / (made.lora.rank_stable ? std::sqrt(r) : r);
     };
     // That of the largest rank, if it has the usual scale.
     const double scale = scale_of(alpha, static_cast<i64>(configured));

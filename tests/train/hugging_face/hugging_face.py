@@ -326,6 +326,7 @@ def test_tokenizers(folder):
     sentencepiece_model(text, folder / "default.model", vocab_size=420)
     for name in ("own.model", "llama2.model", "default.model", "bytes"):
         home, tokenizer = folder / name.partition(".")[0], name if name == "bytes" else folder / name
+        home.mkdir()
         run(trivium, "data", "tokenize", text, "--tokenizer", tokenizer, "-o", home / "train.h5")
         (home / "run.toml").write_text("[train]\nglobal_batch = 2\n")
         rows = [f"data.train={home}/train.h5", f"data.tokenizer={tokenizer}", f"checkpoint.dir={home}/ours", f"log.dir={home}/logs", "train.steps=30", "train.lr=3e-2",
