@@ -5,6 +5,7 @@
 #include "io/files/key_file.hpp"
 #include "plan/op_times.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trivium {
@@ -49,6 +50,10 @@ Machine machine_at(const std::string& name_or_file)
     Machine machine;
     const std::vector<KeyPlace> keys = key_places(machine);
     read_key_file(name_or_file, "machine file", keys);
+    if (const std::vector<std::string> known = machine_names(); std::ranges::count(known, machine.name) > 0) {
+        machine = machine_called(machine.name); // what the file does not have
+        read_key_file(name_or_file, "machine file", keys);
+    }
     require_sound(name_or_file, keys);
     if (machine.is_device && machine.memory == 0) // from before machine files had this key
         machine.memory = machine_of_device(machine.name).memory;

@@ -470,6 +470,9 @@ TEST_CASE("a machine file has the links between nodes and the memory; an older f
     CHECK(step_with("ranks_per_node = 2\n") == Approx(old).epsilon(1e-9)); // links between nodes as within
     CHECK(step_with("ranks_per_node = 2\nnode_link_bytes_per_second = 1e3\nnode_link_latency = 1\n") >
           old + 1);
+    write_text(folder / "m.toml", "name = \"h100\"\n");
+    CHECK(plan_json(folder, {"model.preset=toy", "--machine", "m.toml"})["estimated_step_seconds"] ==
+          plan_json(folder, {"model.preset=toy", "--machine", "h100"})["estimated_step_seconds"]);
     write_text(folder / "m.toml", "memory = -1\n");
     CHECK(plan(folder, run).status == 2);
 }
