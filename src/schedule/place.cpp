@@ -172,6 +172,10 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
                          i64 microbatches, const PipelineOrder* order)
     : graph_(graph), root_(std::move(root)), users_(graph.values.size(), 0), microbatches_(microbatches)
 {
+    const std::set<Phase> all{Phase::forward, Phase::backward, Phase::weights};
+    // With whole backward passes these times are short. More buffers leave the memory packer more freedom.
+    const bool splits =
+        std::ranges::any_of(graph.ops, [](const Op& op) { return op.phase == Phase::weights; });
     std::vector<Users> used(graph.values.size());
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch)
@@ -179,9 +183,17 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
                 for (const ValueId v : *values) {
                     Users& users = used[root_[v.index()].index()];
                     users.stages.insert(stage_of(graph, op));
+                    const bool moves = op.attrs.tag || op.attrs.space || graph[v].role == Role::input;
+                    if (moves || !splits)
+                        users.phases = all;
+                    else
+                        users.phases.insert(op.phase);
                     if (op.attrs.reader && order)
                         users.readers.insert(*op.attrs.reader);
                 }
+    for (const ValueId v : graph.outputs)
+        if (Users& users = used[root_[v.index()].index()]; !users.stages.empty())
+            users.phases = all;
     std::map<Users, std::size_t> sets;
     for (std::size_t v = 0; v < used.size(); ++v)
         users_[v] = sets.try_emplace(used[v], sets.size()).first->second;
@@ -190,13 +202,20 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
         return;
     // What one stage keeps of a microbatch has a slot that it shares with no other stage at that time, so
     // that the memory packer can let stages that are full at different times use the same bytes.
-    std::vector<SetOfUsers> single;
-    for (const SetOfUsers& set : sets)
+    std::map<std::set<Phase>, std::vector<SetOfUsers>> single;
+    for (const auto& set : sets)
         if (set.first.stages.size() == 1 && set.first.readers.empty())
-            single.push_back(set);
+            single[set.first.phases].push_back(set);
         else if (!set.first.stages.empty())
             give_slots(tasks, order, {set});
-    give_slots(tasks, order, single);
+    for (const auto& [phases, of_stages] : single)
+        give_slots(tasks, order, of_stages);
+}
+
+bool BufferSlots::Users::are_in(const Task& task) const
+{
+    return stages.contains(static_cast<int>(task.stage)) &&
+           std::ranges::any_of(phases_of(task.work), [&](Phase phase) { return phases.contains(phase); });
 }
 
 std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrder& tasks,
@@ -204,7 +223,7 @@ std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrde
 {
     std::vector<std::size_t> ends(static_cast<std::size_t>(microbatches_), 0);
     for (std::size_t i = 0; i < tasks.size(); ++i)
-        if (users.stages.contains(static_cast<int>(tasks[i].stage)))
+        if (users.are_in(tasks[i]))
             ends[static_cast<std::size_t>(tasks[i].microbatch)] = i + 1;
     for (const i64 stage : users.readers) {
         const i64 there = order->shape.rank_of(stage);
@@ -251,7 +270,7 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
         for (std::size_t h = 0; h < sets.size(); ++h) {
             Holder& holder = holders[h];
             const auto m = static_cast<std::size_t>(tasks[i].microbatch);
-            if (!sets[h].first.stages.contains(static_cast<int>(tasks[i].stage)) || holder.open[m])
+            if (!sets[h].first.are_in(tasks[i]) || holder.open[m])
                 continue;
             if (free.empty())
                 free.insert(made++);

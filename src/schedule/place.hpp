@@ -8,9 +8,10 @@
 namespace trivium {
 
 /// The buffers of an unrolled graph: each root value (roots.hpp) has one buffer per slot. A microbatch has
-/// its slot of a value from the first to the last task of the stages that use the value; what another stage
-/// than a neighbour reads (Attributes::reader), until `order` implies that it has been read, so that no
-/// microbatch waits for it. What single stages of a rank keep has different slots at a time.
+/// its slot of a value from the first to the last task that uses it; of what is fed, fetched or moved, of the
+/// stages that use it, so that no transfer waits for the next microbatch; of what another stage than a
+/// neighbour reads (Attributes::reader), until `order` implies that it has been read, so that no microbatch
+/// waits for it. What single stages of a rank keep has different slots at a time.
 class BufferSlots {
 public:
     /// `root`: Roots::of. `order`: of all ranks, or null if no message has a reader. `graph` must outlive the
@@ -36,9 +37,11 @@ public:
 private:
     /// Who uses a value in a microbatch.
     struct Users {
+        std::set<Phase> phases;
         std::set<int> stages;  ///< of this rank
         std::set<i64> readers; ///< Attributes::reader
         auto operator<=>(const Users&) const = default;
+        bool are_in(const Task& task) const;
     };
     using SetOfUsers = std::pair<Users, std::size_t>; ///< with its index in slot_
 

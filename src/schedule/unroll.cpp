@@ -125,17 +125,6 @@ private:
             }
     }
 
-    static std::vector<Phase> phases_of(Work work)
-    {
-        switch (work) {
-        case Work::forward: return {Phase::forward};
-        case Work::input_gradient: return {Phase::backward};
-        case Work::weight_gradient: return {Phase::weights};
-        case Work::backward: break;
-        }
-        return {Phase::backward, Phase::weights};
-    }
-
     void run(std::size_t t)
     {
         const Task& task = tasks_[t];
@@ -232,6 +221,17 @@ private:
 };
 
 } // namespace
+
+std::vector<Phase> phases_of(Work work)
+{
+    switch (work) {
+    case Work::forward: return {Phase::forward};
+    case Work::input_gradient: return {Phase::backward};
+    case Work::weight_gradient: return {Phase::weights};
+    case Work::backward: break;
+    }
+    return {Phase::backward, Phase::weights};
+}
 
 RankOrder plain_order(const Graph& graph, i64 microbatches)
 {
