@@ -12,6 +12,7 @@
 #include "passes/memory/tile.hpp"
 #include "passes/memory/zero.hpp"
 #include "passes/optimizer.hpp"
+#include "passes/pipeline/equal_stages.hpp"
 #include "passes/pipeline/post_validate.hpp"
 #include "passes/pipeline/split_backward.hpp"
 #include "passes/sharding/lookahead.hpp"
@@ -246,44 +247,6 @@ std::optional<std::size_t> program_called(const Compiled& compiled, std::string_
     return static_cast<std::size_t>(at - compiled.programs.begin());
 }
 
-Mesh mesh_of(const ParallelConfig& p)
-{
-    const i64 data = group_ranks(p);
-    Mesh mesh;
-    if (data < p.data)
-        mesh.axes.push_back({replica_axis, p.data / data});
-    for (const GridAxis& axis : grid_axes)
-        if (axis.shards != AxisShards::tokens) // part of `data`
-            mesh.axes.push_back(
-                {axis.name, axis.name == std::string_view(data_axis) ? data * p.context : p.*axis.degree});
-    for (const ProgramAxes::Axis& axis : p.axes.list)
-        mesh.axes.push_back({axis.name, axis.degree});
-    std::ranges::stable_sort(mesh.axes, {},
-                             [&](const MeshAxis& axis) { return position_in_order(p, axis.name); });
-    return mesh;
-}
-
-i64 stage_of(const Mesh& mesh, i64 rank)
-{
-    return mesh.coordinates(rank)[static_cast<std::size_t>(mesh.find(pipeline_axis))];
-}
-
-namespace {
-
-Coordinates first_of_stage(const Mesh& mesh, i64 stage)
-{
-    Coordinates first(mesh.axes.size(), 0);
-    first[static_cast<std::size_t>(mesh.find(pipeline_axis))] = stage;
-    return first;
-}
-
-} // namespace
-
-bool is_first_of_stage(const Mesh& mesh, i64 rank)
-{
-    return mesh.rank(first_of_stage(mesh, stage_of(mesh, rank))) == rank;
-}
-
 TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder& order,
                                    const CompileConfig& options, const ShardedTraining& made,
                                    const ShardedTraining& plain)
@@ -304,7 +267,7 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
     if (made.graph && options.runner.verify)
         verify(*train_, Level::sharded);
     if (config.parallel.pipeline > 1)
-        holders_ = ranks_holding(*train_, stages_);
+        holders_ = staged_.try_emplace(train_.get(), *train_, stages_).first->second.holders();
 }
 
 ShardedTraining TrainingCompiler::made_plain()
@@ -317,10 +280,34 @@ ShardedTraining TrainingCompiler::made_plain()
 
 Graph TrainingCompiler::unbucketed(i64 stage) { return unbucketed(*train_, first_of_stage(mesh(), stage)); }
 
-Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at) const
+Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at)
 {
     PassRunner unseen;
-    return part_of_rank(sharded, partition_config(at), stages_, "", unseen);
+    return part_of_rank(sharded, partition_config(at), stages(sharded), "", unseen);
+}
+
+StageGraphs* TrainingCompiler::stages(const Graph& sharded)
+{
+    return config_.parallel.pipeline > 1 ? &staged_.try_emplace(&sharded, sharded, stages_).first->second
+                                         : nullptr;
+}
+
+Graph TrainingCompiler::outline(const Coordinates& at, const std::string& mode)
+{
+    const auto finished = [&](Graph own) {
+        const FinishConfig& finish = finish_of(*train_, at, own, mode);
+        return finish_local(std::move(own), finish, "", runner_);
+    };
+    if (config_.parallel.pipeline == 1)
+        return finished(part_of_stage(*train_, partition_config(at), "", runner_));
+    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
+    Graph own = stages(*train_)->of(static_cast<int>(stage));
+    for (const Outlined& known : outlined_)
+        if (const auto translation = StageTranslation::between(known.own, own))
+            return translation->translate(known.finished, at);
+    Graph made = finished(part_of_stage(own, partition_config(at), "", runner_));
+    outlined_.push_back({std::move(own), made});
+    return made;
 }
 
 PartitionConfig TrainingCompiler::partition_config(const Coordinates& at) const
@@ -382,7 +369,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const SharedOrder& order) {
         const std::string suffix = suffix_of(*sharded);
-        Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages_, suffix, runner_);
+        Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages(*sharded), suffix, runner_);
         const FinishConfig& finish = finish_of(*sharded, compiled.at, own, mode);
         compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
                                      order->shape.microbatches,
@@ -391,9 +378,17 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
                                      order->ranks[stage],
                                      order});
     };
-    add(train_, order_);
-    if (!options_.outline)
+    if (options_.outline) {
+        compiled.programs.push_back({outline(compiled.at, mode),
+                                     order_->shape.microbatches,
+                                     {},
+                                     train_,
+                                     order_->ranks[stage],
+                                     order_});
+    } else {
+        add(train_, order_);
         add(eval_, evaluation_);
+    }
     if (config_.parallel.update == UpdateMode::post_validated) {
         Program& train = compiled.programs[train_program];
         PostValidated made;

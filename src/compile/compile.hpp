@@ -2,6 +2,7 @@
 // Config -> Graph -> Schedule, in one function. `plan`, `explain` and `train` call it, so they print what
 // runs. Nothing is chosen here: choose/decide.hpp has replaced each "auto" by a value before.
 #include "compile/bucket_plans.hpp"
+#include "compile/model_axes.hpp"
 #include "compile/pipeline.hpp"
 #include "config/run_config.hpp"
 #include "passes/local.hpp"
@@ -99,7 +100,10 @@ public:
 private:
     ShardedTraining made_plain();
     PartitionConfig partition_config(const Coordinates& at) const;
-    Graph unbucketed(const Graph& sharded, const Coordinates& at) const;
+    Graph unbucketed(const Graph& sharded, const Coordinates& at);
+    StageGraphs* stages(const Graph& sharded);
+    /// Of `train` alone. Equal stages are compiled once.
+    Graph outline(const Coordinates& at, const std::string& mode);
     /// What all ranks of a stage do alike, with the passes that `mode` and the config ask for.
     const FinishConfig& finish_of(const Graph& sharded, const Coordinates& at, const Graph& own,
                                   const std::string& mode);
@@ -117,6 +121,11 @@ private:
     std::shared_ptr<const Graph> train_, eval_;        ///< of all ranks; eval_ from the first rank() on
     std::vector<std::shared_ptr<const Graph>> extras_; ///< those with names; from the first rank() on
     StageConfig stages_;
+    std::map<const Graph*, StageGraphs> staged_; ///< of graphs of all ranks
+    struct Outlined {
+        Graph own, finished; ///< after `stage`, and after all passes
+    };
+    std::vector<Outlined> outlined_; ///< stages that differ
     HoldersOf holders_;
     Flops flops_ = 0;
     std::map<std::pair<i64, std::string>, FinishConfig> made_; ///< by stage and program
@@ -146,14 +155,6 @@ LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, boo
 
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
-
-/// The grid of a config: data x pipeline x tensor, the last axis fastest, or in the order of parallel.order.
-/// With hybrid sharding, data is two axes: replica x data.
-Mesh mesh_of(const ParallelConfig& config);
-/// The pipeline stage of a rank on such a mesh.
-i64 stage_of(const Mesh& mesh, i64 rank);
-/// Whether a rank is the first of its stage along the other axes; it has the largest shards.
-bool is_first_of_stage(const Mesh& mesh, i64 rank);
 
 DType compute_type(Precision precision); ///< of activations
 DType master_type(Precision precision);  ///< of stored parameters and optimizer states

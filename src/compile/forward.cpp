@@ -45,8 +45,11 @@ public:
         FinishConfig finish;
         finish.buckets.most = p.tile;
         finish.ring = p.context_form == ContextForm::ring;
-        Graph local =
-            finish_local(part_of_rank(graph, own, stages_, suffix, runner_), finish, suffix, runner_);
+        std::optional<StageGraphs> stages;
+        if (config_.parallel.pipeline > 1)
+            stages.emplace(graph, stages_);
+        Graph local = finish_local(part_of_rank(graph, own, stages ? &*stages : nullptr, suffix, runner_),
+                                   finish, suffix, runner_);
         const auto stage = static_cast<std::size_t>(stage_of(graph.mesh, options_.rank));
         made_.programs.push_back({std::move(local),
                                   1,

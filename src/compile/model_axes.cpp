@@ -115,4 +115,38 @@ ModelAxes model_axes(const RunConfig& config)
     return axes;
 }
 
+Mesh mesh_of(const ParallelConfig& p)
+{
+    const i64 data = group_ranks(p);
+    Mesh mesh;
+    if (data < p.data)
+        mesh.axes.push_back({replica_axis, p.data / data});
+    for (const GridAxis& axis : grid_axes)
+        if (axis.shards != AxisShards::tokens) // part of `data`
+            mesh.axes.push_back(
+                {axis.name, axis.name == std::string_view(data_axis) ? data * p.context : p.*axis.degree});
+    for (const ProgramAxes::Axis& axis : p.axes.list)
+        mesh.axes.push_back({axis.name, axis.degree});
+    std::ranges::stable_sort(mesh.axes, {},
+                             [&](const MeshAxis& axis) { return position_in_order(p, axis.name); });
+    return mesh;
+}
+
+i64 stage_of(const Mesh& mesh, i64 rank)
+{
+    return mesh.coordinates(rank)[static_cast<std::size_t>(mesh.find(pipeline_axis))];
+}
+
+Coordinates first_of_stage(const Mesh& mesh, i64 stage)
+{
+    Coordinates first(mesh.axes.size(), 0);
+    first[static_cast<std::size_t>(mesh.find(pipeline_axis))] = stage;
+    return first;
+}
+
+bool is_first_of_stage(const Mesh& mesh, i64 rank)
+{
+    return mesh.rank(first_of_stage(mesh, stage_of(mesh, rank))) == rank;
+}
+
 } // namespace trivium

@@ -9,24 +9,24 @@
 
 namespace trivium {
 
-Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageConfig stages,
-                   const std::string& suffix, PassRunner& runner)
+Graph part_of_stage(const Graph& own, const PartitionConfig& config, const std::string& suffix,
+                    PassRunner& runner)
 {
-    const auto own = [&](const Graph& graph) {
-        return runner.derive("partition" + suffix, Level::local, graph,
-                             [&](const Graph& all) { return partition(all, config); });
-    };
-    Graph graph;
-    if (sharded.mesh.size(config.stage_axis) > 1) {
-        stages.rank =
-            static_cast<int>(config.at[static_cast<std::size_t>(sharded.mesh.find(config.stage_axis))]);
-        graph = own(runner.derive("stage" + suffix, Level::sharded, sharded,
-                                  [&](const Graph& all) { return extract_stages(all, stages); }));
-    } else {
-        graph = own(sharded);
-    }
+    Graph graph = runner.derive("partition" + suffix, Level::local, own,
+                                [&](const Graph& all) { return partition(all, config); });
     graph = runner.run("simplify-local" + suffix, Level::local, std::move(graph), without_idle_ops);
     return runner.run("join-reductions" + suffix, Level::local, std::move(graph), join_reductions);
+}
+
+Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageGraphs* stages,
+                   const std::string& suffix, PassRunner& runner)
+{
+    if (sharded.mesh.size(config.stage_axis) == 1)
+        return part_of_stage(sharded, config, suffix, runner);
+    const i64 rank = config.at[static_cast<std::size_t>(sharded.mesh.find(config.stage_axis))];
+    const Graph own = runner.derive("stage" + suffix, Level::sharded, sharded,
+                                    [&](const Graph&) { return stages->of(static_cast<int>(rank)); });
+    return part_of_stage(own, config, suffix, runner);
 }
 
 Graph finish_local(Graph graph, const FinishConfig& config, const std::string& suffix, PassRunner& runner)

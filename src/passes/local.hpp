@@ -9,10 +9,13 @@
 namespace trivium {
 
 /// The graph of the rank at `config.at`, before its collectives are merged: stage (if the stage axis has more
-/// than one rank), partition, simplify, join_reductions(). `stages`: of the pipeline; StageConfig::rank is
-/// set here. Names of passes get `suffix`.
-Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageConfig stages,
+/// than one rank), partition, simplify, join_reductions(). `stages`: of `sharded`, if there is such an axis.
+/// Names of passes get `suffix`.
+Graph part_of_rank(const Graph& sharded, const PartitionConfig& config, StageGraphs* stages,
                    const std::string& suffix, PassRunner& runner);
+/// Its part after `stage`, which gives `own`.
+Graph part_of_stage(const Graph& own, const PartitionConfig& config, const std::string& suffix,
+                    PassRunner& runner);
 
 struct FinishConfig {
     BucketConfig buckets{};

@@ -146,10 +146,13 @@ Graph rank_graph(const Graph& decided, i64 rank, const WorkPrices& work, PassRun
     StageConfig stages;
     for (i64 stage = 0; stage < mesh.size(pipeline_axis); ++stage)
         stages.rank_of_stage.push_back(static_cast<int>(stage));
-    if (stages.rank_of_stage.size() > 1)
+    std::optional<StageGraphs> staged;
+    if (stages.rank_of_stage.size() > 1) {
         stages.stage_of_block = balance_stages(decided, stages.rank_of_stage);
+        staged.emplace(decided, std::move(stages));
+    }
     Graph graph = part_of_rank(decided, partition_config(decided, mesh.coordinates(rank), work),
-                               std::move(stages), "", runner);
+                               staged ? &*staged : nullptr, "", runner);
     return finish_local(std::move(graph), {}, "", runner);
 }
 

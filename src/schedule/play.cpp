@@ -65,16 +65,26 @@ public:
     void begins(const Task& task)
     {
         if (task.work == Work::forward)
-            most_ = std::max(most_, now_ += of(task));
+            now_ += of(task);
+        most_ = std::max(most_, now_ + (task.work == Work::input_gradient ? std::max(0.0, added(task)) : 0));
     }
     void ends(const Task& task)
     {
-        if (task.work == Work::backward || task.work == Work::weight_gradient)
+        if (task.work == Work::backward)
             now_ -= of(task);
+        else if (task.work == Work::input_gradient)
+            now_ += added(task);
+        else if (task.work == Work::weight_gradient)
+            now_ -= cost(task).waiting;
     }
 
 private:
-    double of(const Task& task) const { return costs_[static_cast<std::size_t>(task.stage)].activations; }
+    const StageCost& cost(const Task& task) const { return costs_[static_cast<std::size_t>(task.stage)]; }
+    double of(const Task& task) const { return cost(task).activations; }
+    double added(const Task& input_gradient) const
+    {
+        return cost(input_gradient).waiting - of(input_gradient);
+    }
 
     const OrderCosts& costs_;
     double now_ = 0, most_ = 0;

@@ -11,8 +11,9 @@ namespace trivium {
 
 struct StageCost {
     Seconds forward = 1, input_gradient = 1, weight_gradient = 1;
-    double activations = 1; ///< kept from the forward pass of a microbatch to the end of its last task
+    double activations = 1; ///< kept from the forward pass of a microbatch to the end of its backward pass
     Seconds message = 0;    ///< between this stage and the next, in both directions
+    double waiting = activations; ///< kept instead from the input gradient to the weight gradient
 };
 
 /// The costs of each stage.

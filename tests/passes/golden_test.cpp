@@ -97,7 +97,7 @@ TEST_CASE("stage, as text: a tied table, in the first and the last stage")
         check(
             "stage",
             [&](const Graph& g) {
-                return extract_stages(g, {{0, 0, 1}, {0, 1}, stage, "pipeline"});
+                return StageGraphs(g, {{0, 0, 1}, {0, 1}}).of(stage);
             },
             {Level::sharded, Level::sharded}, str("stage", stage));
 }

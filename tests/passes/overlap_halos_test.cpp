@@ -19,7 +19,7 @@ Graph rank_of(const std::string& lines, const std::string& mesh, i64 rank)
     const Graph sharded = propagate(parse_graph("graph g\nmesh " + mesh + "\n" + lines, "g"));
     const PartitionConfig config{sharded.mesh.coordinates(rank), pipeline_axis, true, {}, {}};
     PassRunner runner;
-    return part_of_rank(look_ahead(sharded, config), config, {}, "", runner);
+    return part_of_rank(look_ahead(sharded, config), config, nullptr, "", runner);
 }
 
 std::vector<std::size_t> all_of(const Graph& g, OpKind kind)

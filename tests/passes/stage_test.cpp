@@ -139,7 +139,7 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     const std::vector<int> stage_of{0, 0, 1, 2, 2};
     std::size_t products = 0;
     for (int stage = 0; stage < 3; ++stage) {
-        const Graph part = extract_stages(g, {stage_of, {0, 1, 2}, stage, "pipeline"});
+        const Graph part = StageGraphs(g, {stage_of, {0, 1, 2}}).of(stage);
         verify(part, Level::sharded);
         int sends = 0, receives = 0;
         for (const Op& op : part.ops) {
@@ -173,7 +173,7 @@ TEST_CASE("the contribution of a stage keeps its position")
                                           "}\ncarried %a.before -> %a\ncarried %b.before -> %b\noutput %s\n",
                                           "g"));
     for (const int stage : {0, 1}) {
-        const Graph local = extract_stages(g, {{0, 1}, {0, 1}, stage});
+        const Graph local = StageGraphs(g, {{0, 1}, {0, 1}}).of(stage);
         CHECK(local.ops.back().attrs.at == std::vector<i64>{1 - stage});
     }
 }

@@ -245,7 +245,7 @@ Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool
     g = propagate(simplify(add_optimizer(autodiff(std::move(g), {}), optimizer)));
     std::vector<int> each(static_cast<std::size_t>(mesh.size("pipeline")));
     std::iota(each.begin(), each.end(), 0);
-    g = extract_stages(g, {balance_stages(g, each), each, static_cast<int>(at[1]), "pipeline"});
+    g = StageGraphs(g, {balance_stages(g, each), each}).of(static_cast<int>(at[1]));
     g = bucket(simplify(partition(g, {at, "pipeline"})), {Bytes{600}, false});
     verify(g, Level::local);
     return g;

@@ -194,3 +194,22 @@ TEST_CASE("every named schedule can run, and the clock agrees with an independen
                     }
                 }
 }
+
+TEST_CASE("while a microbatch waits for its weight gradients, it keeps what these need")
+{
+    // One rank: two forward passes, two input gradients, then the weight gradients.
+    const PipelineOrder order{{.ranks = 1, .chunks = 1, .microbatches = 2},
+                              {{{Work::forward, 0, 0},
+                                {Work::forward, 0, 1},
+                                {Work::input_gradient, 0, 0},
+                                {Work::input_gradient, 0, 1},
+                                {Work::weight_gradient, 0, 0},
+                                {Work::weight_gradient, 0, 1}}}};
+    const auto peak = [&](double activations, double waiting) {
+        return play(order, {{1, 1, 1, activations, 0, waiting}})->peak.front();
+    };
+    CHECK(peak(10, 10) == 20);
+    CHECK(peak(10, 4) == 20); // before the first input gradient has ended
+    CHECK(peak(4, 10) == 20); // what both wait with
+    CHECK(peak(0, 3) == 6);
+}

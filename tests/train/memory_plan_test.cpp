@@ -4,6 +4,7 @@
 #include "choose/decide.hpp"
 #include "cli/memory_picture.hpp"
 #include "compile/compile.hpp"
+#include "io/files/config_file.hpp"
 #include "program.hpp"
 #include "svg.hpp"
 
@@ -165,4 +166,77 @@ TEST_CASE("a picture of many buffers leaves out the smallest and says so")
     CHECK(has(svg, "951 smaller rectangles are not drawn"));
     CHECK(has(svg, "<title>the largest</title>"));
     CHECK(has(svg, "b&lt;&amp;&gt;"));
+}
+
+TEST_CASE("equal stages are compiled once for an outline, as if each was compiled alone")
+{
+    const auto choices_of = [](std::vector<std::string> keys) {
+        for (const char* const key :
+             {"model.dim=64", "model.heads=4", "model.vocab=258", "model.seq=32", "parallel.bucket=greedy",
+              "train.global_batch=32", "parallel.data=2", "parallel.pipeline=4", "parallel.recompute=none",
+              "parallel.gather_every=pass", "parallel.reduce_every=microbatch",
+              "parallel.update=synchronous"})
+            keys.emplace_back(key);
+        RunConfig c = read_config("", keys);
+        resolve_and_validate(c);
+        return c;
+    };
+    CompileConfig options;
+    options.machine = machine_called("h100");
+    options.outline = true;
+    for (const std::vector<std::string>& keys :
+         {std::vector<std::string>{"model.layers=10", "parallel.schedule=1f1b", "parallel.zero=1"},
+          {"model.layers=22", "parallel.schedule=zb-v", "parallel.zero=3", "parallel.tensor=2"},
+          {"model.layers=30", "parallel.schedule=interleaved", "parallel.chunks=2",
+           "model.layer_pattern=[\"sliding\", \"full\"]", "model.window=8"}}) {
+        INFO(keys[1]);
+        const RunConfig config = choices_of(keys);
+        const PipelineOrder order = training_order(config);
+        TrainingCompiler shared(config, order, options);
+        std::vector<PassRecord> passes;
+        for (i64 rank = 0; rank < shared.mesh().ranks(); ++rank) {
+            if (!is_first_of_stage(shared.mesh(), rank))
+                continue;
+            const Compiled one = shared.rank(rank, "greedy"),
+                           alone = TrainingCompiler(config, order, options).rank(rank, "greedy");
+            passes = one.passes;
+            CHECK(one.memory.arena == alone.memory.arena);
+            CHECK(one.memory.snapshot == alone.memory.snapshot);
+            const Program &a = one.programs.front(), &b = alone.programs.front();
+            REQUIRE(a.graph.ops.size() == b.graph.ops.size());
+            REQUIRE(a.schedule.steps.size() == b.schedule.steps.size());
+            for (std::size_t i = 0; i < a.graph.ops.size(); ++i) {
+                const Op &x = a.graph.ops[i], &y = b.graph.ops[i];
+                REQUIRE(x.kind == y.kind);
+                REQUIRE(x.block == y.block);
+                REQUIRE(std::tuple(x.attrs.from, x.attrs.to, x.attrs.tag, x.attrs.reader) ==
+                        std::tuple(y.attrs.from, y.attrs.to, y.attrs.tag, y.attrs.reader));
+                REQUIRE(x.operands == y.operands);
+            }
+            for (const ValueId p : a.graph.with_role(Role::parameter))
+                CHECK(a.graph[p].name == b.graph[p].name);
+        }
+        CHECK(std::ranges::count(passes, "partition", &PassRecord::name) < order.shape.ranks);
+    }
+}
+
+TEST_CASE("with split backward passes an arena is hardly larger than what is alive at its peak")
+{
+    for (const char* const schedule : {"zb-h1", "zb-v", "dualpipe-v", "v-half"}) {
+        INFO(schedule);
+        RunConfig c = read_config("", {"model.dim=256", "model.heads=4", "model.vocab=258", "model.seq=64",
+                                       "model.layers=14", "train.global_batch=32", "train.micro_batch=1",
+                                       "parallel.pipeline=8", "parallel.recompute=full",
+                                       str("parallel.schedule=", schedule)});
+        resolve_and_validate(c);
+        CompileConfig options;
+        options.machine = machine_called("cpu");
+        compile_ranks(decide(c, options.machine), options, is_first_of_stage,
+                      [&](i64 rank, const Compiled& compiled) {
+                          INFO("rank " << rank);
+                          CHECK(static_cast<double>(compiled.memory.arena) <=
+                                1.06 * static_cast<double>(compiled.memory.lower_bound));
+                          return true;
+                      });
+    }
 }

@@ -7,22 +7,21 @@
 
 namespace trivium {
 
-namespace {
-
-/// What a block recomputes: 1 to head - 1 are layers; embedding and head keep what they compute.
-Recompute level_of(int block, const RecomputeConfig& config, int head)
+Recompute recomputed_in(int block, const RecomputeConfig& config, int last)
 {
     if (config.ends) {
         ++block;
-        head += 2;
+        last += 2;
     }
-    if (block <= 0 || block >= head)
+    if (block <= 0 || block >= last) // the embedding and the head keep what they compute
         return Recompute::none;
-    const i64 all = head - 1, some = config.layers > 0 ? std::min(config.layers, all) : all;
+    const i64 all = last - 1, some = config.layers > 0 ? std::min(config.layers, all) : all;
     if (block * some / all > (block - 1) * some / all)
         return config.activations;
     return config.activations == Recompute::full ? Recompute::selective : Recompute::none;
 }
+
+namespace {
 
 /// `head`: the last block.
 bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, int head)
@@ -33,7 +32,7 @@ bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, 
         return config.gathers;
     if (config.parts && info(op).parts && op.operands.size() == 1)
         return true;
-    switch (level_of(op.block, config, head)) {
+    switch (recomputed_in(op.block, config, head)) {
     case Recompute::selective: return info(op).cheap;
     case Recompute::full: return true;
     case Recompute::none:

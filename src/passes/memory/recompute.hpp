@@ -20,6 +20,9 @@ struct RecomputeConfig {
     bool ends = false;  ///< the first and the last block are layers, too
 };
 
+/// What a block recomputes. `last`: the last block.
+Recompute recomputed_in(int block, const RecomputeConfig& config, int last);
+
 /// Clones each chosen op of the forward phase before the first backward op of the same block that reads its
 /// result; for the phase `weights`, before the block's first backward op. Readers in other blocks keep the
 /// original: another pipeline stage may run them.

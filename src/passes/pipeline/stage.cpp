@@ -10,13 +10,11 @@
 
 namespace trivium {
 
-namespace {
-
 /// For each pipeline rank, the ops that it runs, and the values that cross between ranks.
-class StageExtractor {
+struct StageGraphs::Impl {
 public:
-    StageExtractor(const Graph& graph, const StageConfig& config)
-        : g_(graph), c_(config), ranks_(1 + *std::ranges::max_element(config.rank_of_stage))
+    Impl(const Graph& graph, StageConfig config)
+        : g_(graph), c_(std::move(config)), ranks_(1 + *std::ranges::max_element(c_.rank_of_stage))
     {
         find_homes();
         // The values of the epilogue that a rank needs follow from the parameters that each rank holds.
@@ -39,9 +37,10 @@ public:
         find_readers();
     }
 
-    Graph rank_graph()
+    Graph of(int rank)
     {
-        const int me = c_.rank;
+        me_ = rank;
+        inbox_.clear();
         Graph out;
         out.name = g_.name;
         out.file = g_.file;
@@ -54,7 +53,7 @@ public:
                 if (const OpId producer = g_[v].producer)
                     throw UserError(
                         {place_of(g_, g_[producer]),
-                         str("pipeline rank ", me, " needs %", g_[v].name, " and does not receive it"),
+                         str("pipeline rank ", me_, " needs %", g_[v].name, " and does not receive it"),
                          "no op on this rank computes it, and no message carries it",
                          "move the op that reads it to the stage that computes it"});
                 out.values.push_back(g_[v]);
@@ -72,13 +71,13 @@ public:
             // Accumulated values are final after the last microbatch.
             if (op.region == Region::epilogue && !std::exchange(sent, true))
                 send_accumulated(b, local);
-            if (runs_[i].count(me)) {
+            if (runs_[i].count(me_)) {
                 for (const ValueId v : op.operands)
-                    if (!local[v.index()] && crosses(v, me) && wants(op, v)) {
+                    if (!local[v.index()] && crosses(v, me_) && wants(op, v)) {
                         for (const ValueId due : due_before(v))
                             if (ValueId& here = local[due.index()]; !here)
-                                here = receive(b, due, earlier_of(reader_of({due, me}), op));
-                        local[v.index()] = receive(b, v, earlier_of(reader_of({v, me}), op));
+                                here = receive(b, due, earlier_of(reader_of({due, me_}), op));
+                        local[v.index()] = receive(b, v, earlier_of(reader_of({v, me_}), op));
                     }
                 Op copy = op;
                 copy.operands.clear();
@@ -99,7 +98,7 @@ public:
                 }
                 out.ops.push_back(std::move(copy));
             }
-            if (has_home(op) && home(op) == me)
+            if (has_home(op) && home(op) == me_)
                 for (const ValueId v : op.results)
                     send_now(b, v, local[v.index()], op.region);
         }
@@ -107,12 +106,12 @@ public:
             send_accumulated(b, local);
         for (const Carry& carry : g_.carries)
             if (local[carry.out.index()] && g_[carry.out].producer &&
-                runs_[g_[carry.out].producer.index()].count(me))
+                runs_[g_[carry.out].producer.index()].count(me_))
                 out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});
         for (const ValueId v : g_.outputs) {
-            if (!outputs_on(v, me))
+            if (!outputs_on(v, me_))
                 continue;
-            if (!local[v.index()] && crosses(v, me)) {
+            if (!local[v.index()] && crosses(v, me_)) {
                 Op output = g_[g_[v].producer];
                 output.region = Region::epilogue;
                 local[v.index()] = receive(b, v, output);
@@ -124,6 +123,7 @@ public:
     }
 
     const std::map<ValueId, std::set<int>>& held() const { return held_; }
+    const Graph& graph() const { return g_; }
 
 private:
     /// A value that rank `to` needs from another rank.
@@ -296,12 +296,12 @@ private:
         return at->second;
     }
 
-    bool wants(const Op& op, ValueId v) { return !info(op).contributes || contributor(v) == c_.rank; }
+    bool wants(const Op& op, ValueId v) { return !info(op).contributes || contributor(v) == me_; }
 
     bool used_here(ValueId v)
     {
         const auto at = held_.find(v);
-        return at != held_.end() && at->second.count(c_.rank) > 0;
+        return at != held_.end() && at->second.count(me_) > 0;
     }
 
     /// Where messages are received or sent together: a stage and a phase.
@@ -335,14 +335,14 @@ private:
     /// sends could wait for a receiver that waits for a later message.
     std::vector<ValueId> due_before(ValueId v)
     {
-        if (in_epilogue({v, c_.rank}))
+        if (in_epilogue({v, me_}))
             return {};
         if (inbox_.empty())
             fill_inbox();
         const auto own = std::ranges::find(inbox_, v);
         const auto sender = [&](ValueId m) { return task_of(g_[g_[m].producer]); };
         const auto reader = [&](ValueId m) {
-            const Op* const first = reader_of({m, c_.rank});
+            const Op* const first = reader_of({m, me_});
             return first ? task_of(*first) : std::pair<int, Phase>{};
         };
         std::vector<ValueId> due;
@@ -367,7 +367,7 @@ private:
     void fill_inbox()
     {
         for (const Crossing& crossing : crossings_)
-            if (crossing.to == c_.rank && !in_epilogue(crossing))
+            if (crossing.to == me_ && !in_epilogue(crossing))
                 inbox_.push_back(crossing.value);
         std::ranges::sort(inbox_, {}, [&](ValueId m) { return g_[m].producer.index(); });
     }
@@ -397,11 +397,11 @@ private:
     ValueId receive(Builder& b, ValueId v, const Op& reader)
     {
         const Op& producer = g_[g_[v].producer];
-        enter(b, reader, in_epilogue({v, c_.rank}) ? reader.region : Region::microbatch);
+        enter(b, reader, in_epilogue({v, me_}) ? reader.region : Region::microbatch);
         b.where.scope = producer.scope;
         if (b.where.phase == Phase::weights) // its order may differ from that of the senders
             b.where.phase = producer.phase;
-        const ValueId here = b.receive(c_.axis, home(producer), tag_of({v, c_.rank}), g_[v].type, g_[v].name);
+        const ValueId here = b.receive(c_.axis, home(producer), tag_of({v, me_}), g_[v].type, g_[v].name);
         b.graph()[here].sharding = g_[v].sharding;
         return here;
     }
@@ -423,7 +423,7 @@ private:
     {
         for (const Crossing& crossing : crossings_)
             if (const Op& producer = g_[g_[crossing.value].producer];
-                in_epilogue(crossing) && producer.region == Region::microbatch && home(producer) == c_.rank)
+                in_epilogue(crossing) && producer.region == Region::microbatch && home(producer) == me_)
                 send(b, crossing, local[crossing.value.index()], Region::epilogue);
     }
 
@@ -436,8 +436,9 @@ private:
     }
 
     const Graph& g_;
-    const StageConfig& c_;
+    const StageConfig c_;
     int ranks_;
+    int me_ = 0;                            ///< the rank of of()
     std::vector<std::set<int>> runs_;       ///< by op: the ranks that run it
     std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the ranks that hold them
     std::set<Crossing> crossings_;
@@ -447,20 +448,21 @@ private:
     std::vector<bool> home_; ///< by op: has_home
 };
 
-} // namespace
-
-Graph extract_stages(const Graph& graph, const StageConfig& config)
+StageGraphs::StageGraphs(const Graph& graph, StageConfig config)
+    : impl_(std::make_unique<Impl>(graph, std::move(config)))
 {
-    return StageExtractor(graph, config).rank_graph();
 }
+StageGraphs::StageGraphs(StageGraphs&&) noexcept = default;
+StageGraphs::~StageGraphs() = default;
 
-std::map<std::string, std::vector<int>> ranks_holding(const Graph& graph, const StageConfig& config)
+Graph StageGraphs::of(int rank) { return impl_->of(rank); }
+
+std::map<std::string, std::vector<int>> StageGraphs::holders() const
 {
     std::map<std::string, std::vector<int>> ranks;
-    const StageExtractor stage(graph, config);
-    for (const auto& [value, held] : stage.held())
-        if (graph[value].role == Role::parameter || graph[value].role == Role::state)
-            ranks[graph[value].name].assign(held.begin(), held.end());
+    for (const auto& [value, held] : impl_->held())
+        if (const Value& v = impl_->graph()[value]; v.role == Role::parameter || v.role == Role::state)
+            ranks[v.name].assign(held.begin(), held.end());
     return ranks;
 }
 
