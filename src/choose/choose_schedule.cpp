@@ -51,6 +51,8 @@ public:
             }
         }
     }
+    /// Bytes by which the best is above the limit.
+    Bytes excess() const { return limit_ <= 0 ? 0 : std::max<Bytes>(0, score_.arena - limit_); }
     /// Throws the error of the last candidate if none can run.
     std::pair<Candidate, Score> take()
     {
@@ -115,15 +117,21 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
     if (limit > 0) // what it leaves to activations
         search.most = std::max(1.0, static_cast<double>(limit - estimator.score(plain, clock).arena) +
                                         peak_of(ScheduleKind::zb_h1));
-    std::vector<FoundOrder> candidates = candidate_orders(search);
-    if (candidates.empty()) // nothing is expected to fit: those that need least memory, for the error message
-        candidates = {{named_order(ScheduleKind::one_f_one_b, p.pipeline, 1, search.microbatches), 0,
-                       ScheduleKind::one_f_one_b}};
     Fastest fastest(limit, estimator, clock);
-    for (FoundOrder& found : candidates) {
-        Candidate candidate{config, std::move(found.order)};
-        candidate.config.parallel.schedule_near = name_of(found.nearest);
-        fastest.look_at(candidate);
+    constexpr int tries = 3; // an arena may be a little larger than what is alive in it
+    for (int i = 0; i < tries && (i == 0 || (fastest.excess() > 0 && search.most > 1)); ++i) {
+        search.most = std::max(1.0, search.most - 1.1 * static_cast<double>(fastest.excess()));
+        std::vector<FoundOrder> candidates = candidate_orders(search);
+        if (candidates.empty() && i > 0)
+            break;
+        if (candidates.empty()) // nothing is expected to fit: what needs least memory, for the error message
+            candidates = {{named_order(ScheduleKind::one_f_one_b, p.pipeline, 1, search.microbatches), 0,
+                           ScheduleKind::one_f_one_b}};
+        for (FoundOrder& found : candidates) {
+            Candidate candidate{config, std::move(found.order)};
+            candidate.config.parallel.schedule_near = name_of(found.nearest);
+            fastest.look_at(candidate);
+        }
     }
     return fastest.take();
 }

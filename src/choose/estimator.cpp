@@ -79,11 +79,13 @@ double most_sent(const Graph& graph, std::size_t blocks)
 void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
 {
     const std::vector<Seconds> seconds = op_seconds(graph, machine, threads);
-    std::vector<bool> kept(graph.values.size(), false);
+    std::vector<bool> kept(graph.values.size(), false), waiting(kept); // to the backward pass, to its weights
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch && op.phase != Phase::forward)
-            for (const ValueId v : op.operands)
+            for (const ValueId v : op.operands) {
                 kept[v.index()] = true;
+                waiting[v.index()] = waiting[v.index()] || op.phase == Phase::weights;
+            }
     const std::vector<bool> reduces = gradient_reductions(graph);
     Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
@@ -93,10 +95,12 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
             continue;
         }
         StageCost& cost = costs.blocks[static_cast<std::size_t>(op.block)];
-        if (op.phase == Phase::forward)
-            for (const ValueId v : op.results)
-                if (kept[v.index()] && graph[v].lifetime == Lifetime::microbatch)
-                    cost.activations += static_cast<double>(graph[v].type.bytes());
+        for (const ValueId v : op.results)
+            if (graph[v].lifetime == Lifetime::microbatch) {
+                const auto bytes = static_cast<double>(graph[v].type.bytes());
+                cost.activations += op.phase == Phase::forward && kept[v.index()] ? bytes : 0;
+                cost.waiting += op.phase != Phase::weights && waiting[v.index()] ? bytes : 0;
+            }
         if (op.attrs.tag)
             costs.message = std::max(costs.message, seconds[i]);
         // Compute hides those of parameters and gradients along the data axis, and the steps of a ring.
@@ -162,13 +166,14 @@ private:
 
 OrderCosts BlockCosts::of(const StageConfig& stages) const
 {
-    OrderCosts made(stages.rank_of_stage.size(), {0, 0, 0, 0, message});
+    OrderCosts made(stages.rank_of_stage.size(), {0, 0, 0, 0, message, 0});
     for (std::size_t b = 0; b < blocks.size(); ++b) {
         StageCost& sum = made[static_cast<std::size_t>(stages.stage_of_block[b])];
         sum.forward += blocks[b].forward;
         sum.input_gradient += blocks[b].input_gradient;
         sum.weight_gradient += blocks[b].weight_gradient;
         sum.activations += blocks[b].activations;
+        sum.waiting += blocks[b].waiting;
     }
     return made;
 }
@@ -322,7 +327,7 @@ Fewer fewer_microbatches(const Candidate& candidate)
 {
     const i64 stages = candidate.config.parallel.pipeline;
     // A multiple of the stages, for schedules that run microbatches in groups.
-    Fewer made{stages == 1 ? 3 : 3 * stages, stages == 1 ? 5 : 4 * stages};
+    Fewer made{2 * stages, 3 * stages};
     made.suffices = candidate.order.shape.microbatches > made.more &&
                     schedule_called(candidate.config.parallel.schedule).has_value();
     return made;
@@ -399,7 +404,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
 BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clock)
 {
     BlockCosts costs;
-    costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.blocks()), {0, 0, 0, 0, 0});
+    costs.blocks.assign(static_cast<std::size_t>(candidate.config.model.blocks()), {0, 0, 0, 0, 0, 0});
     costs.elements.assign(costs.blocks.size(), 0);
     costs.frozen.assign(costs.blocks.size(), 0);
     compile(

@@ -4,6 +4,7 @@
 #include "config/schedules.hpp"
 #include "config/trained_parameters.hpp"
 #include "ir/ops/op_table.hpp"
+#include "passes/memory/recompute.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -72,14 +73,22 @@ double kept_per_frozen(const RunConfig& c, double ranks)
 
 StageCost operator*(StageCost cost, double times)
 {
-    return {cost.forward * times, cost.input_gradient * times, cost.weight_gradient * times,
-            cost.activations * times, cost.message};
+    return {cost.forward * times,
+            cost.input_gradient * times,
+            cost.weight_gradient * times,
+            cost.activations * times,
+            cost.message,
+            cost.waiting * times};
 }
 
 StageCost operator+(const StageCost& a, const StageCost& b)
 {
-    return {a.forward + b.forward, a.input_gradient + b.input_gradient, a.weight_gradient + b.weight_gradient,
-            a.activations + b.activations, a.message};
+    return {a.forward + b.forward,
+            a.input_gradient + b.input_gradient,
+            a.weight_gradient + b.weight_gradient,
+            a.activations + b.activations,
+            a.message,
+            a.waiting + b.waiting};
 }
 
 Seconds seconds_of(const StageCost& cost)
@@ -200,6 +209,7 @@ std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& 
             extend(cost.input_gradient, to.input_gradient);
             extend(cost.weight_gradient, to.weight_gradient);
             extend(cost.activations, to.activations);
+            extend(cost.waiting, to.waiting);
         }
         extend(made.sent, more.sent);
         extend(made.beyond, more.beyond);
@@ -247,7 +257,7 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     const BlockCosts costs = estimator_.block_costs({small, training_order(small)}, clock_);
     Profile made;
     const std::vector<double> counts = counts_of(m);
-    made.costs.assign(counts.size(), {0, 0, 0, 0, 0});
+    made.costs.assign(counts.size(), {0, 0, 0, 0, 0, 0});
     made.elements.assign(counts.size(), 0);
     made.frozen.assign(counts.size(), 0);
     double activations = 0, elements = -costs.shared, frozen = -costs.shared_frozen;
@@ -272,7 +282,7 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     return made;
 }
 
-QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
+QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config, const std::vector<double>& parts)
 {
     const ParallelConfig& p = config.parallel;
     Profile made = profile(config, p.recompute);
@@ -280,11 +290,19 @@ QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config)
         return made;
     const Profile& less =
         profile(config, p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
-    const double part = as_double(p.recompute_layers) / as_double(config.model.repeated());
     for (std::size_t kind = 0; kind < made.costs.size(); ++kind)
-        made.costs[kind] = made.costs[kind] * part + less.costs[kind] * (1 - part);
+        made.costs[kind] = made.costs[kind] * parts[kind] + less.costs[kind] * (1 - parts[kind]);
     made.beyond = std::max(made.beyond, less.beyond);
     return made;
+}
+
+QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Blocks& blocks)
+{
+    std::vector<double> parts(blocks.all.size(), 0);
+    for (std::size_t kind = 0; kind < parts.size(); ++kind)
+        if (blocks.all[kind] > 0)
+            parts[kind] = blocks.recomputing[kind] / blocks.all[kind];
+    return share_of(config, mixed(config, parts), blocks.all);
 }
 
 const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
@@ -315,7 +333,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
 {
     const ParallelConfig& p = config.parallel;
     Share share;
-    share.cost = {0, 0, 0, 0, 0};
+    share.cost = {0, 0, 0, 0, 0, 0};
     double elements = 0, frozen = 0, repeated = 0;
     for (std::size_t kind = 0; kind < counts.size(); ++kind) {
         share.cost = share.cost + profile.costs[kind] * counts[kind];
@@ -383,8 +401,9 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     const ParallelConfig& p = config.parallel;
     if (p.pipeline > 1 && config.model.is_program()) // its blocks differ too much for formulas
         return played(config, training_order(config));
-    const Profile profile = mixed(config);
     const Counts counts = counts_of(config.model);
+    const Profile profile = mixed(
+        config, Counts(counts.size(), as_double(p.recompute_layers) / as_double(config.model.repeated())));
     const Share whole = share_of(config, profile, counts);
     const double microbatches = as_double(microbatch_count(config));
     if (p.pipeline == 1)
@@ -405,44 +424,61 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     const StageCost mean = all * (1 / ranks);
     const Seconds bubble = bubble_of(kind, chunks, ranks - 1, mean);
     const Seconds messages = 2 * (ranks - 1) * middle.cost.message;
-    const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches);
+    // Of schedules with weight gradients as late as this, some rank has as many waiting.
+    const bool waits =
+        kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2 || kind == ScheduleKind::zb_v;
+    const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches) *
+                                  std::max(middle.cost.activations, waits ? middle.cost.waiting : 0);
     const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
     return {microbatches * longest + bubble + messages + middle.outside,
-            std::max(first.kept + kept_in_flight * middle.cost.activations,
-                     middle.kept + middle.cost.activations + profile.beyond)};
+            std::max(first.kept + kept_in_flight, middle.kept + middle.cost.activations + profile.beyond)};
 }
 
 QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrder& order)
 {
     if (config.parallel.pipeline == 1)
         return estimate(config);
-    const Profile profile = mixed(config);
+    const ParallelConfig& p = config.parallel;
     const PipelineShape& shape = order.shape;
     const auto [at, added] = stages_.try_emplace({shape.ranks, shape.chunks, shape.v_shaped});
     if (added)
         at->second = stages_of_model(config, shape);
     const StageConfig& stages = at->second;
-    const Counts none(profile.costs.size(), 0);
-    std::vector<Counts> of_stage(stages.rank_of_stage.size(), none),
-        of_rank(static_cast<std::size_t>(shape.ranks), none);
-    for (std::size_t b = 0; b < stages.stage_of_block.size(); ++b) {
-        const std::size_t kind = kind_of(config.model, b);
-        ++of_stage[static_cast<std::size_t>(stages.stage_of_block[b])][kind];
-        ++of_rank[static_cast<std::size_t>(stages.rank_of_block(static_cast<int>(b)))][kind];
+    const RecomputeConfig again{false, p.recompute, p.recompute_layers, false, config.model.is_program()};
+    const Counts none(counts_of(config.model).size(), 0);
+    std::vector<Blocks> of_stage(stages.rank_of_stage.size(), {none, none}),
+        of_rank(static_cast<std::size_t>(shape.ranks), {none, none});
+    const int last = static_cast<int>(stages.stage_of_block.size()) - 1;
+    for (int b = 0; b <= last; ++b) {
+        const std::size_t kind = kind_of(config.model, static_cast<std::size_t>(b));
+        const bool recomputes = recomputed_in(b, again, last) == p.recompute;
+        const int stage = stages.stage_of_block[static_cast<std::size_t>(b)];
+        for (Blocks* blocks : {&of_stage[static_cast<std::size_t>(stage)],
+                               &of_rank[static_cast<std::size_t>(stages.rank_of_block(b))]}) {
+            ++blocks->all[kind];
+            blocks->recomputing[kind] += recomputes ? 1 : 0;
+        }
     }
+    std::map<Blocks, Share> shares;
+    const auto share = [&](const Blocks& blocks) -> const Share& {
+        const auto [known, is_new] = shares.try_emplace(blocks);
+        if (is_new)
+            known->second = share_of(config, blocks);
+        return known->second;
+    };
     OrderCosts costs;
-    for (const Counts& counts : of_stage)
-        costs.push_back(share_of(config, profile, counts).cost);
+    for (const Blocks& blocks : of_stage)
+        costs.push_back(share(blocks).cost);
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");
     QuickEstimate made;
+    const double beyond = mixed(config, none).beyond;
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
-        const Share share = share_of(config, profile, of_rank[rank]);
+        const Share& own = share(of_rank[rank]);
         const Seconds end = played->spans[rank].empty() ? 0 : played->spans[rank].back().end;
-        made.step = std::max(made.step, end + share.outside);
-        made.bytes =
-            std::max(made.bytes, share.kept + played->peak[rank] +
-                                     (of_rank[rank].back() > 0 ? profile.beyond : profile.beyond / 4));
+        made.step = std::max(made.step, end + own.outside);
+        made.bytes = std::max(made.bytes, own.kept + played->peak[rank] +
+                                              (of_rank[rank].all.back() > 0 ? beyond : beyond / 4));
     }
     return made;
 }

@@ -57,8 +57,15 @@ private:
     const Profile& profile(const RunConfig& config, Recompute recompute);
     Profile compiled_profile(const RunConfig& config, Recompute recompute);
     std::optional<Profile> between(const RunConfig& config, Recompute recompute);
-    /// Of the config's layers, of which some may recompute more than others.
-    Profile mixed(const RunConfig& config);
+    /// Of blocks of which some recompute more than others: by kind, the part that recomputes as the config
+    /// says.
+    Profile mixed(const RunConfig& config, const std::vector<double>& parts);
+    /// The blocks of a stage or a rank, by kind, and those that recompute as the config says.
+    struct Blocks {
+        Counts all, recomputing;
+        auto operator<=>(const Blocks&) const = default;
+    };
+    Share share_of(const RunConfig& config, const Blocks& blocks);
     Seconds message(const RunConfig& config, double bytes) const;
     const TransferCost& transfer(const std::string& axis, const ParallelConfig& grid);
     Share share_of(const RunConfig& config, const Profile& profile, const Counts& counts);

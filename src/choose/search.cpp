@@ -139,7 +139,7 @@ private:
         estimated_.clear();
         for (Estimated& e : best)
             try {
-                e.quick = quick_.played(e.config, training_order(e.config));
+                e.quick = played(e.config);
                 estimated_.push_back(std::move(e));
             } catch (const UserError&) { // too many stages, for example
             }
@@ -167,6 +167,34 @@ private:
         return candidate;
     }
 
+    QuickEstimate played(const RunConfig& c) { return quick_.played(c, training_order(c)); }
+
+    /// The least recomputation, more than that of `c`, with which a played step needs at most `most` bytes.
+    std::optional<RunConfig> with_less_memory(const RunConfig& c, double most)
+    {
+        if (!open_.recompute)
+            return {};
+        const i64 layers = c.model.repeated(), stride = open_.recompute_layers ? 1 : layers;
+        const auto with = [&](i64 strides) {
+            RunConfig made = with_recomputation(c, strides * stride);
+            if (!open_.recompute_layers)
+                made.parallel.recompute_layers = c.parallel.recompute_layers;
+            return made;
+        };
+        const auto fits = [&](i64 strides) { return played(with(strides)).bytes <= most; };
+        i64 first = recomputation_of(c) / stride + 1, last = 2 * layers / stride;
+        if (first > last || !fits(last))
+            return {};
+        while (first < last) {
+            const i64 middle = (first + last) / 2;
+            if (fits(middle))
+                last = middle;
+            else
+                first = middle + 1;
+        }
+        return with(last);
+    }
+
     /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
     bool is_hopeless(Seconds played) const { return played > 1.15 * fastest_; }
 
@@ -184,7 +212,7 @@ private:
             } catch (const UserError&) {
                 return false;
             }
-            const double most = room(c), quick = quick_.estimate(c).bytes;
+            const double most = room(c), quick = played(c).bytes;
             const std::optional<double> growth = growth_of(c, score, most, always);
             if (!growth) {
                 ++done_;
@@ -193,23 +221,20 @@ private:
             const double arena = static_cast<double>(score.arena) * *growth;
             if (score.fits && arena <= most) {
                 ++done_;
-                fastest_ = std::min(fastest_, quick_.played(c, training_order(c)).step);
+                fastest_ = std::min(fastest_, played(c).step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
             too_large_[memory_key(c)] = arena - quick;
             const bool is_slower = score.fits && best() && score.step >= best()->score.step;
-            if (!open_.recompute || (is_slower && !always))
+            if (is_slower && !always)
                 return false;
-            double less = 0; // by closed forms, at least what is missing
-            while (less <= 0 || less < arena - most) {
-                if (!more_recomputation(c))
-                    return false;
-                less = quick - quick_.estimate(c).bytes;
-            }
-            if (!always && is_hopeless(quick_.played(c, training_order(c)).step))
+            constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
+            auto less = with_less_memory(c, margin * most - (arena - quick));
+            if (!less || (!always && is_hopeless(played(*less).step)))
                 return false;
+            c = std::move(*less);
         }
         return false;
     }
@@ -315,13 +340,13 @@ private:
         std::size_t done = 0;
         for (bool better = true; better;) {
             better = false;
-            const Seconds played = quick_.played(now.config, training_order(now.config)).step;
+            const Seconds now_played = played(now.config).step;
             std::vector<Estimated> near;
-            for (RunConfig& c : neighbours(now.config))
+            for (RunConfig& c : neighbours(now.config, config_, open_, search_.clock))
                 try {
                     if (simulated_.contains(key_of(c)))
                         continue;
-                    QuickEstimate quick = quick_.played(c, training_order(c));
+                    QuickEstimate quick = played(c);
                     if (quick.bytes <= 1.1 * room(c))
                         near.push_back({std::move(c), quick});
                 } catch (const UserError&) { // not legal
@@ -329,7 +354,7 @@ private:
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
             for (const Estimated& e : near) {
                 // Closed forms of neighbours are wrong by the same, nearly.
-                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * played)
+                if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * now_played)
                     return;
                 better =
                     simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-3);
@@ -342,15 +367,16 @@ private:
     }
 
     /// The first strategy, or the best of another grid that is nearly as fast, without an exact score; the
-    /// number of strategies if there is none. Buckets are "greedy" in rough scores. \pre sorted
+    /// number of strategies if there is none. Buckets are "greedy" in rough scores, which matters less where
+    /// each stage has few layers. \pre sorted
     std::size_t next_to_settle() const
     {
-        constexpr double nearly = 1.01;
+        const auto nearly = [](const Strategy& s) { return s.config.parallel.pipeline > 1 ? 1.003 : 1.01; };
         const std::vector<Strategy>& all = result_.strategies;
         std::set<std::vector<i64>> seen;
         for (std::size_t i = 0; i < all.size(); ++i) {
             const bool is_first = seen.insert(degrees_of(all[i].config.parallel)).second;
-            const bool is_near = is_first && all[i].score.step < nearly * all[0].score.step;
+            const bool is_near = is_first && all[i].score.step < nearly(all[i]) * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }
@@ -383,66 +409,12 @@ private:
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
                            expected * static_cast<double>(s.score.arena) > room(s.config);
                 });
-                RunConfig more = config;
-                if (tries-- > 0 && open_.recompute && more_recomputation(more))
-                    simulate(more, true);
+                const double beyond = growth * static_cast<double>(bound) - played(config).bytes;
+                if (tries-- > 0)
+                    if (auto less = with_less_memory(config, room(config) - beyond))
+                        simulate(std::move(*less), true);
             }
         }
-    }
-
-    std::vector<RunConfig> neighbours(const RunConfig& c) const
-    {
-        std::vector<RunConfig> all;
-        const auto add = [&](const std::function<void(RunConfig&)>& change) {
-            RunConfig made = c;
-            change(made);
-            if (key_of(made) != key_of(c))
-                all.push_back(std::move(made));
-        };
-        const ParallelConfig& p = c.parallel;
-        const i64 layers = c.model.repeated();
-        if (open_.recompute && open_.recompute_layers) {
-            const i64 now = p.recompute == Recompute::none ? 0
-                            : p.recompute_layers == 0      ? layers
-                                                           : p.recompute_layers;
-            for (const i64 change : {-layers / 4, -layers / 8, i64{-1}})
-                add([&](RunConfig& n) {
-                    ParallelConfig& q = n.parallel;
-                    if (now == 0)
-                        return;
-                    q.recompute_layers = std::max<i64>(0, now + change);
-                    if (q.recompute_layers == 0) // all of the level below
-                        q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
-                });
-        }
-        if (open_.update && may_post_validate(c))
-            add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
-        if (open_.sequence && p.tensor > 1 && !c.model.is_program())
-            add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
-        if (auto other = in_other_order(c, open_, search_.clock))
-            all.push_back(std::move(*other));
-        // Everything that the space has on this grid, one setting apart.
-        for_each_strategy(config_, open_, p, search_.clock, [&](RunConfig other) {
-            ParallelConfig& q = other.parallel;
-            const int changed = (other.train.micro_batch != c.train.micro_batch) +
-                                (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
-                                (q.shard != p.shard);
-            if (changed > 1)
-                return;
-            if (open_.recompute) {
-                q.recompute = p.recompute;
-                q.recompute_layers = p.recompute_layers;
-            }
-            q.update = p.update;
-            q.sequence = p.sequence;
-            for (const RunConfig& each : memory_settings(other, open_))
-                if (each.parallel.recompute == q.recompute)
-                    add([&](RunConfig& n) {
-                        n = each;
-                        n.parallel.recompute_layers = q.recompute_layers;
-                    });
-        });
-        return all;
     }
 
     RunConfig config_;

@@ -373,19 +373,78 @@ std::string key_of(const RunConfig& c)
                " ", name_of(p.reduce_every), " ", name_of(p.update), " ", name_of(p.offload));
 }
 
-bool more_recomputation(RunConfig& c)
+i64 recomputation_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    if (p.recompute == Recompute::none)
+        return 0;
+    const i64 layers = c.model.repeated(), below = p.recompute == Recompute::full ? layers : 0;
+    return below + (p.recompute_layers == 0 ? layers : p.recompute_layers);
+}
+
+RunConfig with_recomputation(RunConfig c, i64 steps)
 {
     ParallelConfig& p = c.parallel;
-    const i64 layers = c.model.repeated(), more = std::max<i64>(1, layers / 8);
-    if (p.recompute == Recompute::none || p.recompute_layers == 0) {
-        if (p.recompute == Recompute::full)
-            return false;
-        p.recompute = p.recompute == Recompute::none ? Recompute::selective : Recompute::full;
-        p.recompute_layers = more < layers ? more : 0;
-        return true;
+    const i64 layers = c.model.repeated();
+    p.recompute = steps == 0 ? Recompute::none : steps <= layers ? Recompute::selective : Recompute::full;
+    p.recompute_layers = steps % layers; // 0: all
+    return c;
+}
+
+std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, const OpenSettings& open,
+                                  const Machine& machine)
+{
+    std::vector<RunConfig> all;
+    const auto add = [&](const std::function<void(RunConfig&)>& change) {
+        RunConfig made = c;
+        change(made);
+        if (key_of(made) != key_of(c))
+            all.push_back(std::move(made));
+    };
+    const ParallelConfig& p = c.parallel;
+    const i64 layers = c.model.repeated();
+    if (open.recompute && open.recompute_layers) {
+        const i64 now = p.recompute == Recompute::none ? 0
+                        : p.recompute_layers == 0      ? layers
+                                                       : p.recompute_layers;
+        for (const i64 change : {-layers / 4, -layers / 8, i64{-1}})
+            add([&](RunConfig& n) {
+                ParallelConfig& q = n.parallel;
+                if (now == 0)
+                    return;
+                q.recompute_layers = std::max<i64>(0, now + change);
+                if (q.recompute_layers == 0) // all of the level below
+                    q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
+            });
     }
-    p.recompute_layers = p.recompute_layers + more < layers ? p.recompute_layers + more : 0;
-    return true;
+    if (open.update && may_post_validate(c))
+        add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
+    if (open.sequence && p.tensor > 1 && !c.model.is_program())
+        add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
+    if (auto other = in_other_order(c, open, machine))
+        all.push_back(std::move(*other));
+    // Everything that the space has on this grid, one setting apart.
+    for_each_strategy(config, open, p, machine, [&](RunConfig other) {
+        ParallelConfig& q = other.parallel;
+        const int changed = (other.train.micro_batch != c.train.micro_batch) +
+                            (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
+                            (q.shard != p.shard);
+        if (changed > 1)
+            return;
+        if (open.recompute) {
+            q.recompute = p.recompute;
+            q.recompute_layers = p.recompute_layers;
+        }
+        q.update = p.update;
+        q.sequence = p.sequence;
+        for (const RunConfig& each : memory_settings(other, open))
+            if (each.parallel.recompute == q.recompute)
+                add([&](RunConfig& n) {
+                    n = each;
+                    n.parallel.recompute_layers = q.recompute_layers;
+                });
+    });
+    return all;
 }
 
 } // namespace trivium

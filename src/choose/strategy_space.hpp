@@ -46,7 +46,14 @@ std::string rule_of(const RunConfig& config, const Machine& machine);
 /// What distinguishes strategies: the settings that a search changes.
 std::string key_of(const RunConfig& config);
 
-/// Recomputes in an eighth of the layers more, then the next level; false if all is recomputed already.
-bool more_recomputation(RunConfig& config);
+/// Recomputation as a number of steps, each in one layer more: first selectively, then fully.
+i64 recomputation_of(const RunConfig& config);
+/// With so many of these steps, at most 2 * ModelConfig::repeated().
+RunConfig with_recomputation(RunConfig config, i64 steps);
+
+/// Strategies on the grid of `strategy` that differ from it in one setting, of those that `config` leaves
+/// open.
+std::vector<RunConfig> neighbours(const RunConfig& strategy, const RunConfig& config,
+                                  const OpenSettings& open, const Machine& machine);
 
 } // namespace trivium
