@@ -118,7 +118,8 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
         search.most = std::max(1.0, static_cast<double>(limit - estimator.score(plain, clock).arena) +
                                         peak_of(ScheduleKind::zb_h1));
     Fastest fastest(limit, estimator, clock);
-    constexpr int tries = 3; // an arena may be a little larger than what is alive in it
+    // An arena is a little larger than what is alive in it. What may recompute is made to fit later.
+    const int tries = config.parallel.recompute == Recompute::automatic ? 1 : 3;
     for (int i = 0; i < tries && (i == 0 || (fastest.excess() > 0 && search.most > 1)); ++i) {
         search.most = std::max(1.0, search.most - 1.1 * static_cast<double>(fastest.excess()));
         std::vector<FoundOrder> candidates = candidate_orders(search);

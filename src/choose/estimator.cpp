@@ -328,8 +328,9 @@ Fewer fewer_microbatches(const Candidate& candidate)
     const i64 stages = candidate.config.parallel.pipeline;
     // A multiple of the stages, for schedules that run microbatches in groups.
     Fewer made{2 * stages, 3 * stages};
-    made.suffices = candidate.order.shape.microbatches > made.more &&
-                    schedule_called(candidate.config.parallel.schedule).has_value();
+    const auto kind = schedule_called(candidate.config.parallel.schedule);
+    const bool keeps_all = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first;
+    made.suffices = candidate.order.shape.microbatches > made.more && kind && (stages == 1 || !keeps_all);
     return made;
 }
 

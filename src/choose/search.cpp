@@ -169,7 +169,8 @@ private:
 
     QuickEstimate played(const RunConfig& c) { return quick_.played(c, training_order(c)); }
 
-    /// The least recomputation, more than that of `c`, with which a played step needs at most `most` bytes.
+    /// Nearly the least recomputation, more than that of `c`, with which a played step needs at most `most`
+    /// bytes.
     std::optional<RunConfig> with_less_memory(const RunConfig& c, double most)
     {
         if (!open_.recompute)
@@ -226,12 +227,13 @@ private:
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
-            too_large_[memory_key(c)] = arena - quick;
+            const double beyond = std::max(0.0, arena - quick); // of the first stage that is too large
+            too_large_[memory_key(c)] = beyond;
             const bool is_slower = score.fits && best() && score.step >= best()->score.step;
             if (is_slower && !always)
                 return false;
             constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
-            auto less = with_less_memory(c, margin * most - (arena - quick));
+            auto less = with_less_memory(c, margin * most - beyond);
             if (!less || (!always && is_hopeless(played(*less).step)))
                 return false;
             c = std::move(*less);
@@ -409,7 +411,8 @@ private:
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
                            expected * static_cast<double>(s.score.arena) > room(s.config);
                 });
-                const double beyond = growth * static_cast<double>(bound) - played(config).bytes;
+                const double beyond =
+                    std::max(0.0, growth * static_cast<double>(bound) - played(config).bytes);
                 if (tries-- > 0)
                     if (auto less = with_less_memory(config, room(config) - beyond))
                         simulate(std::move(*less), true);

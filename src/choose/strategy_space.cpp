@@ -379,7 +379,7 @@ i64 recomputation_of(const RunConfig& c)
     if (p.recompute == Recompute::none)
         return 0;
     const i64 layers = c.model.repeated(), below = p.recompute == Recompute::full ? layers : 0;
-    return below + (p.recompute_layers == 0 ? layers : p.recompute_layers);
+    return below + (p.recompute_layers == 0 ? layers : std::min(p.recompute_layers, layers));
 }
 
 RunConfig with_recomputation(RunConfig c, i64 steps)
@@ -410,7 +410,7 @@ std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, c
         for (const i64 change : {-layers / 4, -layers / 8, i64{-1}})
             add([&](RunConfig& n) {
                 ParallelConfig& q = n.parallel;
-                if (now == 0)
+                if (now == 0 || change == 0)
                     return;
                 q.recompute_layers = std::max<i64>(0, now + change);
                 if (q.recompute_layers == 0) // all of the level below

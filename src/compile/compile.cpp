@@ -294,19 +294,21 @@ StageGraphs* TrainingCompiler::stages(const Graph& sharded)
 
 Graph TrainingCompiler::outline(const Coordinates& at, const std::string& mode)
 {
+    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
     const auto finished = [&](Graph own) {
         const FinishConfig& finish = finish_of(*train_, at, own, mode);
         return finish_local(std::move(own), finish, "", runner_);
     };
     if (config_.parallel.pipeline == 1)
         return finished(part_of_stage(*train_, partition_config(at), "", runner_));
-    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
+    TRV_CHECK(at == first_of_stage(mesh(), stage), "an outline of another rank than the first of its stage");
     Graph own = stages(*train_)->of(static_cast<int>(stage));
     for (const Outlined& known : outlined_)
-        if (const auto translation = StageTranslation::between(known.own, own))
-            return translation->translate(known.finished, at);
+        if (known.mode == mode)
+            if (const auto translation = StageTranslation::between(known.own, own))
+                return translation->translate(known.finished, at);
     Graph made = finished(part_of_stage(own, partition_config(at), "", runner_));
-    outlined_.push_back({std::move(own), made});
+    outlined_.push_back({mode, std::move(own), made});
     return made;
 }
 

@@ -40,7 +40,7 @@ struct CompileConfig {
     RunnerConfig runner;
     i64 rank = 0; ///< the rank to compile for
     /// The program `train` alone, without offsets in the arena, whose size is a lower bound: to compare
-    /// strategies.
+    /// strategies. In a pipeline for the first rank of each stage alone.
     bool outline = false;
     MovePrices* moves = nullptr; ///< PartitionConfig::moves
 };
@@ -123,6 +123,7 @@ private:
     StageConfig stages_;
     std::map<const Graph*, StageGraphs> staged_; ///< of graphs of all ranks
     struct Outlined {
+        std::string mode;
         Graph own, finished; ///< after `stage`, and after all passes
     };
     std::vector<Outlined> outlined_; ///< stages that differ

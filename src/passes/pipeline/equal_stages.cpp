@@ -13,7 +13,7 @@ bool equal(const Value& a, const Value& b)
 {
     return a.type == b.type && a.role == b.role && a.lifetime == b.lifetime && a.producer == b.producer &&
            a.decay == b.decay && a.space == b.space && a.rows == b.rows && a.stack == b.stack &&
-           a.update.kind == b.update.kind && a.state_of.update == b.state_of.update &&
+           a.update == b.update && a.factors == b.factors && a.state_of.update == b.state_of.update &&
            a.state_of.index == b.state_of.index && a.sharding.dims == b.sharding.dims &&
            a.sharding.partial == b.sharding.partial && a.whole == b.whole;
 }

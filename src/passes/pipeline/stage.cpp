@@ -12,7 +12,6 @@ namespace trivium {
 
 /// For each pipeline rank, the ops that it runs, and the values that cross between ranks.
 struct StageGraphs::Impl {
-public:
     Impl(const Graph& graph, StageConfig config)
         : g_(graph), c_(std::move(config)), ranks_(1 + *std::ranges::max_element(c_.rank_of_stage))
     {
