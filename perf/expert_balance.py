@@ -25,7 +25,7 @@ folder = arguments.out or tempfile.mkdtemp()
 experts = ["model.experts=8", "model.expert_slots=1", "model.expert_dim=256", "model.shared_dim=256", "model.router_normalised=false"]
 runs = {"dense": [],
         "bias": experts + ["model.balance_bias=true", "train.balance_rate=0.003"],
-        "loss": experts + ["train.balance_loss=0.01"]}
+        "loss": experts + ["train.balance_loss=0.03"]}
 
 
 def metrics_of(name, keys):

@@ -1,5 +1,6 @@
 // Writes token stores.
 #include "base/check.hpp"
+#include "base/cores.hpp"
 #include "io/files/blocks.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hdf5.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
 #include <unistd.h>
 #include <vector>
 
@@ -75,6 +77,30 @@ struct TokenStoreWriter::Impl {
                                "run the command again"});
             dataset.write(begin, size, type, block.data());
         }
+    }
+
+    /// Copies the raw tokens to that place of a file. Several threads, because the tokenizing ones have
+    /// ended.
+    void copy_tokens(const std::string& to, Bytes begin) const
+    {
+        const PlainFile from = PlainFile::open(raw_tokens, "temporary file");
+        PlainFile file = PlainFile::open_to_write(to);
+        const Bytes bytes = tokens * size_of(stored_type(vocab));
+        const i64 parts = std::clamp<i64>(usable_core_count(), 1, 4);
+        std::vector<std::future<void>> copies;
+        for (i64 part = 0; part < parts; ++part)
+            copies.push_back(std::async(std::launch::async, [&, part] {
+                std::vector<std::byte> block(std::size_t{4} << 20);
+                const Bytes end = bytes / parts * (part + 1) + (part + 1 == parts ? bytes % parts : 0);
+                for (Bytes at = bytes / parts * part, size = 0; at < end; at += size) {
+                    size = std::min(end - at, static_cast<Bytes>(block.size()));
+                    from.read(at, block.data(), size);
+                    file.write(begin + at, block.data(), size);
+                }
+            }));
+        for (std::future<void>& copy : copies)
+            copy.get();
+        file.close();
     }
 
     std::string path, raw_tokens, raw_offsets;
@@ -158,10 +184,9 @@ void TokenStoreWriter::finish()
         const DType type = stored_type(w.vocab);
         Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", DType::i64, {w.documents + 1}),
                    w.documents + 1, DType::i64);
-        h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
-        const Bytes begin = tokens.file_offset();
-        Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
+        const Bytes begin = file.create_dataset("tokens", type, {w.tokens}).file_offset();
         file.close();
+        w.copy_tokens(temporary, begin);
         // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
         seal_file(temporary, token_store_kind, version_of_store(w.has_mask()), begin,
                   w.tokens * size_of(type));
