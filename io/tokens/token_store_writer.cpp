@@ -9,7 +9,6 @@
 #include "io/tokens/store_file.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <future>
 #include <unistd.h>
 #include <vector>
@@ -18,7 +17,7 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 copied_at_once = i64{4} << 20; ///< elements
+constexpr Bytes copied_at_once = Bytes{4} << 20;
 
 } // namespace
 
@@ -65,35 +64,20 @@ struct TokenStoreWriter::Impl {
     }
     bool has_mask() const { return trained != std::vector<TokenSpan>{{0, tokens}}; }
 
-    /// Copies a raw file of `count` elements into a dataset, block by block.
-    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, DType type)
+    /// Copies a raw file to that place of another. Several threads, because the tokenizing ones have ended.
+    static void copy(const std::string& raw, const std::string& to, Bytes begin)
     {
-        std::ifstream file(raw, std::ios::binary);
-        std::vector<char> block(static_cast<std::size_t>(std::min(count, copied_at_once) * size_of(type)));
-        for (i64 begin = 0; begin < count; begin += copied_at_once) {
-            const i64 size = std::min(copied_at_once, count - begin);
-            if (!file.read(block.data(), static_cast<std::streamsize>(size * size_of(type))))
-                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use",
-                               "run the command again"});
-            dataset.write(begin, size, type, block.data());
-        }
-    }
-
-    /// Copies the raw tokens to that place of a file. Several threads, because the tokenizing ones have
-    /// ended.
-    void copy_tokens(const std::string& to, Bytes begin) const
-    {
-        const PlainFile from = PlainFile::open(raw_tokens, "temporary file");
+        const PlainFile from = PlainFile::open(raw, "temporary file");
         PlainFile file = PlainFile::open_to_write(to);
-        const Bytes bytes = tokens * size_of(stored_type(vocab));
+        const Bytes bytes = from.size();
         const i64 parts = std::clamp<i64>(usable_core_count(), 1, 4);
         std::vector<std::future<void>> copies;
         for (i64 part = 0; part < parts; ++part)
             copies.push_back(std::async(std::launch::async, [&, part] {
-                std::vector<std::byte> block(std::size_t{4} << 20);
+                std::vector<std::byte> block(static_cast<std::size_t>(copied_at_once));
                 const Bytes end = bytes / parts * (part + 1) + (part + 1 == parts ? bytes % parts : 0);
                 for (Bytes at = bytes / parts * part, size = 0; at < end; at += size) {
-                    size = std::min(end - at, static_cast<Bytes>(block.size()));
+                    size = std::min(end - at, copied_at_once);
                     from.read(at, block.data(), size);
                     file.write(begin + at, block.data(), size);
                 }
@@ -182,11 +166,12 @@ void TokenStoreWriter::finish()
                 .write(0, 2 * spans, DType::i64, w.trained.data());
         }
         const DType type = stored_type(w.vocab);
-        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", DType::i64, {w.documents + 1}),
-                   w.documents + 1, DType::i64);
+        const Bytes offsets =
+            file.create_dataset("document_offsets", DType::i64, {w.documents + 1}).file_offset();
         const Bytes begin = file.create_dataset("tokens", type, {w.tokens}).file_offset();
         file.close();
-        w.copy_tokens(temporary, begin);
+        Impl::copy(w.raw_offsets, temporary, offsets);
+        Impl::copy(w.raw_tokens, temporary, begin);
         // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
         seal_file(temporary, token_store_kind, version_of_store(w.has_mask()), begin,
                   w.tokens * size_of(type));

@@ -267,7 +267,7 @@ TrainingCompiler::TrainingCompiler(const RunConfig& config, const PipelineOrder&
     if (made.graph && options.runner.verify)
         verify(*train_, Level::sharded);
     if (config.parallel.pipeline > 1)
-        holders_ = staged_.try_emplace(train_.get(), *train_, stages_).first->second.holders();
+        holders_ = stages(*train_)->holders();
 }
 
 ShardedTraining TrainingCompiler::made_plain()
@@ -292,22 +292,28 @@ StageGraphs* TrainingCompiler::stages(const Graph& sharded)
                                          : nullptr;
 }
 
+Graph TrainingCompiler::finished(const Graph& sharded, const Coordinates& at, const std::string& mode)
+{
+    const std::string suffix = suffix_of(sharded);
+    Graph own = part_of_rank(sharded, partition_config(at), stages(sharded), suffix, runner_);
+    const FinishConfig& finish = finish_of(sharded, at, own, mode);
+    return finish_local(std::move(own), finish, suffix, runner_);
+}
+
 Graph TrainingCompiler::outline(const Coordinates& at, const std::string& mode)
 {
-    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
-    const auto finished = [&](Graph own) {
-        const FinishConfig& finish = finish_of(*train_, at, own, mode);
-        return finish_local(std::move(own), finish, "", runner_);
-    };
     if (config_.parallel.pipeline == 1)
-        return finished(part_of_stage(*train_, partition_config(at), "", runner_));
+        return finished(*train_, at, mode);
+    const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
     TRV_CHECK(at == first_of_stage(mesh(), stage), "an outline of another rank than the first of its stage");
     Graph own = stages(*train_)->of(static_cast<int>(stage));
     for (const Outlined& known : outlined_)
         if (known.mode == mode)
             if (const auto translation = StageTranslation::between(known.own, own))
                 return translation->translate(known.finished, at);
-    Graph made = finished(part_of_stage(own, partition_config(at), "", runner_));
+    Graph part = part_of_stage(own, partition_config(at), "", runner_);
+    const FinishConfig& finish = finish_of(*train_, at, part, mode);
+    Graph made = finish_local(std::move(part), finish, "", runner_);
     outlined_.push_back({mode, std::move(own), made});
     return made;
 }
@@ -370,27 +376,17 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
     compiled.flops = flops_;
     const auto stage = static_cast<std::size_t>(stage_of(mesh(), rank));
     const auto add = [&](const std::shared_ptr<const Graph>& sharded, const SharedOrder& order) {
-        const std::string suffix = suffix_of(*sharded);
-        Graph own = part_of_rank(*sharded, partition_config(compiled.at), stages(*sharded), suffix, runner_);
-        const FinishConfig& finish = finish_of(*sharded, compiled.at, own, mode);
-        compiled.programs.push_back({finish_local(std::move(own), finish, suffix, runner_),
-                                     order->shape.microbatches,
-                                     {},
-                                     sharded,
-                                     order->ranks[stage],
-                                     order});
+        compiled.programs.push_back(
+            {options_.outline ? outline(compiled.at, mode) : finished(*sharded, compiled.at, mode),
+             order->shape.microbatches,
+             {},
+             sharded,
+             order->ranks[stage],
+             order});
     };
-    if (options_.outline) {
-        compiled.programs.push_back({outline(compiled.at, mode),
-                                     order_->shape.microbatches,
-                                     {},
-                                     train_,
-                                     order_->ranks[stage],
-                                     order_});
-    } else {
-        add(train_, order_);
+    add(train_, order_);
+    if (!options_.outline)
         add(eval_, evaluation_);
-    }
     if (config_.parallel.update == UpdateMode::post_validated) {
         Program& train = compiled.programs[train_program];
         PostValidated made;

@@ -102,7 +102,9 @@ private:
     PartitionConfig partition_config(const Coordinates& at) const;
     Graph unbucketed(const Graph& sharded, const Coordinates& at);
     StageGraphs* stages(const Graph& sharded);
-    /// Of `train` alone. Equal stages are compiled once.
+    /// The graph that a rank runs, of that of all ranks.
+    Graph finished(const Graph& sharded, const Coordinates& at, const std::string& mode);
+    /// The same of `train`. Equal stages are compiled once.
     Graph outline(const Coordinates& at, const std::string& mode);
     /// What all ranks of a stage do alike, with the passes that `mode` and the config ask for.
     const FinishConfig& finish_of(const Graph& sharded, const Coordinates& at, const Graph& own,
