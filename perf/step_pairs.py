@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The training step of this build beside that of another build and of PyTorch, on the host, interleaved.
 
-    perf/step_pairs.py --other ../before/build --torch venv/bin/python --pairs 5 --threads 2
+    perf/step_pairs.py --other ../before/build --torch venv/bin/python --pairs 5 --threads 2 [KEY=VALUE ...]
 
-GPT-2 124M, batch 4 x 256, f32 and bf16. Per program: the median over the pairs of each run's median step, with least and most,
+GPT-2 124M, batch 4 x 256, f32 and bf16; other keys replace those of the builds. Per program: the median over the pairs of each run's median step, with least and most,
 and how many times as fast this build is (the median of the ratios of each pair). MFU is relative to the best product of the same
 run.
 """
@@ -30,11 +30,12 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--precision", nargs="+", default=["f32", "bf16"])
+    parser.add_argument("keys", nargs="*", metavar="KEY=VALUE", help="of the config, such as model.family=llama; not for PyTorch")
     c = parser.parse_args()
 
     def step(build, precision):
         return last_json([build / "perf/step_bench/perf_step", "--json", "--threads", str(c.threads), "--steps", str(c.steps),
-                          "train.precision=" + precision])
+                          "train.precision=" + precision, *c.keys])
 
     def torch(precision):
         return last_json([c.torch, ROOT / "perf/compare_torch.py", "--device", "cpu", "--precision", precision, "--threads", str(c.threads),

@@ -91,8 +91,9 @@ struct Measured {
     std::vector<Seconds> seconds; ///< sorted
     Parts parts;
     std::map<std::string, Spent> kinds;
-    double loss = 0;       ///< of the last step
-    Seconds simulated = 0; ///< exposed communication of the fastest step, from its kernels' durations
+    double loss = 0; ///< of the last step
+    /// The fastest step, simulated with its kernels' durations on each rank.
+    SimulatedParts simulated;
     Bytes used = 0;
     DeviceMemory memory;
     Seconds median() const { return seconds[seconds.size() / 2]; }
@@ -110,6 +111,8 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
     Engine engine(compiled, config, &s.grid);
     engine.initialise(1);
     Executor& executor = engine.executor(train_program);
+    std::vector<std::vector<Seconds>> traced; // durations_of() each step
+    std::size_t fastest = 0;
     const auto run = [&](bool trace, bool graphs, int steps) {
         executor.set_trace(trace);
         std::vector<Seconds> seconds;
@@ -127,13 +130,14 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
                                                       return true;
                                                   }});
             measured.loss = result.loss.mean();
+            if (trace)
+                traced.push_back(durations_of(executor.timeline()));
             if (trace &&
                 (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
                 measured.kinds = by_kind(engine.program(train_program), executor.timeline(), options.shapes);
                 measured.parts =
                     parts_of(engine.program(train_program), executor.timeline(), executor.exposed());
-                measured.simulated = simulated_exposed(engine.program(train_program), executor.timeline(),
-                                                       s.machine, s.threads);
+                fastest = traced.size() - 1;
             }
         }
         return seconds;
@@ -144,6 +148,10 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
     } else {
         measured.seconds = run(true, false, options.steps);
     }
+    fastest = share_record(s.grid.world(), fastest);
+    const auto all = gather_records_to_first(s.grid.world(), traced.at(fastest));
+    if (s.grid.world().rank() == 0)
+        measured.simulated = simulated_parts(s.config, s.machine, s.threads, all);
     measured.used = engine.used();
     measured.memory = s.computing.memory(); // while the arena exists
     std::sort(measured.seconds.begin(), measured.seconds.end());
@@ -213,7 +221,8 @@ void measure(const Setup& s, const Options& options)
                                           {"attention_seconds", m.parts.attention},
                                           {"other_seconds", m.parts.other},
                                           {"exposed_comm_seconds", m.parts.exposed},
-                                          {"simulated_exposed_comm_seconds", m.simulated},
+                                          {"simulated_exposed_comm_seconds", m.simulated.exposed},
+                                          {"simulated_step_seconds", m.simulated.total},
                                           {"idle_seconds", m.parts.idle},
                                           {"traced_step_seconds", m.parts.total},
                                           {"arena_bytes", compiled.memory.arena},
@@ -252,9 +261,9 @@ void measure(const Setup& s, const Options& options)
                100 * m.parts.attention / m.parts.total, 100 * m.parts.other / m.parts.total,
                100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
     if (ranks > 1)
-        fmt::print(
-            "  exposed       {:8.1f} ms measured, {:.1f} ms simulated with the kernels' measured durations\n",
-            1e3 * m.parts.exposed, 1e3 * m.simulated);
+        fmt::print("  exposed       {:8.1f} ms measured, {:.1f} ms simulated with the measured durations of "
+                   "kernels\n",
+                   1e3 * m.parts.exposed, 1e3 * m.simulated.exposed);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
     for (const auto& [kind, spent] : rows)
         fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds,

@@ -57,11 +57,34 @@ Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed
     return parts;
 }
 
-Seconds simulated_exposed(const Program& program, const Timeline& timeline, const Machine& machine,
-                          int threads)
+std::vector<Seconds> durations_of(const Timeline& timeline)
 {
-    const Timeline simulated = simulate(program.graph, program.schedule, machine, threads, &timeline);
-    return simulated.length() - simulated.busy(program.schedule, queue_compute);
+    std::vector<Seconds> made;
+    for (const Span& span : timeline.spans)
+        made.push_back(span.end - span.begin);
+    return made;
+}
+
+SimulatedParts simulated_parts(const RunConfig& config, const Machine& machine, int threads,
+                               const std::vector<std::vector<Seconds>>& measured)
+{
+    std::vector<Compiled> compiled;
+    std::vector<Timeline> timelines(measured.size());
+    for (std::size_t rank = 0; rank < measured.size(); ++rank) {
+        CompileConfig compile;
+        compile.machine = machine;
+        compile.rank = static_cast<int>(rank);
+        compiled.push_back(compile_training(config, compile));
+        for (const Seconds seconds : measured[rank])
+            timelines[rank].spans.push_back({0, seconds});
+    }
+    std::vector<StageProgram> programs;
+    for (std::size_t rank = 0; rank < measured.size(); ++rank) {
+        const Program& train = compiled[rank].programs[train_program];
+        programs.push_back({&train.graph, &train.schedule, &timelines[rank]});
+    }
+    const Timeline first = simulate(programs, machine, threads).front();
+    return {first.length(), first.length() - first.busy(*programs.front().schedule, queue_compute)};
 }
 
 } // namespace trivium

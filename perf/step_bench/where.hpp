@@ -28,9 +28,15 @@ struct Parts {
 /// `exposed`: as measured by the executor.
 Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed);
 
-/// The time that the compute queue waits in a simulated step: kernels take as long as in `timeline`,
-/// transfers as long as the planner expects on `machine`.
-Seconds simulated_exposed(const Program& program, const Timeline& timeline, const Machine& machine,
-                          int threads);
+/// The duration of each Step.
+std::vector<Seconds> durations_of(const Timeline& timeline);
+
+/// A step of all ranks: kernels take as long as measured, transfers as long as the planner expects.
+struct SimulatedParts {
+    Seconds total = 0, exposed = 0; ///< of rank 0; exposed: its compute queue waits
+};
+/// `measured`: by rank, durations_of() one step.
+SimulatedParts simulated_parts(const RunConfig& config, const Machine& machine, int threads,
+                               const std::vector<std::vector<Seconds>>& measured);
 
 } // namespace trivium

@@ -1,6 +1,8 @@
 #include "plan/cost.hpp"
 
 #include "base/check.hpp"
+#include "ir/exchange.hpp"
+#include "ir/ops/op_table.hpp"
 #include "plan/op_cost.hpp"
 
 #include <algorithm>
@@ -12,21 +14,22 @@ namespace trivium {
 
 namespace {
 
-/// A stage on the clock of simulate().
-class StageClock {
+/// A rank on the clock of simulate().
+class RankClock {
 public:
-    /// What the stages know of each other.
+    /// What the ranks know of each other; their numbers are places in `ranks`.
     struct Shared {
         using Message = std::tuple<std::size_t, std::size_t, i64, i64>; ///< from, to, tag and microbatch
-        std::map<Message, Seconds> sent;                                ///< when
-        /// By axis and number: of collectives of all stages, when each stage begins it.
-        std::map<std::pair<std::string, std::size_t>, std::map<std::size_t, Seconds>> meetings;
-        std::size_t stages = 1;
+        const std::vector<StageProgram>& ranks;
+        std::map<Message, Seconds> sent{}; ///< when
+        /// By axis, number and first rank: of collectives, when each rank begins it.
+        std::map<std::tuple<std::string, std::size_t, std::size_t>, std::map<std::size_t, Seconds>>
+            meetings{};
     };
 
-    StageClock(const StageProgram& program, std::size_t stage, const Machine& machine, i64 threads,
-               const Timeline* measured = nullptr, Seconds begin = 0)
-        : program_(program), stage_(stage), launch_(machine.launch), measured_(measured),
+    RankClock(const StageProgram& program, std::size_t place, const Machine& machine, i64 threads,
+              Seconds begin = 0)
+        : program_(program), place_(place), launch_(machine.launch), measured_(program.measured),
           costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
           late_(program.schedule->queues.size(), 0), queues_(program.schedule->queues.size()),
           next_(queues_.size(), 0), free_at_(queues_.size(), begin)
@@ -96,17 +99,78 @@ private:
         const Step& step = program_.schedule->steps[i];
         return step.kind == StepKind::op ? &(*program_.graph)[step.op] : nullptr;
     }
-    Shared::Message message(std::size_t i) const
+    /// The simulated ranks that differ from this one only along an axis, by their index along it: their
+    /// places, with `none` for others.
+    const std::vector<std::size_t>& along(const std::string& axis, const Shared& shared)
+    {
+        const auto [at, added] = along_.try_emplace(axis);
+        std::vector<std::size_t>& places = at->second;
+        if (!added)
+            return places;
+        const Graph& g = *program_.graph;
+        const std::vector<std::string> axes = axes_of_group(g.mesh, axis);
+        const Coordinates first = g.mesh.first_along(axes, g.at);
+        std::map<i64, std::size_t> present;
+        for (std::size_t place = 0; place < shared.ranks.size(); ++place)
+            if (const Coordinates& other = shared.ranks[place].graph->at;
+                g.mesh.first_along(axes, other) == first)
+                present[g.mesh.rank(other)] = place;
+        if (present.size() == 1)
+            return places = {place_};
+        for (const i64 rank : g.mesh.group(g.at, axes)) {
+            const auto known = present.find(rank);
+            places.push_back(known == present.end() ? none : known->second);
+        }
+        return places;
+    }
+    Shared::Message message(std::size_t i, const Shared& shared)
     {
         const Attributes& attrs = op_of(i)->attrs;
+        const std::vector<std::size_t>& places = along(*attrs.axis, shared);
+        const auto index = static_cast<std::size_t>(attrs.to ? *attrs.to : *attrs.from);
+        const std::size_t other = index < places.size() ? places[index] : none;
         const i64 microbatch = program_.schedule->steps[i].microbatch;
-        return attrs.to ? Shared::Message(stage_, *attrs.to, *attrs.tag, microbatch)
-                        : Shared::Message(*attrs.from, stage_, *attrs.tag, microbatch);
+        return attrs.to ? Shared::Message(place_, other, *attrs.tag, microbatch)
+                        : Shared::Message(other, place_, *attrs.tag, microbatch);
+    }
+    /// The simulated ranks for which a collective waits.
+    std::vector<std::size_t> awaited(const Op& op, const Shared& shared)
+    {
+        const std::vector<std::size_t>& places = along(*op.attrs.axis, shared);
+        std::vector<std::size_t> made;
+        if (places.size() > 1 && info(op).exchanges)
+            for_each_part(
+                exchange_of(*program_.graph, op), exchange_rank(*program_.graph, op), [](auto&&...) {},
+                [&](std::size_t peer, auto&&...) { made.push_back(places[peer]); });
+        else
+            made = places;
+        std::erase_if(made, [&](std::size_t place) { return place == none || place == place_; });
+        return made;
     }
 
-    /// Nothing if a Step for which it waits has not run, its message is not sent, or another stage has not
-    /// come to their collective, to which this one then has come.
-    std::optional<Seconds> begin_of(std::size_t i, Shared* shared) const
+    /// When a collective begins, to which this rank has come at `begin`; nothing if one for which it waits
+    /// has not.
+    std::optional<Seconds> meeting(std::size_t i, Seconds begin, Shared& shared)
+    {
+        const Op& op = *op_of(i);
+        const std::vector<std::size_t>& places = along(*op.attrs.axis, shared);
+        if (places.size() == 1)
+            return begin;
+        const std::size_t first = *std::ranges::min_element(places);
+        auto& begins = shared.meetings[{*op.attrs.axis, next_[queue_of(i)], first}];
+        begins.try_emplace(place_, begin);
+        for (const std::size_t other : awaited(op, shared)) {
+            const auto come = begins.find(other);
+            if (come == begins.end())
+                return {};
+            begin = std::max(begin, come->second);
+        }
+        return begin;
+    }
+
+    /// Nothing if a Step for which it waits has not run, its message is not sent, or another rank has not
+    /// come to their collective.
+    std::optional<Seconds> begin_of(std::size_t i, Shared* shared)
     {
         Seconds begin = free_at_[queue_of(i)];
         for (const StepId wait : program_.schedule->steps[i].waits) {
@@ -132,16 +196,10 @@ private:
         }
         if (!shared)
             return begin;
-        if (op->attrs.from && !shared->sent.contains(message(i)))
+        if (!op->attrs.tag)
+            return meeting(i, begin, *shared);
+        if (op->attrs.from && !shared->sent.contains(message(i, *shared)))
             return {};
-        if (!op->attrs.tag && (*op->attrs.axis == world_axis || joins(*op->attrs.axis, pipeline_axis))) {
-            auto& begins = shared->meetings[{*op->attrs.axis, next_[queue_of(i)]}];
-            begins.try_emplace(stage_, begin);
-            if (begins.size() < shared->stages)
-                return {};
-            for (const auto& [stage, other] : begins)
-                begin = std::max(begin, other);
-        }
         return begin;
     }
 
@@ -161,7 +219,7 @@ private:
         if (measured_ && !(op && info(*op).communicates))
             end = begin + measured_->spans[i].end - measured_->spans[i].begin;
         if (shared && op && op->attrs.from)
-            end = std::max(begin, shared->sent.at(message(i)));
+            end = std::max(begin, shared->sent.at(message(i, *shared)));
         // Transfers that share a link have it in turns: each takes longer by what the other moves meanwhile.
         std::erase_if(moving_, [&](const Moving& m) { return timeline_.spans[m.step].end <= begin; });
         if (cost.moving > 0) {
@@ -191,11 +249,14 @@ private:
         if (cost.copying > 0)
             free_at_[queue_compute] = std::max(free_at_[queue_compute], begin) + cost.copying;
         if (shared && op && op->attrs.to)
-            shared->sent[message(i)] = end;
+            shared->sent[message(i, *shared)] = end;
     }
 
+    static constexpr std::size_t none = ~std::size_t{0};
+
     const StageProgram& program_;
-    std::size_t stage_;
+    std::size_t place_;
+    std::map<std::string, std::vector<std::size_t>> along_; ///< by axis: along()
     Seconds launch_;
     const Timeline* measured_;
     std::vector<OpCost> costs_; ///< by op
@@ -215,33 +276,31 @@ private:
 
 } // namespace
 
-std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads,
+std::vector<Timeline> simulate(const std::vector<StageProgram>& ranks, const Machine& machine, i64 threads,
                                const std::vector<Seconds>& begins)
 {
-    std::vector<StageClock> clocks;
-    for (std::size_t s = 0; s < stages.size(); ++s)
-        clocks.emplace_back(stages[s], s, machine, threads, nullptr, begins.empty() ? 0 : begins[s]);
-    StageClock::Shared shared;
-    shared.stages = stages.size();
+    std::vector<RankClock> clocks;
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+        clocks.emplace_back(ranks[r], r, machine, threads, begins.empty() ? 0 : begins[r]);
+    RankClock::Shared shared{ranks};
     for (bool moved = true; moved;) {
         moved = false;
-        for (StageClock& clock : clocks)
+        for (RankClock& clock : clocks)
             moved = clock.advance(&shared) || moved;
     }
     std::vector<Timeline> timelines;
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-        TRV_CHECK(clocks[s].stuck() == stages[s].schedule->steps.size(), "stage ", s,
-                  " waits forever at step ", clocks[s].stuck());
-        timelines.push_back(clocks[s].take());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        TRV_CHECK(clocks[r].stuck() == ranks[r].schedule->steps.size(), "program ", r,
+                  " waits forever at step ", clocks[r].stuck());
+        timelines.push_back(clocks[r].take());
     }
     return timelines;
 }
 
-Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads,
-                  const Timeline* measured)
+Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)
 {
     const StageProgram program{&graph, &schedule};
-    StageClock clock(program, 0, machine, threads, measured);
+    RankClock clock(program, 0, machine, threads);
     clock.advance(nullptr);
     TRV_CHECK(clock.stuck() == schedule.steps.size(), "waits forever at step ", clock.stuck());
     return clock.take();

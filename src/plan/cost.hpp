@@ -36,25 +36,25 @@ std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 
 /// op_seconds(), but of a transfer how long the rank may compute meanwhile: on CPUs, less what it copies.
 std::vector<Seconds> overlap_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
-/// The program of one rank. `graph` and `schedule` must outlive it.
+/// The program of one rank. What it points to must outlive it.
 struct StageProgram {
     const Graph* graph = nullptr;
     const Schedule* schedule = nullptr;
+    const Timeline* measured = nullptr; ///< if not null, Steps that do not communicate take as long as in it
 };
 
-/// Simulates all stages on one clock. A receive ends when its message has been sent. A collective takes the
-/// same time on all ranks of its group; one that spans the stages begins at the same time on all. Collectives
-/// of several axes that use the same link at a time, within a node or between nodes, slow each other down.
-/// While a collective runs, a device computes more slowly; on CPUs, copies between ranks of a node delay
-/// compute. `begins`: when each stage begins; empty: at 0. Throws InternalError if stages wait for each other
-/// forever. \pre `stages` has all pipeline stages, in order
-std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads,
+/// Simulates ranks on one clock: the first rank of each stage, or all ranks. A receive ends when its message
+/// has been sent. A collective takes the same time on all ranks of its group. It begins when those of them
+/// that are simulated have come to it, an exchange of boxes when those have that send something to the rank.
+/// Collectives of several axes that use the same link at a time, within a node or between nodes, slow each
+/// other down. While a collective runs, a device computes more slowly; on CPUs, copies between ranks of a
+/// node delay compute. `begins`: when each rank begins; empty: at 0. Throws InternalError if ranks wait for
+/// each other forever. \pre `ranks` has senders and receivers of all messages
+std::vector<Timeline> simulate(const std::vector<StageProgram>& ranks, const Machine& machine, i64 threads,
                                const std::vector<Seconds>& begins = {});
 
-/// Simulates one Schedule alone: no peer delays a message or a collective. With `measured`, Steps that do not
-/// communicate take as long as in `measured`.
-Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads,
-                  const Timeline* measured = nullptr);
+/// Simulates one Schedule alone: no peer delays a message or a collective.
+Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads);
 
 /// Model FLOPs of one optimizer step: three times the FLOPs of the graph's forward ops (forward once,
 /// backward twice: a product's gradients of both operands), times `microbatches`. The gradient of what only

@@ -281,6 +281,56 @@ TEST_CASE("an exchange of boxes: a message per peer, and the bytes of the busier
     machine.is_device = false;
     machine.launch = 0;
     CHECK(seconds(0) == Approx(0.25 + 2 + 4));
+
+    // Ranks on one clock: an exchange begins when those that send something have come to it.
+    std::vector<Graph> graphs;
+    std::vector<Schedule> schedules;
+    for (i64 rank = 0; rank < 4; ++rank) {
+        graphs.push_back(graph_of(rank));
+        schedules.push_back(build_schedule(graphs.back(), {}));
+    }
+    const auto begins_after = [&](const std::vector<Seconds>& ready, std::vector<std::size_t> simulated) {
+        std::vector<StageProgram> programs;
+        for (const std::size_t rank : simulated)
+            programs.push_back({&graphs[rank], &schedules[rank]});
+        std::vector<Seconds> begins;
+        for (std::size_t i = 0; const Timeline& t : simulate(programs, machine, 1, ready))
+            for (const Schedule& s = schedules[simulated[i++]]; const Step& step : s.steps)
+                if (step.kind == StepKind::op)
+                    begins.push_back(t.spans[static_cast<std::size_t>(&step - s.steps.data())].begin);
+        return begins;
+    };
+    CHECK(begins_after({9, 0, 0, 0}, {0, 1, 2, 3}) == std::vector<Seconds>{9, 9, 0, 0});
+    CHECK(begins_after({0, 9, 0, 0}, {0, 1, 2, 3}) == std::vector<Seconds>{0, 9, 9, 9});
+    CHECK(begins_after({9, 0, 0}, {0, 2, 3}) == std::vector<Seconds>{9, 0, 0});
+}
+
+TEST_CASE("ranks on one clock: a collective begins when the last simulated rank of its group comes to it")
+{
+    std::vector<Graph> graphs(4);
+    std::vector<Schedule> schedules;
+    for (i64 rank = 0; rank < 4; ++rank) {
+        Graph& g = graphs[static_cast<std::size_t>(rank)];
+        g.mesh = {{{"data", 2}, {"tensor", 2}}};
+        g.at = g.mesh.coordinates(rank);
+        Builder b(g);
+        b.where = {Region::prologue, Phase::forward, 0, ""};
+        b.all_gather(b.value("x", {DType::f32, {1000}}, Role::parameter), "tensor", 0, 2000);
+        schedules.push_back(build_schedule(g, {}));
+    }
+    std::vector<StageProgram> programs;
+    for (std::size_t rank = 0; rank < 4; ++rank)
+        programs.push_back({&graphs[rank], &schedules[rank]});
+    Machine machine;
+    machine.launch = machine.link_latency = 0;
+    machine.link_bytes_per_second = 4000; // 1 s
+    std::vector<Seconds> ends;
+    for (const Timeline& t : simulate(programs, machine, 1, {5, 0, 0, 2}))
+        ends.push_back(t.length());
+    CHECK(ends[0] == Approx(6));
+    CHECK(ends[1] == Approx(6));
+    CHECK(ends[2] == Approx(3));
+    CHECK(ends[3] == Approx(3));
 }
 
 TEST_CASE("an exchange of rows: the bytes of equally loaded experts, within nodes and between them at once")
@@ -400,7 +450,9 @@ TEST_CASE("the clock: a Step begins when its queue is free and its waits have en
     const Timeline measured{{{0, 3}, {0, 1}, {4, 6}, {0, 1}, {1, 2}}};
     Machine device;
     device.is_device = true;
-    const Timeline t = simulate(Graph{}, s, device, 1, &measured);
+    const Graph none;
+    const std::vector<StageProgram> program{{&none, &s, &measured}};
+    const Timeline t = simulate(program, device, 1).front();
     const double begins[] = {0, 0, 3, 3, 5};
     for (std::size_t i = 0; i < 5; ++i)
         CHECK(t.spans[i].begin == begins[i]);
@@ -408,12 +460,12 @@ TEST_CASE("the clock: a Step begins when its queue is free and its waits have en
     CHECK(t.busy(s, 0) == 5);
     CHECK(t.busy(s, 1) == 3);
     // A CPU starts what is on other queues after the Step of queue 0 that it runs, in the order of the list.
-    const Timeline host = simulate(Graph{}, s, Machine{}, 1, &measured);
+    const Timeline host = simulate(program, Machine{}, 1).front();
     const double begins_on_host[] = {0, 3, 4, 4, 6};
     for (std::size_t i = 0; i < 5; ++i)
         CHECK(host.spans[i].begin == begins_on_host[i]);
     s.steps[1].waits.emplace_back(2);
-    CHECK_THROWS_AS(simulate(Graph{}, s, device, 1, &measured), InternalError);
+    CHECK_THROWS_AS(simulate(program, device, 1), InternalError);
 }
 
 TEST_CASE("machines have names, and a device's is found in the driver's device name")
