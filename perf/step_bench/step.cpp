@@ -23,9 +23,13 @@
 #include "where.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 
 namespace trivium {
 
@@ -39,6 +43,7 @@ struct Options {
     bool fit_layers = false;
     bool json = false;
     double peak_seconds = 0.5;
+    Seconds slice = 0; ///< 0: as Linux chooses
     std::vector<std::string> overrides;
 };
 
@@ -178,6 +183,7 @@ void measure(const Setup& s, const Options& options)
     compile.machine = s.machine;
     compile.rank = s.grid.world().rank();
     const Compiled compiled = compile_training(config, compile);
+    s.grid.open(joint_axes(compiled));
     const Measured m = run_steps(s, compiled, options);
     const DeviceMemory& after = m.memory;
     if (!device) // the machine may have slowed or sped up meanwhile
@@ -307,6 +313,22 @@ void describe(const RunConfig& config)
                attention * static_cast<double>(microbatch_count(config)));
 }
 
+/// From Linux 6.12 on, slices of this length (at least 0.1 ms) in which processes share a core.
+void ask_for_slices(Seconds slice)
+{
+    struct { // sched_attr of <linux/sched/types.h>, which <sched.h> excludes
+        std::uint32_t size = 48, policy = 0;
+        u64 flags = 0;
+        std::int32_t nice = 0;
+        std::uint32_t priority = 0;
+        u64 runtime = 0, deadline = 0, period = 0;
+    } attr;
+    attr.runtime = static_cast<u64>(1e9 * slice);
+    if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0)
+        throw UserError({"--slice", str("Linux refuses slices of ", 1e3 * slice, " ms"), std::strerror(errno),
+                         "leave it out"});
+}
+
 int run(int argc, char* argv[], Session& session)
 {
     Options options;
@@ -314,12 +336,15 @@ int run(int argc, char* argv[], Session& session)
     app.add_option("--threads", options.threads, "thread counts to measure (on the host)")->delimiter(',');
     app.add_option("--steps", options.steps, "measured steps")->check(CLI::PositiveNumber);
     app.add_option("--peak-seconds", options.peak_seconds, "time per product when the peak is measured");
+    app.add_option("--slice", options.slice, "seconds for which a process has a core that it shares");
     app.add_flag("--shapes", options.shapes, "a row per product shape");
     app.add_flag("--graphs", options.graphs, "on a device: replay captured steps");
     app.add_flag("--fit-layers", options.fit_layers, "on a device: as many of the model's layers as fit");
     app.add_flag("--json", options.json, "print only one JSON object per measurement");
     app.add_option("overrides", options.overrides, "config keys, key=value");
     CLI11_PARSE(app, argc, argv);
+    if (options.slice > 0)
+        ask_for_slices(options.slice);
     std::vector<std::string> keys;
     if (std::ranges::none_of(options.overrides,
                              [](const auto& key) { return key.starts_with("model.file="); }))
