@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 
 namespace trivium {
 
@@ -159,28 +160,47 @@ private:
         for (auto* lists : {&all, &movers})
             for (std::vector<Begin>& list : *lists)
                 std::ranges::stable_sort(list, {}, &Begin::position);
-        std::vector<std::pair<Index, std::size_t>> ends; // of the intervals that begin on a queue
+        std::vector<std::size_t> by_end, place; // the intervals that begin on a queue, sorted by counting
         for (std::size_t own = 0; own < movers.size(); ++own)
             for (std::size_t queue = 0; queue < all.size() && !movers[own].empty(); ++queue) {
                 const std::vector<Begin>& others = all[queue];
-                Bits lasting(others.size()); // those that are not over where the mover begins
-                ends.clear();
-                for (std::size_t k = 0; k < others.size(); ++k) {
-                    lasting.set(k);
-                    ends.emplace_back(after(others[k].interval, own), k);
-                }
-                std::ranges::sort(ends);
-                auto over = ends.begin();
+                const auto end_of = [&](std::size_t k) { return after(others[k].interval, own); };
+                place.assign(order_.size(own) + 2, 0);
+                for (std::size_t k = 0; k < others.size(); ++k)
+                    ++place[end_of(k) + 1];
+                std::partial_sum(place.begin(), place.end(), place.begin());
+                by_end.resize(others.size());
+                for (std::size_t k = 0; k < others.size(); ++k)
+                    by_end[place[end_of(k)]++] = k;
+                auto over = by_end.begin();
+                // The buffers of the first `begun` others that are not over where the mover begins.
+                Bits alive(buffers.size());
+                std::vector<Index> intervals(buffers.size(), 0); // by buffer, how many of those it has
+                std::vector<bool> is_over(others.size(), false);
+                std::size_t begun = 0;
+                const auto add = [&](std::size_t k) {
+                    if (!is_over[k] && intervals[others[k].buffer]++ == 0)
+                        alive.set(others[k].buffer);
+                };
+                const auto remove = [&](std::size_t k) {
+                    if (!is_over[k] && --intervals[others[k].buffer] == 0)
+                        alive.reset(others[k].buffer);
+                };
                 for (const Begin& mover : movers[own]) {
-                    for (; over != ends.end() && over->first <= mover.position; ++over)
-                        lasting.reset(over->second);
-                    const auto begun =
-                        std::ranges::lower_bound(others, after(mover.interval, queue), {}, &Begin::position);
-                    const auto count = static_cast<std::size_t>(begun - others.begin());
-                    for_each_bit({lasting.words.data(), (count + 63) / 64}, [&](std::size_t k) {
-                        if (k < count && others[k].buffer != mover.buffer)
-                            conflicts.add(mover.buffer, others[k].buffer);
-                    });
+                    for (; over != by_end.end() && end_of(*over) <= mover.position; ++over) {
+                        if (*over < begun)
+                            remove(*over);
+                        is_over[*over] = true;
+                    }
+                    const Index end = after(mover.interval, queue);
+                    for (; begun < others.size() && others[begun].position < end; ++begun)
+                        add(begun);
+                    for (; begun > 0 && others[begun - 1].position >= end; --begun)
+                        remove(begun - 1);
+                    alive.reset(mover.buffer); // its own
+                    conflicts.add(mover.buffer, alive.words);
+                    if (intervals[mover.buffer] > 0)
+                        alive.set(mover.buffer);
                 }
             }
     }
