@@ -261,11 +261,11 @@ StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<
     return compile(candidate, {}, included);
 }
 
-std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate, const StageLimits& limits,
-                                                      bool outline, Score& score, CompiledStages* rest)
+std::vector<SimulatedRank> Compiling::outlined_ranks(const Candidate& candidate, const StageLimits& limits,
+                                                     Score& score)
 {
     std::vector<SimulatedRank> ranks;
-    StageBuckets buckets = compile(
+    compile(
         candidate,
         [&](i64 rank, Compiled& compiled) {
             const MemoryPlan& plan = compiled.memory;
@@ -274,26 +274,27 @@ std::vector<SimulatedRank> Compiling::simulated_ranks(const Candidate& candidate
             score.flops = compiled.flops;
             ranks.push_back({rank, std::move(compiled.programs[train_program]), plan, {}});
             score.fits = is_within(limits, plan.arena, score.bytes.back());
-            if (rest != nullptr)
-                rest->ranks.emplace_back(rank, std::move(compiled));
             return score.fits;
         },
-        {}, outline);
-    if (rest != nullptr)
-        rest->buckets = std::move(buckets);
+        {}, true);
     return ranks;
 }
 
 namespace {
 
-void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, bool checked,
-          Score& score)
+void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
 {
     const auto threads = static_cast<int>(threads_of(config));
     // Values of a program may go from any block to any other, so its stages may wait for each other.
-    score.step = checked || config.model.is_program() ? simulate(ranks, clock, threads, config)
-                                                      : simulate_unchecked(ranks, clock, threads);
+    score.step = config.model.is_program() ? simulate(ranks, clock, threads, config)
+                                           : simulate_unchecked(ranks, clock, threads);
     score.parts = busiest_parts(ranks, score.step);
+}
+
+Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
+{
+    auto [config, order] = with_microbatches(candidate.config, microbatches);
+    return {std::move(config), std::move(order)};
 }
 
 } // namespace
@@ -301,55 +302,32 @@ void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Mach
 Score Compiling::score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
     Score score;
-    CompiledStages stages{candidate, {}, {}};
-    std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, false, score, &stages);
+    CompiledStages stages{candidate, {}, {}, PlayedStep(candidate.config, candidate.order, machine_)};
+    stages.buckets = compile(candidate, [&](i64 rank, Compiled& compiled) {
+        const MemoryPlan& plan = compiled.memory;
+        score.arena = std::max(score.arena, plan.arena);
+        score.bytes.push_back(bytes_needed(plan, machine_));
+        score.flops = compiled.flops;
+        score.fits = is_within(limits, plan.arena, score.bytes.back());
+        stages.step.add(rank, std::move(compiled.programs[train_program]), plan);
+        stages.ranks.emplace_back(rank, std::move(compiled));
+        return score.fits;
+    });
     if (!score.fits)
         return score;
-    play(ranks, candidate.config, clock, true, score);
+    score.step = stages.step.simulate(clock, static_cast<int>(threads_of(candidate.config)));
+    score.parts = stages.step.parts();
     if (keeps_fastest_ && (!fastest_ || score.step < fastest_step_)) {
-        for (std::size_t stage = 0; stage < ranks.size(); ++stage)
-            stages.ranks[stage].second.programs[train_program] = std::move(ranks[stage].program);
         fastest_ = std::make_unique<CompiledStages>(std::move(stages));
         fastest_step_ = score.step;
     }
     return score;
 }
 
-namespace {
-
-/// Numbers of microbatches that suffice for a pipeline to run evenly.
-struct Fewer {
-    i64 few = 0, more = 0;
-    bool suffices = false; ///< instead of all microbatches
-};
-
-Fewer fewer_microbatches(const Candidate& candidate)
-{
-    const i64 stages = candidate.config.parallel.pipeline;
-    // A multiple of the stages, for schedules that run microbatches in groups.
-    Fewer made{2 * stages, 3 * stages};
-    const auto kind = schedule_called(candidate.config.parallel.schedule);
-    const bool keeps_all = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first;
-    made.suffices = candidate.order.shape.microbatches > made.more && kind && (stages == 1 || !keeps_all);
-    return made;
-}
-
-Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
-{
-    Candidate made = candidate;
-    made.config.train.batch_ramp = {};
-    made.config.train.global_batch =
-        microbatches * micro_batch(candidate.config) * batch_ranks(made.config.parallel);
-    made.order = training_order(made.config);
-    return made;
-}
-
-} // namespace
-
 double Compiling::growth(const Candidate& candidate)
 {
-    const Fewer fewer = fewer_microbatches(candidate);
-    const Candidate rough = fewer.suffices ? with_microbatches(candidate, fewer.few) : candidate;
+    const auto even = even_microbatches(candidate.config, candidate.order);
+    const Candidate rough = even ? with_microbatches(candidate, even->few) : candidate;
     double growth = 1;
     compile(
         rough,
@@ -366,39 +344,28 @@ double Compiling::growth(const Candidate& candidate)
 
 Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
 {
-    const auto [few, more, suffices] = fewer_microbatches(candidate);
-    const i64 all = candidate.order.shape.microbatches;
+    const auto even = even_microbatches(candidate.config, candidate.order);
     Score score;
-    if (!suffices) {
-        std::vector<SimulatedRank> ranks = simulated_ranks(candidate, limits, true, score);
+    if (!even) {
+        std::vector<SimulatedRank> ranks = outlined_ranks(candidate, limits, score);
         if (score.fits)
-            play(ranks, candidate.config, clock, false, score);
+            play(ranks, candidate.config, clock, score);
         return score;
     }
-    const Candidate smaller = with_microbatches(candidate, few), larger = with_microbatches(candidate, more);
-    std::vector<SimulatedRank> ranks = simulated_ranks(smaller, limits, true, score);
+    const Candidate smaller = with_microbatches(candidate, even->few);
+    std::vector<SimulatedRank> ranks = outlined_ranks(smaller, limits, score);
     if (!score.fits)
         return score;
-    play(ranks, smaller.config, clock, false, score);
+    play(ranks, smaller.config, clock, score);
     Score longer = score;
+    const Candidate larger = with_microbatches(candidate, even->more);
     const auto order = std::make_shared<const PipelineOrder>(larger.order);
-    for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
-        Program& program = ranks[stage].program;
-        program.microbatches = more;
-        program.tasks = larger.order.ranks[stage];
-        program.order = order;
-        if (program.head > 0)
-            program.head = head_tasks(larger.order)[stage];
-        build_steps(program, lay_out_config(smaller.config, machine_));
-    }
-    play(ranks, larger.config, clock, false, longer);
-    const double times = static_cast<double>(all - few) / static_cast<double>(more - few);
-    const auto extend = [&](Seconds& from, Seconds to) { from = std::max(0.0, from + times * (to - from)); };
-    extend(score.step, longer.step);
-    extend(score.parts.computed, longer.parts.computed);
-    for (const auto& [axis, seconds] : longer.parts.exposed)
-        extend(score.parts.exposed[axis], seconds);
-    score.flops *= static_cast<double>(all) / static_cast<double>(few);
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+        set_steps(ranks[stage].program, order, stage, lay_out_config(smaller.config, machine_));
+    play(ranks, larger.config, clock, longer);
+    score.step = even->extended(score.step, longer.step);
+    score.parts = even->extended(std::move(score.parts), longer.parts);
+    score.flops *= static_cast<double>(even->all) / static_cast<double>(even->few);
     return score;
 }
 

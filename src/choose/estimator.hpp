@@ -63,12 +63,13 @@ struct StageLimits {
     std::function<bool(i64 stage)> included = {}; ///< stages that are considered; empty: all
 };
 
-/// A candidate that has been compiled: the programs of the first rank of each stage, as compile_ranks() makes
-/// them.
+/// A candidate that has been compiled: the first rank of each stage, as compile_ranks() makes them, but with
+/// the programs of training in `step`.
 struct CompiledStages {
     Candidate candidate;
     StageBuckets buckets;
     std::vector<std::pair<i64, Compiled>> ranks; ///< by rank, ascending
+    PlayedStep step;
 };
 
 /// Estimates candidates. All functions but machine() throw UserError if the model does not fit the grid.
@@ -119,10 +120,9 @@ private:
     /// Compiles the first rank of each included stage until `visit` returns false.
     StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
                          const std::function<bool(i64 stage)>& included = {}, bool outline = false);
-    /// Compiles the ranks that are to be simulated, and sets all of the score but times. What the ranks do
-    /// not have of the compiled stages becomes `rest`, if it is not null.
-    std::vector<SimulatedRank> simulated_ranks(const Candidate& candidate, const StageLimits& limits,
-                                               bool outline, Score& score, CompiledStages* rest = nullptr);
+    /// Compiles outlines of the ranks that are to be simulated, and sets all of the score but times.
+    std::vector<SimulatedRank> outlined_ranks(const Candidate& candidate, const StageLimits& limits,
+                                              Score& score);
 
     /// The plain graph of an earlier candidate with the same plain_key(), or none.
     ShardedTraining known_graph(const std::string& key);

@@ -182,15 +182,18 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     options.machine = machine;
     const Mesh mesh = mesh_of(chosen.parallel);
     Score score;
-    const auto keep = [&](i64 rank, Compiled& compiled) {
+    report.step.emplace(chosen, choices.order, machine);
+    if (known)
+        report.step = std::move(known->step);
+    const auto keep = [&](i64 rank, const Compiled& compiled, const Program& train) {
         const i64 stage = stage_of(mesh, rank);
         RankPlan plan{rank, stage, 0, compiled.memory};
-        const Graph& g = compiled.programs[train_program].graph;
+        const Graph& g = train.graph;
         for (const Value& v : g.values)
             plan.parameters += is_trained(v) || v.update.kind == UpdateKind::frozen ? v.type.elements() : 0;
         report.ranks.push_back(std::move(plan));
         if (report.checkpoint == 0)
-            for (const Value& v : compiled.programs[train_program].sharded->values)
+            for (const Value& v : train.sharded->values)
                 if (v.role == Role::parameter || v.role == Role::state)
                     report.checkpoint += v.type.elements() * size_of(saved_type(v));
         score.flops = compiled.flops;
@@ -198,23 +201,28 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         if (is_first_of_stage(mesh, rank)) {
             report.stages.push_back(blocks_of_rank(report.config.model, compiled.rank_of_block, stage));
             score.bytes.push_back(bytes_needed(compiled.memory, machine));
-            report.simulated.push_back(
-                {rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
         }
-        return true;
     };
     auto next = known ? known->ranks.begin() : decltype(known->ranks.begin()){};
     const auto take_known = [&](i64 rank) { // ranks ascend
         if (!known || next == known->ranks.end() || next->first != rank)
             return false;
-        keep(rank, (next++)->second);
+        const auto stage = static_cast<std::size_t>(next - known->ranks.begin());
+        keep(rank, (next++)->second, report.step->ranks()[stage].program);
         return true;
     };
     compile_ranks(
         choices, options,
-        [&](const Mesh&, i64 rank) { return !take_known(rank) && is_planned(chosen, mesh, rank); }, keep);
-    score.step = simulate(report.simulated, report.machine, report.threads, chosen);
-    score.parts = busiest_parts(report.simulated, score.step);
+        [&](const Mesh&, i64 rank) { return !take_known(rank) && is_planned(chosen, mesh, rank); },
+        [&](i64 rank, Compiled& compiled) {
+            Program& train = compiled.programs[train_program];
+            keep(rank, compiled, train);
+            if (is_first_of_stage(mesh, rank))
+                report.step->add(rank, std::move(train), compiled.memory);
+            return true;
+        });
+    score.step = report.step->simulate(report.machine, report.threads);
+    score.parts = report.step->parts();
     score.arena = report.largest().memory.arena;
     if (report.strategies.empty())
         report.strategies.push_back({chosen, {}, rule_of(chosen, machine)});

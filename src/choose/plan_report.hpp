@@ -28,9 +28,9 @@ struct PlanReport {
     RunConfig config;
     ParallelConfig chosen; ///< of the config, without "auto" except `schedule`
     Machine machine;
-    std::vector<RankPlan> ranks;          ///< all ranks; of a large grid, the first of each stage
-    std::vector<std::string> stages;      ///< by pipeline rank: its blocks
-    std::vector<SimulatedRank> simulated; ///< an optimizer step of the first rank of each stage
+    std::vector<RankPlan> ranks;     ///< all ranks; of a large grid, the first of each stage
+    std::vector<std::string> stages; ///< by pipeline rank: its blocks
+    std::optional<PlayedStep> step;  ///< an optimizer step of the first rank of each stage
     int threads = 1;
     i64 asked = 0; ///< number of ranks for which a grid was chosen; 0: the config's grid
     MemoryVerdict memory;

@@ -31,7 +31,7 @@ std::vector<Sensitivity> sensitivities_of(const PlanReport& r)
     const auto with = [&](const char* change, auto&& alter) {
         Machine machine = r.machine;
         alter(machine);
-        all.push_back({change, step_seconds(r.simulated, machine, r.threads)});
+        all.push_back({change, r.step->seconds(machine, r.threads)});
     };
     if (ranks > 1) {
         const bool several = r.machine.node_of(ranks - 1) > 0;

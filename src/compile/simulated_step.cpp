@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "compile/threads.hpp"
+#include "config/schedules.hpp"
 #include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 
@@ -84,11 +85,6 @@ Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& mac
     return seconds;
 }
 
-Seconds step_seconds(const std::vector<SimulatedRank>& ranks, const Machine& machine, int threads)
-{
-    return step_of(programs_of(ranks), machine, threads).second;
-}
-
 StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length)
 {
     StepParts busiest;
@@ -98,6 +94,100 @@ StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length)
             busiest = std::move(parts);
     }
     return busiest;
+}
+
+double EvenMicrobatches::extended(double of_few, double of_more) const
+{
+    const double times = static_cast<double>(all - few) / static_cast<double>(more - few);
+    return std::max(0.0, of_few + times * (of_more - of_few));
+}
+
+StepParts EvenMicrobatches::extended(StepParts of_few, const StepParts& of_more) const
+{
+    of_few.computed = extended(of_few.computed, of_more.computed);
+    for (const auto& [axis, seconds] : of_more.exposed) {
+        Seconds& exposed = of_few.exposed[axis];
+        exposed = extended(exposed, seconds);
+    }
+    return of_few;
+}
+
+std::optional<EvenMicrobatches> even_microbatches(const RunConfig& config, const PipelineOrder& order)
+{
+    const i64 stages = config.parallel.pipeline;
+    // A multiple of the stages, for schedules that run microbatches in groups.
+    const EvenMicrobatches made{2 * stages, 3 * stages, order.shape.microbatches};
+    const auto kind = schedule_called(config.parallel.schedule);
+    const bool keeps_all = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first;
+    if (made.all <= made.more || !kind || (stages > 1 && keeps_all))
+        return {};
+    return made;
+}
+
+std::pair<RunConfig, PipelineOrder> with_microbatches(const RunConfig& config, i64 microbatches)
+{
+    RunConfig made = config;
+    made.train.batch_ramp = {};
+    made.train.global_batch = microbatches * micro_batch(config) * batch_ranks(config.parallel);
+    PipelineOrder order = training_order(made);
+    return {std::move(made), std::move(order)};
+}
+
+void set_steps(Program& program, const std::shared_ptr<const PipelineOrder>& order, std::size_t rank,
+               const LayOutConfig& config)
+{
+    program.microbatches = order->shape.microbatches;
+    program.tasks = order->ranks[rank];
+    program.order = order;
+    if (program.head > 0)
+        program.head = head_tasks(*order)[rank];
+    build_steps(program, config);
+}
+
+PlayedStep::PlayedStep(const RunConfig& config, const PipelineOrder& order, const Machine& machine)
+    : config_(config), lay_out_(lay_out_config(config, machine)), even_(even_microbatches(config, order))
+{
+}
+
+void PlayedStep::add(i64 rank, Program program, const MemoryPlan& memory)
+{
+    constexpr std::size_t most = std::size_t{1} << 20;
+    const std::size_t stage = ranks_.size();
+    if (stage == 0 && even_ &&
+        program.schedule.steps.size() * static_cast<std::size_t>(config_.parallel.pipeline) > most)
+        for (const auto& [microbatches, order] :
+             {std::pair(even_->few, &few_), std::pair(even_->more, &more_)})
+            *order = std::make_shared<PipelineOrder>(with_microbatches(config_, microbatches).second);
+    if (more_) {
+        set_steps(program, few_, stage, lay_out_);
+        fewer_.push_back({rank, program, memory, {}});
+        set_steps(program, more_, stage, lay_out_);
+    }
+    ranks_.push_back({rank, std::move(program), memory, {}});
+}
+
+Seconds PlayedStep::simulate(const Machine& machine, int threads, bool checked)
+{
+    const auto played = [&](std::vector<SimulatedRank>& ranks) {
+        return checked ? trivium::simulate(ranks, machine, threads, config_)
+                       : simulate_unchecked(ranks, machine, threads);
+    };
+    if (!fewer_.empty())
+        fewer_seconds_ = played(fewer_);
+    seconds_ = played(ranks_);
+    return extended(fewer_seconds_, seconds_);
+}
+
+Seconds PlayedStep::seconds(const Machine& machine, int threads) const
+{
+    const Seconds all = step_of(programs_of(ranks_), machine, threads).second;
+    return fewer_.empty() ? all : extended(step_of(programs_of(fewer_), machine, threads).second, all);
+}
+
+StepParts PlayedStep::parts() const
+{
+    StepParts all = busiest_parts(ranks_, seconds_);
+    return fewer_.empty() ? all : even_->extended(busiest_parts(fewer_, fewer_seconds_), all);
 }
 
 SimulatedStep simulate_step(const Choices& choices, const CompileConfig& options, std::size_t program,

@@ -183,7 +183,7 @@ std::string calibration_of(const PlanReport& r)
 /// "; each exchange moves 4,096 rows of a rank into 8,192 places"; nothing without exchanges.
 std::string exchanges_text(const PlanReport& r)
 {
-    for (const SimulatedRank& one : r.simulated)
+    for (const SimulatedRank& one : r.step->ranks())
         for (const Op& op : one.program.graph.ops)
             if (op.kind == OpKind::exchange_rows)
                 return str("; an exchange moves ", format_count(expected_rows(one.program.graph, op)),
@@ -259,12 +259,14 @@ void print_report(const PlanReport& r, const LongRunOptions& long_run)
 void write_trace(const PlanReport& r, const std::string& path)
 {
     std::vector<std::string> events;
-    for (const SimulatedRank& one : r.simulated)
+    for (const SimulatedRank& one : r.step->ranks())
         events.push_back(trace_events(one.program.graph, one.program.schedule, one.timeline, one.rank, 0));
     const std::string trace = trace_json(events);
     spare_other_kinds(path, trace);
     write_file(path, trace);
-    log_info("wrote " + path);
+    const i64 all = microbatch_count(r.config), traced = r.step->microbatches();
+    log_info(str("wrote ", path,
+                 traced < all ? str(", a step of ", traced, " microbatches in place of ", all) : ""));
 }
 
 int plan_scaling(const RunConfig& config, const Machine& where, const std::vector<i64>& counts,
