@@ -196,13 +196,30 @@ private:
         return with(last);
     }
 
-    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
-    bool is_hopeless(Seconds played) const { return played > 1.15 * fastest_; }
+    /// Strategies whose closed forms are wrong for the same reasons, by the same nearly.
+    static std::string kind_key(const RunConfig& c)
+    {
+        const ParallelConfig& p = c.parallel;
+        return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert,
+                   " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ",
+                   p.schedule, " ", p.chunks);
+    }
+    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off, and
+    /// those of similar strategies by what simulated ones were longer.
+    bool is_hopeless(const RunConfig& c, Seconds played) const
+    {
+        constexpr double nearly = 1.002;
+        const auto known = longer_.find(kind_key(c));
+        return played > 1.15 * fastest_ ||
+               (known != longer_.end() && best() && played * known->second > nearly * best()->score.step);
+    }
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
     /// and `always`, or that may still be the best. Returns whether it has been simulated.
     bool simulate(RunConfig c, bool always = false)
     {
+        if (!always && is_hopeless(c, played(c).step))
+            return false;
         for (int tries = 0; tries < 3; ++tries) {
             if (!simulated_.insert(key_of(c)).second)
                 return false;
@@ -220,6 +237,11 @@ private:
                 return false;
             }
             const double arena = static_cast<double>(score.arena) * *growth;
+            if (score.fits) {
+                const double longer = score.step / played(c).step;
+                double& known = longer_.try_emplace(kind_key(c), longer).first->second;
+                known = std::min(known, longer);
+            }
             if (score.fits && arena <= most) {
                 ++done_;
                 fastest_ = std::min(fastest_, played(c).step);
@@ -228,13 +250,13 @@ private:
                 return true;
             }
             const double beyond = std::max(0.0, arena - quick); // of the first stage that is too large
-            too_large_[memory_key(c)] = beyond;
+            too_large_[kind_key(c)] = beyond;
             const bool is_slower = score.fits && best() && score.step >= best()->score.step;
             if (is_slower && !always)
                 return false;
             constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
             auto less = with_less_memory(c, margin * most - beyond);
-            if (!less || (!always && is_hopeless(played(*less).step)))
+            if (!less || (!always && is_hopeless(*less, played(*less).step)))
                 return false;
             c = std::move(*less);
         }
@@ -263,18 +285,10 @@ private:
         return at->second;
     }
 
-    /// Strategies whose closed form is too low for the same reasons.
-    static std::string memory_key(const RunConfig& c)
-    {
-        const ParallelConfig& p = c.parallel;
-        return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert,
-                   " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ",
-                   p.schedule, " ", p.chunks);
-    }
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const
     {
-        const auto known = too_large_.find(memory_key(e.config));
+        const auto known = too_large_.find(kind_key(e.config));
         return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
     }
 
@@ -296,7 +310,7 @@ private:
             for (const Estimated& e : estimated_) {
                 if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
-                if (is_hopeless(e.quick.step))
+                if (e.quick.step > 1.15 * fastest_)
                     break;
                 if (counts[degrees_of(e.config.parallel)]++ == round && !is_too_large(e))
                     simulate(e.config);
@@ -432,9 +446,10 @@ private:
     std::size_t attempts_ = 0;             ///< rough scores
     std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best
     Seconds fastest_ = INFINITY;           ///< of the played steps of those that were simulated and fit
+    std::map<std::string, double> longer_; ///< by kind_key(): simulated step / played step, the least
     std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
     std::map<std::string, double>
-        too_large_; ///< by memory_key(): arena - closed form, where that was too large
+        too_large_; ///< by kind_key(): arena - closed form, where that was too large
     SearchResult result_;
 };
 

@@ -144,17 +144,18 @@ void set_steps(Program& program, const std::shared_ptr<const PipelineOrder>& ord
     build_steps(program, config);
 }
 
-PlayedStep::PlayedStep(const RunConfig& config, const PipelineOrder& order, const Machine& machine)
-    : config_(config), lay_out_(lay_out_config(config, machine)), even_(even_microbatches(config, order))
+PlayedStep::PlayedStep(const RunConfig& config, const PipelineOrder& order, const Machine& machine,
+                       std::size_t most)
+    : config_(config), lay_out_(lay_out_config(config, machine)), most_(most),
+      even_(even_microbatches(config, order))
 {
 }
 
 void PlayedStep::add(i64 rank, Program program, const MemoryPlan& memory)
 {
-    constexpr std::size_t most = std::size_t{1} << 20;
     const std::size_t stage = ranks_.size();
     if (stage == 0 && even_ &&
-        program.schedule.steps.size() * static_cast<std::size_t>(config_.parallel.pipeline) > most)
+        program.schedule.steps.size() * static_cast<std::size_t>(config_.parallel.pipeline) > most_)
         for (const auto& [microbatches, order] :
              {std::pair(even_->few, &few_), std::pair(even_->more, &more_)})
             *order = std::make_shared<PipelineOrder>(with_microbatches(config_, microbatches).second);

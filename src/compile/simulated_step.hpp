@@ -64,12 +64,15 @@ std::pair<RunConfig, PipelineOrder> with_microbatches(const RunConfig& config, i
 void set_steps(Program& program, const std::shared_ptr<const PipelineOrder>& order, std::size_t rank,
                const LayOutConfig& config);
 
-/// A simulated step of the first ranks of all stages. If it has more than a million Steps, and if fewer
-/// microbatches suffice, only those are simulated.
+/// A simulated step of the first ranks of all stages. If it has too many Steps, and if fewer microbatches
+/// suffice, only those are simulated.
 class PlayedStep {
 public:
-    /// \pre `order` is that of `config`
-    PlayedStep(const RunConfig& config, const PipelineOrder& order, const Machine& machine);
+    static constexpr std::size_t most_steps = std::size_t{1} << 20;
+
+    /// `most`: Steps, of all ranks. \pre `order` is that of `config`
+    PlayedStep(const RunConfig& config, const PipelineOrder& order, const Machine& machine,
+               std::size_t most = most_steps);
     /// Adds the rank of the next stage. `memory`: with all microbatches.
     void add(i64 rank, Program program, const MemoryPlan& memory);
     /// As simulate(); if `checked`, throws as require_runnable(). \pre it has all stages
@@ -90,6 +93,7 @@ private:
 
     RunConfig config_;
     LayOutConfig lay_out_;
+    std::size_t most_;
     std::optional<EvenMicrobatches> even_;
     std::shared_ptr<const PipelineOrder> few_, more_;
     std::vector<SimulatedRank> ranks_, fewer_; ///< fewer_: with the microbatches of few_; may be empty

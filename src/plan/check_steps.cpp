@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace trivium {
 
@@ -157,10 +158,17 @@ private:
         return started;
     }
 
-    /// The ranks that take part in a transfer, and a name that they share.
-    std::pair<std::vector<std::size_t>, std::string> group_of(std::size_t rank, const Op& op) const
+    struct Group {
+        std::vector<std::size_t> members; ///< that are checked
+        std::string name;                 ///< that they share
+    };
+    /// The ranks that take part in a transfer.
+    const Group& group_of(std::size_t rank, const Op& op) const
     {
         const Graph& g = *ranks_[rank].graph;
+        const auto [known, added] = groups_.try_emplace(&op);
+        if (!added)
+            return known->second;
         const std::string axis = *op.attrs.axis;
         std::vector<i64> members;
         std::string name = axis;
@@ -180,13 +188,13 @@ private:
             if (const auto known = number_.find(member); known != number_.end())
                 present.push_back(known->second);
         }
-        return {present, name};
+        return known->second = {std::move(present), std::move(name)};
     }
 
     void start(std::size_t rank, std::size_t step)
     {
         const Op& op = *op_of(rank, step);
-        const auto [members, name] = group_of(rank, op);
+        const auto& [members, name] = group_of(rank, op);
         Transfer& transfer = transfers_[{name, states_[rank].started[name]++}];
         if (!transfer.empty()) {
             const auto [other, others] = transfer.front();
@@ -234,7 +242,7 @@ private:
             return {};
         const auto queue = static_cast<std::size_t>(schedule.steps[at].queue);
         const std::size_t head = state.queued[queue][state.head[queue] - 1]; // those behind it wait for it
-        const auto [members, name] = group_of(rank, *op_of(rank, head));
+        const auto& [members, name] = group_of(rank, *op_of(rank, head));
         const std::size_t turn = states_[rank].started.at(name) - 1;
         for (const std::size_t member : members) {
             const auto count = states_[member].started.find(name);
@@ -279,6 +287,7 @@ private:
     }
 
     const std::vector<StageProgram>& ranks_;
+    mutable std::unordered_map<const Op*, Group> groups_; ///< group_of() each op
     bool overlap_;
     std::map<i64, std::size_t> number_; ///< of a rank of the mesh: its place in the list
     std::vector<State> states_;

@@ -44,6 +44,38 @@ Cost step_of(const RunConfig& config) { return step_of(chosen_for(config)); }
 
 } // namespace
 
+TEST_CASE("a step of many microbatches is simulated by some of them", "[release]")
+{
+    for (const char* const schedule :
+         {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "v-min", "gpipe"})
+        for (const i64 stages : {1, 4}) {
+            INFO(schedule << ", " << stages << " stages");
+            RunConfig config = deep_config(stages, 1);
+            config.train.global_batch = 40;
+            config.parallel.schedule = stages > 1 ? schedule : "1f1b";
+            const Machine machine = machine_called("h100");
+            const Choices choices = decide(config, machine);
+            const auto play = [&](std::size_t most) {
+                CompileConfig options;
+                options.machine = machine;
+                PlayedStep step(choices.config, choices.order, machine, most);
+                compile_ranks(choices, options, is_first_of_stage, [&](i64 rank, Compiled& compiled) {
+                    step.add(rank, std::move(compiled.programs[train_program]), compiled.memory);
+                    return true;
+                });
+                return step;
+            };
+            PlayedStep all = play(PlayedStep::most_steps), some = play(1);
+            const Seconds seconds = all.simulate(machine, 1);
+            CHECK(some.simulate(machine, 1) == Approx(seconds).epsilon(1e-6));
+            CHECK(some.seconds(machine, 1) == Approx(seconds).epsilon(1e-6));
+            CHECK(some.parts().computed == Approx(all.parts().computed).epsilon(1e-6));
+            CHECK(all.microbatches() == 40);
+            const bool keeps_all = stages > 1 && std::string(schedule) == "gpipe";
+            CHECK(some.microbatches() == (keeps_all ? 40 : 3 * stages));
+        }
+}
+
 TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator", "[release]")
 {
     for (const auto& [pipeline, data] : {std::pair<i64, i64>{2, 1}, {4, 1}, {2, 2}}) {
