@@ -43,7 +43,8 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
 
 void require_least_memory(const Grid& grid, const std::string& device, const RunConfig& config)
 {
-    const std::vector<Bytes> stages = least_bytes_of_stages(config);
+    std::vector<Bytes> stages;
+    succeed_together(grid.world(), [&] { stages = least_bytes_of_stages(config); });
     const auto each = static_cast<double>(*std::ranges::max_element(stages));
     const double all = static_cast<double>(rank_count(config.parallel) / config.parallel.pipeline) *
                        std::accumulate(stages.begin(), stages.end(), 0.0);

@@ -93,10 +93,12 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
 
 Compiled Trainer::compile_for_this_rank(const Machine* clock)
 {
-    if (config_.parallel.offload != Offload::none && computes_on_device())
-        throw UserError({"parallel.offload",
-                         str("\"", name_of(config_.parallel.offload), "\" is not implemented on GPUs"),
-                         "this version offloads only in builds for CPUs", "set it to \"none\""});
+    succeed_together(world_, [&] {
+        if (config_.parallel.offload != Offload::none && computes_on_device())
+            throw UserError({"parallel.offload",
+                             str("\"", name_of(config_.parallel.offload), "\" is not implemented on GPUs"),
+                             "this version offloads only in builds for CPUs", "set it to \"none\""});
+    });
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
     Choices choices;
