@@ -27,6 +27,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -97,8 +98,8 @@ struct Measured {
     Parts parts;
     std::map<std::string, Spent> kinds;
     double loss = 0; ///< of the last step
-    /// The fastest step, simulated with its kernels' durations on each rank.
-    SimulatedParts simulated;
+    /// On rank 0: durations_of() the fastest step, by rank.
+    std::vector<std::vector<Seconds>> durations;
     Bytes used = 0;
     DeviceMemory memory;
     Seconds median() const { return seconds[seconds.size() / 2]; }
@@ -154,9 +155,7 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
         measured.seconds = run(true, false, options.steps);
     }
     fastest = share_record(s.grid.world(), fastest);
-    const auto all = gather_records_to_first(s.grid.world(), traced.at(fastest));
-    if (s.grid.world().rank() == 0)
-        measured.simulated = simulated_parts(s.config, s.machine, s.threads, all);
+    measured.durations = gather_records_to_first(s.grid.world(), traced.at(fastest));
     measured.used = engine.used();
     measured.memory = s.computing.memory(); // while the arena exists
     std::sort(measured.seconds.begin(), measured.seconds.end());
@@ -177,6 +176,7 @@ void measure(const Setup& s, const Options& options)
     const DType type = config.train.precision == Precision::bf16  ? DType::bf16
                        : config.train.precision == Precision::f64 ? DType::f64
                                                                   : DType::f32;
+    agree(s.grid.world(), 0); // all ranks compute at a time, or none
     Peak peak = measure_peak(type, s.threads, options.peak_seconds);
     const DeviceMemory before = s.computing.memory();
     CompileConfig compile;
@@ -192,6 +192,7 @@ void measure(const Setup& s, const Options& options)
             peak = again;
     if (!first)
         return;
+    const SimulatedParts simulated = simulated_parts(config, s.machine, s.threads, m.durations);
     const int ranks = s.grid.world().size();
     const Flops flops = compiled.flops;
     const double ceiling =
@@ -227,8 +228,8 @@ void measure(const Setup& s, const Options& options)
                                           {"attention_seconds", m.parts.attention},
                                           {"other_seconds", m.parts.other},
                                           {"exposed_comm_seconds", m.parts.exposed},
-                                          {"simulated_exposed_comm_seconds", m.simulated.exposed},
-                                          {"simulated_step_seconds", m.simulated.total},
+                                          {"simulated_exposed_comm_seconds", simulated.exposed},
+                                          {"simulated_step_seconds", simulated.total},
                                           {"idle_seconds", m.parts.idle},
                                           {"traced_step_seconds", m.parts.total},
                                           {"arena_bytes", compiled.memory.arena},
@@ -269,7 +270,7 @@ void measure(const Setup& s, const Options& options)
     if (ranks > 1)
         fmt::print("  exposed       {:8.1f} ms measured, {:.1f} ms simulated with the measured durations of "
                    "kernels\n",
-                   1e3 * m.parts.exposed, 1e3 * m.simulated.exposed);
+                   1e3 * m.parts.exposed, 1e3 * simulated.exposed);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
     for (const auto& [kind, spent] : rows)
         fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds,
@@ -324,6 +325,7 @@ void ask_for_slices(Seconds slice)
         u64 runtime = 0, deadline = 0, period = 0;
     } attr;
     attr.runtime = static_cast<u64>(1e9 * slice);
+    attr.nice = getpriority(PRIO_PROCESS, 0);
     if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0)
         throw UserError({"--slice", str("Linux refuses slices of ", 1e3 * slice, " ms"), std::strerror(errno),
                          "leave it out"});

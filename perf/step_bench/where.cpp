@@ -1,5 +1,7 @@
 #include "where.hpp"
 
+#include "base/check.hpp"
+#include "choose/decide.hpp"
 #include "ir/ops/product_form.hpp"
 #include "plan/cost.hpp"
 
@@ -70,17 +72,20 @@ SimulatedParts simulated_parts(const RunConfig& config, const Machine& machine, 
 {
     std::vector<Compiled> compiled;
     std::vector<Timeline> timelines(measured.size());
-    for (std::size_t rank = 0; rank < measured.size(); ++rank) {
-        CompileConfig compile;
-        compile.machine = machine;
-        compile.rank = static_cast<int>(rank);
-        compiled.push_back(compile_training(config, compile));
-        for (const Seconds seconds : measured[rank])
-            timelines[rank].spans.push_back({0, seconds});
-    }
+    CompileConfig options;
+    options.machine = machine;
+    compile_ranks(
+        decide(config, machine), options, [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& one) {
+            compiled.push_back(std::move(one));
+            return true;
+        });
     std::vector<StageProgram> programs;
     for (std::size_t rank = 0; rank < measured.size(); ++rank) {
-        const Program& train = compiled[rank].programs[train_program];
+        const Program& train = compiled.at(rank).programs[train_program];
+        TRV_CHECK(measured[rank].size() == train.schedule.steps.size(), "rank ", rank, " has other Steps");
+        for (const Seconds seconds : measured[rank])
+            timelines[rank].spans.push_back({0, seconds});
         programs.push_back({&train.graph, &train.schedule, &timelines[rank]});
     }
     const Timeline first = simulate(programs, machine, threads).front();

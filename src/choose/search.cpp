@@ -202,7 +202,8 @@ private:
         const ParallelConfig& p = c.parallel;
         return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert,
                    " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ",
-                   p.schedule, " ", p.chunks);
+                   p.schedule, " ", p.chunks, " ", name_of(p.update), " ", p.sequence, " ",
+                   name_of(p.reduce_every));
     }
     /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off, and
     /// those of similar strategies by what simulated ones were longer.
@@ -218,9 +219,15 @@ private:
     /// and `always`, or that may still be the best. Returns whether it has been simulated.
     bool simulate(RunConfig c, bool always = false)
     {
-        if (!always && is_hopeless(c, played(c).step))
+        QuickEstimate quick;
+        try {
+            quick = played(c);
+        } catch (const UserError&) { // too many stages, for example
             return false;
+        }
         for (int tries = 0; tries < 3; ++tries) {
+            if (!always && is_hopeless(c, quick.step))
+                return false;
             if (!simulated_.insert(key_of(c)).second)
                 return false;
             Score score;
@@ -230,7 +237,7 @@ private:
             } catch (const UserError&) {
                 return false;
             }
-            const double most = room(c), quick = played(c).bytes;
+            const double most = room(c);
             const std::optional<double> growth = growth_of(c, score, most, always);
             if (!growth) {
                 ++done_;
@@ -238,27 +245,28 @@ private:
             }
             const double arena = static_cast<double>(score.arena) * *growth;
             if (score.fits) {
-                const double longer = score.step / played(c).step;
+                const double longer = score.step / quick.step;
                 double& known = longer_.try_emplace(kind_key(c), longer).first->second;
                 known = std::min(known, longer);
             }
             if (score.fits && arena <= most) {
                 ++done_;
-                fastest_ = std::min(fastest_, played(c).step);
+                fastest_ = std::min(fastest_, quick.step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
-            const double beyond = std::max(0.0, arena - quick); // of the first stage that is too large
+            const double beyond = std::max(0.0, arena - quick.bytes); // of the first stage that is too large
             too_large_[kind_key(c)] = beyond;
             const bool is_slower = score.fits && best() && score.step >= best()->score.step;
             if (is_slower && !always)
                 return false;
             constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
             auto less = with_less_memory(c, margin * most - beyond);
-            if (!less || (!always && is_hopeless(*less, played(*less).step)))
+            if (!less)
                 return false;
             c = std::move(*less);
+            quick = played(c);
         }
         return false;
     }
@@ -369,6 +377,8 @@ private:
                 }
             std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
             for (const Estimated& e : near) {
+                if (is_hopeless(e.config, e.quick.step))
+                    continue;
                 // Closed forms of neighbours are wrong by the same, nearly.
                 if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * now_played)
                     return;

@@ -128,7 +128,8 @@ std::pair<RunConfig, PipelineOrder> with_microbatches(const RunConfig& config, i
 {
     RunConfig made = config;
     made.train.batch_ramp = {};
-    made.train.global_batch = microbatches * micro_batch(config) * batch_ranks(config.parallel);
+    made.train.micro_batch = micro_batch(config);
+    made.train.global_batch = microbatches * made.train.micro_batch * batch_ranks(config.parallel);
     PipelineOrder order = training_order(made);
     return {std::move(made), std::move(order)};
 }
@@ -167,15 +168,11 @@ void PlayedStep::add(i64 rank, Program program, const MemoryPlan& memory)
     ranks_.push_back({rank, std::move(program), memory, {}});
 }
 
-Seconds PlayedStep::simulate(const Machine& machine, int threads, bool checked)
+Seconds PlayedStep::simulate(const Machine& machine, int threads)
 {
-    const auto played = [&](std::vector<SimulatedRank>& ranks) {
-        return checked ? trivium::simulate(ranks, machine, threads, config_)
-                       : simulate_unchecked(ranks, machine, threads);
-    };
     if (!fewer_.empty())
-        fewer_seconds_ = played(fewer_);
-    seconds_ = played(ranks_);
+        fewer_seconds_ = trivium::simulate(fewer_, machine, threads, config_);
+    seconds_ = trivium::simulate(ranks_, machine, threads, config_);
     return extended(fewer_seconds_, seconds_);
 }
 

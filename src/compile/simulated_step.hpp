@@ -75,8 +75,8 @@ public:
                std::size_t most = most_steps);
     /// Adds the rank of the next stage. `memory`: with all microbatches.
     void add(i64 rank, Program program, const MemoryPlan& memory);
-    /// As simulate(); if `checked`, throws as require_runnable(). \pre it has all stages
-    Seconds simulate(const Machine& machine, int threads, bool checked = true);
+    /// As simulate(). \pre it has all stages
+    Seconds simulate(const Machine& machine, int threads);
     /// The result of simulate() on another machine. \pre simulate() has accepted it
     Seconds seconds(const Machine& machine, int threads) const;
     /// Of the simulated rank that computes longest. \pre simulate()

@@ -23,7 +23,7 @@ public:
         const std::vector<StageProgram>& ranks;
         std::map<Message, Seconds> sent{}; ///< when
         /// By axis, number and first rank: of collectives, when each rank begins it.
-        std::map<std::tuple<std::string, std::size_t, std::size_t>, std::map<std::size_t, Seconds>>
+        std::map<std::tuple<std::string_view, std::size_t, std::size_t>, std::map<std::size_t, Seconds>>
             meetings{};
     };
 
@@ -83,6 +83,8 @@ public:
     Timeline take() { return std::move(timeline_); }
 
 private:
+    static constexpr std::size_t none = ~std::size_t{0};
+
     /// A transfer that occupies a link, and a part of the compute.
     struct Moving {
         std::size_t step = 0;
@@ -99,15 +101,19 @@ private:
         const Step& step = program_.schedule->steps[i];
         return step.kind == StepKind::op ? &(*program_.graph)[step.op] : nullptr;
     }
-    /// The simulated ranks that differ from this one only along an axis, by their index along it: their
-    /// places, with `none` for others.
-    const std::vector<std::size_t>& along(const std::string& axis, const Shared& shared)
+    /// The simulated ranks that differ from this one only along an axis.
+    struct Along {
+        std::vector<std::size_t> places{}; ///< by index along it; `none`: not simulated. Of one alone empty
+        std::vector<std::size_t> others{};
+        std::size_t first = none; ///< the least place
+    };
+    const Along& along(const std::string& axis, const Shared& shared)
     {
         const auto [at, added] = along_.try_emplace(axis);
-        std::vector<std::size_t>& places = at->second;
-        if (!added)
-            return places;
+        Along& made = at->second;
         const Graph& g = *program_.graph;
+        if (!added || g.at.empty())
+            return made;
         const std::vector<std::string> axes = axes_of_group(g.mesh, axis);
         const Coordinates first = g.mesh.first_along(axes, g.at);
         std::map<i64, std::size_t> present;
@@ -115,37 +121,42 @@ private:
             if (const Coordinates& other = shared.ranks[place].graph->at;
                 g.mesh.first_along(axes, other) == first)
                 present[g.mesh.rank(other)] = place;
-        if (present.size() == 1)
-            return places = {place_};
-        for (const i64 rank : g.mesh.group(g.at, axes)) {
-            const auto known = present.find(rank);
-            places.push_back(known == present.end() ? none : known->second);
+        for (const auto& [rank, place] : present) {
+            made.first = std::min(made.first, place);
+            if (place != place_)
+                made.others.push_back(place);
         }
-        return places;
+        if (!made.others.empty())
+            for (const i64 rank : g.mesh.group(g.at, axes)) {
+                const auto known = present.find(rank);
+                made.places.push_back(known == present.end() ? none : known->second);
+            }
+        return made;
     }
     Shared::Message message(std::size_t i, const Shared& shared)
     {
         const Attributes& attrs = op_of(i)->attrs;
-        const std::vector<std::size_t>& places = along(*attrs.axis, shared);
+        const std::vector<std::size_t>& places = along(*attrs.axis, shared).places;
         const auto index = static_cast<std::size_t>(attrs.to ? *attrs.to : *attrs.from);
         const std::size_t other = index < places.size() ? places[index] : none;
         const i64 microbatch = program_.schedule->steps[i].microbatch;
         return attrs.to ? Shared::Message(place_, other, *attrs.tag, microbatch)
                         : Shared::Message(other, place_, *attrs.tag, microbatch);
     }
-    /// The simulated ranks for which a collective waits.
-    std::vector<std::size_t> awaited(const Op& op, const Shared& shared)
+    /// The simulated ranks that send this one something in an exchange of boxes.
+    const std::vector<std::size_t>& senders(std::size_t i, const Along& group)
     {
-        const std::vector<std::size_t>& places = along(*op.attrs.axis, shared);
-        std::vector<std::size_t> made;
-        if (places.size() > 1 && info(op).exchanges)
+        const OpId op = program_.schedule->steps[i].op;
+        const auto [at, added] = senders_.try_emplace(op);
+        if (added)
             for_each_part(
-                exchange_of(*program_.graph, op), exchange_rank(*program_.graph, op), [](auto&&...) {},
-                [&](std::size_t peer, auto&&...) { made.push_back(places[peer]); });
-        else
-            made = places;
-        std::erase_if(made, [&](std::size_t place) { return place == none || place == place_; });
-        return made;
+                exchange_of(*program_.graph, *op_of(i)), exchange_rank(*program_.graph, *op_of(i)),
+                [](auto&&...) {},
+                [&](std::size_t peer, auto&&...) {
+                    if (group.places[peer] != none)
+                        at->second.push_back(group.places[peer]);
+                });
+        return at->second;
     }
 
     /// When a collective begins, to which this rank has come at `begin`; nothing if one for which it waits
@@ -153,13 +164,12 @@ private:
     std::optional<Seconds> meeting(std::size_t i, Seconds begin, Shared& shared)
     {
         const Op& op = *op_of(i);
-        const std::vector<std::size_t>& places = along(*op.attrs.axis, shared);
-        if (places.size() == 1)
+        const Along& group = along(*op.attrs.axis, shared);
+        if (group.others.empty())
             return begin;
-        const std::size_t first = *std::ranges::min_element(places);
-        auto& begins = shared.meetings[{*op.attrs.axis, next_[queue_of(i)], first}];
+        auto& begins = shared.meetings[{*op.attrs.axis, next_[queue_of(i)], group.first}];
         begins.try_emplace(place_, begin);
-        for (const std::size_t other : awaited(op, shared)) {
+        for (const std::size_t other : info(op).exchanges ? senders(i, group) : group.others) {
             const auto come = begins.find(other);
             if (come == begins.end())
                 return {};
@@ -252,11 +262,10 @@ private:
             shared->sent[message(i, *shared)] = end;
     }
 
-    static constexpr std::size_t none = ~std::size_t{0};
-
     const StageProgram& program_;
     std::size_t place_;
-    std::map<std::string, std::vector<std::size_t>> along_; ///< by axis: along()
+    std::map<std::string, Along> along_; ///< by axis
+    std::map<OpId, std::vector<std::size_t>> senders_;
     Seconds launch_;
     const Timeline* measured_;
     std::vector<OpCost> costs_; ///< by op

@@ -164,6 +164,8 @@ private:
         for (std::size_t own = 0; own < movers.size(); ++own)
             for (std::size_t queue = 0; queue < all.size() && !movers[own].empty(); ++queue) {
                 const std::vector<Begin>& others = all[queue];
+                if (others.empty())
+                    continue;
                 const auto end_of = [&](std::size_t k) { return after(others[k].interval, own); };
                 place.assign(order_.size(own) + 2, 0);
                 for (std::size_t k = 0; k < others.size(); ++k)
