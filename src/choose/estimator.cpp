@@ -268,16 +268,19 @@ std::vector<SimulatedRank> Compiling::outlined_ranks(const Candidate& candidate,
     compile(
         candidate,
         [&](i64 rank, Compiled& compiled) {
-            const MemoryPlan& plan = compiled.memory;
-            score.arena = std::max(score.arena, plan.arena);
-            score.bytes.push_back(bytes_needed(plan, machine_));
-            score.flops = compiled.flops;
-            ranks.push_back({rank, std::move(compiled.programs[train_program]), plan, {}});
-            score.fits = is_within(limits, plan.arena, score.bytes.back());
-            return score.fits;
+            ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
+            return add_stage(compiled, limits, score);
         },
         {}, true);
     return ranks;
+}
+
+bool Compiling::add_stage(const Compiled& compiled, const StageLimits& limits, Score& score) const
+{
+    score.arena = std::max(score.arena, compiled.memory.arena);
+    score.bytes.push_back(bytes_needed(compiled.memory, machine_));
+    score.flops = compiled.flops;
+    return score.fits = is_within(limits, compiled.memory.arena, score.bytes.back());
 }
 
 namespace {
@@ -304,14 +307,11 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
     Score score;
     CompiledStages stages{candidate, {}, {}, PlayedStep(candidate.config, candidate.order, machine_)};
     stages.buckets = compile(candidate, [&](i64 rank, Compiled& compiled) {
-        const MemoryPlan& plan = compiled.memory;
-        score.arena = std::max(score.arena, plan.arena);
-        score.bytes.push_back(bytes_needed(plan, machine_));
-        score.flops = compiled.flops;
-        score.fits = is_within(limits, plan.arena, score.bytes.back());
-        stages.step.add(rank, std::move(compiled.programs[train_program]), plan);
+        if (!add_stage(compiled, limits, score))
+            return false;
+        stages.step.add(rank, std::move(compiled.programs[train_program]), compiled.memory);
         stages.ranks.emplace_back(rank, std::move(compiled));
-        return score.fits;
+        return true;
     });
     if (!score.fits)
         return score;

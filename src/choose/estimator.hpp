@@ -120,6 +120,9 @@ private:
     /// Compiles the first rank of each included stage until `visit` returns false.
     StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
                          const std::function<bool(i64 stage)>& included = {}, bool outline = false);
+    /// Sets all of the score but times to what the rank of one more stage makes of it. Returns whether it
+    /// fits.
+    bool add_stage(const Compiled& compiled, const StageLimits& limits, Score& score) const;
     /// Compiles outlines of the ranks that are to be simulated, and sets all of the score but times.
     std::vector<SimulatedRank> outlined_ranks(const Candidate& candidate, const StageLimits& limits,
                                               Score& score);

@@ -182,9 +182,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     options.machine = machine;
     const Mesh mesh = mesh_of(chosen.parallel);
     Score score;
-    report.step.emplace(chosen, choices.order, machine);
-    if (known)
-        report.step = std::move(known->step);
+    report.step = known ? std::move(known->step) : PlayedStep(chosen, choices.order, machine);
     const auto keep = [&](i64 rank, const Compiled& compiled, const Program& train) {
         const i64 stage = stage_of(mesh, rank);
         RankPlan plan{rank, stage, 0, compiled.memory};
@@ -221,7 +219,8 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                 report.step->add(rank, std::move(train), compiled.memory);
             return true;
         });
-    score.step = report.step->simulate(report.machine, report.threads);
+    // What the search has compiled it has simulated, too, on the same machine.
+    score.step = known ? report.own().score.step : report.step->simulate(report.machine, report.threads);
     score.parts = report.step->parts();
     score.arena = report.largest().memory.arena;
     if (report.strategies.empty())

@@ -205,13 +205,14 @@ private:
                    p.schedule, " ", p.chunks, " ", name_of(p.update), " ", p.sequence, " ",
                    name_of(p.reduce_every));
     }
-    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off, and
-    /// those of similar strategies by what simulated ones were longer.
+    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
+    bool is_far(Seconds played) const { return played > 1.15 * fastest_; }
+    /// The same, also by what similar strategies that were simulated took longer.
     bool is_hopeless(const RunConfig& c, Seconds played) const
     {
         constexpr double nearly = 1.002;
         const auto known = longer_.find(kind_key(c));
-        return played > 1.15 * fastest_ ||
+        return is_far(played) ||
                (known != longer_.end() && best() && played * known->second > nearly * best()->score.step);
     }
 
@@ -318,7 +319,7 @@ private:
             for (const Estimated& e : estimated_) {
                 if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
-                if (e.quick.step > 1.15 * fastest_)
+                if (is_far(e.quick.step))
                     break;
                 if (counts[degrees_of(e.config.parallel)]++ == round && !is_too_large(e))
                     simulate(e.config);

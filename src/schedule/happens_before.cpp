@@ -37,18 +37,17 @@ HappensBefore::HappensBefore(const Schedule& schedule)
 std::size_t HappensBefore::first_after(StepId earlier, std::size_t queue) const
 {
     const std::vector<std::size_t>& steps = steps_[queue]; // their clocks never fall
-    const auto is_before = [&](std::size_t position) { return before(earlier, StepId(steps[position])); };
+    const auto has_not_ended = [&](std::size_t later) { return !before(earlier, StepId(later)); };
     // It is usually near the first one that has not ended when `earlier` begins: farther and farther from it.
     std::size_t low = ended(earlier, queue), reach = 1;
-    while (low + reach <= steps.size() && !is_before(low + reach - 1)) {
+    while (low + reach <= steps.size() && has_not_ended(steps[low + reach - 1])) {
         low += reach;
         reach *= 2;
     }
     const auto begin = steps.begin();
-    const auto at =
-        std::partition_point(begin + static_cast<std::ptrdiff_t>(low),
-                             begin + static_cast<std::ptrdiff_t>(std::min(low + reach, steps.size())),
-                             [&](std::size_t later) { return !before(earlier, StepId(later)); });
+    const auto at = std::partition_point(
+        begin + static_cast<std::ptrdiff_t>(low),
+        begin + static_cast<std::ptrdiff_t>(std::min(low + reach, steps.size())), has_not_ended);
     return static_cast<std::size_t>(at - begin);
 }
 

@@ -294,13 +294,13 @@ TEST_CASE("errors end all ranks with one message")
     CHECK(wrong.status == 2);
     CHECK(count(wrong.err, "trivium: ") == 1);
     CHECK(wrong.err.find("rank ") == std::string::npos); // not of a single rank
+    CHECK(seconds_since(begin) < 30);
     const Outcome deep =
         run_ranks({{2, Run::arguments(1, 2, 1, {"parallel.schedule=interleaved", "parallel.chunks=40"})}},
                   run.folder.path());
     CHECK(deep.status == 2);
     CHECK(count(deep.err, "trivium: ") == 1);
     CHECK(deep.err.find("\"interleaved\" needs 80 stages") != std::string::npos);
-    CHECK(seconds_since(begin) < 30);
     const Outcome grids =
         run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
     CHECK(grids.status == 2);
