@@ -122,8 +122,8 @@ void stream_events(TextJob& job, const CompletionRequest& request, const ServedM
         return json.is_null() || send(str("data: ", dump(json), "\n\n"));
     };
     StreamedAnswer answer(request, new_head(request.is_chat), model);
+    bool is_open = true;
     try {
-        bool is_open = true;
         for (std::size_t i = 0; i < job.requests().size(); ++i)
             is_open = is_open && event(answer.begin(i));
         while (const std::optional<TextJob::Token> token = job.next(is_there)) {
@@ -138,7 +138,8 @@ void stream_events(TextJob& job, const CompletionRequest& request, const ServedM
         if (is_open)
             send("data: [DONE]\n\n");
     } catch (const ApiError& error) { // the status is sent already
-        send(str("data: ", dump(json_of(error)), "\n\n"));
+        if (is_open)
+            send(str("data: ", dump(json_of(error)), "\n\n"));
     }
 }
 
