@@ -78,8 +78,9 @@ public:
                                         ? exchange_scratch(op)
                                         : std::max(config.scratch.of(kind), least_scratch_of(graph, op)));
         }
-        buffer_of_.resize(graph.values.size());
+        buffer_of_.resize(slots_.count());
         uses_.resize(slots_.count());
+        written_.resize(graph.values.size() * static_cast<std::size_t>(config.microbatches), false);
         Unrolled unrolled = unroll(graph, tasks_, config.head);
         if (config.place)
             place_communication(graph, slots_, config.receive_early, unrolled);
@@ -174,11 +175,10 @@ private:
 
     BufferId buffer(ValueId v, i64 microbatch)
     {
-        const ValueId root = slots_.root(v);
-        const std::size_t slot = slots_.slot_of(v, microbatch);
-        std::vector<BufferId>& slots = buffer_of_[root.index()];
-        slots.resize(std::max(slots.size(), slot + 1));
-        if (!slots[slot]) {
+        BufferId& known = buffer_of_[slots_.index_of(v, microbatch)];
+        if (!known) {
+            const ValueId root = slots_.root(v);
+            const std::size_t slot = slots_.slot_of(v, microbatch);
             const Value& value = graph_[root];
             Buffer made;
             made.name = slot == 0 ? value.name : str(value.name, "#", slot);
@@ -192,10 +192,10 @@ private:
             made.lifetime = value.lifetime;
             made.kind = kind_of(graph_, slots_.root(copied_by(graph_, root)));
             made.space = value.space;
-            slots[slot] = BufferId(schedule_.buffers.size());
+            known = BufferId(schedule_.buffers.size());
             schedule_.buffers.push_back(std::move(made));
         }
-        return slots[slot];
+        return known;
     }
 
     /// The Steps that share a scratch buffer, which each uses only while it runs: those of one kind, space
@@ -247,7 +247,29 @@ private:
     struct Uses {
         StepId writer;
         std::vector<StepId> readers; ///< since that write, the last one on each queue
+        ValueId content = {};        ///< the root value that was written
+        i64 microbatch = -1;         ///< of that
     };
+    /// Nothing else has been written into the buffer of what a Step reads: values may share buffers.
+    void check_content(ValueId v, i64 microbatch)
+    {
+        const Uses& of = uses(v, microbatch);
+        if (graph_[v].lifetime == Lifetime::microbatch && written_[written_at(v, microbatch)])
+            TRV_CHECK(of.content == slots_.root(v) && of.microbatch == microbatch, "%", graph_[v].name,
+                      " of microbatch ", microbatch, " was overwritten by %", graph_[of.content].name,
+                      " of microbatch ", of.microbatch);
+    }
+    void has_written(ValueId v, i64 microbatch, StepId id)
+    {
+        uses(v, microbatch) = {id, {}, slots_.root(v), microbatch};
+        if (graph_[v].lifetime == Lifetime::microbatch)
+            written_[written_at(v, microbatch)] = true;
+    }
+    std::size_t written_at(ValueId v, i64 microbatch) const
+    {
+        return slots_.root(v).index() * static_cast<std::size_t>(config_.microbatches) +
+               static_cast<std::size_t>(microbatch);
+    }
     Uses& uses(ValueId v, i64 microbatch) { return uses_[slots_.index_of(v, microbatch)]; }
 
     /// Adds a wait for `other` unless the order of the queue implies it.
@@ -291,7 +313,7 @@ private:
         step.results = {buffer(v, microbatch)};
         wait_for(step, last_on_queue_[queue_compute]); // another buffer may have used the same bytes before
         wait_to_write(step, v, microbatch);
-        uses(v, microbatch) = {push(std::move(step)), {}};
+        has_written(v, microbatch, push(std::move(step)));
     }
 
     void fetch(ValueId v, i64 microbatch)
@@ -317,6 +339,7 @@ private:
         step.queue = queue_of(op);
         for (const ValueId v : op.operands) {
             step.operands.push_back(buffer(v, microbatch));
+            check_content(v, microbatch);
             wait_for(step, uses(v, microbatch).writer);
         }
         // The first op that accesses an accumulator is the first to add into it.
@@ -334,7 +357,7 @@ private:
         for (const ValueId v : op.operands)
             has_read(v, microbatch, made);
         for (const ValueId v : op.results)
-            uses(v, microbatch) = {made, {}};
+            has_written(v, microbatch, made);
     }
 
     const Graph& graph_;
@@ -343,8 +366,9 @@ private:
     Roots roots_;
     BufferSlots slots_;
     Schedule schedule_;
-    std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot
-    std::vector<Uses> uses_;                       ///< by root value and slot
+    std::vector<BufferId> buffer_of_; ///< by BufferSlots::index_of(); invalid: not yet made
+    std::vector<Uses> uses_;          ///< by index_of(), too
+    std::vector<bool> written_;       ///< by root value and microbatch
     std::vector<StepId> last_on_queue_;
     static constexpr Bytes max_buffers = Bytes{1} << 60;
     Bytes bytes_ = 0; ///< of the buffers so far, without scratch

@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace trivium {
 
@@ -170,46 +172,134 @@ private:
 
 BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks,
                          i64 microbatches, const PipelineOrder* order)
-    : graph_(graph), root_(std::move(root)), users_(graph.values.size(), 0), microbatches_(microbatches)
+    : graph_(graph), root_(std::move(root)), row_(graph.values.size(), 0), first_(row_),
+      microbatches_(microbatches)
+{
+    const std::vector<Uses> uses = uses_of_values(order);
+    const bool has_stages =
+        std::ranges::any_of(tasks, [&](const Task& task) { return task.stage != tasks.front().stage; });
+    // What one stage keeps of a microbatch has a slot that it shares with no other stage at that time, so
+    // that the memory packer can let stages that are full at different times use the same bytes.
+    std::map<std::set<Phase>, Pool> of_phases;
+    std::map<std::tuple<Bytes, Space, bool>, Pool> of_size; // bool: made in the forward pass
+    std::map<Users, Pool> others;
+    for (std::size_t at = 0; at < uses.size(); ++at) {
+        if (root_[at].index() != at)
+            continue;
+        const Value& value = graph.values[at];
+        const Users& users = uses[at].users;
+        const bool is_single = users.stages.size() == 1 && users.readers.empty();
+        const bool shares = has_stages && is_single && !uses[at].alone && uses[at].phases.size() > 1;
+        Pool& pool =
+            shares      ? of_size[{value.type.bytes(), value.space, uses[at].phases.contains(Phase::forward)}]
+            : is_single ? of_phases[users.phases]
+                        : others[users];
+        pool.shares = shares;
+        Holder& holder = pool.holders[users];
+        if (shares || holder.rows.empty()) {
+            holder.rows.push_back(slot_.size());
+            slot_.emplace_back(static_cast<std::size_t>(microbatches), 0);
+        }
+        row_[at] = holder.rows.back();
+        holder.values.emplace_back(at);
+    }
+    for (const auto& [users, pool] : others)
+        give_slots(tasks, order, pool);
+    for (const auto& [phases, pool] : of_phases)
+        give_slots(tasks, order, pool);
+    for (const auto& [size, pool] : of_size)
+        give_slots(tasks, order, pool);
+    take_turns(uses);
+}
+
+std::vector<BufferSlots::Uses> BufferSlots::uses_of_values(const PipelineOrder* order) const
 {
     const std::set<Phase> all{Phase::forward, Phase::backward, Phase::weights};
     // With whole backward passes these times are short. More buffers leave the memory packer more freedom.
     const bool splits =
-        std::ranges::any_of(graph.ops, [](const Op& op) { return op.phase == Phase::weights; });
-    std::vector<Users> used(graph.values.size());
-    for (const Op& op : graph.ops)
-        if (op.region == Region::microbatch)
-            for (const auto* values : {&op.operands, &op.results})
-                for (const ValueId v : *values) {
-                    Users& users = used[root_[v.index()].index()];
-                    users.stages.insert(stage_of(graph, op));
-                    const bool moves = op.attrs.tag || op.attrs.space || graph[v].role == Role::input;
-                    if (moves || !splits)
-                        users.phases = all;
-                    else
-                        users.phases.insert(op.phase);
-                    if (op.attrs.reader && order)
-                        users.readers.insert(*op.attrs.reader);
+        std::ranges::any_of(graph_.ops, [](const Op& op) { return op.phase == Phase::weights; });
+    const std::vector<bool> reduces = gradient_reductions(graph_);
+    std::vector<Uses> uses(graph_.values.size());
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+        const Op& op = graph_.ops[i];
+        if (op.region != Region::microbatch)
+            continue;
+        for (const auto* values : {&op.operands, &op.results})
+            for (const ValueId v : *values) {
+                Uses& own = uses[root(v).index()];
+                own.users.stages.insert(stage_of(graph_, op));
+                own.phases.insert(op.phase);
+                const bool moves = op.attrs.tag || op.attrs.space || graph_[v].role == Role::input;
+                if (moves || !splits)
+                    own.users.phases = all;
+                else
+                    own.users.phases.insert(op.phase);
+                if (op.attrs.reader && order)
+                    own.users.readers.insert(*op.attrs.reader);
+                own.alone = own.alone || moves || graph_[v].lifetime != Lifetime::microbatch || reduces[i] ||
+                            info(op).exchanges || gathers_parameters(graph_, op); // these are placed
+            }
+    }
+    for (const ValueId v : graph_.outputs)
+        if (Uses& own = uses[root(v).index()]; !own.phases.empty()) {
+            own.users.phases = all;
+            own.alone = true;
+        }
+    return uses;
+}
+
+void BufferSlots::take_turns(const std::vector<Uses>& uses)
+{
+    struct Brought {
+        std::size_t at = 0, first = 0, last = 0; ///< root value; ops that access it
+    };
+    using Size = std::pair<Bytes, Space>;
+    std::vector<Brought> all; // by first access
+    std::map<std::size_t, std::size_t> known;
+    std::map<Size, std::map<std::pair<int, int>, int>> counts; // by size, then by stage and block
+    const auto size_of_root = [&](std::size_t at) {
+        return Size(graph_.values[at].type.bytes(), graph_.values[at].space);
+    };
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+        const Op& op = graph_.ops[i];
+        if (op.region != Region::microbatch || op.phase != Phase::weights)
+            continue;
+        for (const auto* values : {&op.operands, &op.results})
+            for (const ValueId v : *values) {
+                const std::size_t at = root(v).index();
+                const Uses& own = uses[at];
+                const OpId producer = graph_.values[at].producer;
+                if (own.alone || own.phases != std::set{Phase::weights} || own.users.stages.size() > 1 ||
+                    !own.users.readers.empty() || !info(graph_[producer]).communicates)
+                    continue;
+                const auto [place, added] = known.try_emplace(at, all.size());
+                if (added) {
+                    all.push_back({at, i, i});
+                    ++counts[size_of_root(at)][{stage_of(graph_, op), op.block}];
                 }
-    for (const ValueId v : graph.outputs)
-        if (Users& users = used[root_[v.index()].index()]; !users.stages.empty())
-            users.phases = all;
-    std::map<Users, std::size_t> sets;
-    for (std::size_t v = 0; v < used.size(); ++v)
-        users_[v] = sets.try_emplace(used[v], sets.size()).first->second;
-    slot_.assign(sets.size(), std::vector<std::size_t>(static_cast<std::size_t>(microbatches), 0));
-    if (!trains(graph))
-        return;
-    // What one stage keeps of a microbatch has a slot that it shares with no other stage at that time, so
-    // that the memory packer can let stages that are full at different times use the same bytes.
-    std::map<std::set<Phase>, std::vector<SetOfUsers>> single;
-    for (const auto& set : sets)
-        if (set.first.stages.size() == 1 && set.first.readers.empty())
-            single[set.first.phases].push_back(set);
-        else if (!set.first.stages.empty())
-            give_slots(tasks, order, {set});
-    for (const auto& [phases, of_stages] : single)
-        give_slots(tasks, order, of_stages);
+                all[place->second].last = i;
+            }
+    }
+    struct Turn {
+        std::size_t buffer = 0;
+        std::map<int, std::size_t> last; ///< by stage: the last access so far
+    };
+    std::map<std::pair<Size, std::size_t>, Turn> turns; // by size and place in the ring
+    std::map<std::pair<Size, int>, std::size_t> taken;  // by size and stage
+    for (const Brought& each : all) {
+        const Size size = size_of_root(each.at);
+        const int stage = stage_of(graph_, graph_[graph_.values[each.at].producer]);
+        int ring = 2; // what the next product needs may come while one is computed
+        for (const auto& [block, count] : counts[size])
+            ring = std::max(ring, count);
+        const std::size_t place = taken[{size, stage}]++ % static_cast<std::size_t>(ring);
+        const auto [turn, added] = turns.try_emplace({size, place}, Turn{first_[each.at], {}});
+        const auto before = turn->second.last.find(stage);
+        if (before != turn->second.last.end() && before->second >= each.first)
+            turn->second = {first_[each.at], {}}; // a later block reads the other, too
+        first_[each.at] = turn->second.buffer;
+        turn->second.last[stage] = each.last;
+    }
 }
 
 bool BufferSlots::Users::are_in(const Task& task) const
@@ -243,48 +333,69 @@ std::vector<std::size_t> BufferSlots::ends_of(const Users& users, const RankOrde
     return ends;
 }
 
-void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
-                             const std::vector<SetOfUsers>& sets)
+void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order, const Pool& pool)
 {
-    struct Holder {
-        std::vector<std::size_t> ends; ///< by microbatch: ends_of
-        std::vector<bool> open;        ///< by microbatch: it has a slot
-        std::set<std::size_t> used;    ///< slots
+    struct Held {
+        const Users* users = nullptr;
+        const std::vector<std::size_t>* rows = nullptr;
+        std::vector<bool> open;     ///< by microbatch: it has slots
+        std::set<std::size_t> used; ///< slots
     };
-    std::vector<Holder> holders(sets.size());
-    for (std::size_t h = 0; h < sets.size(); ++h) {
-        holders[h].ends = ends_of(sets[h].first, tasks, order);
-        holders[h].open.resize(holders[h].ends.size(), false);
-    }
+    std::vector<Held> all;
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ending(tasks.size() +
-                                                                         1); // holder, microbatch
-    for (std::size_t h = 0; h < sets.size(); ++h)
-        for (std::size_t m = 0; m < holders[h].ends.size(); ++m)
-            ending[std::min(holders[h].ends[m], tasks.size())].emplace_back(h, m);
+                                                                         1); // of `all`, microbatch
+    const bool takes_slots = trains(graph_);
+    for (const auto& [users, holder] : pool.holders) {
+        if (!takes_slots || users.stages.empty())
+            continue;
+        const std::vector<std::size_t> ends = ends_of(users, tasks, order);
+        for (std::size_t m = 0; m < ends.size(); ++m)
+            ending[std::min(ends[m], tasks.size())].emplace_back(all.size(), m);
+        all.push_back({&users, &holder.rows, std::vector<bool>(ends.size(), false), {}});
+    }
     std::set<std::size_t> free;
-    std::size_t made = 0;
+    std::vector<std::size_t> last; // by slot: the microbatch that had it
+    const auto take = [&](const Held& held, std::size_t m) {
+        // One that it had before, so that its values have few buffers. Shared ones: the lowest, so that the
+        // others are seldom used; but contents of one microbatch would count as one.
+        const auto liked = std::ranges::find_if(
+            free, [&](std::size_t slot) { return pool.shares ? last[slot] != m : held.used.contains(slot); });
+        if (free.empty()) {
+            last.push_back(m);
+            return last.size() - 1;
+        }
+        const auto taken = liked != free.end() ? liked : free.begin();
+        const std::size_t slot = *taken;
+        free.erase(taken);
+        last[slot] = m;
+        return slot;
+    };
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         for (const auto& [h, m] : ending[i])
-            if (holders[h].open[m])
-                free.insert(slot_[sets[h].second][m]);
-        for (std::size_t h = 0; h < sets.size(); ++h) {
-            Holder& holder = holders[h];
-            const auto m = static_cast<std::size_t>(tasks[i].microbatch);
-            if (!sets[h].first.are_in(tasks[i]) || holder.open[m])
+            for (const std::size_t row : *all[h].rows)
+                if (all[h].open[m])
+                    free.insert(slot_[row][m]);
+        const auto m = static_cast<std::size_t>(tasks[i].microbatch);
+        for (Held& held : all) {
+            if (held.open[m] || !held.users->are_in(tasks[i]))
                 continue;
-            if (free.empty())
-                free.insert(made++);
-            // One that it had before, so that its values have few buffers.
-            const auto known =
-                std::ranges::find_if(free, [&](std::size_t s) { return holder.used.contains(s); });
-            const std::size_t slot = known != free.end() ? *known : *free.begin();
-            slot_[sets[h].second][m] = slot;
-            free.erase(slot);
-            holder.used.insert(slot);
-            holder.open[m] = true;
+            held.open[m] = true;
+            for (const std::size_t row : *held.rows) {
+                slot_[row][m] = take(held, m);
+                if (!pool.shares)
+                    held.used.insert(slot_[row][m]);
+            }
         }
     }
-    slots_ = std::max(slots_, made);
+    const std::size_t made = std::max<std::size_t>(1, last.size());
+    if (!pool.shares)
+        slots_ = std::max(slots_, made);
+    const std::size_t first = count_;
+    for (const auto& [users, holder] : pool.holders)
+        for (const ValueId v : holder.values)
+            first_[v.index()] = pool.shares ? first : std::exchange(count_, count_ + made);
+    if (pool.shares)
+        count_ += made;
 }
 
 void place_communication(const Graph& graph, const BufferSlots& buffers, bool receive_early,

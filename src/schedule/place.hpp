@@ -11,7 +11,9 @@ namespace trivium {
 /// its slot of a value from the first to the last task that uses it; of what is fed, fetched or moved, of the
 /// stages that use it, so that no transfer waits for the next microbatch; of what another stage than a
 /// neighbour reads (Attributes::reader), until `order` implies that it has been read, so that no microbatch
-/// waits for it. What single stages of a rank keep has different slots at a time.
+/// waits for it. What single stages of a rank keep has different slots at a time. Where a rank has several
+/// stages, the values of one size that they keep from one task to another share the buffers: as many as they
+/// need at a time.
 class BufferSlots {
 public:
     /// `root`: Roots::of. `order`: of all ranks, or null if no message has a reader. `graph` must outlive the
@@ -20,18 +22,19 @@ public:
                 const PipelineOrder* order);
 
     ValueId root(ValueId v) const { return root_[v.index()]; }
-    std::size_t count() const { return root_.size() * slots_; }
+    /// Number of buffers: one past the largest index_of().
+    std::size_t count() const { return count_; }
     std::size_t slot_of(ValueId v, i64 microbatch) const
     {
         return graph_[v].lifetime == Lifetime::microbatch
-                   ? slot_[users_[root(v).index()]][static_cast<std::size_t>(microbatch)]
+                   ? slot_[row_[root(v).index()]][static_cast<std::size_t>(microbatch)]
                    : 0;
     }
     std::size_t index_of(ValueId v, i64 microbatch) const
     {
-        return root(v).index() * slots_ + slot_of(v, microbatch);
+        return first_[root(v).index()] + slot_of(v, microbatch);
     }
-    /// The largest number of slots of a pool.
+    /// The largest number of slots of a value.
     i64 slots() const { return static_cast<i64>(slots_); }
 
 private:
@@ -43,18 +46,39 @@ private:
         auto operator<=>(const Users&) const = default;
         bool are_in(const Task& task) const;
     };
-    using SetOfUsers = std::pair<Users, std::size_t>; ///< with its index in slot_
+    struct Holder {
+        std::vector<std::size_t> rows; ///< of slot_
+        std::vector<ValueId> values;   ///< by row; with one row, all have that one
+    };
+    /// Who takes slots of one pool. With `shares`, its slots are buffers, otherwise each value has its own.
+    struct Pool {
+        std::map<Users, Holder> holders;
+        bool shares = false;
+    };
 
+    struct Uses {
+        Users users;
+        std::set<Phase> phases; ///< in which it is used
+        bool alone = false;     ///< it shares its buffers with no other value
+    };
+
+    /// By root value.
+    std::vector<Uses> uses_of_values(const PipelineOrder* order) const;
+    /// What collectives bring to the products of weight gradients may be there long before. It takes turns in
+    /// as many buffers as a block needs, at least two, so that a task does not have all of it in memory.
+    void take_turns(const std::vector<Uses>& uses);
     /// By microbatch: the first task for which its slot is free again.
     std::vector<std::size_t> ends_of(const Users& users, const RankOrder& tasks, const PipelineOrder* order);
-    /// Gives the microbatches of each of these sets their slots, of one pool.
-    void give_slots(const RankOrder& tasks, const PipelineOrder* order, const std::vector<SetOfUsers>& sets);
+    /// Gives the microbatches of each value its slots.
+    void give_slots(const RankOrder& tasks, const PipelineOrder* order, const Pool& pool);
 
     const Graph& graph_;
     std::vector<ValueId> root_;
-    std::vector<std::size_t> users_;             ///< by root value: its set of users
-    std::vector<std::vector<std::size_t>> slot_; ///< by set of users, then by microbatch
-    std::map<i64, std::vector<i64>> ended_;      ///< by other rank: ended_before()
+    std::vector<std::size_t> row_;               ///< by root value, of slot_
+    std::vector<std::vector<std::size_t>> slot_; ///< by row, then by microbatch
+    std::vector<std::size_t> first_;             ///< by root value: index_of() its slot 0
+    std::size_t count_ = 0;
+    std::map<i64, std::vector<i64>> ended_; ///< by other rank: ended_before()
     i64 microbatches_ = 1;
     std::size_t slots_ = 1;
 };

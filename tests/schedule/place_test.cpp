@@ -1,6 +1,7 @@
 // Where gathers of parameters and additions of reduced gradients stand among the Steps.
 #include "base/check.hpp"
 #include "episodes.hpp"
+#include "ir/builder.hpp"
 #include "ir/collectives.hpp"
 #include "ir/names.hpp"
 #include "ir/text/text.hpp"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace trivium;
 
@@ -213,4 +215,57 @@ TEST_CASE("a halo travels as soon as what it sends is there, in the order of its
     };
     CHECK(order(false) == "feed b c d h k y z e fetch ");
     CHECK(order(true) == "feed b h c d k y z e fetch ");
+}
+
+TEST_CASE("what is gathered for gradients of weights takes turns in two buffers, each until its last reader")
+{
+    for (const bool again : {false, true}) { // the last block reads what the first one has gathered
+        INFO(again);
+        Graph g;
+        Builder b(g);
+        g.name = "turns";
+        g.mesh.axes = {{tensor_axis, 2}};
+        g.at = {0};
+        const TensorType part{DType::f32, {32}}, whole{DType::f32, {64}};
+        constexpr int blocks = 5;
+        b.where = {Region::microbatch, Phase::forward, 0, ""};
+        std::vector<ValueId> kept{b.value("x", part, Role::input)};
+        for (int block = 1; block <= blocks; ++block) {
+            b.where.block = block;
+            kept.push_back(b.op1(OpKind::gelu, {kept.back()}));
+        }
+        const ValueId before = b.value("grad", whole, Role::carry);
+        ValueId sum = before;
+        std::vector<ValueId> gathered;
+        for (int block = blocks; block > 0; --block) {
+            b.where = {Region::microbatch, Phase::weights, block, ""};
+            gathered.push_back(b.all_gather(kept[static_cast<std::size_t>(block)], tensor_axis, 0, 64));
+            sum = b.add_into(sum, b.op1(OpKind::gelu, {gathered.back()}), false);
+        }
+        if (again)
+            sum = b.add_into(sum, b.op1(OpKind::gelu, {gathered.front()}), false);
+        g.carries.push_back({before, sum});
+        ScheduleConfig config;
+        config.microbatches = 3;
+        for (i64 m = 0; m < config.microbatches; ++m)
+            for (const Work work : {Work::forward, Work::input_gradient, Work::weight_gradient})
+                config.tasks.push_back({work, 0, m});
+        const Schedule s = build_schedule(g, config);
+        std::set<BufferId> buffers;
+        std::map<BufferId, std::pair<ValueId, i64>>
+            holds; // by buffer: the gathered value, and its microbatch
+        for (const Step& step : s.steps) {
+            if (step.kind != StepKind::op)
+                continue;
+            const Op& op = g[step.op];
+            for (std::size_t i = 0; i < op.operands.size(); ++i)
+                if (std::ranges::find(gathered, op.operands[i]) != gathered.end())
+                    CHECK(holds.at(step.operands[i]) == std::pair(op.operands[i], step.microbatch));
+            if (!info(op).communicates)
+                continue;
+            buffers.insert(step.results.front());
+            holds[step.results.front()] = {op.results.front(), step.microbatch};
+        }
+        CHECK(buffers.size() == (again ? 3 : 2));
+    }
 }

@@ -220,14 +220,30 @@ TEST_CASE("equal stages are compiled once for an outline, as if each was compile
     }
 }
 
-TEST_CASE("with split backward passes an arena is hardly larger than what is alive at its peak")
+TEST_CASE("with split backward passes, or several stages of a rank, an arena is hardly larger than what is "
+          "alive at its peak")
 {
-    for (const char* const schedule : {"zb-h1", "zb-v", "dualpipe-v", "v-half"}) {
-        INFO(schedule);
-        RunConfig c = read_config("", {"model.dim=256", "model.heads=4", "model.vocab=258", "model.seq=64",
-                                       "model.layers=14", "train.global_batch=32", "train.micro_batch=1",
-                                       "parallel.pipeline=8", "parallel.recompute=full",
-                                       str("parallel.schedule=", schedule)});
+    struct Case {
+        const char *schedule, *recompute;
+        int pipeline, chunks, tensor;
+        double most; // of arena / lower bound
+    };
+    // With many microbatches, and activations that are most of it.
+    const std::vector<std::string> usual{"model.dim=64",       "model.heads=4",   "model.vocab=258",
+                                         "model.seq=256",      "model.layers=14", "train.global_batch=64",
+                                         "train.micro_batch=1"};
+    for (const Case& each :
+         {Case{"zb-h1", "full", 8, 0, 1, 1.02}, Case{"zb-v", "full", 8, 0, 1, 1.02},
+          Case{"dualpipe-v", "full", 8, 0, 1, 1.02}, Case{"v-half", "full", 8, 0, 1, 1.02},
+          Case{"interleaved", "none", 4, 4, 1, 1.05}, Case{"dualpipe-v", "selective", 4, 0, 2, 1.02},
+          Case{"zb-h1", "selective", 4, 0, 2, 1.02}}) {
+        INFO(each.schedule << ", tensor " << each.tensor);
+        std::vector<std::string> overrides = usual;
+        for (const std::string& key :
+             {str("schedule=", each.schedule), str("recompute=", each.recompute),
+              str("pipeline=", each.pipeline), str("chunks=", each.chunks), str("tensor=", each.tensor)})
+            overrides.push_back("parallel." + key);
+        RunConfig c = read_config("", overrides);
         resolve_and_validate(c);
         CompileConfig options;
         options.machine = machine_called("cpu");
@@ -235,7 +251,7 @@ TEST_CASE("with split backward passes an arena is hardly larger than what is ali
                       [&](i64 rank, const Compiled& compiled) {
                           INFO("rank " << rank);
                           CHECK(static_cast<double>(compiled.memory.arena) <=
-                                1.06 * static_cast<double>(compiled.memory.lower_bound));
+                                each.most * static_cast<double>(compiled.memory.lower_bound));
                           return true;
                       });
     }
