@@ -1,6 +1,7 @@
 #include "choose/estimator.hpp"
 
 #include "base/check.hpp"
+#include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 #include "ir/collectives.hpp"
 #include "passes/fuse.hpp"
@@ -75,6 +76,57 @@ double most_sent(const Graph& graph, std::size_t blocks)
     return std::ranges::max(sent);
 }
 
+/// By op: whether it is a collective of a microbatch for which the rank waits, nearly. Compute hides those of
+/// parameters and gradients along the data axis, and the steps of a ring.
+std::vector<bool> awaited_collectives(const Graph& graph)
+{
+    const std::vector<bool> reduces = gradient_reductions(graph);
+    std::vector<bool> awaited;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        const bool collective = info(op).communicates && op.region == Region::microbatch && !op.attrs.tag;
+        const bool hidden = collective &&
+                            (joins(*op.attrs.axis, data_axis) || joins(*op.attrs.axis, replica_axis)) &&
+                            (reduces[i] || gathers_parameters(graph, op) ||
+                             (info(op).exchanges && op.kind != OpKind::all_to_all));
+        awaited.push_back(collective && !hidden);
+    }
+    return awaited;
+}
+
+/// The part of the awaited collectives during which a simulated step computes.
+double hidden_part(const Program& program, const Machine& machine, i64 threads)
+{
+    const std::vector<bool> awaited = awaited_collectives(program.graph);
+    const Schedule& schedule = program.schedule;
+    const Timeline timeline = simulate(program.graph, schedule, machine, threads);
+    std::vector<Span> computes; // ascending
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+        if (schedule.steps[i].queue == queue_compute)
+            computes.push_back(timeline.spans[i]);
+    Seconds all = 0, hidden = 0;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        if (step.kind != StepKind::op || step.queue == queue_compute || !awaited[step.op.index()])
+            continue;
+        const Span& span = timeline.spans[i];
+        all += span.end - span.begin;
+        auto at = std::ranges::upper_bound(computes, span.begin, {}, &Span::end);
+        for (; at != computes.end() && at->begin < span.end; ++at)
+            hidden += std::min(at->end, span.end) - std::max(at->begin, span.begin);
+    }
+    return all > 0 ? hidden / all : 0;
+}
+
+/// Takes from the blocks' costs what compute hides of their collectives: most behind gradients of weights.
+void hide_collectives(double part, BlockCosts& costs)
+{
+    for (StageCost& cost : costs.blocks) {
+        cost.input_gradient = std::max(0.0, cost.input_gradient - part * cost.in_line);
+        cost.in_line *= 1 - part;
+    }
+}
+
 /// Adds the costs of a rank's graph to its blocks.
 void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
 {
@@ -86,7 +138,7 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
                 kept[v.index()] = true;
                 waiting[v.index()] = waiting[v.index()] || op.phase == Phase::weights;
             }
-    const std::vector<bool> reduces = gradient_reductions(graph);
+    const std::vector<bool> awaited = awaited_collectives(graph);
     Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
@@ -103,13 +155,8 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
             }
         if (op.attrs.tag)
             costs.message = std::max(costs.message, seconds[i]);
-        // Compute hides those of parameters and gradients along the data axis, and the steps of a ring.
-        const bool hidden = info(op).communicates &&
-                            (joins(*op.attrs.axis, data_axis) || joins(*op.attrs.axis, replica_axis)) &&
-                            (reduces[i] || gathers_parameters(graph, op) ||
-                             (info(op).exchanges && op.kind != OpKind::all_to_all));
-        const bool in_line = !info(op).communicates || (!op.attrs.tag && !hidden);
-        if (in_line)
+        cost.in_line += awaited[i] ? seconds[i] : 0;
+        if (!info(op).communicates || awaited[i])
             (op.phase == Phase::forward    ? cost.forward
              : op.phase == Phase::backward ? cost.input_gradient
                                            : cost.weight_gradient) += seconds[i];
@@ -204,12 +251,19 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
             graphs_.erase(graphs_.begin());
         graphs_.emplace_back(key, compiler.plain());
     }
-    // An outline has the mode that is seldom far from the best, without the search for it. Of programs, which
+    // An outline has a mode that is seldom far from the best, without the search for it. Of programs, which
     // often have one microbatch, it may be.
     const RunConfig& config = candidate.config;
-    const bool guesses = outline && config.parallel.bucket == "auto" && !config.model.is_program();
-    const std::string asked = guesses ? "greedy" : config.parallel.bucket;
+    const bool guesses = outline && !config.model.is_program();
     BucketChooser chooser(compiler.bucket_plans());
+    const auto mode_of = [&](i64 stage) -> std::string {
+        if (config.parallel.bucket != "auto")
+            return config.parallel.bucket;
+        const bool often =
+            gathers_in_microbatches(config.parallel) || reduces_in_microbatches(config.parallel);
+        return guesses ? (often ? "block" : "greedy")
+                       : chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches);
+    };
     StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
                          compiler.sharded()};
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank) {
@@ -221,9 +275,7 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
         if (progress_)
             progress_();
         std::string& mode = buckets.modes[static_cast<std::size_t>(stage)];
-        mode = asked == "auto"
-                   ? chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches)
-                   : asked;
+        mode = mode_of(stage);
         if (!visit)
             continue;
         Compiled compiled = compiler.rank(rank, mode);
@@ -327,15 +379,18 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
 double Compiling::growth(const Candidate& candidate)
 {
     const auto even = even_microbatches(candidate.config, candidate.order);
-    const Candidate rough = even ? with_microbatches(candidate, even->few) : candidate;
+    const Candidate few = even ? with_microbatches(candidate, even->few) : candidate,
+                    more =
+                        even ? with_microbatches(candidate, std::min(even->all, 2 * even->few)) : candidate;
+    const LayOutConfig lay_out_more = lay_out_config(more.config, machine_);
     double growth = 1;
     compile(
-        rough,
+        few,
         [&](i64, Compiled& compiled) {
-            const ArenaPlans planned =
-                lay_out({&compiled.programs[train_program], 1}, lay_out_config(rough.config, machine_));
-            growth = std::max(growth, static_cast<double>(planned.device.arena) /
-                                          static_cast<double>(planned.device.lower_bound));
+            Program& program = compiled.programs[train_program];
+            set_steps(program, std::make_shared<const PipelineOrder>(more.order), 0, lay_out_more);
+            growth = std::max(growth, static_cast<double>(lay_out({&program, 1}, lay_out_more).device.arena) /
+                                          static_cast<double>(compiled.memory.arena));
             return true;
         },
         [](i64 stage) { return stage == 0; }, true);
@@ -378,11 +433,15 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
     compile(
         candidate,
         [&](i64, const Compiled& compiled) {
-            add_costs(compiled.programs[train_program].graph, clock, threads_of(candidate.config), costs);
-            add_parameters(compiled.programs[train_program].graph, costs);
+            const Program& program = compiled.programs[train_program];
+            const i64 threads = threads_of(candidate.config);
+            add_costs(program.graph, clock, threads, costs);
+            if (candidate.order.shape.ranks == 1)
+                hide_collectives(hidden_part(program, clock, threads), costs);
+            add_parameters(program.graph, costs);
             if (compiled.memory.arena > costs.memory.arena)
                 costs.memory = compiled.memory;
-            costs.sent = most_sent(*compiled.programs[train_program].sharded, costs.blocks.size());
+            costs.sent = most_sent(*program.sharded, costs.blocks.size());
             return true;
         },
         {}, true);

@@ -90,7 +90,7 @@ public:
     /// some are simulated, as many as the pipeline needs to run evenly; the others take as long as those.
     virtual Score rough_score(const Candidate& candidate, const Machine& clock,
                               const StageLimits& limits) = 0;
-    /// How much larger the planned arena of the first stage is than its lower bound, at least 1.
+    /// How much larger the planned arena of the first stage is than that of rough_score(), at least 1.
     virtual double growth(const Candidate& candidate) = 0;
     virtual BlockCosts block_costs(const Candidate& candidate, const Machine& clock) = 0;
 };

@@ -1,9 +1,9 @@
 #include "choose/quick_estimate.hpp"
 
 #include "base/check.hpp"
+#include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 #include "config/trained_parameters.hpp"
-#include "ir/ops/op_table.hpp"
 #include "passes/memory/recompute.hpp"
 
 #include <algorithm>
@@ -14,63 +14,6 @@ namespace trivium {
 
 namespace {
 
-double as_double(i64 value) { return static_cast<double>(value); }
-
-/// Elements of a rank's parameters, of which `experts` are those of experts, of each of which only some of
-/// the data ranks have a copy.
-struct Elements {
-    double all = 0, experts = 0;
-
-    /// The sum of `each(shard ranks)` over all elements.
-    template <class Each>
-    double sum(const ParallelConfig& p, Each&& each) const
-    {
-        return (all - experts) * each(as_double(shard_ranks(p))) +
-               experts * each(as_double(shard_ranks(p)) / as_double(p.expert));
-    }
-};
-
-/// Those of the experts of a layer, on average, on a rank.
-double expert_elements(const RunConfig& c)
-{
-    const ModelConfig& m = c.model;
-    if (m.is_program() || m.experts == 0)
-        return 0;
-    return as_double(m.layers - std::min(m.dense_layers, m.layers)) / as_double(m.layers) *
-           as_double(m.experts / c.parallel.expert * (m.gated ? 3 : 2)) * as_double(m.dim * m.expert_dim) /
-           as_double(c.parallel.tensor);
-}
-
-/// Bytes that a rank keeps for each element of its tensor shard, of which `ranks` ranks have a copy or
-/// shards.
-double kept_per_element(const RunConfig& c, double ranks)
-{
-    const ParallelConfig& p = c.parallel;
-    const double master = as_double(size_of(master_type(c.train.precision))),
-                 compute = as_double(size_of(compute_type(c.train.precision)));
-    const Optimizer& optimizer = optimizer_row(c.train.optimizer);
-    const double states =
-        as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()) + (c.train.ema > 0 ? 1 : 0));
-    const bool shards = shard_ranks(p) > 1 && p.zero > 0;
-    const double part = shards ? 1 / ranks : 1;
-    const bool offload = p.offload == Offload::optimizer;
-    const double kept = offload ? 0 : (1 + states) * master * part;
-    const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
-                        : compute < master || shards || offload ? compute
-                                                                : 0;
-    const double gradient = p.accumulate == GradientType::bf16 ? 2 : master;
-    const bool reduced = shards && p.zero >= 2 && p.reduce_every != ReduceEvery::step;
-    return kept + copy + gradient * (reduced ? part : 1);
-}
-
-/// As kept_per_element(), of frozen parameters.
-double kept_per_frozen(const RunConfig& c, double ranks)
-{
-    const ParallelConfig& p = c.parallel;
-    const bool shards = shard_ranks(p) > 1 && p.zero == 3 && p.gather_every != GatherEvery::step;
-    return as_double(size_of(compute_type(c.train.precision))) / (shards ? ranks : 1);
-}
-
 StageCost operator*(StageCost cost, double times)
 {
     return {cost.forward * times,
@@ -78,7 +21,8 @@ StageCost operator*(StageCost cost, double times)
             cost.weight_gradient * times,
             cost.activations * times,
             cost.message,
-            cost.waiting * times};
+            cost.waiting * times,
+            cost.in_line * times};
 }
 
 StageCost operator+(const StageCost& a, const StageCost& b)
@@ -88,48 +32,16 @@ StageCost operator+(const StageCost& a, const StageCost& b)
             a.weight_gradient + b.weight_gradient,
             a.activations + b.activations,
             a.message,
-            a.waiting + b.waiting};
+            a.waiting + b.waiting,
+            a.in_line + b.in_line};
 }
 
-Seconds seconds_of(const StageCost& cost)
+/// Whether costs are those of split backward passes: also for orders of files, and of models with experts, of
+/// which a profile takes long.
+bool may_split(const RunConfig& config)
 {
-    return cost.forward + cost.input_gradient + cost.weight_gradient;
-}
-
-/// Idle time of a rank in a step: the named schedules' bubbles (Qi et al. 2023 and 2024; Narayanan et al.
-/// 2021), for stages whose passes take as long as the average.
-Seconds bubble_of(ScheduleKind kind, double chunks, double others, const StageCost& mean)
-{
-    const Seconds whole = seconds_of(mean) * others,
-                  split = std::max(0.0, mean.forward + mean.input_gradient - mean.weight_gradient) * others,
-                  none =
-                      std::max(0.0, mean.forward + mean.input_gradient - 2 * mean.weight_gradient) * others;
-    switch (kind) {
-    case ScheduleKind::gpipe:
-    case ScheduleKind::one_f_one_b: return whole;
-    case ScheduleKind::interleaved:
-    case ScheduleKind::breadth_first: return whole / chunks;
-    case ScheduleKind::zb_h1: return split;
-    case ScheduleKind::zb_h2: return none;
-    case ScheduleKind::zb_v:
-    case ScheduleKind::dualpipe_v: return none + 0.05 * whole;
-    case ScheduleKind::v_half: return whole / 2;
-    case ScheduleKind::v_min: return whole * 2 / 3;
-    }
-    return whole;
-}
-
-/// Microbatches whose activations the first rank keeps, each of all its stages.
-double in_flight(ScheduleKind kind, double ranks, double chunks, double microbatches)
-{
-    const double most = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first ? microbatches
-                        : kind == ScheduleKind::interleaved ? ranks * (1 + (ranks - 1) / (ranks * chunks))
-                        : kind == ScheduleKind::zb_h2       ? 2 * ranks - 1
-                        : kind == ScheduleKind::dualpipe_v  ? ranks + 1
-                        : kind == ScheduleKind::v_half      ? ranks / 2 + 1
-                        : kind == ScheduleKind::v_min       ? ranks / 3 + 1
-                                                            : ranks;
-    return std::min(most, microbatches);
+    const auto kind = schedule_called(config.parallel.schedule);
+    return !kind || splits_backward(*kind) || config.model.experts > 0;
 }
 
 /// The kind of a block (QuickEstimator::Profile).
@@ -151,18 +63,6 @@ std::vector<double> counts_of(const ModelConfig& model)
 /// Whether blocks of this kind have collectives of their own.
 bool is_repeated(const ModelConfig& model, std::size_t kind) { return model.is_program() || kind == 1; }
 
-/// Layers of the stage that takes longest, if each rank has one stage and the ends have fewer layers.
-double layers_of_longest(double layers, i64 stages, Seconds layer, Seconds first, Seconds last)
-{
-    const auto room = [&](double most, Seconds end) {
-        return std::max(0.0, std::floor((most * layer - end) / layer + 1e-9));
-    };
-    for (double most = std::floor(layers / as_double(stages));; ++most)
-        if (stages == 1 || most >= layers ||
-            as_double(stages - 2) * most + room(most, first) + room(most, last) >= layers)
-            return stages == 1 ? layers : most;
-}
-
 } // namespace
 
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
@@ -172,8 +72,8 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
     for (const auto& [axis, degree] : named_degrees(p))
         if (axis != data_axis && axis != pipeline_axis)
             degrees.push_back(degree);
-    const auto [at, added] =
-        profiles_.try_emplace({std::move(degrees), config.train.micro_batch, p.sequence, recompute});
+    const auto [at, added] = profiles_.try_emplace(
+        {std::move(degrees), config.train.micro_batch, p.sequence, recompute, may_split(config), p.overlap});
     if (added) {
         at->second = between(config, recompute);
         if (!at->second)
@@ -210,6 +110,7 @@ std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& 
             extend(cost.weight_gradient, to.weight_gradient);
             extend(cost.activations, to.activations);
             extend(cost.waiting, to.waiting);
+            extend(cost.in_line, to.in_line);
         }
         extend(made.sent, more.sent);
         extend(made.beyond, more.beyond);
@@ -244,12 +145,13 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     small.parallel.tensor = p.tensor;
     small.parallel.axes = p.axes;
     small.parallel.sequence = p.sequence;
+    small.parallel.overlap = p.overlap;
     small.parallel.threads = threads_(p);
     small.parallel.accumulate = p.accumulate;
     small.parallel.group = p.group;
     small.parallel.recompute = recompute;
     small.parallel.bucket = "none";
-    small.parallel.schedule = name_of(ScheduleKind::zb_h1);
+    small.parallel.schedule = name_of(may_split(config) ? ScheduleKind::zb_h1 : ScheduleKind::one_f_one_b);
     small.parallel.gather_every = GatherEvery::pass;
     small.parallel.reduce_every = ReduceEvery::microbatch;
     small.train.global_batch = 2 * config.train.micro_batch * batch_ranks(small.parallel);
@@ -353,6 +255,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
     const bool zero = p.zero > 0 && shards > 1;
+    share.transfers.runs = runs;
     const double sharded = parts.sum(p, [](double ranks) { return 1 / ranks; }), // elements
         travelling = parts.sum(p, [](double ranks) { return (ranks - 1) / ranks; });
     share.outside = profile.per_element * (zero ? sharded : elements);
@@ -363,27 +266,26 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
                  of_copy = as_double(size_of(compute_type(config.train.precision)));
     const double forward = share.cost.forward,
                  backward = share.cost.input_gradient + share.cost.weight_gradient;
-    const bool gathers = zero && p.zero == 3 && p.gather_every != GatherEvery::step,
-               reduces = zero && p.zero >= 2 && p.reduce_every != ReduceEvery::step;
+    const bool gathers = gathers_in_microbatches(p), reduces = reduces_in_microbatches(p);
     const double gathered = travelling + (gathers ? frozen * (shards - 1) / shards : 0);
     const Seconds gather = zero ? seconds_along(data_axis, p, of_copy * gathered, runs) : 0,
                   reduce = seconds_along(data_axis, p, (zero ? 1 : 2) * of_gradient * travelling, runs);
-    const auto exposed = [&](Seconds transfers, Seconds compute) {
-        return !p.overlap ? transfers : std::max(transfers / runs, transfers - compute * (1 - 1 / runs));
+    // Transfers take a part of the compute, but not while the rank only communicates.
+    if (const Seconds pass = forward + backward; pass > 0)
+        share.transfers.slows = transfer(data_axis, p).share * std::max(0.0, 1 - share.cost.in_line / pass);
+    const auto beyond = [&](Seconds transfers, Seconds compute) {
+        return !p.overlap ? transfers : std::max(share.transfers.slows * transfers, transfers - compute);
     };
-    const auto hidden_in_pass = [&](Seconds transfers, Seconds compute) {
-        return !p.overlap ? transfers : std::max(0.0, transfers - compute);
-    };
-    if (gathers)
-        share.cost.forward += hidden_in_pass(gather, forward);
-    else if (zero)
-        share.outside += exposed(gather, forward);
     const Seconds again = gathers && p.gather_every == GatherEvery::pass ? gather : 0;
-    share.cost.input_gradient += hidden_in_pass(again + (reduces ? reduce : 0), backward);
-    if (!reduces)
-        share.outside += exposed(reduce, backward);
-    else
+    if (gathers)
+        share.cost.forward += beyond(gather, forward);
+    else if (zero)
+        (p.overlap ? share.transfers.gather : share.outside) += gather;
+    share.cost.input_gradient += beyond(again + (reduces ? reduce : 0), backward);
+    if (reduces)
         share.outside += reduce / runs;
+    else
+        (p.overlap ? share.transfers.reduce : share.outside) += reduce;
     if (zero && replicas > 1)
         share.outside +=
             seconds_along(replica_axis, p, 2 * of_gradient * sharded * (replicas - 1) / replicas, runs);
@@ -406,8 +308,16 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
         config, Counts(counts.size(), as_double(p.recompute_layers) / as_double(config.model.repeated())));
     const Share whole = share_of(config, profile, counts);
     const double microbatches = as_double(microbatch_count(config));
+    // Of one microbatch, without others between its passes.
+    const auto added = [](const Share& share) {
+        StepTransfers transfers;
+        const Seconds end = seconds_of(share.cost);
+        transfers.gather(share.transfers, 0, share.cost.forward);
+        transfers.reduce(share.transfers, end, end - share.cost.forward);
+        return transfers.added(end) + share.outside;
+    };
     if (p.pipeline == 1)
-        return {microbatches * seconds_of(whole.cost) + whole.outside,
+        return {microbatches * seconds_of(whole.cost) + added(whole),
                 whole.kept + whole.cost.activations + profile.beyond};
     const double layers = as_double(config.model.layers), ranks = as_double(p.pipeline);
     const ScheduleKind kind = schedule_called(p.schedule).value_or(ScheduleKind::one_f_one_b); // or a file
@@ -430,7 +340,7 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches) *
                                   std::max(middle.cost.activations, waits ? middle.cost.waiting : 0);
     const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
-    return {microbatches * longest + bubble + messages + middle.outside,
+    return {microbatches * longest + bubble + messages + added(middle),
             std::max(first.kept + kept_in_flight, middle.kept + middle.cost.activations + profile.beyond)};
 }
 
@@ -475,8 +385,18 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
     const double beyond = mixed(config, none).beyond;
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
         const Share& own = share(of_rank[rank]);
-        const Seconds end = played->spans[rank].empty() ? 0 : played->spans[rank].back().end;
-        made.step = std::max(made.step, end + own.outside);
+        const std::vector<Span>& spans = played->spans[rank];
+        const Seconds end = spans.empty() ? 0 : spans.back().end;
+        StepTransfers transfers;
+        const RankOrder& tasks = order.ranks[rank];
+        const auto transfers_of = [&](std::size_t i) -> const StageTransfers& {
+            return share(of_stage[static_cast<std::size_t>(tasks[i].stage)]).transfers;
+        };
+        for (const std::size_t i : ends_of_stages(tasks, shape.chunks, false))
+            transfers.gather(transfers_of(i), spans[i].begin, spans[i].end - spans[i].begin);
+        for (const std::size_t i : ends_of_stages(tasks, shape.chunks, true))
+            transfers.reduce(transfers_of(i), spans[i].end, spans[i].end - spans[i].begin);
+        made.step = std::max(made.step, end + transfers.added(end) + own.outside);
         made.bytes = std::max(made.bytes, own.kept + played->peak[rank] +
                                               (of_rank[rank].all.back() > 0 ? beyond : beyond / 4));
     }

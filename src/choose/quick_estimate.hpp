@@ -1,6 +1,7 @@
 #pragma once
 // A step in closed form: which of many strategies are worth simulating.
 #include "choose/estimator.hpp"
+#include "choose/step_formulas.hpp"
 #include "plan/cost.hpp"
 
 #include <map>
@@ -38,6 +39,7 @@ private:
         StageCost cost;
         double kept = 0;     ///< bytes
         Seconds outside = 0; ///< of the step: transfers that nothing hides, and the update
+        StageTransfers transfers{};
     };
     /// Costs by kind of block: of a transformer the block before the layers, a layer on average, and the
     /// block behind them; of a program each block.
@@ -51,8 +53,9 @@ private:
         Seconds per_element = 0; ///< update of a parameter's element
     };
     using Counts = std::vector<double>; ///< of blocks, by kind
-    /// Degrees of the axes that shard tensors, microbatch, parallel.sequence
-    using ProfileKey = std::tuple<std::vector<i64>, i64, bool, Recompute>;
+    /// Degrees of the axes that shard tensors, microbatch, parallel.sequence, recomputation, whether backward
+    /// passes are split, parallel.overlap
+    using ProfileKey = std::tuple<std::vector<i64>, i64, bool, Recompute, bool, bool>;
 
     const Profile& profile(const RunConfig& config, Recompute recompute);
     Profile compiled_profile(const RunConfig& config, Recompute recompute);

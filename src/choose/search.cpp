@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
+#include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 
 #include <algorithm>
@@ -40,7 +41,10 @@ public:
         simulate_best();
         simulate_rules();
         improve();
-        settle();
+        for (int again = 0; settle() && again < 2; ++again) { // others may be better than what is left
+            done_ = attempts_ = 0;
+            simulate_best();
+        }
         if (result_.strategies.empty() && smallest_)
             result_.smallest = std::move(smallest_->config);
         return std::move(result_);
@@ -65,12 +69,8 @@ private:
     double room(const RunConfig& c) const
     {
         const StageLimits limits = limits_of(c);
-        double most = INFINITY;
-        if (limits.arena > 0)
-            most = static_cast<double>(limits.arena);
-        if (limits.bytes > 0)
-            most = std::min(most, static_cast<double>(limits.bytes - search_.clock.process));
-        return most;
+        const double arena = limits.arena > 0 ? as_double(limits.arena) : INFINITY;
+        return limits.bytes > 0 ? std::min(arena, as_double(limits.bytes - search_.clock.process)) : arena;
     }
 
     /// Adds a strategy with the settings for memory that take the least time of those that fit.
@@ -196,24 +196,19 @@ private:
         return with(last);
     }
 
-    /// Strategies whose closed forms are wrong for the same reasons, by the same nearly.
-    static std::string kind_key(const RunConfig& c)
+    /// Whether a strategy with this played step is hardly the best: simulated steps are seldom shorter, of
+    /// programs not by much.
+    bool is_far(Seconds played) const
     {
-        const ParallelConfig& p = c.parallel;
-        return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert,
-                   " ", p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ",
-                   p.schedule, " ", p.chunks, " ", name_of(p.update), " ", p.sequence, " ",
-                   name_of(p.reduce_every));
+        const double least = (config_.model.is_program() ? 0.9 : 0.995) * least_longer_;
+        return best() && least * played > best()->score.step;
     }
-    /// Whether a strategy with this played step is hardly the best: closed forms are seldom further off.
-    bool is_far(Seconds played) const { return played > 1.15 * fastest_; }
     /// The same, also by what similar strategies that were simulated took longer.
     bool is_hopeless(const RunConfig& c, Seconds played) const
     {
-        constexpr double nearly = 1.002;
         const auto known = longer_.find(kind_key(c));
         return is_far(played) ||
-               (known != longer_.end() && best() && played * known->second > nearly * best()->score.step);
+               (known != longer_.end() && best() && played * known->second > 1.002 * best()->score.step);
     }
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
@@ -238,27 +233,27 @@ private:
             } catch (const UserError&) {
                 return false;
             }
+            if (score.fits) {
+                const double longer = score.step / quick.step;
+                double& known = longer_.try_emplace(kind_key(c), longer).first->second;
+                known = std::min(known, longer);
+                least_longer_ = std::min(least_longer_, longer);
+            }
             const double most = room(c);
             const std::optional<double> growth = growth_of(c, score, most, always);
             if (!growth) {
                 ++done_;
                 return false;
             }
-            const double arena = static_cast<double>(score.arena) * *growth;
-            if (score.fits) {
-                const double longer = score.step / quick.step;
-                double& known = longer_.try_emplace(kind_key(c), longer).first->second;
-                known = std::min(known, longer);
-            }
+            const double arena = as_double(score.arena) * *growth;
             if (score.fits && arena <= most) {
                 ++done_;
-                fastest_ = std::min(fastest_, quick.step);
                 const std::string rule = rule_of(c, search_.clock);
                 result_.strategies.push_back({std::move(c), std::move(score), rule});
                 return true;
             }
             const double beyond = std::max(0.0, arena - quick.bytes); // of the first stage that is too large
-            too_large_[kind_key(c)] = beyond;
+            too_large_[kind_key(c) + growth_key(c)] = beyond;
             const bool is_slower = score.fits && best() && score.step >= best()->score.step;
             if (is_slower && !always)
                 return false;
@@ -276,13 +271,13 @@ private:
     {
         return str(c.parallel.schedule, " ", c.parallel.chunks, " ", c.parallel.pipeline);
     }
-    /// How much larger a planned arena is than the lower bound of a rough score. Where ranks have several
-    /// stages, the slots of values are fullest at different times, so that it may be a quarter. Nothing if
-    /// that is not known of a strategy that is slower than the best, unless it is needed `always`.
+    /// How much larger a planned arena is than that of a rough score. Where ranks have several stages, it may
+    /// be a tenth: with all microbatches they keep more at a time. Nothing if that is not known of a strategy
+    /// that is slower than the best, unless it is needed `always`.
     std::optional<double> growth_of(const RunConfig& c, const Score& score, double most, bool always)
     {
         constexpr double at_most = 1.35, nearly = 1.02;
-        const double bound = static_cast<double>(score.arena);
+        const double bound = as_double(score.arena);
         const Candidate candidate = candidate_of(c);
         if (!score.fits || candidate.order.shape.chunks == 1 || at_most * bound <= most)
             return 1;
@@ -297,7 +292,7 @@ private:
     /// Whether the closed form, with what simulated arenas exceeded it by, says that it does not fit.
     bool is_too_large(const Estimated& e) const
     {
-        const auto known = too_large_.find(kind_key(e.config));
+        const auto known = too_large_.find(kind_key(e.config) + growth_key(e.config));
         return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
     }
 
@@ -394,16 +389,19 @@ private:
     }
 
     /// The first strategy, or the best of another grid that is nearly as fast, without an exact score; the
-    /// number of strategies if there is none. Buckets are "greedy" in rough scores, which matters less where
-    /// each stage has few layers. \pre sorted
+    /// number of strategies if there is none. Rough scores have no good buckets where microbatches have
+    /// collectives, or stages many layers. \pre sorted
     std::size_t next_to_settle() const
     {
-        const auto nearly = [](const Strategy& s) { return s.config.parallel.pipeline > 1 ? 1.003 : 1.01; };
+        const auto nearly = [](const ParallelConfig& p) {
+            return p.pipeline == 1 || gathers_in_microbatches(p) || reduces_in_microbatches(p) ? 1.01 : 1.003;
+        };
         const std::vector<Strategy>& all = result_.strategies;
         std::set<std::vector<i64>> seen;
         for (std::size_t i = 0; i < all.size(); ++i) {
-            const bool is_first = seen.insert(degrees_of(all[i].config.parallel)).second;
-            const bool is_near = is_first && all[i].score.step < nearly(all[i]) * all[0].score.step;
+            const ParallelConfig& p = all[i].config.parallel;
+            const bool is_first = seen.insert(degrees_of(p)).second;
+            const bool is_near = is_first && all[i].score.step < nearly(p) * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }
@@ -411,7 +409,8 @@ private:
     }
 
     /// Sorts the strategies, and scores the first of them exactly; drops those that do not fit after all.
-    void settle()
+    /// Returns whether what is left is slower than the best seemed.
+    bool settle()
     {
         std::vector<Strategy>& all = result_.strategies;
         const auto sort = [&] {
@@ -420,6 +419,7 @@ private:
             });
         };
         sort();
+        const Seconds hoped = all.empty() ? INFINITY : all.front().score.step;
         int tries = 3; // to rescue strategies whose planned arena is too large
         for (std::size_t i = 0; (i = next_to_settle()) < all.size(); sort()) {
             const RunConfig config = all[i].config;
@@ -427,22 +427,21 @@ private:
             all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
             all[i].exact = true;
             if (!all[i].score.fits) {
-                double& growth = growth_.try_emplace(growth_key(config), 1).first->second;
-                growth =
-                    std::max(growth, static_cast<double>(all[i].score.arena) / static_cast<double>(bound));
+                const auto planned = as_double(all[i].score.arena);
                 all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-                const double expected = 1 + 0.75 * (growth - 1); // of others: they need not grow as much
+                // How much others are expected to grow: not as much as this one.
+                const double expected = 1 + 0.75 * (planned / as_double(bound) - 1);
                 std::erase_if(all, [&](const Strategy& s) {
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
-                           expected * static_cast<double>(s.score.arena) > room(s.config);
+                           expected * as_double(s.score.arena) > room(s.config);
                 });
-                const double beyond =
-                    std::max(0.0, growth * static_cast<double>(bound) - played(config).bytes);
+                const double beyond = std::max(0.0, planned - played(config).bytes);
                 if (tries-- > 0)
                     if (auto less = with_less_memory(config, room(config) - beyond))
                         simulate(std::move(*less), true);
             }
         }
+        return all.empty() ? hoped < INFINITY : all.front().score.step > 1.005 * hoped;
     }
 
     RunConfig config_;
@@ -456,11 +455,11 @@ private:
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
     std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best
-    Seconds fastest_ = INFINITY;           ///< of the played steps of those that were simulated and fit
     std::map<std::string, double> longer_; ///< by kind_key(): simulated step / played step, the least
-    std::map<std::string, double> growth_; ///< by growth_key(): planned arena / lower bound
-    std::map<std::string, double>
-        too_large_; ///< by kind_key(): arena - closed form, where that was too large
+    double least_longer_ = 1;              ///< of all kinds, at most 1
+    std::map<std::string, double> growth_; ///< by growth_key(): planned arena / rough one
+    /// By kind_key() and growth_key(): arena - closed form, where that was too large.
+    std::map<std::string, double> too_large_;
     SearchResult result_;
 };
 

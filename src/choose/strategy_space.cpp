@@ -1,4 +1,5 @@
 #include "choose/strategy_space.hpp"
+#include "compile/describe.hpp"
 
 #include "base/check.hpp"
 #include "choose/memory_policy.hpp"
@@ -362,6 +363,14 @@ std::string rule_of(const RunConfig& config, const Machine& machine)
     if (p.tensor > 1 && node && p.zero <= 1 && !config.model.is_program())
         return p.pipeline == 1 ? "tensor in a node" : "Megatron";
     return "";
+}
+
+std::string kind_key(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    return str(describe_degrees(p), " ", p.context_heads, " ", name_of(p.context_form), " ", p.expert, " ",
+               p.zero, " ", p.shard, " ", c.train.micro_batch, " ", name_of(p.gather_every), " ", p.schedule,
+               " ", name_of(p.update), " ", p.sequence, " ", name_of(p.reduce_every));
 }
 
 std::string key_of(const RunConfig& c)

@@ -43,6 +43,8 @@ i64 ranks_on_node(const ParallelConfig& grid, std::string_view axis, i64 degree,
 /// The name of the practice that a strategy follows; "" if none.
 std::string rule_of(const RunConfig& config, const Machine& machine);
 
+/// Equal for strategies whose closed forms are wrong for the same reasons, by the same nearly.
+std::string kind_key(const RunConfig& config);
 /// What distinguishes strategies: the settings that a search changes.
 std::string key_of(const RunConfig& config);
 

@@ -55,6 +55,11 @@ bool gathers_in_microbatches(const ParallelConfig& p)
     return p.zero == 3 && shard_ranks(p) > 1 && p.gather_every != GatherEvery::step;
 }
 
+bool reduces_in_microbatches(const ParallelConfig& p)
+{
+    return p.zero >= 2 && shard_ranks(p) > 1 && p.reduce_every != ReduceEvery::step;
+}
+
 Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner)
 {
     if (!gathers_in_microbatches(p))
@@ -282,7 +287,9 @@ Graph TrainingCompiler::unbucketed(i64 stage) { return unbucketed(*train_, first
 
 Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at)
 {
-    PassRunner unseen;
+    RunnerConfig runner;
+    runner.verify = options_.runner.verify;
+    PassRunner unseen(runner);
     return part_of_rank(sharded, partition_config(at), stages(sharded), "", unseen);
 }
 

@@ -10,6 +10,8 @@ GraphConfig graph_config(const RunConfig& config);
 
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
 bool gathers_in_microbatches(const ParallelConfig& p);
+/// Whether microbatches reduce their gradients to shards (ZeRO stages 2 and 3), or the epilogue.
+bool reduces_in_microbatches(const ParallelConfig& p);
 /// Lets microbatches gather what they read, large weights in tiles. Names of passes get `suffix`.
 Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner);
 

@@ -41,6 +41,12 @@ constexpr bool is_v_shaped(ScheduleKind kind)
            kind == ScheduleKind::dualpipe_v;
 }
 
+/// Whether (some) backward passes are split into their two halves.
+constexpr bool splits_backward(ScheduleKind kind)
+{
+    return is_v_shaped(kind) || kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2;
+}
+
 /// Stages per rank: the least and the most that a schedule accepts, and the number for parallel.chunks = 0.
 struct ChunkRange {
     i64 least = 1, usual = 1, most = 1;

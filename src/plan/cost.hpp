@@ -21,6 +21,7 @@ struct TransferCost {
     Seconds start = 0, messages = 0;
     double bytes_per_second = 0;
     bool between_nodes = false; ///< some messages leave a node
+    double share = 0;           ///< of a device's compute, that it takes while it runs
 };
 /// Of a collective in one direction that sends `bytes`.
 TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine,

@@ -107,8 +107,10 @@ TransferCost collective_cost(const std::string& axis, double bytes, int ways, co
         return {machine.launch + machine.collective_latency,
                 static_cast<double>(near) * machine.latency(false) +
                     static_cast<double>(ranks - 1 - near) * machine.latency(true),
-                between ? machine.link_rate(true) : rate, between};
+                between ? machine.link_rate(true) : rate, between, 0};
     }
+    // Most of its hops are within nodes, if some are.
+    const double share = here > 1 ? machine.link_share : machine.node_link_share;
     const double shared =
         between ? std::min(rate, machine.link_rate(true) * static_cast<double>(here)) : rate;
     TransferCost best;
@@ -116,7 +118,7 @@ TransferCost collective_cost(const std::string& axis, double bytes, int ways, co
         const TransferCost cost{machine.launch + p.start * machine.collective_latency,
                                 static_cast<double>(near) * p.near * machine.latency(false) +
                                     static_cast<double>(far) * p.far * machine.latency(true),
-                                part * p.rate * shared, between};
+                                part * p.rate * shared, between, share};
         if (best.bytes_per_second == 0 || duration(cost, bytes, ways) < duration(best, bytes, ways))
             best = cost;
     };
@@ -265,10 +267,7 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, co
     const bool overlaps = axis == tensor_axis && op.region == Region::microbatch;
     const Seconds moving = bytes / cost.bytes_per_second * (overlaps ? 1 - machine.tensor_overlap : 1);
     return {duration(cost, 0, ways) + moving, moving, between ? Link::between_nodes : Link::within_node,
-            between ? 0 : copying(machine, bytes, bytes_of(graph, op)),
-            !machine.is_device                    ? 0
-            : placement.members_of_node(axis) > 1 ? machine.link_share // most of its hops are within nodes
-                                                  : machine.node_link_share};
+            between ? 0 : copying(machine, bytes, bytes_of(graph, op)), cost.share};
 }
 
 /// The part of a value of the op that holds rows: buffers of rows have places for more than a grouped product

@@ -14,6 +14,7 @@ struct StageCost {
     double activations = 1; ///< kept from the forward pass of a microbatch to the end of its backward pass
     Seconds message = 0;    ///< between this stage and the next, in both directions
     double waiting = activations; ///< kept instead from the input gradient to the weight gradient
+    Seconds in_line = 0;          ///< of the passes: collectives during which nothing is computed
 };
 
 /// The costs of each stage.

@@ -1,6 +1,7 @@
 // The search over strategies: what it may change, and that nothing legal is faster than what it finds.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "choose/memory_policy.hpp"
 #include "choose/strategy_space.hpp"
 #include "draw.hpp"
 #include "io/files/config_file.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 using namespace trivium;
 
@@ -21,8 +23,6 @@ RunConfig toy_config(std::vector<std::string> overrides)
     resolve_and_validate(c);
     return c;
 }
-
-double as_double(Bytes bytes) { return static_cast<double>(bytes); }
 
 /// Bytes that a rank needs with the best strategy.
 Bytes largest_of(const SearchResult& found) { return std::ranges::max(found.strategies.at(0).score.bytes); }
@@ -74,6 +74,37 @@ TEST_CASE("no strategy that is drawn is faster than the one that the search find
             CHECK(best <= step * (1 + 1e-9));
         }
         CHECK(legal > 5);
+    }
+}
+
+TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[release]")
+{
+    const Machine h100 = machine_called("h100");
+    for (const char* const keys :
+         {"data=32 tensor=1 pipeline=1 zero=3 schedule=1f1b",
+          "data=16 tensor=2 pipeline=1 zero=2 schedule=1f1b",
+          "data=8 tensor=4 pipeline=1 zero=1 schedule=1f1b",
+          "data=4 tensor=8 pipeline=1 zero=1 schedule=1f1b",
+          "data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved chunks=4",
+          "data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved order=[\"data\",\"pipeline\",\"tensor\"]",
+          "data=16 tensor=1 pipeline=2 zero=1 schedule=zb-v",
+          "data=4 tensor=4 pipeline=2 zero=2 schedule=1f1b",
+          "data=2 tensor=4 pipeline=4 zero=1 schedule=dualpipe-v"}) {
+        std::vector<std::string> overrides{"model.preset=llama3-8b", "model.layers=16",
+                                           "train.precision=bf16",   "train.global_batch=512",
+                                           "train.micro_batch=1",    "parallel.update=synchronous"};
+        std::istringstream in(keys);
+        for (std::string key; in >> key;)
+            overrides.push_back("parallel." + key);
+        RunConfig c = read_config("", overrides);
+        resolve_and_validate(c);
+        c = with_usual_policy(c);
+        Compiling estimator(h100);
+        const Candidate candidate{c, training_order(c)};
+        QuickEstimator quick(estimator, h100, [](const ParallelConfig&) { return 1; });
+        const Seconds simulated = estimator.rough_score(candidate, h100, {}).step;
+        INFO(keys << ": " << simulated << " s");
+        CHECK(quick.played(c, candidate.order).step / simulated == Approx(0.985).margin(0.05));
     }
 }
 
