@@ -95,9 +95,9 @@ std::vector<bool> awaited_collectives(const Graph& graph)
 }
 
 /// The part of the awaited collectives during which a simulated step computes.
-double hidden_part(const Program& program, const Machine& machine, i64 threads)
+double hidden_part(const Program& program, const std::vector<bool>& awaited, const Machine& machine,
+                   i64 threads)
 {
-    const std::vector<bool> awaited = awaited_collectives(program.graph);
     const Schedule& schedule = program.schedule;
     const Timeline timeline = simulate(program.graph, schedule, machine, threads);
     std::vector<Span> computes; // ascending
@@ -128,7 +128,8 @@ void hide_collectives(double part, BlockCosts& costs)
 }
 
 /// Adds the costs of a rank's graph to its blocks.
-void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
+void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machine& machine, i64 threads,
+               BlockCosts& costs)
 {
     const std::vector<Seconds> seconds = op_seconds(graph, machine, threads);
     std::vector<bool> kept(graph.values.size(), false), waiting(kept); // to the backward pass, to its weights
@@ -138,7 +139,6 @@ void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCos
                 kept[v.index()] = true;
                 waiting[v.index()] = waiting[v.index()] || op.phase == Phase::weights;
             }
-    const std::vector<bool> awaited = awaited_collectives(graph);
     Seconds update = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
@@ -435,9 +435,10 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
         [&](i64, const Compiled& compiled) {
             const Program& program = compiled.programs[train_program];
             const i64 threads = threads_of(candidate.config);
-            add_costs(program.graph, clock, threads, costs);
+            const std::vector<bool> awaited = awaited_collectives(program.graph);
+            add_costs(program.graph, awaited, clock, threads, costs);
             if (candidate.order.shape.ranks == 1)
-                hide_collectives(hidden_part(program, clock, threads), costs);
+                hide_collectives(hidden_part(program, awaited, clock, threads), costs);
             add_parameters(program.graph, costs);
             if (compiled.memory.arena > costs.memory.arena)
                 costs.memory = compiled.memory;

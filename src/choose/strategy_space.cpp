@@ -1,8 +1,8 @@
 #include "choose/strategy_space.hpp"
-#include "compile/describe.hpp"
 
 #include "base/check.hpp"
 #include "choose/memory_policy.hpp"
+#include "compile/describe.hpp"
 #include "compile/pipeline.hpp"
 #include "config/schedules.hpp"
 

@@ -118,7 +118,7 @@ Graph plain_graph(const RunConfig& config, const WorkPrices& work, MovePrices* k
     optimizer.shard_frozen = gathers_in_microbatches(p);
     AutodiffConfig gradients;
     gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
-    gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
+    gradients.reduce_axis = reduces_in_microbatches(p) ? optimizer.shard_axis : "";
     for (const ProgramAxes::Axis& axis : p.axes.list)
         if (axis.shards_batch && axis.degree > 1)
             gradients.batch_axes.push_back(axis.name);

@@ -173,7 +173,7 @@ private:
 BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks,
                          i64 microbatches, const PipelineOrder* order)
     : graph_(graph), root_(std::move(root)), row_(graph.values.size(), 0), first_(row_),
-      microbatches_(microbatches)
+      microbatches_(microbatches), trains_(trains(graph))
 {
     const std::vector<Uses> uses = uses_of_values(order);
     const bool has_stages =
@@ -188,7 +188,7 @@ BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const Ra
             continue;
         const Value& value = graph.values[at];
         const Users& users = uses[at].users;
-        const bool is_single = users.stages.size() == 1 && users.readers.empty();
+        const bool is_single = users.is_one_stage();
         const bool shares = has_stages && is_single && !uses[at].alone && uses[at].phases.size() > 1;
         Pool& pool =
             shares      ? of_size[{value.type.bytes(), value.space, uses[at].phases.contains(Phase::forward)}]
@@ -256,7 +256,8 @@ void BufferSlots::take_turns(const std::vector<Uses>& uses)
     using Size = std::pair<Bytes, Space>;
     std::vector<Brought> all; // by first access
     std::map<std::size_t, std::size_t> known;
-    std::map<Size, std::map<std::pair<int, int>, int>> counts; // by size, then by stage and block
+    std::map<std::tuple<Size, int, int>, std::size_t> counts; // by size, stage and block
+    std::map<Size, std::size_t> rings;                        // the largest of these
     const auto size_of_root = [&](std::size_t at) {
         return Size(graph_.values[at].type.bytes(), graph_.values[at].space);
     };
@@ -269,13 +270,15 @@ void BufferSlots::take_turns(const std::vector<Uses>& uses)
                 const std::size_t at = root(v).index();
                 const Uses& own = uses[at];
                 const OpId producer = graph_.values[at].producer;
-                if (own.alone || own.phases != std::set{Phase::weights} || own.users.stages.size() > 1 ||
-                    !own.users.readers.empty() || !info(graph_[producer]).communicates)
+                if (own.alone || own.phases != std::set{Phase::weights} || !own.users.is_one_stage() ||
+                    !info(graph_[producer]).communicates)
                     continue;
                 const auto [place, added] = known.try_emplace(at, all.size());
                 if (added) {
                     all.push_back({at, i, i});
-                    ++counts[size_of_root(at)][{stage_of(graph_, op), op.block}];
+                    const Size size = size_of_root(at);
+                    std::size_t& ring = rings[size];
+                    ring = std::max(ring, ++counts[{size, stage_of(graph_, op), op.block}]);
                 }
                 all[place->second].last = i;
             }
@@ -289,10 +292,8 @@ void BufferSlots::take_turns(const std::vector<Uses>& uses)
     for (const Brought& each : all) {
         const Size size = size_of_root(each.at);
         const int stage = stage_of(graph_, graph_[graph_.values[each.at].producer]);
-        int ring = 2; // what the next product needs may come while one is computed
-        for (const auto& [block, count] : counts[size])
-            ring = std::max(ring, count);
-        const std::size_t place = taken[{size, stage}]++ % static_cast<std::size_t>(ring);
+        // At least two: what the next product needs may come while one is computed.
+        const std::size_t place = taken[{size, stage}]++ % std::max<std::size_t>(2, rings[size]);
         const auto [turn, added] = turns.try_emplace({size, place}, Turn{first_[each.at], {}});
         const auto before = turn->second.last.find(stage);
         if (before != turn->second.last.end() && before->second >= each.first)
@@ -344,9 +345,8 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
     std::vector<Held> all;
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ending(tasks.size() +
                                                                          1); // of `all`, microbatch
-    const bool takes_slots = trains(graph_);
     for (const auto& [users, holder] : pool.holders) {
-        if (!takes_slots || users.stages.empty())
+        if (!trains_ || users.stages.empty())
             continue;
         const std::vector<std::size_t> ends = ends_of(users, tasks, order);
         for (std::size_t m = 0; m < ends.size(); ++m)

@@ -45,6 +45,8 @@ private:
         std::set<i64> readers; ///< Attributes::reader
         auto operator<=>(const Users&) const = default;
         bool are_in(const Task& task) const;
+        /// One stage of this rank, and none of another.
+        bool is_one_stage() const { return stages.size() == 1 && readers.empty(); }
     };
     struct Holder {
         std::vector<std::size_t> rows; ///< of slot_
@@ -80,6 +82,7 @@ private:
     std::size_t count_ = 0;
     std::map<i64, std::vector<i64>> ended_; ///< by other rank: ended_before()
     i64 microbatches_ = 1;
+    bool trains_ = false; ///< otherwise a value has one slot
     std::size_t slots_ = 1;
 };
 
