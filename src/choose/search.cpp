@@ -200,7 +200,7 @@ private:
     /// programs not by much.
     bool is_far(Seconds played) const
     {
-        const double least = (config_.model.is_program() ? 0.9 : 0.995) * least_longer_;
+        const double least = (config_.model.is_program() ? 0.9 : 1) * least_longer_;
         return best() && least * played > best()->score.step;
     }
     /// The same, also by what similar strategies that were simulated took longer.
@@ -215,54 +215,58 @@ private:
     /// and `always`, or that may still be the best. Returns whether it has been simulated.
     bool simulate(RunConfig c, bool always = false)
     {
+        for (int tries = 0; tries < 3; ++tries) {
+            std::optional<Estimated> less;
+            if (simulate_once(c, always, less))
+                return true;
+            if (!less)
+                return false;
+            c = std::move(less->config);
+        }
+        return false;
+    }
+
+    /// The same, but only sets `less` to one with more recomputation.
+    bool simulate_once(const RunConfig& c, bool always, std::optional<Estimated>& less)
+    {
         QuickEstimate quick;
+        Score score;
         try {
             quick = played(c);
+            if ((!always && is_hopeless(c, quick.step)) || !simulated_.insert(key_of(c)).second)
+                return false;
+            ++attempts_;
+            score = estimator_.rough_score(candidate_of(c), search_.clock, rough_limits_of(c));
         } catch (const UserError&) { // too many stages, for example
             return false;
         }
-        for (int tries = 0; tries < 3; ++tries) {
-            if (!always && is_hopeless(c, quick.step))
-                return false;
-            if (!simulated_.insert(key_of(c)).second)
-                return false;
-            Score score;
-            try {
-                ++attempts_;
-                score = estimator_.rough_score(candidate_of(c), search_.clock, rough_limits_of(c));
-            } catch (const UserError&) {
-                return false;
-            }
-            if (score.fits) {
-                const double longer = score.step / quick.step;
-                double& known = longer_.try_emplace(kind_key(c), longer).first->second;
-                known = std::min(known, longer);
-                least_longer_ = std::min(least_longer_, longer);
-            }
-            const double most = room(c);
-            const std::optional<double> growth = growth_of(c, score, most, always);
-            if (!growth) {
-                ++done_;
-                return false;
-            }
-            const double arena = as_double(score.arena) * *growth;
-            if (score.fits && arena <= most) {
-                ++done_;
-                const std::string rule = rule_of(c, search_.clock);
-                result_.strategies.push_back({std::move(c), std::move(score), rule});
-                return true;
-            }
-            const double beyond = std::max(0.0, arena - quick.bytes); // of the first stage that is too large
-            too_large_[kind_key(c) + growth_key(c)] = beyond;
-            const bool is_slower = score.fits && best() && score.step >= best()->score.step;
-            if (is_slower && !always)
-                return false;
-            constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
-            auto less = with_less_memory(c, margin * most - beyond);
-            if (!less)
-                return false;
-            c = std::move(*less);
-            quick = played(c);
+        if (score.fits) {
+            const double longer = score.step / quick.step;
+            double& known = longer_.try_emplace(kind_key(c), longer).first->second;
+            known = std::min(known, longer);
+            least_longer_ = std::min(least_longer_, longer);
+        }
+        const double most = room(c);
+        const std::optional<double> growth = growth_of(c, score, most, always);
+        if (!growth) {
+            ++done_;
+            return false;
+        }
+        const double arena = as_double(score.arena) * *growth;
+        if (score.fits && arena <= most) {
+            ++done_;
+            result_.strategies.push_back({c, std::move(score), rule_of(c, search_.clock)});
+            return true;
+        }
+        const double beyond = std::max(0.0, arena - quick.bytes); // of the first stage that is too large
+        too_large_[kind_key(c) + growth_key(c)] = beyond;
+        const bool is_slower = score.fits && best() && score.step >= best()->score.step;
+        if (is_slower && !always)
+            return false;
+        constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
+        if (auto made = with_less_memory(c, margin * most - beyond)) {
+            quick = played(*made);
+            less = {std::move(*made), quick};
         }
         return false;
     }
@@ -311,13 +315,24 @@ private:
         constexpr int most_of_grid = 4;
         for (int round = 0; round < most_of_grid; ++round) {
             std::map<std::vector<i64>, int> counts;
-            for (const Estimated& e : estimated_) {
+            for (std::size_t i = 0; i < estimated_.size(); ++i) {
+                const Estimated e = estimated_[i];
                 if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
                 if (is_far(e.quick.step))
                     break;
-                if (counts[degrees_of(e.config.parallel)]++ == round && !is_too_large(e))
-                    simulate(e.config);
+                int& count = counts[degrees_of(e.config.parallel)];
+                if (count++ != round || is_too_large(e))
+                    continue;
+                std::optional<Estimated> less;
+                simulate_once(e.config, false, less);
+                if (!less)
+                    continue;
+                --count; // it takes its turn, where its time is
+                const auto at = std::ranges::upper_bound(
+                    estimated_.begin() + static_cast<std::ptrdiff_t>(i) + 1, estimated_.end(),
+                    less->quick.step, {}, [](const Estimated& other) { return other.quick.step; });
+                estimated_.insert(at, std::move(*less));
             }
         }
     }

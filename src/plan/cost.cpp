@@ -29,10 +29,11 @@ public:
 
     RankClock(const StageProgram& program, std::size_t place, const Machine& machine, i64 threads,
               Seconds begin = 0)
-        : program_(program), place_(place), launch_(machine.launch), measured_(program.measured),
+        : program_(program), place_(place), along_of_(program.graph->ops.size(), nullptr),
+          launch_(machine.launch), measured_(program.measured),
           costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
           late_(program.schedule->queues.size(), 0), queues_(program.schedule->queues.size()),
-          next_(queues_.size(), 0), free_at_(queues_.size(), begin)
+          next_(queues_.size(), 0), waits_for_(queues_.size(), none), free_at_(queues_.size(), begin)
     {
         timeline_.spans.resize(known_.size());
         std::size_t computed = known_.size();
@@ -55,11 +56,12 @@ public:
     bool advance(Shared* shared)
     {
         bool moved = false;
+        std::ranges::replace(waits_for_, another_rank, none);
         for (;;) {
             std::size_t first = known_.size();
             Seconds first_begin = 0;
             for (std::size_t q = 0; q < queues_.size(); ++q) {
-                if (next_[q] == queues_[q].size())
+                if (next_[q] == queues_[q].size() || still_waits(q))
                     continue;
                 const std::size_t i = queues_[q][next_[q]];
                 const std::optional<Seconds> begin = begin_of(i, shared);
@@ -83,7 +85,7 @@ public:
     Timeline take() { return std::move(timeline_); }
 
 private:
-    static constexpr std::size_t none = ~std::size_t{0};
+    static constexpr std::size_t none = ~std::size_t{0}, another_rank = none - 1;
 
     /// A transfer that occupies a link, and a part of the compute.
     struct Moving {
@@ -107,6 +109,14 @@ private:
         std::vector<std::size_t> others{};
         std::size_t first = none; ///< the least place
     };
+    /// Of a collective or message.
+    const Along& along(std::size_t i, const Shared& shared)
+    {
+        const Along*& known = along_of_[program_.schedule->steps[i].op.index()];
+        if (!known)
+            known = &along(*op_of(i)->attrs.axis, shared);
+        return *known;
+    }
     const Along& along(const std::string& axis, const Shared& shared)
     {
         const auto [at, added] = along_.try_emplace(axis);
@@ -136,7 +146,7 @@ private:
     Shared::Message message(std::size_t i, const Shared& shared)
     {
         const Attributes& attrs = op_of(i)->attrs;
-        const std::vector<std::size_t>& places = along(*attrs.axis, shared).places;
+        const std::vector<std::size_t>& places = along(i, shared).places;
         const auto index = static_cast<std::size_t>(attrs.to ? *attrs.to : *attrs.from);
         const std::size_t other = index < places.size() ? places[index] : none;
         const i64 microbatch = program_.schedule->steps[i].microbatch;
@@ -164,7 +174,7 @@ private:
     std::optional<Seconds> meeting(std::size_t i, Seconds begin, Shared& shared)
     {
         const Op& op = *op_of(i);
-        const Along& group = along(*op.attrs.axis, shared);
+        const Along& group = along(i, shared);
         if (group.others.empty())
             return begin;
         auto& begins = shared.meetings[{*op.attrs.axis, next_[queue_of(i)], group.first}];
@@ -178,19 +188,30 @@ private:
         return begin;
     }
 
+    /// Whether what the next Step of a queue waited for when begin_of() had no answer has not come.
+    bool still_waits(std::size_t queue) const
+    {
+        const std::size_t other = waits_for_[queue];
+        return other == another_rank || (other != none && !known_[other]);
+    }
+
     /// Nothing if a Step for which it waits has not run, its message is not sent, or another rank has not
-    /// come to their collective.
+    /// come to their collective; then waits_for_ has which.
     std::optional<Seconds> begin_of(std::size_t i, Shared* shared)
     {
         Seconds begin = free_at_[queue_of(i)];
+        const auto waits_for = [&](std::size_t other) {
+            waits_for_[queue_of(i)] = other;
+            return std::optional<Seconds>();
+        };
         for (const StepId wait : program_.schedule->steps[i].waits) {
             if (!known_[wait.index()])
-                return {};
+                return waits_for(wait.index());
             begin = std::max(begin, timeline_.spans[wait.index()].end);
         }
         if (!follows_.empty() && follows_[i] < known_.size()) {
             if (!known_[follows_[i]])
-                return {};
+                return waits_for(follows_[i]);
             begin = std::max(begin, timeline_.spans[follows_[i]].end);
             const Span& now = timeline_.spans[last_computed_];
             if (queue_of(i) != queue_compute && now.begin < begin && begin < now.end)
@@ -201,15 +222,17 @@ private:
             return begin;
         if (last_of_microbatches_ && op->region == Region::epilogue && i >= late_[queue_of(i)]) {
             if (!known_[*last_of_microbatches_])
-                return {};
+                return waits_for(*last_of_microbatches_);
             begin = std::max(begin, timeline_.spans[*last_of_microbatches_].end);
         }
         if (!shared)
             return begin;
-        if (!op->attrs.tag)
-            return meeting(i, begin, *shared);
+        if (!op->attrs.tag) {
+            const std::optional<Seconds> met = meeting(i, begin, *shared);
+            return met ? met : waits_for(another_rank);
+        }
         if (op->attrs.from && !shared->sent.contains(message(i, *shared)))
-            return {};
+            return waits_for(another_rank);
         return begin;
     }
 
@@ -265,6 +288,7 @@ private:
     const StageProgram& program_;
     std::size_t place_;
     std::map<std::string, Along> along_; ///< by axis
+    std::vector<const Along*> along_of_; ///< by op: in along_, or null if not known
     std::map<OpId, std::vector<std::size_t>> senders_;
     Seconds launch_;
     const Timeline* measured_;
@@ -277,8 +301,9 @@ private:
     std::optional<std::size_t> last_of_microbatches_; ///< that computes; without early reductions
     std::vector<std::size_t> late_; ///< by queue: behind it, no transfers of microbatches follow
     std::vector<std::vector<std::size_t>> queues_;
-    std::vector<std::size_t> next_; ///< by queue
-    std::vector<Seconds> free_at_;  ///< by queue
+    std::vector<std::size_t> next_;      ///< by queue
+    std::vector<std::size_t> waits_for_; ///< by queue: a Step, or `another_rank`, or `none` if not known
+    std::vector<Seconds> free_at_;       ///< by queue
     std::vector<Moving> moving_;
     Timeline timeline_;
 };
