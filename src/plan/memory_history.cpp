@@ -77,7 +77,7 @@ MemoryHistory memory_history(const Schedule& schedule, const Graph& graph)
     if (schedule.steps.empty())
         throw UserError({graph.file.empty() ? graph.name : graph.file, "has nothing to compute",
                          "no output needs one of its ops", "name a result: `output %NAME`"});
-    Occupancy occupancy = worst_occupancy(schedule, HappensBefore(schedule));
+    Occupancy occupancy = worst_occupancy(schedule, HappensBefore(schedule), find_intervals(schedule));
     MemoryHistory made;
     made.length = schedule.steps.size();
     made.peak = occupancy.peak;

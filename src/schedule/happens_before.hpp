@@ -21,7 +21,8 @@ public:
     std::size_t queue(StepId step) const { return queue_[step.index()]; }
     std::size_t position(StepId step) const { return position_[step.index()]; }
     std::size_t queues() const { return queues_; }
-    std::size_t size(std::size_t queue) const { return steps_[queue].size(); } ///< number of Steps
+    /// The Step at a position of a queue.
+    StepId step(std::size_t queue, std::size_t position) const { return StepId(steps_[queue][position]); }
     /// How many Steps of `queue` have certainly ended when `later` begins.
     std::size_t ended(StepId later, std::size_t queue) const
     {

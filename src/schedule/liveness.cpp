@@ -5,14 +5,11 @@
 
 namespace trivium {
 
-std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative)
+std::vector<Intervals> find_intervals(const Schedule& schedule)
 {
     std::vector<Intervals> uses(schedule.buffers.size());
     const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
         const Buffer& buffer = schedule[id];
-        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative &&
-            microbatch < schedule.microbatches - schedule.slots - 1)
-            return;
         Intervals& use = uses[id.index()];
         const bool scratch = buffer.kind == MemoryKind::scratch;
         const bool fresh = use.empty() || scratch ||
@@ -143,11 +140,11 @@ Occupancy occupancy(const Schedule& schedule, const std::vector<Intervals>& uses
 
 } // namespace
 
-Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order, Space space)
+Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order,
+                          const std::vector<Intervals>& intervals, Space space)
 {
-    const std::vector<Intervals> uses = find_intervals(schedule);
-    Occupancy fast = occupancy(schedule, uses, one_by_one(schedule), space),
-              slow = occupancy(schedule, uses, long_transfers(schedule, order), space);
+    Occupancy fast = occupancy(schedule, intervals, one_by_one(schedule), space),
+              slow = occupancy(schedule, intervals, long_transfers(schedule, order), space);
     return slow.bytes >= fast.bytes ? slow : fast;
 }
 

@@ -15,9 +15,8 @@ struct Interval {
 /// The intervals of one buffer, in list order; each ends before the next begins.
 using Intervals = std::vector<Interval>;
 
-/// The intervals of each buffer; of scratch, one per Step. Microbatch buffers are left out from microbatch
-/// `representative` on, except in the last Schedule::slots + 1, which overlap with the Steps after them.
-std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative = every_microbatch);
+/// The intervals of each buffer; of scratch, one per Step.
+std::vector<Intervals> find_intervals(const Schedule& schedule);
 
 /// One past the list position of the last Step of an interval.
 std::size_t end_of(const Interval& interval);
@@ -55,6 +54,8 @@ struct Occupancy {
 
 /// one_by_one() or long_transfers(), whichever has the higher peak. Every legal memory plan needs at least
 /// these bytes. They are close to the maximum over all executions, the heaviest antichain of the intervals.
-Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order, Space space = Space::device);
+/// `intervals`: find_intervals().
+Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order,
+                          const std::vector<Intervals>& intervals, Space space = Space::device);
 
 } // namespace trivium

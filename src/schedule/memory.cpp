@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <numeric>
+#include <optional>
 
 namespace trivium {
 
@@ -18,22 +18,41 @@ struct Peak {
     Bytes by_kind[memory_kind_count] = {};
 };
 
+/// Numbers by Step.
+class ListsOfSteps {
+public:
+    explicit ListsOfSteps(std::size_t steps) : first_(steps, none) {}
+    void add(StepId step, std::size_t number)
+    {
+        all_.push_back({number, first_[step.index()]});
+        first_[step.index()] = all_.size() - 1;
+    }
+    bool any(StepId step) const { return first_[step.index()] != none; }
+    template <class Visit>
+    void visit(StepId step, Visit visit) const
+    {
+        for (std::size_t at = first_[step.index()]; at != none; at = all_[at].next)
+            visit(all_[at].number);
+    }
+
+private:
+    static constexpr std::size_t none = ~std::size_t{0};
+    struct Element {
+        std::size_t number, next;
+    };
+    std::vector<std::size_t> first_; ///< by Step
+    std::vector<Element> all_;
+};
+
 class Planner {
 public:
-    Planner(Schedule& schedule, const MemoryConfig& config) : s_(schedule), config_(config), order_(schedule)
+    Planner(Schedule& schedule, const MemoryConfig& config)
+        : s_(schedule), config_(config), order_(schedule), intervals_(find_intervals(schedule))
     {
-        if (!config.place)
-            return;
-        for (const Intervals& use : find_intervals(schedule, schedule.representative)) {
-            begins_.push_back(firsts_.size());
-            for (const Interval& interval : use)
-                add_interval(interval);
-        }
-        begins_.push_back(firsts_.size());
     }
 
     /// Places all buffers except run-lifetime ones from `base` on; stops the search for better places when
-    /// they end at or below `goal`, apart from alignment and red zones. \pre config.place
+    /// they end at or below `goal`, apart from alignment and red zones.
     void place(Bytes base, Bytes goal)
     {
         std::vector<std::size_t> buffers;
@@ -52,7 +71,7 @@ public:
     /// What is alive at the peak, run-lifetime buffers included.
     Peak peak() const
     {
-        const Occupancy occupancy = worst_occupancy(s_, order_, config_.space);
+        const Occupancy occupancy = worst_occupancy(s_, order_, intervals_, config_.space);
         Peak peak;
         const auto add = [&](const Buffer& buffer) {
             peak.bytes += buffer.bytes;
@@ -68,157 +87,83 @@ public:
     }
 
 private:
-    struct Bits {
-        explicit Bits(std::size_t count) : words((count + 63) / 64, 0) {}
-        void set(std::size_t i) { words[i / 64] |= std::uint64_t{1} << i % 64; }
-        void reset(std::size_t i) { words[i / 64] &= ~(std::uint64_t{1} << i % 64); }
-        std::vector<std::uint64_t> words;
-    };
-
-    /// Whether buffer `i` is in the arena that is planned.
+    /// Whether a buffer is in the arena that is planned.
     bool is_here(const Buffer& buffer) const { return buffer.space == config_.space; }
 
-    using Index = std::uint32_t; ///< of queues and Steps: half the bytes that the comparison of buffers reads
-    /// The first Step of an interval: its queue, and its position in it.
-    struct First {
-        Index queue = 0, position = 0;
+    /// Buffers whose content may be needed when a Step of one queue begins.
+    struct Needed {
+        std::vector<std::size_t> intervals; ///< by buffer: how many of its intervals
+        std::vector<std::uint64_t> bits;    ///< of the buffers with any
+        std::vector<std::uint16_t> left;    ///< by interval: last Steps that may not have ended
+        std::vector<std::size_t> ended;     ///< by queue: Steps that have
+
+        void add(std::size_t buffer)
+        {
+            if (intervals[buffer]++ == 0)
+                bits[buffer / 64] |= std::uint64_t{1} << buffer % 64;
+        }
+        void remove(std::size_t buffer)
+        {
+            if (--intervals[buffer] == 0)
+                bits[buffer / 64] &= ~(std::uint64_t{1} << buffer % 64);
+        }
     };
 
-    void add_interval(const Interval& interval)
-    {
-        const StepId first = interval.first;
-        firsts_.push_back(
-            {static_cast<Index>(order_.queue(first)), static_cast<Index>(order_.position(first))});
-        for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
-            std::size_t after = 0;
-            for (const StepId last : interval.last)
-                after = std::max(after, order_.first_after(last, queue));
-            after_.push_back(static_cast<Index>(after));
-        }
-    }
-
-    /// Which of these buffers may be needed at the same time.
+    /// Which of these buffers may be needed at the same time. Of two intervals, the one that begins later in
+    /// the list does not end before the other begins, so they overlap unless the other has certainly ended.
     Conflicts conflicts_of(const std::vector<std::size_t>& buffers) const
     {
+        std::vector<std::size_t> buffer_of;                        // by interval: place in `buffers`
+        std::vector<std::uint16_t> lasts;                          // number of last Steps
+        ListsOfSteps begin(s_.steps.size()), end(s_.steps.size()); // intervals
+        for (std::size_t b = 0; b < buffers.size(); ++b)
+            for (const Interval& interval : intervals_[buffers[b]]) {
+                if (is_skipped(s_.buffers[buffers[b]], interval))
+                    continue;
+                begin.add(interval.first, buffer_of.size());
+                for (const StepId last : interval.last)
+                    end.add(last, buffer_of.size());
+                buffer_of.push_back(b);
+                lasts.push_back(static_cast<std::uint16_t>(interval.last.size()));
+            }
+        std::vector<std::optional<Needed>> needed(order_.queues()); // of queues on which intervals begin
+        for (std::size_t i = 0; i < s_.steps.size(); ++i)
+            if (std::optional<Needed>& made = needed[order_.queue(StepId(i))]; !made && begin.any(StepId(i)))
+                made = Needed{std::vector<std::size_t>(buffers.size(), 0),
+                              std::vector<std::uint64_t>((buffers.size() + 63) / 64, 0), lasts,
+                              std::vector<std::size_t>(order_.queues(), 0)};
         Conflicts conflicts(buffers.size());
-        add_moved(buffers, add_computed(buffers, conflicts), conflicts);
+        for (std::size_t i = 0; i < s_.steps.size(); ++i) {
+            std::optional<Needed>& own = needed[order_.queue(StepId(i))];
+            for (std::size_t queue = 0; own && queue < order_.queues(); ++queue)
+                for (std::size_t& at = own->ended[queue]; at < order_.ended(StepId(i), queue); ++at)
+                    end.visit(order_.step(queue, at), [&](std::size_t interval) {
+                        if (--own->left[interval] == 0)
+                            own->remove(buffer_of[interval]);
+                    });
+            begin.visit(StepId(i), [&](std::size_t interval) {
+                conflicts.add(buffer_of[interval], own->bits);
+                for (std::optional<Needed>& each : needed)
+                    if (each)
+                        each->add(buffer_of[interval]);
+            });
+        }
         conflicts.complete();
         return conflicts;
     }
 
-    /// Adds the conflicts between buffers whose intervals all begin on the compute queue: with those that are
-    /// alive when an interval begins. Returns which buffers are others.
-    std::vector<bool> add_computed(const std::vector<std::size_t>& buffers, Conflicts& conflicts) const
+    /// Microbatches from Schedule::representative on are like those before, but the last overlap with the
+    /// Steps after them.
+    bool is_skipped(const Buffer& buffer, const Interval& interval) const
     {
-        struct Event {
-            Index position;
-            bool begins; ///< after what ends at the same position
-            std::size_t buffer;
-            auto operator<=>(const Event&) const = default;
-        };
-        std::vector<Event> events;
-        std::vector<bool> moved(buffers.size(), false);
-        for (std::size_t i = 0; i < buffers.size(); ++i) {
-            const std::size_t begin = begins_[buffers[i]], end = begins_[buffers[i] + 1];
-            for (std::size_t interval = begin; interval < end; ++interval)
-                moved[i] = moved[i] || firsts_[interval].queue != queue_compute;
-            for (std::size_t interval = begin; interval < end && !moved[i]; ++interval) {
-                events.push_back({firsts_[interval].position, true, i});
-                events.push_back({after(interval, queue_compute), false, i});
-            }
-        }
-        std::ranges::sort(events);
-        Bits alive(buffers.size());
-        for (const Event& event : events) {
-            if (event.begins) {
-                conflicts.add(event.buffer, alive.words);
-                alive.set(event.buffer);
-            } else {
-                alive.reset(event.buffer);
-            }
-        }
-        return moved;
-    }
-
-    /// Adds the conflicts of the buffers `moved`. Intervals a and b may overlap if b begins at a position of
-    /// its queue before the first at which a is certainly over, and a likewise.
-    void add_moved(const std::vector<std::size_t>& buffers, const std::vector<bool>& moved,
-                   Conflicts& conflicts) const
-    {
-        struct Begin {
-            Index position;
-            std::size_t interval, buffer;
-        };
-        std::vector<std::vector<Begin>> all(order_.queues()), movers(order_.queues());
-        for (std::size_t i = 0; i < buffers.size(); ++i)
-            for (std::size_t n = begins_[buffers[i]]; n < begins_[buffers[i] + 1]; ++n) {
-                const Begin begin{firsts_[n].position, n, i};
-                all[firsts_[n].queue].push_back(begin);
-                if (moved[i])
-                    movers[firsts_[n].queue].push_back(begin);
-            }
-        for (auto* lists : {&all, &movers})
-            for (std::vector<Begin>& list : *lists)
-                std::ranges::stable_sort(list, {}, &Begin::position);
-        std::vector<std::size_t> by_end, place; // the intervals that begin on a queue, sorted by counting
-        for (std::size_t own = 0; own < movers.size(); ++own)
-            for (std::size_t queue = 0; queue < all.size() && !movers[own].empty(); ++queue) {
-                const std::vector<Begin>& others = all[queue];
-                if (others.empty())
-                    continue;
-                const auto end_of = [&](std::size_t k) { return after(others[k].interval, own); };
-                place.assign(order_.size(own) + 2, 0);
-                for (std::size_t k = 0; k < others.size(); ++k)
-                    ++place[end_of(k) + 1];
-                std::partial_sum(place.begin(), place.end(), place.begin());
-                by_end.resize(others.size());
-                for (std::size_t k = 0; k < others.size(); ++k)
-                    by_end[place[end_of(k)]++] = k;
-                auto over = by_end.begin();
-                // The buffers of the first `begun` others that are not over where the mover begins.
-                Bits alive(buffers.size());
-                std::vector<Index> intervals(buffers.size(), 0); // by buffer, how many of those it has
-                std::vector<bool> is_over(others.size(), false);
-                std::size_t begun = 0;
-                const auto add = [&](std::size_t k) {
-                    if (!is_over[k] && intervals[others[k].buffer]++ == 0)
-                        alive.set(others[k].buffer);
-                };
-                const auto remove = [&](std::size_t k) {
-                    if (!is_over[k] && --intervals[others[k].buffer] == 0)
-                        alive.reset(others[k].buffer);
-                };
-                for (const Begin& mover : movers[own]) {
-                    for (; over != by_end.end() && end_of(*over) <= mover.position; ++over) {
-                        if (*over < begun)
-                            remove(*over);
-                        is_over[*over] = true;
-                    }
-                    const Index end = after(mover.interval, queue);
-                    for (; begun < others.size() && others[begun].position < end; ++begun)
-                        add(begun);
-                    for (; begun > 0 && others[begun - 1].position >= end; --begun)
-                        remove(begun - 1);
-                    alive.reset(mover.buffer); // its own
-                    conflicts.add(mover.buffer, alive.words);
-                    if (intervals[mover.buffer] > 0)
-                        alive.set(mover.buffer);
-                }
-            }
-    }
-
-    /// HappensBefore::first_after() of an interval's last uses.
-    Index after(std::size_t interval, std::size_t queue) const
-    {
-        return after_[interval * order_.queues() + queue];
+        return buffer.lifetime == Lifetime::microbatch && interval.microbatch >= s_.representative &&
+               interval.microbatch < s_.microbatches - s_.slots - 1;
     }
 
     Schedule& s_;
     const MemoryConfig& config_;
     HappensBefore order_;
-    std::vector<First> firsts_; ///< of all intervals, buffer by buffer
-    std::vector<Index> after_;  ///< by interval, then queue: HappensBefore::first_after() of its last uses
-    std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
+    std::vector<Intervals> intervals_; ///< by buffer
 };
 
 } // namespace
@@ -226,7 +171,7 @@ private:
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule)
 {
     std::vector<std::vector<BufferId>> dying(schedule.steps.size());
-    const std::vector<Intervals> uses = find_intervals(schedule, every_microbatch);
+    const std::vector<Intervals> uses = find_intervals(schedule);
     for (std::size_t i = 0; i < uses.size(); ++i)
         if (schedule.buffers[i].lifetime != Lifetime::run)
             for (const Interval& interval : uses[i])
