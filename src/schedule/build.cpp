@@ -59,9 +59,13 @@ public:
           roots_(find_roots(graph)), slots_(graph, roots_.of, tasks_, config.microbatches, config.order)
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
-        for (const Op& op : graph.ops)
-            if (queue_of(op) == static_cast<int>(schedule_.queues.size()))
-                schedule_.queues.push_back(queue_name(op));
+        for (const Op& op : graph.ops) {
+            std::string name = queue_name(op);
+            const auto known = std::ranges::find(schedule_.queues, name);
+            queue_of_.push_back(static_cast<int>(known - schedule_.queues.begin()));
+            if (known == schedule_.queues.end())
+                schedule_.queues.push_back(std::move(name));
+        }
         check_size();
         last_on_queue_.resize(schedule_.queues.size());
         schedule_.decides_early = decides_early(graph);
@@ -71,9 +75,11 @@ public:
         // microbatches overlap with fewer.
         if (is_regular())
             schedule_.representative = 2 * schedule_.slots + 2;
-        for (const Op& op : graph.ops) {
+        for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+            const Op& op = graph.ops[i];
             const ScratchKind kind = info(op).scratch;
-            Bytes& bytes = scratch_[scratch_of(op)].bytes;
+            scratch_of_.push_back(&*scratch_.try_emplace(shares_scratch(OpId(i))).first);
+            Bytes& bytes = scratch_of_.back()->second.bytes;
             bytes = std::max(bytes, kind == ScratchKind::exchange
                                         ? exchange_scratch(op)
                                         : std::max(config.scratch.of(kind), least_scratch_of(graph, op)));
@@ -84,6 +90,7 @@ public:
         Unrolled unrolled = unroll(graph, tasks_, config.head);
         if (config.place)
             place_communication(graph, slots_, config.receive_early, unrolled);
+        schedule_.steps.reserve(unrolled.items.size());
         run(unrolled);
         schedule_.columns = std::move(roots_.columns);
     }
@@ -149,12 +156,6 @@ private:
         return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.tag);
     }
 
-    int queue_of(const Op& op) const
-    {
-        return static_cast<int>(std::find(schedule_.queues.begin(), schedule_.queues.end(), queue_name(op)) -
-                                schedule_.queues.begin());
-    }
-
     /// The scratch with which a collective takes one round, limited by the machine file, but never less than
     /// a small window for each peer and direction.
     Bytes exchange_scratch(const Op& op) const
@@ -214,23 +215,23 @@ private:
         BufferId buffer; ///< invalid until a Step uses it
     };
 
-    ScratchOf scratch_of(const Op& op) const
+    ScratchOf shares_scratch(OpId id) const
     {
+        const Op& op = graph_[id];
         const ScratchKind kind = info(op).scratch;
         const int part = op.region == Region::prologue   ? 0
                          : op.region == Region::epilogue ? 3
                          : op.phase == Phase::forward    ? 1
                                                          : 2;
         if (kind == ScratchKind::exchange)
-            return {part, kind, Space::device, queue_of(op), info(op).exchanges};
+            return {part, kind, Space::device, queue_of_[id.index()], info(op).exchanges};
         return {part, kind, result_space(graph_, op), queue_compute};
     }
 
-    BufferId scratch(const Op& op)
+    BufferId scratch(OpId id)
     {
         static constexpr const char* names[] = {"", "product", "attention", "reduction"};
-        const ScratchOf of = scratch_of(op);
-        Scratch& own = scratch_.at(of);
+        auto& [of, own] = *scratch_of_[id.index()];
         if (own.bytes > 0 && !own.buffer) {
             own.buffer = BufferId(schedule_.buffers.size());
             const std::string name = of.kind == ScratchKind::exchange
@@ -261,7 +262,11 @@ private:
     }
     void has_written(ValueId v, i64 microbatch, StepId id)
     {
-        uses(v, microbatch) = {id, {}, slots_.root(v), microbatch};
+        Uses& of = uses(v, microbatch);
+        of.writer = id;
+        of.readers.clear();
+        of.content = slots_.root(v);
+        of.microbatch = microbatch;
         if (graph_[v].lifetime == Lifetime::microbatch)
             written_[written_at(v, microbatch)] = true;
     }
@@ -336,7 +341,9 @@ private:
         Step step;
         step.op = id;
         step.microbatch = microbatch;
-        step.queue = queue_of(op);
+        step.queue = queue_of_[id.index()];
+        step.operands.reserve(op.operands.size());
+        step.results.reserve(op.results.size());
         for (const ValueId v : op.operands) {
             step.operands.push_back(buffer(v, microbatch));
             check_content(v, microbatch);
@@ -352,7 +359,7 @@ private:
             step.results.push_back(buffer(v, microbatch));
             wait_to_write(step, v, microbatch);
         }
-        step.scratch = scratch(op);
+        step.scratch = scratch(id);
         const StepId made = push(std::move(step));
         for (const ValueId v : op.operands)
             has_read(v, microbatch, made);
@@ -371,8 +378,10 @@ private:
     std::vector<bool> written_;       ///< by root value and microbatch
     std::vector<StepId> last_on_queue_;
     static constexpr Bytes max_buffers = Bytes{1} << 60;
-    Bytes bytes_ = 0; ///< of the buffers so far, without scratch
+    Bytes bytes_ = 0;           ///< of the buffers so far, without scratch
+    std::vector<int> queue_of_; ///< by op
     std::map<ScratchOf, Scratch> scratch_;
+    std::vector<std::map<ScratchOf, Scratch>::value_type*> scratch_of_; ///< by op: in scratch_
 };
 
 } // namespace

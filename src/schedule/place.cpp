@@ -22,6 +22,14 @@ public:
         : graph_(graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
           decision_(unrolled.decision), before_(items_.size(), none)
     {
+        std::map<std::string, std::size_t> axes, queues;
+        const auto number = [](std::map<std::string, std::size_t>& numbers, const std::string& name) {
+            return name.empty() ? none : numbers.try_emplace(name, numbers.size()).first->second;
+        };
+        for (const Op& op : graph.ops) {
+            axis_.push_back(number(axes, op.attrs.axis ? *op.attrs.axis : ""));
+            early_.push_back(number(queues, early_queue(op)));
+        }
     }
 
     /// Of each item: the item before which it goes; none: it stays.
@@ -47,7 +55,7 @@ private:
     void find_gathers()
     {
         std::vector<std::size_t> reader, place;  // by gather: its first reader, and where it goes
-        std::map<std::string, std::size_t> last; // gather of a queue
+        std::map<std::size_t, std::size_t> last; // gather of a queue
         std::vector<std::size_t> access(buffers_.count(), none);  // the last one so far
         std::vector<std::size_t> content(buffers_.count(), none); // gather
         for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -58,7 +66,7 @@ private:
             for (const ValueId v : op.operands)
                 if (const std::size_t gather = content[buffers_.index_of(v, item.microbatch)]; gather != none)
                     reader[gather] = std::min(reader[gather], i);
-            if (const std::string queue = early_queue(op); !queue.empty()) {
+            if (const std::size_t queue = early_[item.op.index()]; queue != none) {
                 std::size_t to = i;
                 if (const auto previous = last.find(queue); previous != last.end())
                     to = std::max({std::min(reader[previous->second], i), place[previous->second],
@@ -95,7 +103,7 @@ private:
     {
         std::vector<std::size_t> after(buffers_.count(), 0),
             written(after);                        // the accesses so far, and writes
-        std::map<std::string, std::size_t> behind; // the last collective of an axis
+        std::map<std::size_t, std::size_t> behind; // the last collective of an axis
         for (std::size_t i = 0; i < items_.size(); ++i) {
             const Item& item = items_[i];
             const auto index = [&](ValueId v) { return buffers_.index_of(v, item.microbatch); };
@@ -106,8 +114,9 @@ private:
             const Op& op = graph_[item.op];
             if (info(op).exchanges) {
                 const bool follows = i > 0 && i != decision_ && are_together(items_[i - 1], item);
-                std::size_t to = follows ? (before_[i - 1] == none ? i : before_[i - 1])
-                                         : std::max(behind[*op.attrs.axis], i < decision_ ? 0 : decision_);
+                std::size_t to =
+                    follows ? (before_[i - 1] == none ? i : before_[i - 1])
+                            : std::max(behind[axis_[item.op.index()]], i < decision_ ? 0 : decision_);
                 for (const ValueId v : op.operands)
                     to = std::max(to, written[index(v)]);
                 for (const ValueId v : op.results)
@@ -116,7 +125,7 @@ private:
                     before_[i] = to;
             }
             if (info(op).communicates && !op.attrs.tag)
-                behind[*op.attrs.axis] = std::max(behind[*op.attrs.axis], i + 1);
+                behind[axis_[item.op.index()]] = i + 1;
             for (const ValueId v : op.operands)
                 after[index(v)] = i + 1;
             for (const ValueId v : op.results)
@@ -130,7 +139,7 @@ private:
         std::size_t end = items_.size(); // of the microbatches
         while (end > 0 && !(items_[end - 1].kind == StepKind::op && items_[end - 1].microbatch >= 0))
             --end;
-        std::map<std::string, std::size_t> next;                 // reduction of an axis
+        std::map<std::size_t, std::size_t> next;                 // reduction of an axis
         std::vector<std::size_t> access(buffers_.count(), none); // the first place of a later one
         const auto note = [&](ValueId v, i64 microbatch, std::size_t place) { // exchanges move to the front
             std::size_t& first = access[buffers_.index_of(v, microbatch)];
@@ -144,7 +153,7 @@ private:
             }
             const Op& op = graph_[item.op];
             if (const OpId reduction = reduction_added_by(graph_, op)) {
-                const auto later = next.find(*graph_[reduction].attrs.axis);
+                const auto later = next.find(axis_[reduction.index()]);
                 std::size_t place = later == next.end() ? end : later->second;
                 for (const ValueId v : op.operands)
                     place = std::min(place, access[buffers_.index_of(v, item.microbatch)]);
@@ -153,7 +162,7 @@ private:
             }
             const std::size_t at = before_[i] == none || reduction_added_by(graph_, op) ? i : before_[i];
             if (reduces[item.op.index()])
-                next[*op.attrs.axis] = at;
+                next[axis_[item.op.index()]] = at;
             for (const auto* values : {&op.operands, &op.results})
                 for (const ValueId v : *values)
                     note(v, item.microbatch, at);
@@ -166,6 +175,8 @@ private:
     const std::vector<Item>& items_;
     std::size_t decision_; ///< nothing moves over it
     std::vector<std::size_t> before_;
+    std::vector<std::size_t> axis_;  ///< by op: a number for each axis
+    std::vector<std::size_t> early_; ///< by op: a number for each early_queue(); none: it has none
 };
 
 } // namespace
@@ -402,16 +413,20 @@ void place_communication(const Graph& graph, const BufferSlots& buffers, bool re
                          Unrolled& unrolled)
 {
     const std::vector<std::size_t> before = Placer(graph, buffers, receive_early, unrolled).run();
-    const auto place = [&](std::size_t i) { // what moves goes first
-        return before[i] == none ? std::pair(i, 1) : std::pair(before[i], 0);
-    };
-    std::vector<std::size_t> order(unrolled.items.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    std::vector<std::pair<std::size_t, std::size_t>> moved; // to before which item, item
+    for (std::size_t i = 0; i < before.size(); ++i)
+        if (before[i] != none)
+            moved.emplace_back(before[i], i);
+    std::ranges::sort(moved);
     std::vector<Item> items;
-    items.reserve(order.size());
-    for (const std::size_t i : order)
-        items.push_back(unrolled.items[i]);
+    items.reserve(before.size());
+    auto next = moved.begin();
+    for (std::size_t i = 0; i <= before.size(); ++i) {
+        for (; next != moved.end() && next->first == i; ++next)
+            items.push_back(unrolled.items[next->second]);
+        if (i < before.size() && before[i] == none)
+            items.push_back(unrolled.items[i]);
+    }
     unrolled.items = std::move(items); // nothing moves over the decision
 }
 

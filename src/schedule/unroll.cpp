@@ -13,7 +13,7 @@ public:
     Unroller(const Graph& graph, const RankOrder& tasks, i64 head)
         : graph_(graph), tasks_(tasks),
           head_(decides_early(graph) ? static_cast<std::size_t>(head) : tasks.size()),
-          reads_(graph.values.size())
+          inputs_(graph.with_role(Role::input)), reads_(graph.values.size())
     {
         for (std::size_t i = 0; i < graph.ops.size(); ++i)
             if (graph.ops[i].region == Region::microbatch)
@@ -129,20 +129,21 @@ private:
     {
         const Task& task = tasks_[t];
         const auto stage = static_cast<int>(task.stage);
-        for (const ValueId v : graph_.with_role(Role::input))
+        for (const ValueId v : inputs_)
             if (reads_[v.index()].contains(stage) && fed_.insert({task.microbatch, v}).second)
                 feed(v, task.microbatch);
         for (const Phase phase : phases_of(task.work)) {
             const auto ops = ops_.find({phase, stage});
             if (ops == ops_.end())
                 continue;
+            const bool is_last = last_.at({phase, stage}) == t;
             for (const OpId id : ops->second) {
                 for (const ValueId v : graph_[id].operands)
                     if (const OpId producer = graph_[v].producer;
                         producer && waits_for_gather(graph_[producer]))
                         op_once(producer);
                 made_.items.push_back({StepKind::op, id, {}, task.microbatch});
-                if (last_.at({phase, stage}) == t)
+                if (is_last)
                     has_ended(id);
             }
         }
@@ -212,8 +213,9 @@ private:
     std::size_t head_; ///< tasks before the decision, if that is before the update
     std::map<std::pair<Phase, int>, std::vector<OpId>> ops_; ///< of a microbatch, by phase and stage
     std::map<std::pair<Phase, int>, std::size_t> last_;      ///< the last task that runs them
-    std::vector<std::set<int>> reads_;                       ///< by value: the stages that read it
-    std::set<std::pair<i64, ValueId>> fed_;                  ///< by microbatch
+    std::vector<ValueId> inputs_;
+    std::vector<std::set<int>> reads_;      ///< by value: the stages that read it
+    std::set<std::pair<i64, ValueId>> fed_; ///< by microbatch
     Unrolled made_;
     std::vector<std::vector<OpId>> early_; ///< by op: early ops that read its results
     std::vector<std::size_t> missing_;     ///< by early op: producers of operands that have not ended
