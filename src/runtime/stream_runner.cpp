@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 
 namespace trivium {
 
@@ -115,7 +116,7 @@ private:
             const Buffer &x = schedule_[a], &y = schedule_[b];
             return x.space == y.space && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
         };
-        const auto clash = [&](const std::vector<BufferId>& written, const std::vector<BufferId>& used) {
+        const auto clash = [&](std::span<const BufferId> written, std::span<const BufferId> used) {
             return std::any_of(written.begin(), written.end(), [&](BufferId w) {
                 return std::any_of(used.begin(), used.end(), [&](BufferId u) { return overlap(w, u); });
             });

@@ -247,9 +247,9 @@ private:
     /// for all of them.
     struct Uses {
         StepId writer;
-        std::vector<StepId> readers; ///< since that write, the last one on each queue
-        ValueId content = {};        ///< the root value that was written
-        i64 microbatch = -1;         ///< of that
+        ShortList<StepId, 4> readers{}; ///< since that write, the last one on each queue
+        ValueId content = {};           ///< the root value that was written
+        i64 microbatch = -1;            ///< of that
     };
     /// Nothing else has been written into the buffer of what a Step reads: values may share buffers.
     void check_content(ValueId v, i64 microbatch)
@@ -302,10 +302,16 @@ private:
 
     void has_read(ValueId v, i64 microbatch, StepId id)
     {
-        std::vector<StepId>& readers = uses(v, microbatch).readers;
+        auto& readers = uses(v, microbatch).readers;
         const int queue = schedule_.steps[id.index()].queue;
-        std::erase_if(readers, [&](StepId other) { return schedule_.steps[other.index()].queue == queue; });
-        readers.push_back(id);
+        const auto same = std::ranges::find_if(
+            readers, [&](StepId other) { return schedule_.steps[other.index()].queue == queue; });
+        if (same == readers.end()) {
+            readers.push_back(id);
+            return;
+        }
+        std::rotate(same, same + 1, readers.end());
+        readers[readers.size() - 1] = id;
     }
 
     void feed(ValueId v, i64 microbatch)

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
 
 namespace trivium {
@@ -75,8 +76,8 @@ private:
             const std::size_t next = end_of_group(begin, first, end);
             const auto queue = static_cast<std::size_t>(schedule_.steps[first].queue);
             Clock& clock = now[queue];
-            std::vector<StepId> waits = schedule_.steps[first].waits;
-            std::sort(waits.rbegin(), waits.rend()); // latest first, because it may imply others
+            auto waits = schedule_.steps[first].waits;
+            std::ranges::sort(waits, std::greater()); // latest first, because it may imply others
             for (const StepId wait : waits) {
                 TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait,
                           ", which comes later");

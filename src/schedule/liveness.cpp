@@ -18,7 +18,7 @@ std::vector<Intervals> find_intervals(const Schedule& schedule)
             use.push_back({step, {step}, microbatch});
             return;
         }
-        std::vector<StepId>& last = use.back().last;
+        auto& last = use.back().last;
         const int queue = schedule.steps[step.index()].queue;
         const auto same =
             std::ranges::find_if(last, [&](StepId s) { return schedule.steps[s.index()].queue == queue; });

@@ -8,7 +8,7 @@ namespace trivium {
 /// on each queue has ended.
 struct Interval {
     StepId first;
-    std::vector<StepId> last; ///< one per queue that accesses the buffer
+    ShortList<StepId, 4> last; ///< one per queue that accesses the buffer
     i64 microbatch = -1;
 };
 

@@ -3,6 +3,8 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 
+#include <span>
+
 namespace trivium {
 
 Bytes ScratchBudget::of(ScratchKind kind) const
@@ -19,7 +21,7 @@ Bytes ScratchBudget::of(ScratchKind kind) const
 
 namespace {
 
-std::string buffers_text(const Schedule& s, const std::vector<BufferId>& ids)
+std::string buffers_text(const Schedule& s, std::span<const BufferId> ids)
 {
     std::string text;
     for (const BufferId id : ids)

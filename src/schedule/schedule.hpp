@@ -5,6 +5,7 @@
 // Steps of one queue run in the order of the list, and the list is one legal order of all Steps. A Step waits
 // for the last write to each buffer that it reads and for the last accesses to each buffer that it writes.
 // Buffers get their offsets in the arena from memory.hpp.
+#include "base/short_list.hpp"
 #include "config/run_config.hpp"
 #include "ir/ops/op_table.hpp"
 #include "schedule/order.hpp"
@@ -65,9 +66,9 @@ struct Step {
     i64 microbatch = -1;    ///< -1: of the step region
     bool overwrite = false; ///< the accumulator is still zero, so the accumulating op writes
     int queue = 0;
-    std::vector<StepId> waits;               ///< earlier Steps on other queues that must have ended
-    std::vector<BufferId> operands, results; ///< a feed has only results, a fetch only operands
-    BufferId scratch;                        ///< invalid: none
+    ShortList<StepId, 4> waits;               ///< earlier Steps on other queues that must have ended
+    ShortList<BufferId, 4> operands, results; ///< a feed has only results, a fetch only operands
+    BufferId scratch;                         ///< invalid: none
 };
 
 inline constexpr i64 every_microbatch = i64{1} << 62;
