@@ -95,6 +95,7 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
     plain.config.parallel.chunks = 0;
     plain.order = training_order(plain.config);
     const BlockCosts costs = estimator.block_costs(plain, clock);
+    const Graph whole = graph_of_stages(config);
     std::map<std::pair<i64, bool>, OrderCosts> known; // by shape
     OrderSearch search;
     search.ranks = p.pipeline;
@@ -105,7 +106,7 @@ std::pair<Candidate, Score> best_order(const RunConfig& config, Estimator& estim
     search.costs = [&](const PipelineShape& shape) {
         const auto [at, added] = known.try_emplace({shape.chunks, shape.v_shaped});
         if (added)
-            at->second = costs.of(stages_of_model(config, shape));
+            at->second = costs.of(stages_of(whole, shape, p.stage_layers));
         return at->second;
     };
     const auto peak_of = [&](ScheduleKind kind) {

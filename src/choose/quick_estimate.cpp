@@ -351,8 +351,11 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
     const ParallelConfig& p = config.parallel;
     const PipelineShape& shape = order.shape;
     const auto [at, added] = stages_.try_emplace({shape.ranks, shape.chunks, shape.v_shaped});
-    if (added)
-        at->second = stages_of_model(config, shape);
+    if (added) {
+        if (!whole_)
+            whole_ = graph_of_stages(config);
+        at->second = stages_of(*whole_, shape, p.stage_layers);
+    }
     const StageConfig& stages = at->second;
     const RecomputeConfig again{false, p.recompute, p.recompute_layers, false, config.model.is_program()};
     const Counts none(counts_of(config.model).size(), 0);

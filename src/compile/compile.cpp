@@ -450,19 +450,19 @@ std::string plain_key(const RunConfig& config)
                name_of(p.reduce), " ", name_of(p.accumulate));
 }
 
-StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)
+Graph graph_of_stages(const RunConfig& config)
 {
     RunConfig whole = config;
     whole.parallel.tensor = 1; // costs of all ranks together
-    return stages_of(build_loss_graph(whole.model, training_config(whole)), shape,
-                     config.parallel.stage_layers);
+    return build_loss_graph(whole.model, training_config(whole));
 }
 
 std::vector<int> ranks_of_blocks(const RunConfig& config)
 {
     if (config.parallel.pipeline == 1)
         return std::vector<int>(static_cast<std::size_t>(config.model.blocks()), 0);
-    const StageConfig stages = stages_of_model(config, training_order(config).shape);
+    const StageConfig stages =
+        stages_of(graph_of_stages(config), training_order(config).shape, config.parallel.stage_layers);
     std::vector<int> ranks;
     for (const int stage : stages.stage_of_block)
         ranks.push_back(stages.rank_of_stage[static_cast<std::size_t>(stage)]);

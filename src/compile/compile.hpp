@@ -150,8 +150,8 @@ void compile_ranks(const Choices& choices, const CompileConfig& options,
 /// Compiled::rank_of_block of a validated config, without compiling. Throws UserError as training_order().
 std::vector<int> ranks_of_blocks(const RunConfig& config);
 
-/// The stage of each block of the model on a pipeline of that shape, without compiling.
-StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape);
+/// The loss graph from which stages_of() finds the stages of a training, without compiling.
+Graph graph_of_stages(const RunConfig& config);
 
 /// How the programs of a config are laid out on `machine`.
 LayOutConfig lay_out_config(const RunConfig& config, const Machine& machine, bool offsets = true);

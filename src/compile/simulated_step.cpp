@@ -171,7 +171,7 @@ void PlayedStep::add(i64 rank, Program program, const MemoryPlan& memory)
 Seconds PlayedStep::simulate(const Machine& machine, int threads)
 {
     if (!fewer_.empty())
-        fewer_seconds_ = trivium::simulate(fewer_, machine, threads, config_);
+        fewer_seconds_ = simulate_unchecked(fewer_, machine, threads);
     seconds_ = trivium::simulate(ranks_, machine, threads, config_);
     return extended(fewer_seconds_, seconds_);
 }

@@ -258,10 +258,10 @@ inline std::ptrdiff_t position_in_order(const ParallelConfig& config, std::strin
 }
 
 /// The grid's axes and the program's with their degrees, in the order of the mesh; those that share sequences
-/// only if they do.
-inline std::vector<std::pair<std::string, i64>> named_degrees(const ParallelConfig& config)
+/// only if they do. \pre `config` outlives the names
+inline std::vector<std::pair<std::string_view, i64>> named_degrees(const ParallelConfig& config)
 {
-    std::vector<std::pair<std::string, i64>> degrees;
+    std::vector<std::pair<std::string_view, i64>> degrees;
     for (const GridAxis& axis : grid_axes)
         if (axis.shards != AxisShards::tokens || config.*axis.degree > 1)
             degrees.emplace_back(axis.name, config.*axis.degree);

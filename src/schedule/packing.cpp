@@ -94,18 +94,21 @@ private:
     /// The smallest gap that suffices, or the lowest, between what is in conflict; otherwise their end.
     Bytes free_place(std::size_t i, Fit fit) const
     {
+        const Bytes needed = bytes_[i];
+        const std::uint64_t* const row = conflicts_.of(i).data();
         Bytes best = -1, best_gap = 0, end = 0;
-        for (const Placed& other : placed_) {
-            if (!conflicts_.of(i, other.range))
-                continue;
+        for (const Placed& other : placed_) { // half of them are in conflict: one branch, seldom taken
+            const bool conflict = (row[other.range / 64] >> other.range % 64 & 1) != 0;
             const Bytes gap = other.begin - end;
-            if (gap >= bytes_[i] && (best < 0 || gap < best_gap)) {
-                best = end;
-                best_gap = gap;
-                if (fit == Fit::first || gap == bytes_[i])
-                    return best;
+            if (static_cast<int>(conflict) & static_cast<int>(gap >= needed)) {
+                if (best < 0 || gap < best_gap) {
+                    best = end;
+                    best_gap = gap;
+                    if (fit == Fit::first || gap == needed)
+                        return best;
+                }
             }
-            end = std::max(end, other.end);
+            end = std::max(end, conflict ? other.end : 0);
         }
         return best < 0 ? end : best;
     }

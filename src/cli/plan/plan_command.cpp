@@ -40,7 +40,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r, const LongRunOptions& long
                                {"active_parameters", active_parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
-    const std::vector<std::pair<std::string, i64>> degrees = named_degrees(r.config.parallel);
+    const auto degrees = named_degrees(r.config.parallel);
     for (const RankPlan& rank : r.ranks) {
         nlohmann::ordered_json& row = ranks.emplace_back(nlohmann::ordered_json{{"rank", rank.rank}});
         i64 block = rank_count(r.config.parallel); // ranks that are the same on the axes so far

@@ -10,6 +10,7 @@
 #include "ir/ops/seen_keys.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace trivium {
 
@@ -285,10 +286,14 @@ const OpInfo& info(OpKind kind) { return table()[static_cast<std::size_t>(kind)]
 
 const OpInfo* find_op(std::string_view name)
 {
-    for (const OpInfo& row : table())
-        if (name == row.name)
-            return &row;
-    return nullptr;
+    static const std::map<std::string_view, const OpInfo*> rows = [] {
+        std::map<std::string_view, const OpInfo*> made;
+        for (const OpInfo& row : table())
+            made.emplace(row.name, &row);
+        return made;
+    }();
+    const auto at = rows.find(name);
+    return at == rows.end() ? nullptr : at->second;
 }
 
 std::vector<std::string> op_names()
