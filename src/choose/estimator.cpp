@@ -340,9 +340,7 @@ namespace {
 void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Machine& clock, Score& score)
 {
     const auto threads = static_cast<int>(threads_of(config));
-    // Values of a program may go from any block to any other, so its stages may wait for each other.
-    score.step = config.model.is_program() ? simulate(ranks, clock, threads, config)
-                                           : simulate_unchecked(ranks, clock, threads);
+    score.step = simulate(ranks, clock, threads, config);
     score.parts = busiest_parts(ranks, score.step);
 }
 

@@ -72,13 +72,9 @@ void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& 
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
                  const RunConfig& config)
 {
-    require_runnable(programs_of(ranks), config);
-    return simulate_unchecked(ranks, machine, threads);
-}
-
-Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads)
-{
     const std::vector<StageProgram> programs = programs_of(ranks);
+    if (config.model.is_program())
+        require_runnable(programs, config);
     auto [timelines, seconds] = step_of(programs, machine, threads);
     for (std::size_t s = 0; s < ranks.size(); ++s)
         ranks[s].timeline = std::move(timelines[s]);
@@ -171,7 +167,7 @@ void PlayedStep::add(i64 rank, Program program, const MemoryPlan& memory)
 Seconds PlayedStep::simulate(const Machine& machine, int threads)
 {
     if (!fewer_.empty())
-        fewer_seconds_ = simulate_unchecked(fewer_, machine, threads);
+        fewer_seconds_ = trivium::simulate(fewer_, machine, threads, config_);
     seconds_ = trivium::simulate(ranks_, machine, threads, config_);
     return extended(fewer_seconds_, seconds_);
 }

@@ -30,8 +30,8 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
 
 /// Simulates a step and fills the timelines. Returns the time from step to step: with synchronous updates the
 /// length of the step; with post-validated ones a rank begins the next step when it has ended this one.
-/// With `config.parallel.overlap`. Throws as require_runnable().
-/// \pre `ranks` has all stages, in order
+/// With `config.parallel.overlap`. Of a program throws as require_runnable(); InternalError if the ranks wait
+/// for each other forever. \pre `ranks` has all stages, in order
 Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads,
                  const RunConfig& config);
 
@@ -39,10 +39,6 @@ Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int 
 /// step together (check_steps.hpp), InternalError if those of a transformer cannot. `stages`: all of a
 /// pipeline, in order.
 void require_runnable(const std::vector<StageProgram>& stages, const RunConfig& config);
-
-/// simulate() for one of many candidates, of which the chosen one is checked later. Throws InternalError if
-/// the ranks wait for each other forever.
-Seconds simulate_unchecked(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
 
 /// Of the simulated rank that computes longest. `length`: of the step.
 StepParts busiest_parts(const std::vector<SimulatedRank>& ranks, Seconds length);

@@ -13,14 +13,14 @@ HappensBefore::HappensBefore(const Schedule& schedule)
     std::vector<StepId> last(queues_);
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
         const Step& step = schedule.steps[i];
-        std::size_t* clock = &clock_[i * queues_];
+        std::uint32_t* clock = &clock_[i * queues_];
         const auto learn = [&](StepId other) {
             TRV_CHECK(other.index() < i, "step ", i, " waits for step ", other, ", which comes later");
-            const std::size_t* theirs = &clock_[other.index() * queues_];
+            const std::uint32_t* theirs = &clock_[other.index() * queues_];
             for (std::size_t q = 0; q < queues_; ++q)
                 clock[q] = std::max(clock[q], theirs[q]);
             const std::size_t q = queue_[other.index()];
-            clock[q] = std::max(clock[q], position_[other.index()] + 1);
+            clock[q] = std::max(clock[q], static_cast<std::uint32_t>(position_[other.index()] + 1));
         };
         queue_[i] = static_cast<std::size_t>(step.queue);
         const StepId previous = last[queue_[i]];

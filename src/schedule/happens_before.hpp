@@ -2,6 +2,8 @@
 // Which Steps have certainly ended when another Step begins; memory planning relies on it.
 #include "schedule/schedule.hpp"
 
+#include <cstdint>
+
 namespace trivium {
 
 /// Vector clocks over the queues of a Schedule (Fidge 1988, Mattern 1989): per Step and queue, the number of
@@ -35,7 +37,7 @@ private:
     std::size_t queues_;
     std::vector<std::size_t> queue_;              ///< of a Step
     std::vector<std::size_t> position_;           ///< of a Step, in its queue
-    std::vector<std::size_t> clock_;              ///< by Step, then queue
+    std::vector<std::uint32_t> clock_;            ///< by Step, then queue
     std::vector<std::vector<std::size_t>> steps_; ///< by queue: list positions
 };
 

@@ -61,27 +61,24 @@ Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
     // Between them: (p, 0) begin the Steps that waited for the compute queue alone; at (p, 1), in list
     // order, end the Steps that must have ended, and begin those that waited for these.
     struct Event {
-        std::size_t position;
-        int phase;
+        std::size_t moment; // 4 position + phase
         std::size_t step;
         bool ends;
-        auto operator<=>(const Event&) const = default;
     };
     const std::size_t count = schedule.steps.size();
-    std::vector<Event> events;
+    std::vector<Event> events;              // of one moment, in the order in which they happen
     std::vector<std::size_t> end(count, 0); // of transfers: positions of the compute queue
     std::vector<std::size_t> previous(schedule.queues.size(), count);
     for (std::size_t i = 0; i < count; ++i) {
         const StepId id(i);
         const Step& step = schedule.steps[i];
         if (order.queue(id) == queue_compute) {
-            events.push_back({order.position(id), 3, i, false});
+            events.push_back({4 * order.position(id) + 3, i, false});
             continue;
         }
         end[i] = order.first_after(id, queue_compute);
         const std::size_t computed = order.ended(id, queue_compute);
-        std::size_t begin = computed;
-        int phase = 0;
+        std::size_t begin = computed, phase = 0;
         const auto after = [&](std::size_t other) {
             if (other < count && order.queue(StepId(other)) != queue_compute && end[other] >= begin) {
                 begin = end[other];
@@ -92,18 +89,26 @@ Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
         for (const StepId wait : step.waits)
             after(wait.index());
         previous[order.queue(id)] = i;
-        events.push_back({begin, phase, i, false});
-        events.push_back({end[i], 1, i, true});
+        events.push_back({4 * begin + phase, i, false});
+        events.push_back({4 * end[i] + 1, i, true});
     }
-    std::ranges::sort(events);
+    std::vector<std::size_t> place; // by moment: of its first event
+    for (const Event& event : events) {
+        place.resize(std::max(place.size(), event.moment + 2), 0);
+        ++place[event.moment + 1];
+    }
+    std::partial_sum(place.begin(), place.end(), place.begin());
+    std::vector<const Event*> sorted(events.size());
+    for (const Event& event : events)
+        sorted[place[event.moment]++] = &event;
     Execution made;
     made.steps.resize(count);
     std::size_t begun = 0;
-    for (const Event& event : events)
-        if (event.ends)
-            made.steps[event.step].end = begun;
+    for (const Event* const event : sorted)
+        if (event->ends)
+            made.steps[event->step].end = begun;
         else {
-            made.steps[event.step] = {begun, begun + 1};
+            made.steps[event->step] = {begun, begun + 1};
             ++begun;
         }
     return made;
