@@ -80,7 +80,7 @@ private:
     std::map<ProfileKey, std::optional<Profile>> profiles_;
     using TransferKey = std::tuple<std::string, std::vector<i64>, i64, std::vector<std::string>>;
     std::map<TransferKey, TransferCost> transfers_; ///< by axis, degrees, ranks of a shard, order
-    std::optional<Graph> whole_; ///< graph_of_stages()
+    std::optional<Graph> whole_;                    ///< graph_of_stages()
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
 };
 

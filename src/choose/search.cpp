@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/counted.hpp"
-#include "choose/strategy_space.hpp"
+#include "choose/strategy_list.hpp"
 #include "compile/describe.hpp"
 #include "compile/graphs.hpp"
 #include "config/schedules.hpp"
@@ -16,16 +16,12 @@ namespace trivium {
 
 namespace {
 
-struct Estimated {
-    RunConfig config;
-    QuickEstimate quick;
-};
-
 class Search {
 public:
     Search(const RunConfig& config, i64 ranks, const SearchConfig& search, Estimator& estimator)
         : config_(config), open_(open_settings(config)), ranks_(ranks), search_(search),
-          estimator_(estimator), quick_(estimator, search_.clock, search_.threads)
+          estimator_(estimator), quick_(estimator, search_.clock, search_.threads),
+          list_(open_, search_.clock, quick_, [this](const RunConfig& c) { return room(c); })
     {
         ContextForm& form = config_.parallel.context_form;
         if (form == ContextForm::automatic && search_.clock.is_device) // as decide()
@@ -35,9 +31,9 @@ public:
     SearchResult run()
     {
         for (const ParallelConfig& grid : grids_for(config_, ranks_))
-            for_each_strategy(config_, open_, grid, search_.clock, [&](const RunConfig& c) { consider(c); });
-        result_.considered = estimated_.size();
-        play_best();
+            for_each_strategy(config_, open_, grid, search_.clock, [&](const RunConfig& c) { list_.add(c); });
+        result_.considered = list_.size();
+        list_.play_best(scaled(search_.effort.played));
         simulate_best();
         simulate_rules();
         improve();
@@ -45,8 +41,8 @@ public:
             done_ = attempts_ = 0;
             simulate_best();
         }
-        if (result_.strategies.empty() && smallest_)
-            result_.smallest = std::move(smallest_->config);
+        if (result_.strategies.empty() && list_.smallest())
+            result_.smallest = list_.smallest()->config;
         return std::move(result_);
     }
 
@@ -73,85 +69,6 @@ private:
         return limits.bytes > 0 ? std::min(arena, as_double(limits.bytes - search_.clock.process)) : arena;
     }
 
-    /// Adds a strategy with the settings for memory that take the least time of those that fit.
-    void consider(const RunConfig& given)
-    {
-        std::optional<Estimated> best;
-        try {
-            const double most = room(given);
-            Recompute level = Recompute::automatic; // of recomputation
-            bool all_fit = false;                   // of this level: then those above it are slower
-            for (RunConfig& c : memory_settings(given, open_)) {
-                if (c.parallel.recompute != level && all_fit)
-                    break;
-                const QuickEstimate quick = quick_.estimate(c);
-                all_fit = (all_fit || c.parallel.recompute != level) && quick.bytes <= most;
-                level = c.parallel.recompute;
-                if (!smallest_ || quick.bytes < smallest_->quick.bytes)
-                    smallest_ = {c, quick};
-                if (quick.bytes <= most && (!best || quick.step < best->quick.step))
-                    best = {c, quick};
-            }
-            if (best) {
-                lessen_recomputation(*best, most);
-                if (auto other = in_other_order(best->config, open_, search_.clock))
-                    if (const QuickEstimate quick = quick_.estimate(*other); quick.step < best->quick.step)
-                        best = {std::move(*other), quick};
-            }
-        } catch (const UserError&) { // the model does not fit the grid
-        }
-        if (best)
-            estimated_.push_back(std::move(*best));
-    }
-
-    /// Recomputes in as few layers as the memory allows.
-    void lessen_recomputation(Estimated& e, double most)
-    {
-        if (e.config.parallel.recompute == Recompute::none || !open_.recompute || !open_.recompute_layers)
-            return;
-        i64 first = 1, last = config_.model.repeated();
-        const auto with = [&](i64 layers) {
-            RunConfig c = e.config;
-            c.parallel.recompute_layers = layers == config_.model.repeated() ? 0 : layers;
-            return Estimated{c, quick_.estimate(c)};
-        };
-        while (first < last) {
-            const i64 middle = (first + last) / 2;
-            if (with(middle).quick.bytes <= most)
-                last = middle;
-            else
-                first = middle + 1;
-        }
-        e = with(last);
-    }
-
-    void play_best()
-    {
-        sort_estimated();
-        std::set<std::string> seen;
-        std::vector<Estimated> best;
-        for (Estimated& e : estimated_) {
-            if (best.size() == scaled(search_.effort.played))
-                break;
-            if (seen.insert(key_of(e.config)).second)
-                best.push_back(std::move(e));
-        }
-        estimated_.clear();
-        for (Estimated& e : best)
-            try {
-                e.quick = played(e.config);
-                estimated_.push_back(std::move(e));
-            } catch (const UserError&) { // too many stages, for example
-            }
-        sort_estimated();
-    }
-    void sort_estimated()
-    {
-        std::ranges::stable_sort(estimated_, {}, [](const Estimated& e) {
-            return std::pair(e.quick.step, rank_count(e.config.parallel));
-        });
-    }
-
     const Strategy* best() const
     {
         const auto at =
@@ -165,35 +82,6 @@ private:
         candidate.config.parallel.threads = search_.threads(c.parallel);
         candidate.config.parallel.memory_limit = 0;
         return candidate;
-    }
-
-    QuickEstimate played(const RunConfig& c) { return quick_.played(c, training_order(c)); }
-
-    /// Nearly the least recomputation, more than that of `c`, with which a played step needs at most `most`
-    /// bytes.
-    std::optional<RunConfig> with_less_memory(const RunConfig& c, double most)
-    {
-        if (!open_.recompute)
-            return {};
-        const i64 layers = c.model.repeated(), stride = open_.recompute_layers ? 1 : layers;
-        const auto with = [&](i64 strides) {
-            RunConfig made = with_recomputation(c, strides * stride);
-            if (!open_.recompute_layers)
-                made.parallel.recompute_layers = c.parallel.recompute_layers;
-            return made;
-        };
-        const auto fits = [&](i64 strides) { return played(with(strides)).bytes <= most; };
-        i64 first = recomputation_of(c) / stride + 1, last = 2 * layers / stride;
-        if (first > last || !fits(last))
-            return {};
-        while (first < last) {
-            const i64 middle = (first + last) / 2;
-            if (fits(middle))
-                last = middle;
-            else
-                first = middle + 1;
-        }
-        return with(last);
     }
 
     /// Whether a strategy with this played step is hardly the best: simulated steps are seldom shorter, of
@@ -232,7 +120,7 @@ private:
         QuickEstimate quick;
         Score score;
         try {
-            quick = played(c);
+            quick = list_.played(c);
             if ((!always && is_hopeless(c, quick.step)) || !simulated_.insert(key_of(c)).second)
                 return false;
             ++attempts_;
@@ -264,10 +152,7 @@ private:
         if (is_slower && !always)
             return false;
         constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
-        if (auto made = with_less_memory(c, margin * most - beyond)) {
-            quick = played(*made);
-            less = {std::move(*made), quick};
-        }
+        less = list_.with_less_memory(c, margin * most - beyond);
         return false;
     }
 
@@ -315,8 +200,8 @@ private:
         constexpr int most_of_grid = 4;
         for (int round = 0; round < most_of_grid; ++round) {
             std::map<std::vector<i64>, int> counts;
-            for (std::size_t i = 0; i < estimated_.size(); ++i) {
-                const Estimated e = estimated_[i];
+            for (std::size_t i = 0; i < list_.size(); ++i) {
+                const Estimated e = list_[i];
                 if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
                 if (is_far(e.quick.step))
@@ -329,10 +214,7 @@ private:
                 if (!less)
                     continue;
                 --count; // it takes its turn, where its time is
-                const auto at = std::ranges::upper_bound(
-                    estimated_.begin() + static_cast<std::ptrdiff_t>(i) + 1, estimated_.end(),
-                    less->quick.step, {}, [](const Estimated& other) { return other.quick.step; });
-                estimated_.insert(at, std::move(*less));
+                list_.insert_behind(i, std::move(*less));
             }
         }
     }
@@ -343,9 +225,10 @@ private:
         std::set<std::string> seen;
         for (const Strategy& s : result_.strategies)
             seen.insert(s.rule);
-        for (const Estimated& e : estimated_) {
-            const std::string rule = rule_of(e.config, search_.clock);
-            if (!rule.empty() && !seen.contains(rule) && simulate(e.config, true))
+        for (std::size_t i = 0; i < list_.size(); ++i) {
+            const RunConfig& c = list_[i].config;
+            const std::string rule = rule_of(c, search_.clock);
+            if (!rule.empty() && !seen.contains(rule) && simulate(c, true))
                 seen.insert(rule);
         }
     }
@@ -375,13 +258,13 @@ private:
         std::size_t done = 0;
         for (bool better = true; better;) {
             better = false;
-            const Seconds now_played = played(now.config).step;
+            const Seconds now_played = list_.played(now.config).step;
             std::vector<Estimated> near;
             for (RunConfig& c : neighbours(now.config, config_, open_, search_.clock))
                 try {
                     if (simulated_.contains(key_of(c)))
                         continue;
-                    QuickEstimate quick = played(c);
+                    QuickEstimate quick = list_.played(c);
                     if (quick.bytes <= 1.1 * room(c))
                         near.push_back({std::move(c), quick});
                 } catch (const UserError&) { // not legal
@@ -450,10 +333,10 @@ private:
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
                            expected * as_double(s.score.arena) > room(s.config);
                 });
-                const double beyond = std::max(0.0, planned - played(config).bytes);
+                const double beyond = std::max(0.0, planned - list_.played(config).bytes);
                 if (tries-- > 0)
-                    if (auto less = with_less_memory(config, room(config) - beyond))
-                        simulate(std::move(*less), true);
+                    if (auto less = list_.with_less_memory(config, room(config) - beyond))
+                        simulate(std::move(less->config), true);
             }
         }
         return all.empty() ? hoped < INFINITY : all.front().score.step > 1.005 * hoped;
@@ -465,8 +348,7 @@ private:
     const SearchConfig& search_;
     Estimator& estimator_;
     QuickEstimator quick_;
-    std::vector<Estimated> estimated_;
-    std::optional<Estimated> smallest_;
+    StrategyList list_;
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
     std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best

@@ -1,0 +1,128 @@
+#include "choose/strategy_list.hpp"
+
+#include "base/check.hpp"
+#include "config/schedules.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace trivium {
+
+void StrategyList::add(const RunConfig& given)
+{
+    std::optional<Estimated> best;
+    try {
+        const double most = room_(given);
+        Recompute level = Recompute::automatic; // of recomputation
+        bool all_fit = false;                   // of this level: then those above it are slower
+        for (RunConfig& c : memory_settings(given, open_)) {
+            if (c.parallel.recompute != level && all_fit)
+                break;
+            const QuickEstimate quick = quick_.estimate(c);
+            all_fit = (all_fit || c.parallel.recompute != level) && quick.bytes <= most;
+            level = c.parallel.recompute;
+            if (!smallest_ || quick.bytes < smallest_->quick.bytes)
+                smallest_ = {c, quick};
+            if (quick.bytes <= most && (!best || quick.step < best->quick.step))
+                best = {c, quick};
+        }
+        if (best) {
+            lessen_recomputation(*best, most);
+            if (auto other = in_other_order(best->config, open_, clock_))
+                if (const QuickEstimate quick = quick_.estimate(*other); quick.step < best->quick.step)
+                    best = {std::move(*other), quick};
+        }
+    } catch (const UserError&) { // the model does not fit the grid
+    }
+    if (best)
+        all_.push_back(std::move(*best));
+}
+
+void StrategyList::lessen_recomputation(Estimated& e, double most)
+{
+    if (e.config.parallel.recompute == Recompute::none || !open_.recompute || !open_.recompute_layers)
+        return;
+    const i64 all = e.config.model.repeated();
+    const auto with = [&](i64 layers) {
+        RunConfig c = e.config;
+        c.parallel.recompute_layers = layers == all ? 0 : layers;
+        return Estimated{c, quick_.estimate(c)};
+    };
+    i64 first = 1, last = all;
+    while (first < last) {
+        const i64 middle = (first + last) / 2;
+        if (with(middle).quick.bytes <= most)
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    e = with(last);
+}
+
+void StrategyList::play_best(std::size_t count)
+{
+    sort();
+    std::set<std::string> seen;
+    std::vector<Estimated> best;
+    for (Estimated& e : all_) {
+        if (best.size() == count)
+            break;
+        if (seen.insert(key_of(e.config)).second)
+            best.push_back(std::move(e));
+    }
+    all_.clear();
+    for (Estimated& e : best)
+        try {
+            e.quick = played(e.config);
+            all_.push_back(std::move(e));
+        } catch (const UserError&) { // too many stages, for example
+        }
+    sort();
+}
+
+void StrategyList::sort()
+{
+    std::ranges::stable_sort(
+        all_, {}, [](const Estimated& e) { return std::pair(e.quick.step, rank_count(e.config.parallel)); });
+}
+
+void StrategyList::insert_behind(std::size_t before, Estimated added)
+{
+    const auto at =
+        std::ranges::upper_bound(all_.begin() + static_cast<std::ptrdiff_t>(before) + 1, all_.end(),
+                                 added.quick.step, {}, [](const Estimated& e) { return e.quick.step; });
+    all_.insert(at, std::move(added));
+}
+
+QuickEstimate StrategyList::played(const RunConfig& config)
+{
+    return quick_.played(config, training_order(config));
+}
+
+std::optional<Estimated> StrategyList::with_less_memory(const RunConfig& config, double most)
+{
+    if (!open_.recompute)
+        return {};
+    const i64 layers = config.model.repeated(), stride = open_.recompute_layers ? 1 : layers;
+    const auto with = [&](i64 strides) {
+        RunConfig made = with_recomputation(config, strides * stride);
+        if (!open_.recompute_layers)
+            made.parallel.recompute_layers = config.parallel.recompute_layers;
+        const QuickEstimate quick = played(made);
+        return Estimated{std::move(made), quick};
+    };
+    const auto fits = [&](i64 strides) { return with(strides).quick.bytes <= most; };
+    i64 first = recomputation_of(config) / stride + 1, last = 2 * layers / stride;
+    if (first > last || !fits(last))
+        return {};
+    while (first < last) {
+        const i64 middle = (first + last) / 2;
+        if (fits(middle))
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return with(last);
+}
+
+} // namespace trivium

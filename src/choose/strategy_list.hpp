@@ -1,0 +1,59 @@
+#pragma once
+// Strategies by closed forms, from which a search simulates the best.
+#include "choose/quick_estimate.hpp"
+#include "choose/strategy_space.hpp"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace trivium {
+
+/// A strategy, and what closed forms say of it.
+struct Estimated {
+    RunConfig config;
+    QuickEstimate quick;
+};
+
+class StrategyList {
+public:
+    /// `room`: bytes that the arena of a strategy may have; infinite: unknown. All must outlive the list.
+    StrategyList(const OpenSettings& open, const Machine& clock, QuickEstimator& quick,
+                 std::function<double(const RunConfig&)> room)
+        : open_(open), clock_(clock), quick_(quick), room_(std::move(room))
+    {
+    }
+
+    /// Adds a strategy with the settings for memory that take the least time of those that fit.
+    void add(const RunConfig& given);
+    /// Leaves the `count` best, and plays them.
+    void play_best(std::size_t count);
+    /// Adds one that has been played, in its place behind that at `before`.
+    void insert_behind(std::size_t before, Estimated added);
+
+    std::size_t size() const { return all_.size(); }
+    const Estimated& operator[](std::size_t i) const { return all_[i]; } ///< after play_best() the i-th best
+    /// Of all that were tried, the one with the smallest arena.
+    const std::optional<Estimated>& smallest() const { return smallest_; }
+
+    /// QuickEstimator::played() of a strategy, in the order of its schedule. Throws UserError if it is not
+    /// legal.
+    QuickEstimate played(const RunConfig& config);
+    /// Nearly the least recomputation, more than that of `config`, with which a played step needs at most
+    /// `most` bytes.
+    std::optional<Estimated> with_less_memory(const RunConfig& config, double most);
+
+private:
+    /// Recomputes in as few layers as `most` bytes allow.
+    void lessen_recomputation(Estimated& e, double most);
+    void sort();
+
+    const OpenSettings& open_;
+    const Machine& clock_;
+    QuickEstimator& quick_;
+    std::function<double(const RunConfig&)> room_;
+    std::vector<Estimated> all_;
+    std::optional<Estimated> smallest_;
+};
+
+} // namespace trivium
