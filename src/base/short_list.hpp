@@ -47,6 +47,10 @@ public:
     const T* end() const { return data() + size_; }
     std::size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
+    T& front() { return data()[0]; }
+    const T& front() const { return data()[0]; }
+    T& back() { return data()[size_ - 1]; }
+    const T& back() const { return data()[size_ - 1]; }
     T& operator[](std::size_t i) { return data()[i]; }
     const T& operator[](std::size_t i) const { return data()[i]; }
 
@@ -56,6 +60,11 @@ public:
         if (size_ == capacity_)
             reserve(2 * size_);
         data()[size_++] = copy;
+    }
+    template <class... Parts>
+    void emplace_back(Parts&&... parts)
+    {
+        push_back(T(std::forward<Parts>(parts)...));
     }
     void clear() { size_ = 0; }
     void reserve(std::size_t count)

@@ -311,7 +311,7 @@ private:
             return;
         }
         std::rotate(same, same + 1, readers.end());
-        readers[readers.size() - 1] = id;
+        readers.back() = id;
     }
 
     void feed(ValueId v, i64 microbatch)
