@@ -1,5 +1,5 @@
-#include "base/short_list.hpp"
 #include "base/rng.hpp"
+#include "base/short_list.hpp"
 #include "catch.hpp"
 
 #include <vector>
