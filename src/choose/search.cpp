@@ -200,21 +200,24 @@ private:
         constexpr int most_of_grid = 4;
         for (int round = 0; round < most_of_grid; ++round) {
             std::map<std::vector<i64>, int> counts;
-            for (std::size_t i = 0; i < list_.size(); ++i) {
+            for (std::size_t i = 0; i < list_.size();) {
                 const Estimated e = list_[i];
                 if (done_ >= effort || attempts_ >= 3 * effort)
                     return;
                 if (is_far(e.quick.step))
                     break;
                 int& count = counts[degrees_of(e.config.parallel)];
-                if (count++ != round || is_too_large(e))
-                    continue;
                 std::optional<Estimated> less;
-                simulate_once(e.config, false, less);
-                if (!less)
+                if (count == round && !is_too_large(e))
+                    simulate_once(e.config, false, less);
+                if (less && (best() || attempts_ < effort)) {
+                    list_.replace(i, std::move(*less)); // it takes the turn where its time is
                     continue;
-                --count; // it takes its turn, where its time is
-                list_.insert_behind(i, std::move(*less));
+                }
+                if (less) // others would hardly fit either
+                    simulate(std::move(less->config));
+                ++count;
+                ++i;
             }
         }
     }

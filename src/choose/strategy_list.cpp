@@ -86,12 +86,12 @@ void StrategyList::sort()
         all_, {}, [](const Estimated& e) { return std::pair(e.quick.step, rank_count(e.config.parallel)); });
 }
 
-void StrategyList::insert_behind(std::size_t before, Estimated added)
+void StrategyList::replace(std::size_t i, Estimated other)
 {
-    const auto at =
-        std::ranges::upper_bound(all_.begin() + static_cast<std::ptrdiff_t>(before) + 1, all_.end(),
-                                 added.quick.step, {}, [](const Estimated& e) { return e.quick.step; });
-    all_.insert(at, std::move(added));
+    const auto first = all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto place = std::ranges::upper_bound(first, all_.end(), other.quick.step, {},
+                                                [](const Estimated& e) { return e.quick.step; });
+    all_.insert(place, std::move(other));
 }
 
 QuickEstimate StrategyList::played(const RunConfig& config)

@@ -28,8 +28,8 @@ public:
     void add(const RunConfig& given);
     /// Leaves the `count` best, and plays them.
     void play_best(std::size_t count);
-    /// Adds one that has been played, in its place behind that at `before`.
-    void insert_behind(std::size_t before, Estimated added);
+    /// Replaces the i-th best by one that has been played, which takes its place by time, here or later.
+    void replace(std::size_t i, Estimated other);
 
     std::size_t size() const { return all_.size(); }
     const Estimated& operator[](std::size_t i) const { return all_[i]; } ///< after play_best() the i-th best
