@@ -94,9 +94,11 @@ private:
     /// The same, also by what similar strategies that were simulated took longer.
     bool is_hopeless(const RunConfig& c, Seconds played) const
     {
-        const auto known = longer_.find(kind_key(c));
-        return is_far(played) ||
-               (known != longer_.end() && best() && played * known->second > 1.002 * best()->score.step);
+        const auto is_known = [&](const std::string& key, double margin) {
+            const auto known = longer_.find(key);
+            return known != longer_.end() && best() && played * known->second > margin * best()->score.step;
+        };
+        return is_far(played) || is_known(kind_key(c), 1.002) || is_known(passes_key(c), 1.005);
     }
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
@@ -130,8 +132,10 @@ private:
         }
         if (score.fits) {
             const double longer = score.step / quick.step;
-            double& known = longer_.try_emplace(kind_key(c), longer).first->second;
-            known = std::min(known, longer);
+            for (std::string key : {kind_key(c), passes_key(c)}) {
+                double& known = longer_.try_emplace(std::move(key), longer).first->second;
+                known = std::min(known, longer);
+            }
             least_longer_ = std::min(least_longer_, longer);
         }
         const double most = room(c);
@@ -156,6 +160,11 @@ private:
         return false;
     }
 
+    /// Of strategies with the same key the passes are the same, but not what ZeRO moves beside them.
+    static std::string passes_key(const RunConfig& c)
+    {
+        return str(growth_key(c), " ", describe_degrees(c.parallel), " ", c.train.micro_batch);
+    }
     static std::string growth_key(const RunConfig& c)
     {
         return str(c.parallel.schedule, " ", c.parallel.chunks, " ", c.parallel.pipeline);
@@ -355,7 +364,7 @@ private:
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
     std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best
-    std::map<std::string, double> longer_; ///< by kind_key(): simulated step / played step, the least
+    std::map<std::string, double> longer_; ///< by kind_key() and passes_key(): simulated / played step, least
     double least_longer_ = 1;              ///< of all kinds, at most 1
     std::map<std::string, double> growth_; ///< by growth_key(): planned arena / rough one
     /// By kind_key() and growth_key(): arena - closed form, where that was too large.
