@@ -160,7 +160,7 @@ private:
         return false;
     }
 
-    /// Of strategies with the same key the passes are the same, but not what ZeRO moves beside them.
+    /// Of strategies with the same key the passes are the same, but not what ZeRO moves meanwhile.
     static std::string passes_key(const RunConfig& c)
     {
         return str(growth_key(c), " ", describe_degrees(c.parallel), " ", c.train.micro_batch);
