@@ -98,7 +98,13 @@ private:
             const auto known = longer_.find(key);
             return known != longer_.end() && best() && played * known->second > margin * best()->score.step;
         };
-        return is_far(played) || is_known(kind_key(c), 1.002) || is_known(passes_key(c), 1.005);
+        if (is_far(played) || is_known(kind_key(c), 1.002))
+            return true;
+        // What ZeRO moves in microbatches makes the step of a pipeline longer still.
+        for (i64 zero = 0; zero < c.parallel.zero; ++zero)
+            if (!c.model.is_program() && c.parallel.pipeline > 1 && is_known(passes_key(c, zero), 1.005))
+                return true;
+        return false;
     }
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
@@ -132,7 +138,7 @@ private:
         }
         if (score.fits) {
             const double longer = score.step / quick.step;
-            for (std::string key : {kind_key(c), passes_key(c)}) {
+            for (std::string key : {kind_key(c), passes_key(c, c.parallel.zero)}) {
                 double& known = longer_.try_emplace(std::move(key), longer).first->second;
                 known = std::min(known, longer);
             }
@@ -160,10 +166,10 @@ private:
         return false;
     }
 
-    /// Of strategies with the same key the passes are the same, but not what ZeRO moves meanwhile.
-    static std::string passes_key(const RunConfig& c)
+    /// Of a strategy with the same passes, and this stage of ZeRO.
+    static std::string passes_key(const RunConfig& c, i64 zero)
     {
-        return str(growth_key(c), " ", describe_degrees(c.parallel), " ", c.train.micro_batch);
+        return str(growth_key(c), " ", describe_degrees(c.parallel), " ", c.train.micro_batch, " ", zero);
     }
     static std::string growth_key(const RunConfig& c)
     {
