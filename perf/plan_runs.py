@@ -160,9 +160,9 @@ def choices():
             table = json.loads(run(["plan", "/dev/null", "--machine", f"{ranks}.toml", "--ranks", str(ranks), *text_of(model), "--json"]))
             strategies = []
             for row in table["strategies"][:1 + arguments.others // 2]:
-                keys = {f"{section}.{key}": value for section in ("parallel", "train") for key, value in row[section].items()
-                        if not isinstance(value, (list, dict))}
-                strategies.append({**keys, **model})
+                keys = {f"parallel.{key}": value for key, value in row["parallel"].items()
+                        if value != "" and not isinstance(value, (list, dict))}
+                strategies.append({**keys, "train.micro_batch": row["train"]["micro_batch"], **model})
             while len(strategies) < 1 + arguments.others:
                 keys = drawn_strategy(ranks, model)
                 if keys:
@@ -176,7 +176,7 @@ def choices():
             best = min(range(len(medians)), key=medians.__getitem__)
             over, spread = medians[0] / medians[best], spread_of(measured[0]) + spread_of(measured[best])
             worst = max(worst, over - spread)
-            print(f"{ranks} ranks: {name_of(model)}")
+            print(f"{ranks} ranks: {name_of(model)}", flush=True)
             for i, keys in enumerate(strategies):
                 own = {key: value for key, value in keys.items() if key not in model}
                 print(f"    planned {1e3 * plans[i][0]:8.1f} ms  measured {1e3 * medians[i]:8.1f} ms  {name_of(own)}")
