@@ -1,5 +1,7 @@
 #include "choose/memory_policy.hpp"
 
+#include "base/bisect.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -75,18 +77,12 @@ RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order
     const auto fits = [&, &all = configs](std::size_t at) {
         return estimator.needs({all[at], order}, {.arena = config.parallel.memory_limit}).has_value();
     };
-    std::size_t first = 0, last = configs.size() - 1;
+    const std::size_t last = configs.size() - 1;
+    std::size_t first = 0;
     for (; first < std::min(ways, last); ++first)
         if (fits(first))
             return configs[first];
-    while (first < last) { // a binary search, because the others differ in recomputation alone
-        const std::size_t middle = first + (last - first) / 2;
-        if (fits(middle))
-            last = middle;
-        else
-            first = middle + 1;
-    }
-    return configs[last];
+    return configs[first_that(first, last, fits)]; // the others differ in recomputation alone
 }
 
 RunConfig with_usual_policy(RunConfig config)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <set>
 
 namespace trivium {
@@ -101,10 +102,10 @@ private:
         if (is_far(played) || is_known(kind_key(c), 1.002))
             return true;
         // What ZeRO moves in microbatches makes the step of a pipeline longer still.
-        for (i64 zero = 0; zero < c.parallel.zero; ++zero)
-            if (!c.model.is_program() && c.parallel.pipeline > 1 && is_known(passes_key(c, zero), 1.005))
-                return true;
-        return false;
+        if (c.model.is_program() || c.parallel.pipeline == 1)
+            return false;
+        const auto lower = std::views::iota(i64{0}, static_cast<i64>(c.parallel.zero));
+        return std::ranges::any_of(lower, [&](i64 zero) { return is_known(passes_key(c, zero), 1.005); });
     }
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,

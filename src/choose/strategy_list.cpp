@@ -1,5 +1,6 @@
 #include "choose/strategy_list.hpp"
 
+#include "base/bisect.hpp"
 #include "base/check.hpp"
 #include "config/schedules.hpp"
 
@@ -48,15 +49,7 @@ void StrategyList::lessen_recomputation(Estimated& e, double most)
         c.parallel.recompute_layers = layers == all ? 0 : layers;
         return Estimated{c, quick_.estimate(c)};
     };
-    i64 first = 1, last = all;
-    while (first < last) {
-        const i64 middle = (first + last) / 2;
-        if (with(middle).quick.bytes <= most)
-            last = middle;
-        else
-            first = middle + 1;
-    }
-    e = with(last);
+    e = with(first_that(i64{1}, all, [&](i64 layers) { return with(layers).quick.bytes <= most; }));
 }
 
 void StrategyList::play_best(std::size_t count)
@@ -112,17 +105,10 @@ std::optional<Estimated> StrategyList::with_less_memory(const RunConfig& config,
         return Estimated{std::move(made), quick};
     };
     const auto fits = [&](i64 strides) { return with(strides).quick.bytes <= most; };
-    i64 first = recomputation_of(config) / stride + 1, last = 2 * layers / stride;
+    const i64 first = recomputation_of(config) / stride + 1, last = 2 * layers / stride;
     if (first > last || !fits(last))
         return {};
-    while (first < last) {
-        const i64 middle = (first + last) / 2;
-        if (fits(middle))
-            last = middle;
-        else
-            first = middle + 1;
-    }
-    return with(last);
+    return with(first_that(first, last, fits));
 }
 
 } // namespace trivium
