@@ -6,19 +6,50 @@
 //   IoError        the system refused (missing file, full disk, failed write): exit status 1
 //   InternalError  a bug in Trivium: exit status 1
 // Every message names place, problem, reason and remedy.
+#include <array>
+#include <charconv>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace trivium {
 
-/// Concatenates its arguments with operator<<.
+/// Text, a character, or an integer.
+template <class T>
+inline constexpr bool is_plain_text = std::is_convertible_v<const T&, std::string_view> ||
+                                      std::is_same_v<T, char> ||
+                                      (std::is_integral_v<T> && !std::is_same_v<T, bool> &&
+                                       !std::is_same_v<T, signed char> && !std::is_same_v<T, unsigned char>);
+
+template <class T>
+requires is_plain_text<T>
+void append_text(std::string& text, const T& part)
+{
+    if constexpr (std::is_convertible_v<const T&, std::string_view>)
+        text += std::string_view(part);
+    else if constexpr (std::is_same_v<T, char>)
+        text += part;
+    else {
+        std::array<char, 24> digits; // of 64 bits and the sign
+        text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), part).ptr);
+    }
+}
+
+/// Concatenates its arguments with operator<<, or without a stream if that is the same: it takes longer.
 template <class... Args>
 std::string str(const Args&... args)
 {
-    std::ostringstream out;
-    (out << ... << args);
-    return out.str();
+    if constexpr ((is_plain_text<Args> && ...)) {
+        std::string text;
+        (append_text(text, args), ...);
+        return text;
+    } else {
+        std::ostringstream out;
+        (out << ... << args);
+        return out.str();
+    }
 }
 
 /// The four parts of an error message. `reason` and `remedy` may be empty.

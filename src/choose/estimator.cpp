@@ -118,15 +118,6 @@ double hidden_part(const Program& program, const std::vector<bool>& awaited, con
     return all > 0 ? hidden / all : 0;
 }
 
-/// Takes from the blocks' costs what compute hides of their collectives: most behind gradients of weights.
-void hide_collectives(double part, BlockCosts& costs)
-{
-    for (StageCost& cost : costs.blocks) {
-        cost.input_gradient = std::max(0.0, cost.input_gradient - part * cost.in_line);
-        cost.in_line *= 1 - part;
-    }
-}
-
 /// Adds the costs of a rank's graph to its blocks.
 void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machine& machine, i64 threads,
                BlockCosts& costs)
@@ -436,7 +427,7 @@ BlockCosts Compiling::block_costs(const Candidate& candidate, const Machine& clo
             const std::vector<bool> awaited = awaited_collectives(program.graph);
             add_costs(program.graph, awaited, clock, threads, costs);
             if (candidate.order.shape.ranks == 1)
-                hide_collectives(hidden_part(program, awaited, clock, threads), costs);
+                costs.hidden = hidden_part(program, awaited, clock, threads);
             add_parameters(program.graph, costs);
             if (compiled.memory.arena > costs.memory.arena)
                 costs.memory = compiled.memory;

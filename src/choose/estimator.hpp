@@ -29,6 +29,7 @@ struct Score {
 /// The costs of one microbatch on a pipeline rank.
 struct BlockCosts {
     OrderCosts blocks;      ///< by block of the model; activations in bytes
+    double hidden = 0;      ///< part of their StageCost::in_line during which the rank computes; pipelines: 0
     Seconds message = 0;    ///< between two stages
     Seconds update = 0;     ///< compute of a step outside of its microbatches, where it is longest
     MemoryPlan memory = {}; ///< the plan with the largest arena

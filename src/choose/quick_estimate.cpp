@@ -67,11 +67,10 @@ bool is_repeated(const ModelConfig& model, std::size_t kind) { return model.is_p
 
 const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
-    const ParallelConfig& p = config.parallel;
-    std::vector<i64> degrees{p.context_heads, static_cast<i64>(p.context_form), p.expert};
-    for (const auto& [axis, degree] : named_degrees(p))
-        if (axis != data_axis && axis != pipeline_axis)
-            degrees.push_back(degree);
+    ParallelConfig p = config.parallel;
+    p.data = p.pipeline = 1;
+    std::vector<i64> degrees = degrees_of(p);
+    degrees.insert(degrees.end(), {p.context_heads, static_cast<i64>(p.context_form), p.expert});
     const auto [at, added] = profiles_.try_emplace(
         {std::move(degrees), config.train.micro_batch, p.sequence, recompute, may_split(config), p.overlap});
     if (added) {
@@ -114,6 +113,7 @@ std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& 
         }
         extend(made.sent, more.sent);
         extend(made.beyond, more.beyond);
+        made.hidden += std::min(1.0, part) * (more.hidden - made.hidden);
     } catch (const UserError&) { // its file may have a fixed number of samples
         return std::nullopt;
     }
@@ -172,6 +172,7 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
         made.frozen[kind] += costs.frozen[b] / counts[kind];
         frozen += costs.frozen[b];
     }
+    made.hidden = costs.hidden;
     made.shared = costs.shared;
     made.shared_frozen = costs.shared_frozen;
     made.sent = costs.sent;
@@ -187,11 +188,18 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
 QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config, const std::vector<double>& parts)
 {
     const ParallelConfig& p = config.parallel;
-    Profile made = profile(config, p.recompute);
+    const auto of = [&](Recompute level) {
+        Profile one = profile(config, level);
+        for (StageCost& cost : one.costs) { // mostly behind gradients of weights
+            cost.input_gradient = std::max(0.0, cost.input_gradient - one.hidden * cost.in_line);
+            cost.in_line *= 1 - one.hidden;
+        }
+        return one;
+    };
+    Profile made = of(p.recompute);
     if (p.recompute_layers == 0 || p.recompute == Recompute::none)
         return made;
-    const Profile& less =
-        profile(config, p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
+    const Profile less = of(p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
     for (std::size_t kind = 0; kind < made.costs.size(); ++kind)
         made.costs[kind] = made.costs[kind] * parts[kind] + less.costs[kind] * (1 - parts[kind]);
     made.beyond = std::max(made.beyond, less.beyond);

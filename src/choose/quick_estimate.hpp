@@ -48,6 +48,7 @@ private:
         std::vector<double> elements, frozen; ///< of parameters that change, and of frozen ones
         /// Elements that the first and the last kind have in common.
         double shared = 0, shared_frozen = 0;
+        double hidden = 0;       ///< BlockCosts::hidden, of all
         double sent = 0;         ///< bytes of the messages between two stages
         double beyond = 0;       ///< bytes of the arena besides what is kept and activations
         Seconds per_element = 0; ///< update of a parameter's element

@@ -89,7 +89,7 @@ private:
     /// programs not by much.
     bool is_far(Seconds played) const
     {
-        const double least = (config_.model.is_program() ? 0.9 : 1) * least_longer_;
+        const double least = (config_.model.is_program() ? 0.99 : 1) * least_longer_;
         return best() && least * played > best()->score.step;
     }
     /// The same, also by what similar strategies that were simulated took longer.

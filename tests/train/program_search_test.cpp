@@ -1,6 +1,7 @@
 // The search over strategies of programs of the user's own.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "choose/quick_estimate.hpp"
 #include "choose/strategy_space.hpp"
 #include "draw.hpp"
 #include "io/files/config_file.hpp"
@@ -78,6 +79,24 @@ RunConfig drawn_program(const RunConfig& base, i64 ranks, Draw& draw)
 }
 
 } // namespace
+
+TEST_CASE("closed forms of a program depend on the degree of each axis, in any order of the mesh")
+{
+    const Machine h100 = machine_called("h100");
+    Compiling estimator(h100);
+    const auto step_with = [](QuickEstimator& quick, const std::string& axes, const std::string& order) {
+        const RunConfig c = tower_config({"train.global_batch=16", "train.micro_batch=4",
+                                          "model.sizes.width=4096", "parallel.axes=" + axes,
+                                          "parallel.order=[\"data\",\"pipeline\"," + order + "]"});
+        return quick.estimate(with_usual_policy(c)).step;
+    };
+    const auto threads = [](const ParallelConfig&) { return 1; };
+    QuickEstimator both(estimator, h100, threads), alone(estimator, h100, threads);
+    const Seconds samples = step_with(both, "{x=4,y=1}", "\"x\",\"y\""),
+                  weights = step_with(both, "{x=1,y=4}", "\"y\",\"x\"");
+    CHECK(samples != weights);
+    CHECK(weights == step_with(alone, "{x=1,y=4}", "\"y\",\"x\""));
+}
 
 TEST_CASE("of a program, too, no strategy that is drawn is faster than the one that the search finds")
 {
