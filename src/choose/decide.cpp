@@ -50,8 +50,7 @@ ContextForm context_form_of(RunConfig config, Estimator& estimator)
     return step(ContextForm::ring) < gather ? ContextForm::ring : ContextForm::gather;
 }
 
-Choices decide(const RunConfig& config, Estimator& estimator, const std::function<bool(i64)>& stages,
-               ContextForm known)
+Choices decide(const RunConfig& config, Estimator& estimator, ContextForm known)
 {
     Choices choices;
     const auto choose = [&](ContextForm form) {
@@ -66,9 +65,9 @@ Choices decide(const RunConfig& config, Estimator& estimator, const std::functio
     };
     const ContextForm form = known == ContextForm::automatic ? context_form_of(config, estimator) : known;
     Candidate chosen = choose(form);
-    StageBuckets buckets;
+    ChosenBuckets buckets;
     if (const Bytes limit = config.parallel.memory_limit; limit == 0) {
-        buckets = estimator.buckets(chosen, stages);
+        buckets = estimator.buckets(chosen);
     } else {
         StagesNeed need = *estimator.needs(chosen, {});
         if (need.largest.arena > limit && config.parallel.context_form == ContextForm::automatic &&
@@ -82,28 +81,22 @@ Choices decide(const RunConfig& config, Estimator& estimator, const std::functio
         require_limit(chosen, need, estimator);
         buckets = std::move(need.buckets);
     }
-    choices.buckets = std::move(buckets.modes);
     choices.sharded = std::move(buckets.sharded);
     choices.config = std::move(chosen.config);
+    choices.config.parallel.bucket = std::move(buckets.mode);
     choices.order = std::move(chosen.order);
     return choices;
 }
 
-Choices decide(const RunConfig& config, const Machine& machine, const std::function<bool(i64)>& stages)
+Choices decide(const RunConfig& config, const Machine& machine)
 {
     Compiling estimator(machine);
-    return decide(config, estimator, stages);
-}
-
-std::function<bool(i64)> only_stage_of(const ParallelConfig& config, i64 rank)
-{
-    return [own = stage_of(mesh_of(config), rank)](i64 stage) { return stage == own; };
+    return decide(config, estimator);
 }
 
 Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 {
-    return compile_training(decide(config, options.machine, only_stage_of(config.parallel, options.rank)),
-                            options);
+    return compile_training(decide(config, options.machine), options);
 }
 
 } // namespace trivium

@@ -10,21 +10,16 @@ namespace trivium {
 /// form if only that fits parallel.memory_limit. The grid is the config's; search.hpp finds others.
 /// Deterministic: all ranks decide alike, without communication. \pre resolved and validated \throws
 /// UserError if the schedule or, where it compiles, the model does not fit the grid, or if the largest rank
-/// needs more than parallel.memory_limit: then with tested settings that fit. `stages`: those whose
-/// Choices::buckets the caller needs (empty: all); the others may be left empty.
+/// needs more than parallel.memory_limit: then with tested settings that fit.
 /// `known`: what context_form_of() returns, if that is known.
-Choices decide(const RunConfig& config, Estimator& estimator,
-               const std::function<bool(i64 stage)>& stages = {}, ContextForm known = ContextForm::automatic);
+Choices decide(const RunConfig& config, Estimator& estimator, ContextForm known = ContextForm::automatic);
 /// decide() with Compiling(machine).
-Choices decide(const RunConfig& config, const Machine& machine,
-               const std::function<bool(i64 stage)>& stages = {});
+Choices decide(const RunConfig& config, const Machine& machine);
 /// What parallel.context_form = "auto" stands for unless only the other one fits: the form with the shorter
 /// step, by rough scores on one order; gather if both take as long, and on devices. Another form stays.
 ContextForm context_form_of(RunConfig config, Estimator& estimator);
-/// Whether a pipeline stage is that of `rank`.
-std::function<bool(i64 stage)> only_stage_of(const ParallelConfig& config, i64 rank);
 
-/// decide() for the machine of `options` and the stage of its rank, then compile_training() of the Choices.
+/// decide() for the machine of `options`, then compile_training() of the Choices.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
 
 } // namespace trivium

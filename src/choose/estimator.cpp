@@ -155,50 +155,11 @@ void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machi
     costs.update = std::max(costs.update, update);
 }
 
-/// parallel.bucket = "auto": chooses the mode in which the collectives of a stage are merged: the one with
-/// the shortest simulated step of min(microbatches, 2) microbatches.
-class BucketChooser {
-public:
-    /// \pre `plans` outlives the BucketChooser
-    explicit BucketChooser(BucketPlans& plans) : plans_(plans) {}
-
-    /// The mode of a stage. `graph`: of the stage's first rank, without buckets.
-    std::string choose(const Graph& graph, i64 microbatches)
-    {
-        const GraphProfile found = plans_.profile(graph);
-        if (found.profile.gathers.empty() && found.profile.reductions.empty())
-            return "block";
-        const auto at = std::find_if(known_.begin(), known_.end(),
-                                     [&](const auto& each) { return each.first == found.profile; });
-        if (at != known_.end())
-            return at->second;
-        return known_.emplace_back(found.profile, best(graph, found, microbatches)).second;
-    }
-
-private:
-    std::string best(const Graph& graph, const GraphProfile& found, i64 microbatches)
-    {
-        ScheduleConfig schedule;
-        schedule.microbatches = std::min<i64>(microbatches, 2);
-        schedule.place = plans_.config().parallel.overlap;
-        std::string best;
-        Seconds least = 0;
-        for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
-            const Graph merged = fuse(bucket(graph, found.config_of(plans_.plan(found.profile, mode))));
-            const Seconds length =
-                simulate(merged, build_schedule(merged, schedule), plans_.machine(), plans_.threads())
-                    .length();
-            if (best.empty() || length < least * (1 - 1e-9)) {
-                best = mode;
-                least = length;
-            }
-        }
-        return best;
-    }
-
-    BucketPlans& plans_;
-    std::vector<std::pair<BucketProfile, std::string>> known_; ///< the chosen mode of each profile
-};
+Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
+{
+    auto [config, order] = with_microbatches(candidate.config, microbatches);
+    return {std::move(config), std::move(order)};
+}
 
 } // namespace
 
@@ -225,8 +186,8 @@ ShardedTraining Compiling::known_graph(const std::string& key)
     return graphs_.back().second;
 }
 
-StageBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
-                                const std::function<bool(i64)>& included, bool outline)
+ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function<bool(i64, Compiled&)>& visit,
+                                 const std::function<bool(i64)>& included, bool outline)
 {
     CompileConfig options;
     options.outline = outline;
@@ -246,17 +207,13 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
     // often have one microbatch, it may be.
     const RunConfig& config = candidate.config;
     const bool guesses = outline && !config.model.is_program();
-    BucketChooser chooser(compiler.bucket_plans());
-    const auto mode_of = [&](i64 stage) -> std::string {
-        if (config.parallel.bucket != "auto")
-            return config.parallel.bucket;
-        const bool often =
-            gathers_in_microbatches(config.parallel) || reduces_in_microbatches(config.parallel);
-        return guesses ? (often ? "block" : "greedy")
-                       : chooser.choose(compiler.unbucketed(stage), candidate.order.shape.microbatches);
-    };
-    StageBuckets buckets{std::vector<std::string>(static_cast<std::size_t>(candidate.order.shape.ranks)),
-                         compiler.sharded()};
+    std::string mode = config.parallel.bucket;
+    if (mode == "auto")
+        mode = guesses ? (transfers_in_microbatches(config.parallel) ? "block" : "greedy")
+                       : fastest_buckets(candidate, compiler);
+    ChosenBuckets buckets{mode, compiler.sharded()};
+    if (!visit)
+        return buckets;
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank) {
         if (!is_first_of_stage(compiler.mesh(), rank))
             continue;
@@ -265,15 +222,52 @@ StageBuckets Compiling::compile(const Candidate& candidate, const std::function<
             continue;
         if (progress_)
             progress_();
-        std::string& mode = buckets.modes[static_cast<std::size_t>(stage)];
-        mode = mode_of(stage);
-        if (!visit)
-            continue;
         Compiled compiled = compiler.rank(rank, mode);
         if (!visit(rank, compiled))
             break;
     }
     return buckets;
+}
+
+std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler)
+{
+    const RunConfig& config = candidate.config;
+    if (zero_ranks(config.parallel) == 1)
+        return "block"; // nothing to merge
+    const BucketPlans& plans = compiler.bucket_plans();
+    const auto even = even_microbatches(config, candidate.order);
+    const auto seconds_of = [&](const Graph& graph, i64 microbatches) {
+        ScheduleConfig schedule;
+        schedule.microbatches = microbatches;
+        schedule.place = config.parallel.overlap;
+        return simulate(graph, build_schedule(graph, schedule), plans.machine(), plans.threads()).length();
+    };
+    std::optional<Graph> alone;
+    const auto step_with = [&](const std::string& mode) {
+        if (config.parallel.pipeline == 1) {
+            if (!alone)
+                alone = compiler.unbucketed(0);
+            const Graph graph = compiler.finished(*alone, mode);
+            return even ? even->extended(seconds_of(graph, even->few), seconds_of(graph, even->more))
+                        : seconds_of(graph, candidate.order.shape.microbatches);
+        }
+        // More microbatches take the same time with all modes, if these do not communicate.
+        Candidate with = even && !transfers_in_microbatches(config.parallel)
+                             ? with_microbatches(candidate, even->few)
+                             : candidate;
+        with.config.parallel.bucket = mode;
+        return rough_score(with, plans.machine(), {}).step;
+    };
+    std::string best;
+    Seconds least = 0;
+    for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
+        const Seconds step = step_with(mode);
+        if (best.empty() || step < least * (1 - 1e-9)) {
+            best = mode;
+            least = step;
+        }
+    }
+    return best;
 }
 
 std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const StageLimits& limits)
@@ -296,12 +290,10 @@ std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const Sta
     return fits ? std::optional(std::move(need)) : std::nullopt;
 }
 
-StageBuckets Compiling::buckets(const Candidate& candidate, const std::function<bool(i64)>& included)
+ChosenBuckets Compiling::buckets(const Candidate& candidate)
 {
-    const ParallelConfig& p = candidate.config.parallel;
-    if (p.bucket != "auto")
-        return {std::vector<std::string>(static_cast<std::size_t>(p.pipeline), p.bucket), {}};
-    return compile(candidate, {}, included);
+    const std::string& mode = candidate.config.parallel.bucket;
+    return mode == "auto" ? compile(candidate, {}) : ChosenBuckets{mode, {}};
 }
 
 std::vector<SimulatedRank> Compiling::outlined_ranks(const Candidate& candidate, const StageLimits& limits,
@@ -333,12 +325,6 @@ void play(std::vector<SimulatedRank>& ranks, const RunConfig& config, const Mach
     const auto threads = static_cast<int>(threads_of(config));
     score.step = simulate(ranks, clock, threads, config);
     score.parts = busiest_parts(ranks, score.step);
-}
-
-Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
-{
-    auto [config, order] = with_microbatches(candidate.config, microbatches);
-    return {std::move(config), std::move(order)};
 }
 
 } // namespace

@@ -42,10 +42,10 @@ struct BlockCosts {
     OrderCosts of(const StageConfig& stages) const;
 };
 
-/// How the stages merge collectives.
-struct StageBuckets {
-    std::vector<std::string> modes; ///< Choices::buckets
-    ShardedTraining sharded;        ///< the graph of the candidate, if it was made
+/// How collectives are merged.
+struct ChosenBuckets {
+    std::string mode;        ///< parallel.bucket, or what "auto" stands for
+    ShardedTraining sharded; ///< the graph of the candidate, if it was made
 };
 
 /// The memory of the first rank of each stage, which has the largest shards of its stage.
@@ -54,7 +54,7 @@ struct StagesNeed {
     i64 rank = -1;      ///< the rank of `largest`
     i64 stage = 0;      ///< the pipeline stage of `rank`
     Bytes bytes = 0;    ///< maximum bytes_needed() of these ranks
-    StageBuckets buckets;
+    ChosenBuckets buckets;
 };
 
 /// Limits per rank; 0: no limit.
@@ -68,7 +68,7 @@ struct StageLimits {
 /// the programs of training in `step`.
 struct CompiledStages {
     Candidate candidate;
-    StageBuckets buckets;
+    ChosenBuckets buckets;
     std::vector<std::pair<i64, Compiled>> ranks; ///< by rank, ascending
     PlayedStep step;
 };
@@ -81,9 +81,8 @@ public:
     virtual const Machine& machine() const = 0;
     /// The memory of the included stages; nullopt if one of them exceeds the limits.
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
-    /// Of the stages that are `included` (empty: all), without compiling their programs.
-    virtual StageBuckets buckets(const Candidate& candidate,
-                                 const std::function<bool(i64 stage)>& included) = 0;
+    /// Without compiling programs of ranks.
+    virtual ChosenBuckets buckets(const Candidate& candidate) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.
     virtual Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) = 0;
@@ -107,7 +106,7 @@ public:
     }
     const Machine& machine() const override { return machine_; }
     std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) override;
-    StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64 stage)>& included) override;
+    ChosenBuckets buckets(const Candidate& candidate) override;
     Score score(const Candidate& candidate, const Machine& clock, const StageLimits& limits = {}) override;
     Score rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits) override;
     double growth(const Candidate& candidate) override;
@@ -119,8 +118,10 @@ public:
 
 private:
     /// Compiles the first rank of each included stage until `visit` returns false.
-    StageBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
-                         const std::function<bool(i64 stage)>& included = {}, bool outline = false);
+    ChosenBuckets compile(const Candidate& candidate, const std::function<bool(i64 rank, Compiled&)>& visit,
+                          const std::function<bool(i64 stage)>& included = {}, bool outline = false);
+    /// parallel.bucket = "auto": the mode with the shortest simulated step. `compiler`: of the candidate.
+    std::string fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler);
     /// Sets all of the score but times to what the rank of one more stage makes of it. Returns whether it
     /// fits.
     bool add_stage(const Compiled& compiled, const StageLimits& limits, Score& score) const;

@@ -171,9 +171,12 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         planned = report.strategies.empty() ? *found.smallest : report.own().config;
         known = compiled_by_search(planned, machine, estimator);
     }
-    const Choices choices = known ? Choices{planned, known->candidate.order, known->buckets.modes, planned,
-                                            known->buckets.sharded}
-                                  : decide(planned, estimator);
+    const auto as_compiled = [&](const CompiledStages& stages) {
+        Choices made{planned, stages.candidate.order, planned, stages.buckets.sharded};
+        made.config.parallel.bucket = stages.buckets.mode;
+        return made;
+    };
+    const Choices choices = known ? as_compiled(*known) : decide(planned, estimator);
     const RunConfig& chosen = choices.config;
     report.config = choices.recorded;
     report.chosen = chosen.parallel;

@@ -311,7 +311,7 @@ private:
     std::size_t next_to_settle() const
     {
         const auto nearly = [](const ParallelConfig& p) {
-            return p.pipeline == 1 || gathers_in_microbatches(p) || reduces_in_microbatches(p) ? 1.01 : 1.003;
+            return p.pipeline == 1 || transfers_in_microbatches(p) ? 1.01 : 1.003;
         };
         const std::vector<Strategy>& all = result_.strategies;
         std::set<std::vector<i64>> seen;

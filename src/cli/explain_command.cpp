@@ -300,8 +300,7 @@ int explain(const ExplainArguments& a)
     } else {
         const RunConfig asked = config_to_explain(a.config);
         require_rank(a.rank, rank_count(asked.parallel));
-        const Choices choices = // a picture has all stages
-            decide(asked, machine, draws_schedule ? nullptr : only_stage_of(asked.parallel, a.rank));
+        const Choices choices = decide(asked, machine);
         const RunConfig& config = choices.recorded;
         compiled = compile_training(choices, {machine, {a.skip, a.dump}, a.rank});
         require_passes(a, compiled);

@@ -126,6 +126,7 @@ BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
 {
     BucketConfig config;
     config.most = profile.most;
+    config.by_block = !reductions.empty(); // they wait for those along other axes
     const auto share = [&](const std::vector<int>& sizes, const std::vector<BucketClass>& classes,
                            const std::vector<ProfiledTransfer>& transfers, bool by_pass) {
         if (classes.empty())
@@ -173,7 +174,7 @@ BucketConfig BucketPlans::with_mode(const Graph& graph, const std::string& mode)
 BucketConfig BucketPlans::with_mode_of_others(const Graph& graph, const std::string& mode)
 {
     BucketConfig config;
-    if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {
+    if (mode == "greedy" || mode == "global") {
         const GraphProfile found = profile(graph);
         return found.config_of(plan(found.profile, mode));
     }

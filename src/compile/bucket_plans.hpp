@@ -33,8 +33,8 @@ public:
     BucketPlans(const RunConfig& config, Machine machine) : config_(config), machine_(std::move(machine)) {}
 
     /// The buckets of all ranks of a stage; `graph`: of its first rank. `mode`: "none", "block", "greedy",
-    /// "global", or a number of bytes. With "greedy", "global", or parallel.bucket = "auto", the mode holds
-    /// for what the profile has, and other collectives are merged up to BucketConfig::bytes. All-reduces that
+    /// "global", or a number of bytes. "greedy" and "global" hold for what the profile has; other collectives
+    /// are merged by block, or up to BucketConfig::bytes if the profile has no reductions. All-reduces that
     /// are awaited are merged while their latency is longer than what their bytes take.
     BucketConfig with_mode(const Graph& graph, const std::string& mode);
     /// The profile of the collectives along the data axis: of the gathers of each pass, and of the

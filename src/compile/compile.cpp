@@ -336,11 +336,17 @@ const FinishConfig& TrainingCompiler::finish_of(const Graph& sharded, const Coor
 {
     const i64 stage = at[static_cast<std::size_t>(mesh().find(pipeline_axis))];
     const auto [known, unknown] = made_.try_emplace({stage, sharded.name});
-    if (!unknown)
-        return known->second;
-    const Coordinates first = first_of_stage(mesh(), stage);
+    if (unknown) {
+        const Coordinates first = first_of_stage(mesh(), stage);
+        known->second = finish_config(first == at ? own : unbucketed(sharded, first), mode);
+    }
+    return known->second;
+}
+
+FinishConfig TrainingCompiler::finish_config(const Graph& first, const std::string& mode)
+{
     const ParallelConfig& p = config_.parallel;
-    FinishConfig& made = known->second;
+    FinishConfig made;
     made.group = p.group;
     made.offload = p.offload == Offload::optimizer;
     made.ring = p.context_form == ContextForm::ring;
@@ -348,13 +354,19 @@ const FinishConfig& TrainingCompiler::finish_of(const Graph& sharded, const Coor
         made.overlap = [&](const Graph& g) {
             return overlap_seconds(g, buckets_.machine(), buckets_.threads());
         };
-    const auto decide = [&](const Graph& g) {
-        made.buckets = buckets_.with_mode(g, mode);
-        if (p.overlap && !made.ring)
-            made.parts = parts_of_gathers(g, made.overlap, !buckets_.machine().is_device);
-    };
-    decide(first == at ? own : unbucketed(sharded, first));
+    made.buckets = buckets_.with_mode(first, mode);
+    if (p.overlap && !made.ring)
+        made.parts = parts_of_gathers(first, made.overlap, !buckets_.machine().is_device);
     return made;
+}
+
+Graph TrainingCompiler::finished(Graph unbucketed, const std::string& mode)
+{
+    RunnerConfig runner;
+    runner.verify = options_.runner.verify;
+    PassRunner unseen(runner);
+    const FinishConfig config = finish_config(unbucketed, mode);
+    return finish_local(std::move(unbucketed), config, "", unseen);
 }
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)

@@ -66,10 +66,8 @@ struct ShardedTraining {
 
 /// A training config in which nothing is left to choose.
 struct Choices {
-    RunConfig config;    ///< without "auto", except in parallel.schedule and parallel.bucket
+    RunConfig config;    ///< without "auto", except in parallel.schedule
     PipelineOrder order; ///< the order that parallel.schedule stands for
-    /// By pipeline rank: the mode that parallel.bucket stands for.
-    std::vector<std::string> buckets;
     /// For checkpoints: `config`, with "auto" where a resumed run decides again for its own grid.
     RunConfig recorded;
     ShardedTraining sharded; ///< of `config`, if a choice needed it; saves compiling it again
@@ -92,9 +90,11 @@ public:
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
     Graph unbucketed(i64 stage);
+    /// The graph that such a rank runs, with the collectives merged as `mode` says.
+    Graph finished(Graph unbucketed, const std::string& mode);
     /// The programs `train` and `eval` of a rank; with post-validated updates three more; with
     /// train.batch_ramp then a `train` for each other number of microbatches; then those with names above.
-    /// `mode`: of the rank's stage (Choices::buckets). \pre the same mode in all calls for ranks of one stage
+    /// `mode`: parallel.bucket, or what that stands for. \pre the same mode in all calls
     Compiled rank(i64 rank, const std::string& mode);
 
 private:
@@ -109,6 +109,8 @@ private:
     /// What all ranks of a stage do alike, with the passes that `mode` and the config ask for.
     const FinishConfig& finish_of(const Graph& sharded, const Coordinates& at, const Graph& own,
                                   const std::string& mode);
+    /// `first`: unbucketed() of the first rank of the stage.
+    FinishConfig finish_config(const Graph& first, const std::string& mode);
 
     const RunConfig& config_;
     using SharedOrder = std::shared_ptr<const PipelineOrder>; ///< of the programs of all ranks

@@ -45,8 +45,7 @@ private:
 Compiled compile_training(const Choices& choices, const CompileConfig& options)
 {
     TrainingCompiler compiler = compiler_of(choices, options);
-    const std::string& mode =
-        choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), options.rank))];
+    const std::string& mode = choices.config.parallel.bucket;
     Compiled compiled = compiler.rank(options.rank, mode);
     RunnableCheck check(choices.config);
     if (check.is_needed() && options.rank == 0) {
@@ -65,8 +64,7 @@ void compile_ranks(const Choices& choices, const CompileConfig& options,
     RunnableCheck check(choices.config);
     for (i64 rank = 0; rank < compiler.mesh().ranks(); ++rank)
         if (included(compiler.mesh(), rank)) {
-            Compiled compiled = compiler.rank(
-                rank, choices.buckets[static_cast<std::size_t>(stage_of(compiler.mesh(), rank))]);
+            Compiled compiled = compiler.rank(rank, choices.config.parallel.bucket);
             if (check.is_needed() && is_first_of_stage(compiler.mesh(), rank))
                 check.add(compiled);
             if (!visit(rank, compiled))

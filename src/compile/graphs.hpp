@@ -12,6 +12,11 @@ GraphConfig graph_config(const RunConfig& config);
 bool gathers_in_microbatches(const ParallelConfig& p);
 /// Whether microbatches reduce their gradients to shards (ZeRO stages 2 and 3), or the epilogue.
 bool reduces_in_microbatches(const ParallelConfig& p);
+/// Either.
+inline bool transfers_in_microbatches(const ParallelConfig& p)
+{
+    return gathers_in_microbatches(p) || reduces_in_microbatches(p);
+}
 /// Lets microbatches gather what they read, large weights in tiles. Names of passes get `suffix`.
 Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner);
 

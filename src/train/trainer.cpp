@@ -113,7 +113,7 @@ Compiled Trainer::compile_for_this_rank(const Machine* clock)
         form = share_text(world_, form);
     }
     succeed_together(world_, [&] {
-        choices = decide(config_, estimator, only_stage_of(config_.parallel, world_.rank()),
+        choices = decide(config_, estimator,
                          form.empty()                         ? ContextForm::automatic
                          : form == name_of(ContextForm::ring) ? ContextForm::ring
                                                               : ContextForm::gather);

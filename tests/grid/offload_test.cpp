@@ -82,6 +82,7 @@ TEST_CASE("offload moves exactly the bytes of parameters and moments to the aren
         c.rows = data;
         c.parallel.data = data;
         c.parallel.zero = data > 1 ? 1 : 0;
+        c.parallel.bucket = "none";
         const Compiled off = compile(c, 0), on = compile(offloaded(c), 0);
         // Embedding and head, four products of attention, three of the feed-forward layer; three norms.
         const Bytes elements = (2 * 128 * 128 + 4 * 128 * 128 + 3 * 128 * 128 + 3 * 128) / data,

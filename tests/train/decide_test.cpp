@@ -29,15 +29,13 @@ public:
             (limits.bytes > 0 && need.bytes > limits.bytes))
             return std::nullopt;
         need.rank = 0;
-        need.buckets.modes.assign(static_cast<std::size_t>(candidate.config.parallel.pipeline), "greedy");
+        need.buckets.mode = "greedy";
         return need;
     }
-    StageBuckets buckets(const Candidate& candidate, const std::function<bool(i64)>&) override
+    ChosenBuckets buckets(const Candidate& candidate) override
     {
         const ParallelConfig& p = candidate.config.parallel;
-        return {std::vector<std::string>(static_cast<std::size_t>(p.pipeline),
-                                         p.bucket == "auto" ? "greedy" : p.bucket),
-                {}};
+        return {p.bucket == "auto" ? "greedy" : p.bucket, {}};
     }
     Score score(const Candidate& candidate, const Machine&, const StageLimits&) override
     {
@@ -95,11 +93,11 @@ TEST_CASE("a config without auto and without a limit is taken as it is, and noth
     c.parallel.bucket = "block";
     const Choices choices = decide(c, formulas);
     CHECK(formulas.questions == 0);
-    CHECK(choices.buckets == std::vector<std::string>{"block", "block"});
+    CHECK(choices.config.parallel.bucket == "block");
     CHECK(choices.order.shape.ranks == 2);
     CHECK(choices.order.shape.microbatches == 16);
     c.parallel.bucket = "auto";
-    CHECK(decide(c, formulas).buckets == std::vector<std::string>{"greedy", "greedy"});
+    CHECK(decide(c, formulas).config.parallel.bucket == "greedy");
 }
 
 TEST_CASE("context ranks get keys and values in the form with the shorter step")

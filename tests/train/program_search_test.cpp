@@ -85,9 +85,9 @@ TEST_CASE("closed forms of a program depend on the degree of each axis, in any o
     const Machine h100 = machine_called("h100");
     Compiling estimator(h100);
     const auto step_with = [](QuickEstimator& quick, const std::string& axes, const std::string& order) {
-        const RunConfig c = tower_config({"train.global_batch=16", "train.micro_batch=4",
-                                          "model.sizes.width=4096", "parallel.axes=" + axes,
-                                          "parallel.order=[\"data\",\"pipeline\"," + order + "]"});
+        const RunConfig c =
+            tower_config({"train.global_batch=16", "train.micro_batch=4", "model.sizes.width=4096",
+                          "parallel.axes=" + axes, "parallel.order=[\"data\",\"pipeline\"," + order + "]"});
         return quick.estimate(with_usual_policy(c)).step;
     };
     const auto threads = [](const ParallelConfig&) { return 1; };

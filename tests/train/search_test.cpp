@@ -108,6 +108,35 @@ TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[
     }
 }
 
+TEST_CASE(
+    "parallel.bucket = \"auto\" takes no longer than any other mode, also with several stages on a rank")
+{
+    const Machine h100 = machine_called("h100");
+    for (const char* const keys :
+         {"train.global_batch=64 parallel.data=4 parallel.tensor=2 parallel.zero=1",
+          "train.global_batch=32 parallel.data=8 parallel.zero=3",
+          "train.global_batch=128 parallel.data=8 parallel.pipeline=4 parallel.zero=1 "
+          "parallel.schedule=interleaved parallel.chunks=4"}) {
+        std::vector<std::string> overrides{"model.preset=llama3-8b", "model.layers=14",
+                                           "train.precision=bf16", "train.micro_batch=1",
+                                           "parallel.update=synchronous"};
+        std::istringstream in(keys);
+        for (std::string key; in >> key;)
+            overrides.push_back(key);
+        const auto step_with = [&](const std::string& mode) {
+            std::vector<std::string> all = overrides;
+            all.push_back("parallel.bucket=" + mode);
+            return step_of(read_config("", all), h100);
+        };
+        const Seconds chosen = step_with("auto");
+        REQUIRE(chosen > 0);
+        for (const char* const mode : {"none", "block", "greedy", "global"}) {
+            INFO(keys << ", " << mode);
+            CHECK(chosen <= step_with(mode) * 1.0005);
+        }
+    }
+}
+
 TEST_CASE("ranks share experts where that pays, within a node if the links between nodes are slow")
 {
     const std::vector<std::string> experts{"train.global_batch=32", "model.experts=8",
