@@ -37,7 +37,7 @@ void append_text(std::string& text, const T& part)
     }
 }
 
-/// Concatenates its arguments with operator<<, or without a stream if that is the same: it takes longer.
+/// Concatenates its arguments with operator<<, texts and integers without a stream. \pre no null pointers
 template <class... Args>
 std::string str(const Args&... args)
 {

@@ -4,10 +4,10 @@
 #include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 #include "ir/collectives.hpp"
-#include "passes/fuse.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace trivium {
@@ -209,8 +209,7 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
     const bool guesses = outline && !config.model.is_program();
     std::string mode = config.parallel.bucket;
     if (mode == "auto")
-        mode = guesses ? (transfers_in_microbatches(config.parallel) ? "block" : "greedy")
-                       : fastest_buckets(candidate, compiler);
+        mode = guesses ? usual_buckets(config.parallel) : fastest_buckets(candidate, compiler);
     ChosenBuckets buckets{mode, compiler.sharded()};
     if (!visit)
         return buckets;
@@ -233,7 +232,7 @@ std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompi
 {
     const RunConfig& config = candidate.config;
     if (zero_ranks(config.parallel) == 1)
-        return "block"; // nothing to merge
+        return "greedy"; // nothing to merge along the data axis
     const BucketPlans& plans = compiler.bucket_plans();
     const auto even = even_microbatches(config, candidate.order);
     const auto seconds_of = [&](const Graph& graph, i64 microbatches) {
@@ -258,24 +257,31 @@ std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompi
         with.config.parallel.bucket = mode;
         return rough_score(with, plans.machine(), {}).step;
     };
-    std::string best;
-    Seconds least = 0;
-    for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
-        const Seconds step = step_with(mode);
-        if (best.empty() || step < least * (1 - 1e-9)) {
-            best = mode;
-            least = step;
+    std::vector<std::string> modes{"block", "greedy", "global"}; // of equal ones, the first
+    // "greedy" is like it, but merges all-reduces for which microbatches wait.
+    if (config.parallel.pipeline == 1 || tensor_ranks(config.parallel) == 1)
+        modes.emplace_back("none");
+    std::string best = modes.front();
+    Seconds least = INFINITY;
+    for (const std::string& mode : modes)
+        try {
+            if (const Seconds step = step_with(mode); step < least * (1 - 1e-9)) {
+                best = mode;
+                least = step;
+            }
+        } catch (const UserError&) { // stages of a program would wait for each other
         }
-    }
     return best;
 }
 
 std::optional<StagesNeed> Compiling::needs(const Candidate& candidate, const StageLimits& limits)
 {
+    Candidate usual = candidate;
+    usual.config.parallel.bucket = usual_buckets(candidate.config.parallel);
     StagesNeed need;
     bool fits = true;
     need.buckets = compile(
-        candidate,
+        usual,
         [&](i64 rank, const Compiled& compiled) {
             const MemoryPlan& plan = compiled.memory;
             need.bytes = std::max(need.bytes, bytes_needed(plan, machine_));

@@ -79,9 +79,9 @@ public:
     virtual ~Estimator() = default;
     /// The machine on which the ranks run.
     virtual const Machine& machine() const = 0;
-    /// The memory of the included stages; nullopt if one of them exceeds the limits.
+    /// The memory of the included stages, with usual_buckets(); nullopt if one of them exceeds the limits.
     virtual std::optional<StagesNeed> needs(const Candidate& candidate, const StageLimits& limits) = 0;
-    /// Without compiling programs of ranks.
+    /// Without the programs and the memory of ranks.
     virtual ChosenBuckets buckets(const Candidate& candidate) = 0;
     /// `clock`: the machine whose time counts. It may differ from machine(), so that choices do not depend on
     /// where a run is.

@@ -90,6 +90,7 @@ RunConfig with_usual_policy(RunConfig config)
     const Bytes limit = std::exchange(config.parallel.memory_limit, 0);
     config = policies_of(config).configs.back();
     config.parallel.memory_limit = limit;
+    config.parallel.bucket = usual_buckets(config.parallel);
     return config;
 }
 

@@ -17,7 +17,7 @@ RunConfig with_memory_policy(const RunConfig& config, const PipelineOrder& order
 /// its grid, those that need least memory last.
 std::vector<std::pair<GatherEvery, ReduceEvery>> transfers_of(const ParallelConfig& config);
 
-/// with_memory_policy() as if there were no limit, without an Estimator.
+/// with_memory_policy() as if there were no limit, without an Estimator, and with usual_buckets().
 RunConfig with_usual_policy(RunConfig config);
 
 } // namespace trivium

@@ -198,7 +198,6 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                 if (v.role == Role::parameter || v.role == Role::state)
                     report.checkpoint += v.type.elements() * size_of(saved_type(v));
         score.flops = compiled.flops;
-        report.chosen.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
             report.stages.push_back(blocks_of_rank(report.config.model, compiled.rank_of_block, stage));
             score.bytes.push_back(bytes_needed(compiled.memory, machine));
@@ -226,15 +225,20 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     score.step = known ? report.own().score.step : report.step->simulate(report.machine, report.threads);
     score.parts = report.step->parts();
     score.arena = report.largest().memory.arena;
-    if (report.strategies.empty())
-        report.strategies.push_back({chosen, {}, rule_of(chosen, machine)});
+    if (report.strategies.empty()) {
+        Strategy own{chosen, {}, rule_of(chosen, machine)};
+        own.config.parallel.bucket = choices.recorded.parallel.bucket;
+        report.strategies.push_back(std::move(own));
+    }
     report.strategies[report.shown].score = std::move(score);
     report.strategies[report.shown].exact = true;
     report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits) {
-        // Without a limit, "auto" stands for the same whatever changes; with one, so does the form.
+        // Without a limit, "auto" stands for the same whatever changes, but for buckets; with one, so does
+        // the form.
         Candidate own{chosen.parallel.memory_limit == 0 ? chosen : choices.recorded, choices.order};
         own.config.parallel.context_form = chosen.parallel.context_form;
+        own.config.parallel.bucket = choices.recorded.parallel.bucket;
         report.memory.remedy = remedy_for(report, own, config, ranks, estimator);
     }
     return report;

@@ -1,6 +1,7 @@
 #include "compile/bucket_plans.hpp"
 
 #include "base/check.hpp"
+#include "compile/graphs.hpp"
 #include "ir/collectives.hpp"
 #include "plan/cost.hpp"
 
@@ -38,6 +39,11 @@ Machine deciding_machine(const ParallelConfig& p, bool is_device)
         throw UserError({"parallel.machine", str("unknown machine '", name, "'"), "",
                          "use " + one_of(names) + ", or leave it empty"});
     return with_delay(machine_called(name), p.delay_latency, p.delay_bandwidth);
+}
+
+std::string usual_buckets(const ParallelConfig& p)
+{
+    return p.bucket != "auto" ? p.bucket : transfers_in_microbatches(p) ? "block" : "greedy";
 }
 
 GraphProfile BucketPlans::profile(const Graph& graph) const
@@ -126,7 +132,7 @@ BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
 {
     BucketConfig config;
     config.most = profile.most;
-    config.by_block = !reductions.empty(); // they wait for those along other axes
+    config.by_block = !reductions.empty() && !profile.reductions_wait; // for those along other axes
     const auto share = [&](const std::vector<int>& sizes, const std::vector<BucketClass>& classes,
                            const std::vector<ProfiledTransfer>& transfers, bool by_pass) {
         if (classes.empty())
@@ -150,10 +156,7 @@ const BucketPlan& BucketPlans::plan(const BucketProfile& p, const std::string& m
         at = known_.insert(at, Known{p, {}});
     const auto [plan, unknown] = at->plans.try_emplace(mode);
     if (unknown)
-        plan->second = mode == "none"     ? no_buckets(p)
-                       : mode == "block"  ? block_buckets(p)
-                       : mode == "greedy" ? greedy_buckets(p)
-                                          : global_buckets(p);
+        plan->second = mode == "greedy" ? greedy_buckets(p) : global_buckets(p);
     return plan->second;
 }
 

@@ -18,11 +18,15 @@ namespace trivium {
 /// all ranks and `plan` decide alike. \throws UserError if the name is unknown
 Machine deciding_machine(const ParallelConfig& config, bool is_device);
 
+/// parallel.bucket; for "auto" a mode that is seldom far from the best.
+std::string usual_buckets(const ParallelConfig& config);
+
 /// The profile of a local graph without buckets, and the classes of the collectives in it.
 struct GraphProfile {
     BucketProfile profile;
     std::vector<BucketClass> gathers, reductions; ///< in the profile's order
-    /// The config with these buckets. Other classes are merged up to BucketConfig::bytes.
+    /// The config with these buckets. Other classes are merged up to BucketConfig::bytes, or by block if
+    /// reductions after the microbatches wait for them.
     BucketConfig config_of(const BucketPlan& plan) const;
 };
 
@@ -33,16 +37,9 @@ public:
     BucketPlans(const RunConfig& config, Machine machine) : config_(config), machine_(std::move(machine)) {}
 
     /// The buckets of all ranks of a stage; `graph`: of its first rank. `mode`: "none", "block", "greedy",
-    /// "global", or a number of bytes. "greedy" and "global" hold for what the profile has; other collectives
-    /// are merged by block, or up to BucketConfig::bytes if the profile has no reductions. All-reduces that
+    /// "global", or a number of bytes. "greedy" and "global" hold for what the profile has. All-reduces that
     /// are awaited are merged while their latency is longer than what their bytes take.
     BucketConfig with_mode(const Graph& graph, const std::string& mode);
-    /// The profile of the collectives along the data axis: of the gathers of each pass, and of the
-    /// reductions, the class with most bytes.
-    GraphProfile profile(const Graph& graph) const;
-    /// The plan of a profile, made once per mode. \pre `mode` is "none", "block", "greedy" or "global"
-    const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);
-    const RunConfig& config() const { return config_; }
     const Machine& machine() const { return machine_; }
     i64 threads() const { return std::max<i64>(1, config_.parallel.threads); }
 
@@ -52,6 +49,11 @@ private:
         std::map<std::string, BucketPlan> plans; ///< by mode
     };
 
+    /// The profile of the collectives along the data axis: of the gathers of each pass, and of the
+    /// reductions, the class with most bytes.
+    GraphProfile profile(const Graph& graph) const;
+    /// The plan of a profile, made once per mode. \pre `mode` is "greedy" or "global"
+    const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);
     /// with_mode() of collectives that are not awaited.
     BucketConfig with_mode_of_others(const Graph& graph, const std::string& mode);
 
