@@ -23,27 +23,24 @@ inline constexpr bool is_plain_text = std::is_convertible_v<const T&, std::strin
                                       (std::is_integral_v<T> && !std::is_same_v<T, bool> &&
                                        !std::is_same_v<T, signed char> && !std::is_same_v<T, unsigned char>);
 
-template <class T>
-requires is_plain_text<T>
-void append_text(std::string& text, const T& part)
-{
-    if constexpr (std::is_convertible_v<const T&, std::string_view>)
-        text += std::string_view(part);
-    else if constexpr (std::is_same_v<T, char>)
-        text += part;
-    else {
-        std::array<char, 24> digits; // of 64 bits and the sign
-        text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), part).ptr);
-    }
-}
-
 /// Concatenates its arguments with operator<<, texts and integers without a stream. \pre no null pointers
 template <class... Args>
 std::string str(const Args&... args)
 {
     if constexpr ((is_plain_text<Args> && ...)) {
         std::string text;
-        (append_text(text, args), ...);
+        const auto add = [&]<class T>(const T& part) {
+            if constexpr (std::is_convertible_v<const T&, std::string_view>)
+                text += std::string_view(part);
+            else if constexpr (std::is_same_v<T, char>)
+                text += part;
+            else {
+                std::array<char, 24> digits; // of 64 bits and the sign
+                const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), part).ptr;
+                text.append(digits.data(), end);
+            }
+        };
+        (add(args), ...);
         return text;
     } else {
         std::ostringstream out;

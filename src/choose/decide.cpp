@@ -82,8 +82,9 @@ Choices decide(const RunConfig& config, Estimator& estimator, ContextForm known)
         buckets = std::move(need.buckets);
         if (Candidate faster = chosen; faster.config.parallel.bucket == "auto") {
             faster.config.parallel.bucket = estimator.buckets(chosen).mode;
-            if (std::optional<StagesNeed> fitting = estimator.needs(faster, {.arena = limit}))
-                buckets = std::move(fitting->buckets);
+            if (faster.config.parallel.bucket != buckets.mode)
+                if (std::optional<StagesNeed> fitting = estimator.needs(faster, {.arena = limit}))
+                    buckets = std::move(fitting->buckets);
         }
     }
     choices.sharded = std::move(buckets.sharded);

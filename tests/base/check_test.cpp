@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iomanip>
+#include <sstream>
 
 using namespace trivium;
 
@@ -20,6 +22,24 @@ TEST_CASE("the first rank of a job that ends writes its status, if a script asks
     ::setenv("TRIVIUM_STATUS_FILE", (folder / "none/status").c_str(), 1);
     CHECK(leave_status(1) == 1); // a missing folder is not an error
     ::unsetenv("TRIVIUM_STATUS_FILE");
+}
+
+TEST_CASE("str() has what a stream prints, with and without one")
+{
+    const auto same = [](const auto&... parts) {
+        std::ostringstream out;
+        (out << ... << parts);
+        CHECK(str(parts...) == out.str());
+    };
+    const std::string text = "text";
+    same(text, 'c', "literal", std::string_view("view"), text.c_str());
+    same(INT64_MIN, " ", INT64_MAX, " ", UINT64_MAX, " ", -7, " ", std::int16_t{-300}, " ", 0U);
+    same(true, false);
+    same(std::int8_t{65}, std::uint8_t{66}); // characters
+    same(1.5, " ", 1e-30, " ", 0.1F, " ", text);
+    same(std::setprecision(3), 2.0 / 3, " ", 7);
+    same(std::filesystem::path("a b"));
+    same();
 }
 
 TEST_CASE("a path that the system refuses is not an internal error")

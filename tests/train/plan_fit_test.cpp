@@ -231,6 +231,7 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if 
     for (const char* key : {"arena_bytes", "kept_bytes", "lower_bound_bytes", "memory_bytes_needed",
                             "estimated_step_seconds", "live_at_peak"})
         CHECK(tight[key] == alone[key]);
+    CHECK(alone["strategies"][0]["parallel"]["bucket"] == "auto"); // as the config has it
     const auto none = with(1e7);
     CHECK(none["fits"] == false);
     CHECK(none["ranks"] == 8);
