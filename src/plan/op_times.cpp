@@ -35,11 +35,17 @@ OpMeasure measure_of(const Graph& graph, const Op& op)
         return m;
     }
     m.size = m.work = flops_of(graph, op);
-    if (kind != ScratchKind::product || op.operands.size() < 2)
+    const auto elements = [&](ValueId v) { return static_cast<double>(graph[v].type.elements()); };
+    if (kind == ScratchKind::attention) {
+        const ValueId rows = op.operands[0];
+        m.kind += " query";
+        m.size = std::max(1.0, m.work * static_cast<double>(graph[rows].type.shape.back()) / elements(rows));
+        return m;
+    }
+    if (op.operands.size() < 2)
         return m;
     if (op.attrs.fp8)
         m.kind += " fp8";
-    const auto elements = [&](ValueId v) { return static_cast<double>(graph[v].type.elements()); };
     // 2mnk FLOPs on mk + kn + mn elements
     m.size = 1.5 * m.work / (elements(op.operands[0]) + elements(op.operands[1]) + elements(op.results[0]));
     constexpr double thin = 64;

@@ -13,10 +13,11 @@ namespace trivium {
 OpKind priced_as(OpKind kind);
 
 /// What the duration of an op depends on. `kind`: the op and its element type ("matmul f32"), of a collective
-/// of several tensors also "bucket", of a product with a size below 64 "thin". `form`: of a product " nn", "
-/// nt" or " tn", by which of its operands it reads transposed. `work`: the FLOPs of a product or of
-/// attention, the bytes that a rank sends in a collective, of others (and thin products) the bytes that they
-/// read and write. `size`: of a product the harmonic mean of its three extents, of others the work.
+/// of several tensors also "bucket", of a product with a size below 64 "thin", of attention "query". `form`:
+/// of a product " nn", " nt" or " tn", by which of its operands it reads transposed. `work`: the FLOPs of a
+/// product or of attention, the bytes that a rank sends in a collective, of others (and thin products) the
+/// bytes that they read and write. `size`: of a product the harmonic mean of its three extents, of attention
+/// the work for one query of one head, of others the work.
 struct OpMeasure {
     std::string kind, form{};
     double size = 0, work = 0;

@@ -192,11 +192,17 @@ TEST_CASE("attention of separate kernels moves every pair of a query and a key, 
     // The same of further keys, by formulas and as measured.
     for (const bool backward : {false, true})
         CHECK(seconds(m, backward, true) == Approx(seconds(m, backward)));
-    m.ops = {"attention bf16 1:1e3", "attention_grad bf16 1:2e3"};
+    m.ops = {"attention bf16 query 1:1e3", "attention_grad bf16 query 1:2e3"};
     for (const bool backward : {false, true}) {
         CHECK(seconds(m, backward) > 1e3);
         CHECK(seconds(m, backward, true) == Approx(seconds(m, backward)));
     }
+    // By what one query of one head takes: 2 FLOPs for each number of the keys and of the values that it
+    // sees.
+    const Seconds slow = seconds(m, false);
+    const double query = 2 * 2 * 64 * static_cast<double>(s + 1) / 2;
+    m.ops = {str("attention bf16 query ", query / 2, ":1e3 ", query * 2, ":4e3")};
+    CHECK(seconds(m, false) == Approx(slow / 2));
 }
 
 TEST_CASE("part of the tensor axis' traffic runs while products run")
