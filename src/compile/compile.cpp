@@ -48,6 +48,14 @@ GraphConfig training_config(const RunConfig& config)
     return graph;
 }
 
+/// For passes that are not part of the report: it neither skips nor dumps.
+PassRunner unseen_runner(const CompileConfig& options)
+{
+    RunnerConfig config;
+    config.verify = options.runner.verify;
+    return PassRunner(config);
+}
+
 } // namespace
 
 bool gathers_in_microbatches(const ParallelConfig& p)
@@ -287,9 +295,7 @@ Graph TrainingCompiler::unbucketed(i64 stage) { return unbucketed(*train_, first
 
 Graph TrainingCompiler::unbucketed(const Graph& sharded, const Coordinates& at)
 {
-    RunnerConfig runner;
-    runner.verify = options_.runner.verify;
-    PassRunner unseen(runner);
+    PassRunner unseen = unseen_runner(options_);
     return part_of_rank(sharded, partition_config(at), stages(sharded), "", unseen);
 }
 
@@ -362,9 +368,7 @@ FinishConfig TrainingCompiler::finish_config(const Graph& first, const std::stri
 
 Graph TrainingCompiler::finished(Graph unbucketed, const std::string& mode)
 {
-    RunnerConfig runner;
-    runner.verify = options_.runner.verify;
-    PassRunner unseen(runner);
+    PassRunner unseen = unseen_runner(options_);
     const FinishConfig config = finish_config(unbucketed, mode);
     return finish_local(std::move(unbucketed), config, "", unseen);
 }
