@@ -102,7 +102,7 @@ TEST_CASE("a wrong divisor of the gradient mean", "[release]")
     CHECK(report.findings[0].seen.find("(1 times)") != std::string::npos);      // the loss
 }
 
-TEST_CASE("a reduction over data ranks that is left out")
+TEST_CASE("a reduction over data ranks that is left out", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         // Muon reduces over data ranks with ZeRO, too, and so do small weights of other blocks.
@@ -232,7 +232,7 @@ TEST_CASE("another seed on one rank", "[release]")
     require_found(report, CheckPart::composition, {2}, "initial parameters differ from those of one rank");
 }
 
-TEST_CASE("a flipped bit in a contribution to a sum that one rank receives", "[release]")
+TEST_CASE("a flipped bit in a contribution to a sum that one rank receives")
 {
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.chosen = [](const RunConfig& c) {

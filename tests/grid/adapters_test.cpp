@@ -147,8 +147,11 @@ TEST_CASE("adapters and frozen parameters on every kind of grid compute what one
         {{{"embed.*"}, {}}, {{1, 1, 2, 2, 0, [](Case& c) { c.model.tied = true; }}}},
         {{{"layers.*"}, {}}, {{1, 1, 2, 2, 0, [](Case& c) { c.model.tied = true; }}}},
     };
+    std::size_t n = 0;
     for (const auto& [trained, grids] : cases)
         for (const Ranks& grid : grids) {
+            if (contracts_on && n++ % 5 != 0) // sanitizers take their time
+                continue;
             const Case c = case_of(grid, {}, trained);
             require_same(c, train_on_threads(alone(c)));
         }
@@ -182,7 +185,7 @@ std::vector<double> kept(const std::string& name)
 
 } // namespace
 
-TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eight")
+TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eight", "[release]")
 {
     LoraConfig all, stable, dora, attention, experts, experts_dora;
     for (LoraConfig* each : {&all, &stable, &dora, &attention, &experts, &experts_dora}) {
@@ -237,7 +240,7 @@ TEST_CASE("twenty losses with adapters are those of PEFT, on one rank and on eig
         }
 }
 
-TEST_CASE("dropout of adapters is the same on every grid, and differs from none")
+TEST_CASE("dropout of adapters is the same on every grid, and differs from none", "[release]")
 {
     TrainedParameters trained{{}, lora()};
     trained.lora.dropout = 0.25;
@@ -249,7 +252,8 @@ TEST_CASE("dropout of adapters is the same on every grid, and differs from none"
 }
 
 TEST_CASE(
-    "adapters in bf16, and with gradients accumulated and reduced in bf16, lose no more than one rank does")
+    "adapters in bf16, and with gradients accumulated and reduced in bf16, lose no more than one rank does",
+    "[release]")
 {
     Case c = case_of({2, 1, 2, 2, 1}, {}, {{}, lora({}, true)});
     c.precision = Precision::bf16;
@@ -276,6 +280,8 @@ TEST_CASE("adapters of experts and of latent attention on grids")
         {OptionSet::gpt2, {2, 1, 2, 1, 2}},
     };
     for (const auto& [options, grid] : cases) {
+        if (contracts_on && options != OptionSet::experts && options != OptionSet::latent)
+            continue; // sanitizers take their time
         Case c = case_of(grid, options, {{}, lora()});
         c.trained.lora.dropout = 0.2;
         c.trained.lora.magnitudes = options == OptionSet::experts || options == OptionSet::groups;

@@ -61,7 +61,10 @@ TEST_CASE("averages of weights and norms of layers are those of formulas, on eve
     cases.push_back(of(2, 2, 1, 1, OptimizerKind::adamw, UpdateMode::post_validated));
     cases.push_back(cases[1]);
     cases.back().parallel.offload = Offload::optimizer;
+    std::size_t n = 0;
     for (const Case& c : cases) {
+        if (contracts_on && n++ % 4 != 0) // sanitizers take their time
+            continue;
         INFO(c.text());
         const Outcome got = train_on_threads(c);
         reference::Tensors averages, before, now;

@@ -149,7 +149,7 @@ TEST_CASE("examples in f32", "[release]")
     check_same_on(c, 2, {{{{{"x", 2}}}, 2, 1, 3, Recompute::full, 1}});
 }
 
-TEST_CASE("a 3-D U-Net in bf16")
+TEST_CASE("a 3-D U-Net in bf16", "[release]")
 {
     ProgramCase c = unet({{{"levels", 2}, {"x0", 8}, {"y0", 16}, {"z0", 16}, {"c0", 4}}});
     c.precision = Precision::bf16;

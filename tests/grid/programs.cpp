@@ -242,7 +242,10 @@ ProgramCase on_mesh(ProgramCase one, const ProgramMesh& mesh)
 void check_same_on(const ProgramCase& one, i64 classes, const std::vector<ProgramMesh>& meshes)
 {
     const ProgramOutcome want = train_program(one, classes);
+    std::size_t n = 0;
     for (const ProgramMesh& m : meshes) {
+        if (contracts_on && n++ % 4 != 0) // sanitizers take their time
+            continue;
         const ProgramCase c = on_mesh(one, m);
         INFO(c.name << ": " << describe_degrees(config_of(c).parallel) << " zero " << m.zero << " recompute "
                     << name_of(m.recompute) << " micro batch " << m.micro_batch);

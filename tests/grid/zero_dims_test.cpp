@@ -85,7 +85,10 @@ TEST_CASE("several sharded dimensions change no result")
              c.norms = true;
          }},
     };
+    std::size_t n = 0;
     for (const Small& small : cases) {
+        if (contracts_on && n++ % 6 != 0) // sanitizers take their time
+            continue;
         const Case c = small_case(small);
         INFO(c.text());
         Outcome got;

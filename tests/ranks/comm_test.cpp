@@ -33,6 +33,8 @@ TEST_CASE("one rank alone")
 TEST_CASE("ranks as threads")
 {
     for (const int ranks : {1, 2, 3, 4, 8}) {
+        if (contracts_on && ranks != 3) // sanitizers take their time
+            continue;
         INFO(ranks << " threads");
         CHECK_NOTHROW(run_on_threads(ranks, run_comm_suite));
     }
@@ -47,7 +49,7 @@ TEST_CASE("boxes between any number of ranks")
         }));
 }
 
-TEST_CASE("ranks as threads, with a delay")
+TEST_CASE("ranks as threads, with a delay", "[release]")
 {
     for (const int ranks : {1, 2, 5})
         run_on_threads(ranks, [](Comm& comm) {

@@ -37,7 +37,7 @@ Seconds seconds_of(const Graph& graph, const Machine& machine)
 
 } // namespace
 
-TEST_CASE("a mix of strategies beats every uniform one, and everything that is drawn")
+TEST_CASE("a mix of strategies beats every uniform one, and everything that is drawn", "[release]")
 {
     const Machine machine = slow_links();
     const Graph graph = read_graph(network(), "network");
@@ -74,7 +74,7 @@ TEST_CASE("a mix of strategies beats every uniform one, and everything that is d
     CHECK(legal > 20);
 }
 
-TEST_CASE("annotations of the file stay, and what is printed is the file with further ones")
+TEST_CASE("annotations of the file stay, and what is printed is the file with further ones", "[release]")
 {
     const Folder folder;
     std::string text = network();

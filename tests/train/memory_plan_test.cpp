@@ -168,7 +168,7 @@ TEST_CASE("a picture of many buffers leaves out the smallest and says so")
     CHECK(has(svg, "b&lt;&amp;&gt;"));
 }
 
-TEST_CASE("equal stages are compiled once for an outline, as if each was compiled alone")
+TEST_CASE("equal stages are compiled once for an outline, as if each was compiled alone", "[release]")
 {
     const auto choices_of = [](std::vector<std::string> keys) {
         for (const char* const key :
@@ -221,7 +221,8 @@ TEST_CASE("equal stages are compiled once for an outline, as if each was compile
 }
 
 TEST_CASE("with split backward passes, or several stages of a rank, an arena is hardly larger than what is "
-          "alive at its peak")
+          "alive at its peak",
+          "[release]")
 {
     struct Case {
         const char *schedule, *recompute;

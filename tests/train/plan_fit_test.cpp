@@ -57,7 +57,7 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
 
 } // namespace
 
-TEST_CASE("a plan says whether it fits a device")
+TEST_CASE("a plan says whether it fits a device", "[release]")
 {
     const Folder folder;
     const std::vector<std::string> large{"model.preset=llama3-8b",
@@ -143,7 +143,7 @@ TEST_CASE("suggested settings fit", "[release]")
     CHECK(plan_json(folder, next)["remedy"] == none);
 }
 
-TEST_CASE("a limit within which only a ring fits gives the plan and the remedy of the ring")
+TEST_CASE("a limit within which only a ring fits gives the plan and the remedy of the ring", "[release]")
 {
     const Folder folder;
     write_text(folder / "small.toml", "is_device = true\nname = \"small\"\nmemory = 37e6\nprocess = 1\n");
@@ -162,7 +162,7 @@ TEST_CASE("a limit within which only a ring fits gives the plan and the remedy o
     CHECK(in_form("auto", "0")["memory_bytes_needed"] > ring["memory_bytes_needed"]);
 }
 
-TEST_CASE("where no setting is enough, shorter sequences are suggested only if they help")
+TEST_CASE("where no setting is enough, shorter sequences are suggested only if they help", "[release]")
 {
     const Folder folder;
     const auto remedy = [&](std::vector<std::string> arguments) {
@@ -308,7 +308,7 @@ TEST_CASE("the lower bound is below every stage's arena, and close to it for man
     CHECK(*std::max_element(real.begin(), real.end()) >= least_bytes_of_stages(searched)[0]);
 }
 
-TEST_CASE("the stage of each block is known before compiling")
+TEST_CASE("the stage of each block is known before compiling", "[release]")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
         for (const i64 pipeline : {1, 3, 5}) {

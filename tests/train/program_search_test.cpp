@@ -98,7 +98,8 @@ TEST_CASE("closed forms of a program depend on the degree of each axis, in any o
     CHECK(weights == step_with(alone, "{x=1,y=4}", "\"y\",\"x\""));
 }
 
-TEST_CASE("of a program, too, no strategy that is drawn is faster than the one that the search finds")
+TEST_CASE("of a program, too, no strategy that is drawn is faster than the one that the search finds",
+          "[release]")
 {
     Draw draw(3);
     const RunConfig base = tower_config({"train.global_batch=64"});
@@ -171,7 +172,7 @@ TEST_CASE("strategies of a program fit the memory; without one, the smallest is 
     CHECK(none.smallest);
 }
 
-TEST_CASE("plan --ranks writes the strategy of a program; more stages than blocks are refused")
+TEST_CASE("plan --ranks writes the strategy of a program; more stages than blocks are refused", "[release]")
 {
     const Folder folder;
     write_text(folder / "tower.graph", tower);

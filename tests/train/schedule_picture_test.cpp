@@ -131,7 +131,7 @@ TEST_CASE("three chunks have three colours")
     }
 }
 
-TEST_CASE("what a rank does is what its Timeline says")
+TEST_CASE("what a rank does is what its Timeline says", "[release]")
 {
     struct Case {
         const char* schedule;

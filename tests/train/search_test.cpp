@@ -109,7 +109,8 @@ TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[
 }
 
 TEST_CASE(
-    "parallel.bucket = \"auto\" takes no longer than any other mode, also with several stages on a rank")
+    "parallel.bucket = \"auto\" takes no longer than any other mode, also with several stages on a rank",
+    "[release]")
 {
     const Machine h100 = machine_called("h100");
     for (const char* const keys :
@@ -137,7 +138,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("ranks share experts where that pays, within a node if the links between nodes are slow")
+TEST_CASE("ranks share experts where that pays, within a node if the links between nodes are slow",
+          "[release]")
 {
     const std::vector<std::string> experts{"train.global_batch=32", "model.experts=8",
                                            "model.expert_dim=512",  "model.layers=3",
@@ -241,7 +243,7 @@ TEST_CASE("what a config sets stays; degrees but that of data if they divide the
     }
 }
 
-TEST_CASE("strategies fit the memory; without one, the smallest is the answer")
+TEST_CASE("strategies fit the memory; without one, the smallest is the answer", "[release]")
 {
     const RunConfig c = toy_config({"train.global_batch=16"});
     const Bytes most = largest_of(search(c, 4, small_nodes())) * 6 / 10;

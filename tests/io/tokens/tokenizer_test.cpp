@@ -114,7 +114,7 @@ struct Lines final : sentencepiece::SentenceIterator {
 
 } // namespace
 
-TEST_CASE("long text without newlines has the ids that SentencePiece gives it at once")
+TEST_CASE("long text without newlines has the ids that SentencePiece gives it at once", "[release]")
 {
     std::string words = sample_text(60000, 5), ideographs;
     std::replace(words.begin(), words.end(), '\n', ' ');

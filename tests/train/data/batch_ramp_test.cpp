@@ -25,7 +25,7 @@ TEST_CASE("the batch of a step, and the samples of all steps before")
     CHECK(common_batch(t) == 8);
 }
 
-TEST_CASE("a ramp trains the same on any grid, and after a stop in the middle of it")
+TEST_CASE("a ramp trains the same on any grid, and after a stop in the middle of it", "[release]")
 {
     const TemporaryFolder folder;
     const tiny::Ground ground(folder.path());

@@ -53,7 +53,7 @@ struct Runs {
 
 } // namespace
 
-TEST_CASE("losses of 20 steps on masked tokens are those of PyTorch")
+TEST_CASE("losses of 20 steps on masked tokens are those of PyTorch", "[release]")
 {
     // masked_losses.py: each step reads all samples, so their order does not matter.
     const std::vector<double> expected{5.5854134574, 5.3039636493, 5.1151058049, 4.9648666682, 4.8248100707,
@@ -75,7 +75,7 @@ TEST_CASE("losses of 20 steps on masked tokens are those of PyTorch")
     }
 }
 
-TEST_CASE("the mean is over the trained tokens of the whole batch, however they are spread")
+TEST_CASE("the mean is over the trained tokens of the whole batch, however they are spread", "[release]")
 {
     const Runs runs;
     write_store(runs.folder / "masked.h5", 50);

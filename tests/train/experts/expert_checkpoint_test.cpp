@@ -42,6 +42,8 @@ TEST_CASE("checkpoints move between numbers of expert and context ranks, and ord
                           {{1, 1, 1, 3, "1f1b", true, 6}, 4, 4}};
     constexpr std::size_t count = std::size(all);
     for (std::size_t from = 0; from < count; ++from) {
+        if (contracts_on && from % 3 != 0) // sanitizers take their time
+            continue;
         const std::size_t to = (from + 1) % count;
         RunConfig source = config_of(ground, all[from], "from-" + std::to_string(from));
         source.checkpoint.every = 3;

@@ -331,9 +331,9 @@ with tempfile.TemporaryDirectory() as place_name:
     place = pathlib.Path(place_name)
     (place / "text.txt").write_bytes(text)  # the end of the document is in no window
     run(trivium, "data", "tokenize", place / "text.txt", "--tokenizer", "bytes", "-o", place / "train.h5")
-    for model_name in models:
-        has_more = not launch and not keeping and not only and model_name + "-on" in models
-        if not has_more and (not only or model_name.startswith(only[0])):
+    for number, model_name in enumerate(models):
+        left_out = not launch and not keeping and not only and number % 8 != 5  # under sanitizers, which take their time
+        if not left_out and (not only or model_name.startswith(only[0])):
             try:
                 expected[model_name] = check(model_name, kept_models.setdefault(model_name, {}), place)
             except AssertionError as failure:
