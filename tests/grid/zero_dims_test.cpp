@@ -33,7 +33,7 @@ Case small_case(const Small& s)
 
 } // namespace
 
-TEST_CASE("ranks share a parameter whose dimensions are all smaller than their number")
+TEST_CASE("ranks share a parameter whose dimensions are all smaller than their number", "[release]")
 {
     const Small cases[] = {{8, 1, OptionSet::llama}, {8, 2, OptionSet::latent}, {8, 3, OptionSet::experts}};
     for (const Small& small : cases) {
