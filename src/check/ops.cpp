@@ -74,13 +74,18 @@ std::string program_text(DType type, i64 channels, i64 side, i64 hidden)
                wide, "%loss = reduce(%q) {combine=\"sum\", dims=\"0 1\"}", of(), "output %loss\n");
 }
 
-/// The median duration of each Step, from the second run on. `run`: one run of the program.
+/// The median duration of each Step, from the second run on, and what some of the runs took. `run`: one run
+/// of the program.
 void add_medians(const CheckGround& ground, const Program& program, const std::function<void(int)>& run,
-                 const std::function<const Timeline&()>& timeline, std::vector<OpSample>& samples)
+                 const std::function<const Timeline&()>& timeline, OpRates& rates)
 {
     constexpr int least_runs = 4, most_runs = 24;
     constexpr Seconds enough = 0.15;
     std::vector<std::vector<double>> seconds(program.schedule.steps.size());
+    rates.runs.emplace_back();
+    const auto is_op = [&](const Step& step) {
+        return step.kind == StepKind::op && !program.graph[step.op].operands.empty();
+    };
     agree(ground.world, 0); // start together
     const Seconds begin = now();
     for (int runs = 0; runs < least_runs || (runs < most_runs && now() - begin < enough); ++runs) {
@@ -88,19 +93,25 @@ void add_medians(const CheckGround& ground, const Program& program, const std::f
         ground.timed("ops");
         if (runs == 0) // prepares
             continue;
-        for (std::size_t i = 0; i < seconds.size(); ++i)
+        Seconds all = 0;
+        for (std::size_t i = 0; i < seconds.size(); ++i) {
             seconds[i].push_back(timeline().spans[i].end - timeline().spans[i].begin);
+            all += is_op(program.schedule.steps[i]) ? seconds[i].back() : 0;
+        }
+        if (runs < least_runs)
+            rates.runs.back().push_back(all);
     }
     for (std::size_t i = 0; i < seconds.size(); ++i) {
         const Step& step = program.schedule.steps[i];
-        if (step.kind != StepKind::op || program.graph[step.op].operands.empty())
+        if (!is_op(step))
             continue;
         const OpMeasure measure = measure_of(program.graph, program.graph[step.op]);
-        samples.push_back({measure.kind + measure.form, measure.size, measure.work, median(seconds[i])});
+        rates.samples.push_back(
+            {measure.kind + measure.form, measure.size, measure.work, median(seconds[i])});
     }
 }
 
-void add_program(const CheckGround& ground, const std::string& text, std::vector<OpSample>& samples)
+void add_program(const CheckGround& ground, const std::string& text, OpRates& rates)
 {
     Program program;
     program.graph = rank_graph(autodiff(read_graph(text, "the check's program"), {}), 0);
@@ -119,10 +130,10 @@ void add_program(const CheckGround& ground, const std::string& text, std::vector
             executor.run_until_decision(feed);
             executor.run_after_decision(feed);
         },
-        [&]() -> const Timeline& { return executor.timeline(); }, samples);
+        [&]() -> const Timeline& { return executor.timeline(); }, rates);
 }
 
-void add_samples(const CheckGround& ground, const RunConfig& config, std::vector<OpSample>& samples)
+void add_training(const CheckGround& ground, const RunConfig& config, OpRates& rates)
 {
     ExecutorConfig execution = executor_config(config, ground.facts.threads);
     execution.trace = true;
@@ -133,7 +144,7 @@ void add_samples(const CheckGround& ground, const RunConfig& config, std::vector
         [&](int run) {
             engine.step(tiny_batch(config, run + 1), hyper_of(config.train, config.train.lr, run + 1));
         },
-        [&]() -> const Timeline& { return engine.executor(train_program).timeline(); }, samples);
+        [&]() -> const Timeline& { return engine.executor(train_program).timeline(); }, rates);
 }
 
 /// The reduction or gather of `bytes` in all, in this many tensors, among the ranks of `group`.
@@ -189,14 +200,15 @@ void add_collectives(const CheckGround& ground, std::vector<OpSample>& samples)
                 }
 }
 
-/// All samples, in the same order each time. `briefly`: of small models only.
-std::vector<OpSample> measured_once(const CheckGround& ground, bool briefly)
+/// All samples, in the same order each time, the first `ops` of which are not collectives. `briefly`: of
+/// small models only.
+OpRates measured_once(const CheckGround& ground, bool briefly, std::size_t& ops)
 {
     // Optimizer states of the larger ones do not stay in a cache from step to step, as in a run.
     std::vector<SampleModel> models{{2, 64, 4, 64, 256, 4}, {4, 128, 2, 128, 512, 2}};
     if (!briefly)
         models.insert(models.end(), {{8, 256, 4, 256, 2048, 1}, {2, 768, 12, 512, 8192, 1}});
-    std::vector<OpSample> samples;
+    OpRates rates;
     for (const SampleModel& model : models)
         for (const OptionSet options : {OptionSet::llama, OptionSet::gpt2})
             for (const Precision precision : {Precision::f32, Precision::bf16}) {
@@ -204,16 +216,17 @@ std::vector<OpSample> measured_once(const CheckGround& ground, bool briefly)
                 if (ground.first())
                     log_progress(str("rates        ops of ", name_of(options), ", ", name_of(precision),
                                      ", dim ", model.dim));
-                add_samples(ground, config_of(model, options, precision, ground.facts.threads), samples);
+                add_training(ground, config_of(model, options, precision, ground.facts.threads), rates);
             }
     Activity::of_process().enter("ops of a program");
     for (const DType type : {DType::f32, DType::bf16}) {
-        add_program(ground, program_text(type, 4, 16, 64), samples);
+        add_program(ground, program_text(type, 4, 16, 64), rates);
         if (!briefly)
-            add_program(ground, program_text(type, 8, 32, 2048), samples);
+            add_program(ground, program_text(type, 8, 32, 2048), rates);
     }
-    add_collectives(ground, samples);
-    return samples;
+    ops = rates.samples.size();
+    add_collectives(ground, rates.samples);
+    return rates;
 }
 
 /// One sample for all of a kind and a size.
@@ -233,29 +246,51 @@ std::vector<OpSample> merged(const std::vector<OpSample>& samples)
 
 } // namespace
 
-std::vector<OpSample> measure_ops(const CheckGround& ground)
+OpRates measure_ops(const CheckGround& ground)
 {
     const int sharers = ranks_on_same_cores(ground.grid), cores = usable_core_count(); // 0: unknown
     const bool crowded = cores > 0 && sharers > cores; // what it measures is of little use
     const bool briefly = agree(ground.world, contracts_on || crowded ? 1 : 0) != 0;
-    std::vector<OpSample> best = measured_once(ground, briefly);
-    if (briefly)
-        return merged(best);
+    std::size_t ops = 0;
+    OpRates best = measured_once(ground, briefly, ops);
     // Again, because other work may have slowed down some of it for a while: the better counts. And again, if
     // that made much of a difference.
-    constexpr int most_times = 4;
+    const int most_times = briefly ? 1 : 4;
     constexpr double much = 1.05;
     for (int times = 1; times < most_times; ++times) {
-        const std::vector<OpSample> again = measured_once(ground, briefly);
+        const OpRates again = measured_once(ground, briefly, ops);
         Seconds before = 0, now = 0;
-        for (std::size_t i = 0; i < best.size(); ++i) {
-            before += best[i].seconds;
-            now += best[i].seconds = std::min(best[i].seconds, again[i].seconds);
+        for (std::size_t i = 0; i < best.samples.size(); ++i) {
+            Seconds& seconds = best.samples[i].seconds;
+            before += seconds;
+            now += seconds = std::min(seconds, again.samples[i].seconds);
         }
+        for (std::size_t i = 0; i < best.runs.size(); ++i)
+            best.runs[i].insert(best.runs[i].end(), again.runs[i].begin(), again.runs[i].end());
         if (agree(ground.world, before > much * now ? 1 : 0) == 0)
             break;
     }
-    return merged(best);
+    for (std::size_t i = 0; i < ops; ++i)
+        best.best += best.samples[i].seconds;
+    best.samples = merged(best.samples);
+    return best;
+}
+
+double stragglers_of(const std::vector<OpRates>& ranks)
+{
+    if (ranks.size() < 2)
+        return 0;
+    Seconds slowest = 0, best = 0;
+    for (std::size_t i = 0; i < ranks.front().runs.size(); ++i) {
+        std::vector<Seconds> of_slowest(ranks.front().runs[i].size(), 0);
+        for (const OpRates& rank : ranks)
+            for (std::size_t k = 0; k < of_slowest.size(); ++k)
+                of_slowest[k] = std::max(of_slowest[k], rank.runs[i][k]);
+        slowest += median(of_slowest);
+    }
+    for (const OpRates& rank : ranks)
+        best += rank.best / static_cast<double>(ranks.size());
+    return std::clamp((slowest / best - 1) / expected_maximum(static_cast<i64>(ranks.size())), 0.0, 1.0);
 }
 
 } // namespace trivium

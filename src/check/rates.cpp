@@ -22,6 +22,7 @@ namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRates, flops_f32, flops_bf16, bytes_per_second, cpu_share)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpSample, kind, size, work, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpRates, samples, best, runs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, a, b, bytes_per_second, latency, cpu_share)
 
 namespace {
@@ -189,10 +190,14 @@ void check_rates(const CheckGround& ground, CheckReport& report)
     if (ground.config.ops && !computes_on_device()) {
         const bool near = ground.grid.node_of_rank()[static_cast<std::size_t>(ground.world.rank())] ==
                           ground.grid.node_of_rank().front();
-        const std::vector<OpSample> own = measure_ops(ground);
-        for (const std::vector<OpSample>& theirs :
-             gather_records_to_first(ground.world, near ? own : std::vector<OpSample>()))
-            report.ops.insert(report.ops.end(), theirs.begin(), theirs.end());
+        std::vector<OpRates> of_node;
+        for (auto& [is_near, rates] :
+             gather_records_to_first(ground.world, std::pair(near, measure_ops(ground))))
+            if (is_near) {
+                report.ops.insert(report.ops.end(), rates.samples.begin(), rates.samples.end());
+                of_node.push_back(std::move(rates));
+            }
+        report.stragglers = stragglers_of(of_node);
     }
     if (!ground.first())
         return;

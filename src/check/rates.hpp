@@ -23,10 +23,20 @@ Machine machine_measured(const CheckReport& report, Machine like);
 /// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
-/// Samples by kind and size of the ops. Trains small models on this rank alone and measures each Step; then
-/// measures collectives among the ranks of its node. Collective: all ranks measure at the same time. On the
-/// host.
-std::vector<OpSample> measure_ops(const CheckGround& ground);
+/// What measure_ops() finds on a rank.
+struct OpRates {
+    std::vector<OpSample> samples;          ///< by kind and size, of the best of each op's measurements
+    Seconds best = 0;                       ///< of one run of each program, by the best of its ops
+    std::vector<std::vector<Seconds>> runs; ///< what runs of each program took; as many on all ranks
+};
+
+/// Trains small models on this rank alone and measures each Step; then measures collectives among the ranks
+/// of its node. Collective: all ranks measure at the same time. On the host.
+OpRates measure_ops(const CheckGround& ground);
+
+/// Machine::stragglers of ranks that had these rates at the same time: how much longer the slowest rank's run
+/// of a program takes in the median than the best of the ops, over the maximum of as many normal variables.
+double stragglers_of(const std::vector<OpRates>& ranks);
 
 /// Takes the better value of each of two measurements at different times: a slow link is slow each time.
 void keep_best(LinkRate& best, const LinkRate& again);

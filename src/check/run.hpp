@@ -92,6 +92,7 @@ struct CheckReport {
     std::vector<RankRates> rates;   ///< by rank; empty without the part `rates`
     std::vector<LinkRate> links;
     std::vector<OpSample> ops;      ///< of the ranks of rank 0's node
+    double stragglers = 0;          ///< Machine::stragglers of these ranks
     std::vector<FolderRate> folder; ///< by node
     std::vector<Seconds> clocks;    ///< by rank: ahead of rank 0's clock, less the error of the measurement
     bool strict = false;

@@ -320,6 +320,8 @@ Machine machine_measured(const CheckReport& report, Machine like)
     if (within && !like.is_device) // the ends of these links are cores, which copy
         like.copy_bytes_per_second = like.link_bytes_per_second;
     like.ops = lines_of(report.ops);
+    if (report.stragglers > 0)
+        like.stragglers = report.stragglers;
     like.ops_threads = report.facts[0].threads;
     Bytes memory = -1;
     for (const RankFacts& facts : report.facts)

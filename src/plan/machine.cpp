@@ -5,6 +5,7 @@
 #include "config/keys.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -167,6 +168,11 @@ std::vector<Machine> all()
 std::string name_of(const Machine& machine) { return machine.is_device ? machine.name : "cpu"; }
 
 } // namespace
+
+double expected_maximum(i64 ranks)
+{
+    return std::sqrt(2 * std::log(static_cast<double>(std::max<i64>(1, ranks))));
+}
 
 Machine with_delay(Machine machine, Seconds latency, double bytes_per_second)
 {

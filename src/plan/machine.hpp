@@ -186,6 +186,10 @@ struct Machine {
     }
 };
 
+/// How many standard deviations (Machine::stragglers) the slowest of `ranks` ranks is from the mean: the
+/// expected maximum of as many normal variables, nearly.
+double expected_maximum(i64 ranks);
+
 /// `machine` with slower links: `latency` more per message, and at most `bytes_per_second` (0: no limit).
 Machine with_delay(Machine machine, Seconds latency, double bytes_per_second);
 

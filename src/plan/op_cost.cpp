@@ -350,13 +350,6 @@ Seconds seconds_of_unfused_attention(const Graph& graph, const Op& op, const Mac
     return (products + 2) * machine.launch + products * one + moving;
 }
 
-/// How much slower the slowest of `ranks` ranks is than the mean: the expected maximum of as many normal
-/// variables, nearly.
-double slowdown(const Machine& machine, i64 ranks)
-{
-    return 1 + machine.stragglers * std::sqrt(2 * std::log(static_cast<double>(std::max<i64>(1, ranks))));
-}
-
 Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, const OpTimes& measured,
                            i64 threads)
 {
@@ -418,7 +411,7 @@ std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 thr
 {
     GroupPlacement placement(graph.mesh, machine);
     const OpTimes& measured = op_times(machine.ops);
-    const double slower = slowdown(machine, graph.mesh.ranks());
+    const double slower = 1 + machine.stragglers * expected_maximum(graph.mesh.ranks());
     std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
         costs.push_back(

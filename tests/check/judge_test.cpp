@@ -276,6 +276,22 @@ TEST_CASE("the machine file has the values of the median rank, per thread")
     CHECK(machine_measured(cluster(1, 1), {}).link_bytes_per_second == Machine{}.link_bytes_per_second);
 }
 
+TEST_CASE("what ranks wait for the slowest of them is in the machine file")
+{
+    // Two programs, of 1 and 3 seconds by their ops; two runs of each.
+    const OpRates steady{{}, 4, {{1, 1}, {3, 3}}}, late{{}, 4, {{1, 1.4}, {3.2, 3.4}}};
+    CHECK(stragglers_of({steady}) == 0);
+    CHECK(stragglers_of({steady, steady}) == 0);
+    // The medians of the slower of two are 1.4 and 3.4 s.
+    CHECK(stragglers_of({steady, late}) == Approx((4.8 / 4 - 1) / std::sqrt(2 * std::log(2))));
+    CheckReport report = cluster(1, 2);
+    Machine like;
+    like.stragglers = 0.01;
+    CHECK(machine_measured(report, like).stragglers == 0.01); // not measured
+    report.stragglers = 0.02;
+    CHECK(machine_measured(report, like).stragglers == 0.02);
+}
+
 TEST_CASE("the environment must be equal on all ranks")
 {
     CheckReport report = cluster(3, 2);
