@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 
 namespace trivium {
@@ -82,7 +83,7 @@ void add_medians(const CheckGround& ground, const Program& program, const std::f
     constexpr int least_runs = 4, most_runs = 24;
     constexpr Seconds enough = 0.15;
     std::vector<std::vector<double>> seconds(program.schedule.steps.size());
-    rates.runs.emplace_back();
+    rates.runs.front().emplace_back();
     const auto is_op = [&](const Step& step) {
         return step.kind == StepKind::op && !program.graph[step.op].operands.empty();
     };
@@ -99,7 +100,7 @@ void add_medians(const CheckGround& ground, const Program& program, const std::f
             all += is_op(program.schedule.steps[i]) ? seconds[i].back() : 0;
         }
         if (runs < least_runs)
-            rates.runs.back().push_back(all);
+            rates.runs.front().back().push_back(all);
     }
     for (std::size_t i = 0; i < seconds.size(); ++i) {
         const Step& step = program.schedule.steps[i];
@@ -209,6 +210,7 @@ OpRates measured_once(const CheckGround& ground, bool briefly, std::size_t& ops)
     if (!briefly)
         models.insert(models.end(), {{8, 256, 4, 256, 2048, 1}, {2, 768, 12, 512, 8192, 1}});
     OpRates rates;
+    rates.runs.emplace_back();
     for (const SampleModel& model : models)
         for (const OptionSet options : {OptionSet::llama, OptionSet::gpt2})
             for (const Precision precision : {Precision::f32, Precision::bf16}) {
@@ -265,28 +267,34 @@ OpRates measure_ops(const CheckGround& ground)
             before += seconds;
             now += seconds = std::min(seconds, again.samples[i].seconds);
         }
-        for (std::size_t i = 0; i < best.runs.size(); ++i)
-            best.runs[i].insert(best.runs[i].end(), again.runs[i].begin(), again.runs[i].end());
+        best.runs.push_back(again.runs.front());
         if (agree(ground.world, before > much * now ? 1 : 0) == 0)
             break;
     }
     for (std::size_t i = 0; i < ops; ++i)
         best.best += best.samples[i].seconds;
     best.samples = merged(best.samples);
+    if (briefly)
+        best.runs.clear();
     return best;
 }
 
 double stragglers_of(const std::vector<OpRates>& ranks)
 {
-    if (ranks.size() < 2)
+    if (ranks.size() < 2 || ranks.front().runs.empty())
         return 0;
-    Seconds slowest = 0, best = 0;
-    for (std::size_t i = 0; i < ranks.front().runs.size(); ++i) {
-        std::vector<Seconds> of_slowest(ranks.front().runs[i].size(), 0);
-        for (const OpRates& rank : ranks)
-            for (std::size_t k = 0; k < of_slowest.size(); ++k)
-                of_slowest[k] = std::max(of_slowest[k], rank.runs[i][k]);
-        slowest += median(of_slowest);
+    Seconds slowest = std::numeric_limits<Seconds>::infinity(), best = 0;
+    for (std::size_t repetition = 0; repetition < ranks.front().runs.size(); ++repetition) {
+        Seconds all = 0;
+        const ProgramRuns& own = ranks.front().runs[repetition];
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            std::vector<Seconds> of_slowest = own[i];
+            for (const OpRates& rank : ranks)
+                for (std::size_t k = 0; k < of_slowest.size(); ++k)
+                    of_slowest[k] = std::max(of_slowest[k], rank.runs[repetition][i][k]);
+            all += median(of_slowest);
+        }
+        slowest = std::min(slowest, all);
     }
     for (const OpRates& rank : ranks)
         best += rank.best / static_cast<double>(ranks.size());

@@ -190,9 +190,10 @@ void check_rates(const CheckGround& ground, CheckReport& report)
     if (ground.config.ops && !computes_on_device()) {
         const bool near = ground.grid.node_of_rank()[static_cast<std::size_t>(ground.world.rank())] ==
                           ground.grid.node_of_rank().front();
+        OpRates own = measure_ops(ground);
         std::vector<OpRates> of_node;
         for (auto& [is_near, rates] :
-             gather_records_to_first(ground.world, std::pair(near, measure_ops(ground))))
+             gather_records_to_first(ground.world, std::pair(near, near ? std::move(own) : OpRates{})))
             if (is_near) {
                 report.ops.insert(report.ops.end(), rates.samples.begin(), rates.samples.end());
                 of_node.push_back(std::move(rates));

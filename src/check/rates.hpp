@@ -23,19 +23,23 @@ Machine machine_measured(const CheckReport& report, Machine like);
 /// all ranks measure at the same time.
 RankRates measure_rank(const CheckGround& ground, Seconds seconds_each);
 
+/// The durations of some runs of each of several programs.
+using ProgramRuns = std::vector<std::vector<Seconds>>;
+
 /// What measure_ops() finds on a rank.
 struct OpRates {
-    std::vector<OpSample> samples;          ///< by kind and size, of the best of each op's measurements
-    Seconds best = 0;                       ///< of one run of each program, by the best of its ops
-    std::vector<std::vector<Seconds>> runs; ///< what runs of each program took; as many on all ranks
+    std::vector<OpSample> samples; ///< by kind and size, of the best of each op's measurements
+    Seconds best = 0;              ///< of one run of each program, by the best of its ops
+    std::vector<ProgramRuns> runs; ///< by repetition; as many on all ranks. Empty if cores are shared
 };
 
 /// Trains small models on this rank alone and measures each Step; then measures collectives among the ranks
 /// of its node. Collective: all ranks measure at the same time. On the host.
 OpRates measure_ops(const CheckGround& ground);
 
-/// Machine::stragglers of ranks that had these rates at the same time: how much longer the slowest rank's run
-/// of a program takes in the median than the best of the ops, over the maximum of as many normal variables.
+/// Machine::stragglers of ranks that had these rates at the same time: the part by which the slowest rank's
+/// runs take longer, in the median and in the best repetition, than the best of their ops, divided by
+/// expected_maximum() of their number. 0 for one rank, and if there are no runs.
 double stragglers_of(const std::vector<OpRates>& ranks);
 
 /// Takes the better value of each of two measurements at different times: a slow link is slow each time.

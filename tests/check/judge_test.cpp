@@ -8,6 +8,7 @@
 #include "check/report.hpp"
 #include "check/slow.hpp"
 
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -278,10 +279,13 @@ TEST_CASE("the machine file has the values of the median rank, per thread")
 
 TEST_CASE("what ranks wait for the slowest of them is in the machine file")
 {
-    // Two programs, of 1 and 3 seconds by their ops; two runs of each.
-    const OpRates steady{{}, 4, {{1, 1}, {3, 3}}}, late{{}, 4, {{1, 1.4}, {3.2, 3.4}}};
+    // Two programs, of 1 and 3 seconds by their ops; two runs of each, twice, of which the second time is
+    // disturbed.
+    const OpRates steady{{}, 4, {{{1, 1}, {3, 3}}, {{1, 1}, {3, 3}}}},
+        late{{}, 4, {{{1, 1.4}, {3.2, 3.4}}, {{2, 2}, {6, 6}}}};
     CHECK(stragglers_of({steady}) == 0);
     CHECK(stragglers_of({steady, steady}) == 0);
+    CHECK(stragglers_of({{{}, 4, {}}, {{}, 4, {}}}) == 0); // more ranks than cores
     // The medians of the slower of two are 1.4 and 3.4 s.
     CHECK(stragglers_of({steady, late}) == Approx((4.8 / 4 - 1) / std::sqrt(2 * std::log(2))));
     CheckReport report = cluster(1, 2);

@@ -65,7 +65,7 @@ TEST_CASE("the same result on every grid")
 {
     std::size_t n = 0, of_muon = 0;
     for (Case c : covering_cases(true)) {
-        if (contracts_on && n++ % 20 != 0) // sanitizers take their time
+        if (contracts_on && n++ % 17 != 0) // sanitizers take their time
             continue;
         if (c.optimizer == OptimizerKind::muon && !contracts_on) { // differences have time to grow
             ++of_muon;
@@ -107,7 +107,10 @@ TEST_CASE("orders from files and from the search: the same result")
     const char* const schedules[] = {"1f1b", "zb-h2", "interleaved", "zb-v", "dualpipe-v", "auto"};
     for (std::size_t g = 0; g < std::size(grids); ++g)
         for (std::size_t k = 0; k < std::size(schedules); ++k) {
-            if ((g + k) % 2 == 1 || (contracts_on && (g + k) % 12 != 0))
+            if ((g + k) % 2 == 1)
+                continue;
+            // Sanitizers take their time: 1f1b, the search, stages in a V with split backward passes.
+            if (contracts_on && !(g == 0 && k == 0) && !(g == 1 && k == 5) && !(g == 3 && k == 3))
                 continue;
             std::vector<int> levels(factor_count, 0);
             levels[f_schedule] = 3; // enough layers for two chunks

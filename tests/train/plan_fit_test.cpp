@@ -57,7 +57,7 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
 
 } // namespace
 
-TEST_CASE("a plan says whether it fits a device", "[release]")
+TEST_CASE("a plan says whether it fits a device")
 {
     const Folder folder;
     const std::vector<std::string> large{"model.preset=llama3-8b",

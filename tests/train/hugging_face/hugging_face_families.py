@@ -3,7 +3,7 @@ eight, export.
 
     hugging_face_families.py TRIVIUM LOGITS_PROGRAM IDS_PROGRAM LAUNCH [--keep] [FIRST LETTERS OF A MODEL]
 
-LAUNCH is a command that runs runs_program on eight ranks; "": no runs on eight, and of models that differ in options those with many. Weights are a formula of name and index.
+LAUNCH is a command that runs runs_program on eight ranks; "": no runs on eight, and one in eight models, with many options. Weights are a formula of name and index.
 Without transformers, a checkout is compared with the numbers in hugging_face_families.json, which --keep writes.
 """
 
