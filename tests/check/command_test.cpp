@@ -4,7 +4,6 @@
 #include "catch.hpp"
 #include "check/cases.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
