@@ -22,7 +22,8 @@ StageCost operator*(StageCost cost, double times)
             cost.activations * times,
             cost.message,
             cost.waiting * times,
-            cost.in_line * times};
+            cost.in_line * times,
+            cost.gradients * times};
 }
 
 StageCost operator+(const StageCost& a, const StageCost& b)
@@ -33,7 +34,8 @@ StageCost operator+(const StageCost& a, const StageCost& b)
             a.activations + b.activations,
             a.message,
             a.waiting + b.waiting,
-            a.in_line + b.in_line};
+            a.in_line + b.in_line,
+            a.gradients + b.gradients};
 }
 
 /// Whether costs are those of split backward passes: also for orders of files, and of models with experts, of
@@ -259,6 +261,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const Elements parts{elements, std::min(elements, expert_elements(config) * repeated)};
     share.kept = parts.sum(p, [&](double ranks) { return kept_per_element(config, ranks); }) +
                  frozen * kept_per_frozen(config, as_double(shard_ranks(p)));
+    share.cost.gradients = elements * passing_per_element(config);
 
     const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
@@ -348,8 +351,13 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches) *
                                   std::max(middle.cost.activations, waits ? middle.cost.waiting : 0);
     const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
+    // One stage after the other ends its backward passes.
+    const bool in_turn =
+        kind == ScheduleKind::breadth_first || (kind == ScheduleKind::interleaved && microbatches <= ranks);
+    const double passed = in_turn ? first.cost.gradients * (1 - 1 / chunks) : 0;
     return {microbatches * longest + bubble + messages + added(middle),
-            std::max(first.kept + kept_in_flight, middle.kept + middle.cost.activations + profile.beyond)};
+            std::max(first.kept - passed + kept_in_flight,
+                     middle.kept + middle.cost.activations + profile.beyond)};
 }
 
 QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrder& order)
@@ -408,7 +416,7 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
         for (const std::size_t i : ends_of_stages(tasks, shape.chunks, true))
             transfers.reduce(transfers_of(i), spans[i].end, spans[i].end - spans[i].begin);
         made.step = std::max(made.step, end + transfers.added(end) + own.outside);
-        made.bytes = std::max(made.bytes, own.kept + played->peak[rank] +
+        made.bytes = std::max(made.bytes, own.kept - own.cost.gradients + played->peak[rank] +
                                               (of_rank[rank].all.back() > 0 ? beyond : beyond / 4));
     }
     return made;

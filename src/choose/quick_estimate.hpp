@@ -37,7 +37,7 @@ private:
     /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.
     struct Share {
         StageCost cost;
-        double kept = 0;     ///< bytes
+        double kept = 0;     ///< bytes, with StageCost::gradients
         Seconds outside = 0; ///< of the step: transfers that nothing hides, and the update
         StageTransfers transfers{};
     };

@@ -162,7 +162,6 @@ private:
         const bool is_slower = score.fits && best() && score.step >= best()->score.step;
         if (is_slower && !always)
             return false;
-        constexpr double margin = 0.985; // closed forms of neighbours are wrong by the same, nearly
         less = list_.with_less_memory(c, margin * most - beyond);
         return false;
     }
@@ -271,6 +270,30 @@ private:
             simulate(*other, true);
     }
 
+    /// The strategies that differ from this one in one setting, by their closed forms, the fastest first.
+    std::vector<Estimated> near(const Strategy& now)
+    {
+        // Closed forms of neighbours are wrong by the same, nearly.
+        const auto growth = growth_.find(growth_key(now.config));
+        const double beyond = as_double(now.score.arena) * (growth == growth_.end() ? 1 : growth->second) -
+                              list_.played(now.config).bytes;
+        std::vector<RunConfig> all = neighbours(now.config, config_, open_, search_.clock);
+        if (auto less = list_.fitting(now.config, margin * room(now.config) - beyond, 0))
+            all.push_back(std::move(less->config)); // less recomputation
+        std::vector<Estimated> near;
+        for (RunConfig& c : all)
+            try {
+                if (simulated_.contains(key_of(c)))
+                    continue;
+                QuickEstimate quick = list_.played(c);
+                if (quick.bytes + std::min(0.0, beyond) <= 1.1 * room(c))
+                    near.push_back({std::move(c), quick});
+            } catch (const UserError&) { // not legal
+            }
+        std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
+        return near;
+    }
+
     /// Changes one setting, most promising first, until no change makes the step shorter.
     void climb(Strategy now)
     {
@@ -278,18 +301,7 @@ private:
         for (bool better = true; better;) {
             better = false;
             const Seconds now_played = list_.played(now.config).step;
-            std::vector<Estimated> near;
-            for (RunConfig& c : neighbours(now.config, config_, open_, search_.clock))
-                try {
-                    if (simulated_.contains(key_of(c)))
-                        continue;
-                    QuickEstimate quick = list_.played(c);
-                    if (quick.bytes <= 1.1 * room(c))
-                        near.push_back({std::move(c), quick});
-                } catch (const UserError&) { // not legal
-                }
-            std::ranges::stable_sort(near, {}, [](const Estimated& e) { return e.quick.step; });
-            for (const Estimated& e : near) {
+            for (const Estimated& e : near(now)) {
                 if (is_hopeless(e.config, e.quick.step))
                     continue;
                 // Closed forms of neighbours are wrong by the same, nearly.
@@ -360,6 +372,9 @@ private:
         }
         return all.empty() ? hoped < INFINITY : all.front().score.step > 1.005 * hoped;
     }
+
+    /// Of the room for an arena, what a closed form fills that is corrected by one of a neighbour.
+    static constexpr double margin = 0.985;
 
     RunConfig config_;
     const OpenSettings open_;

@@ -19,6 +19,16 @@ double expert_elements(const RunConfig& c)
            as_double(c.parallel.tensor);
 }
 
+namespace {
+
+double gradient_bytes(const RunConfig& c)
+{
+    return c.parallel.accumulate == GradientType::bf16 ? 2
+                                                       : as_double(size_of(master_type(c.train.precision)));
+}
+
+} // namespace
+
 double kept_per_element(const RunConfig& c, double ranks)
 {
     const ParallelConfig& p = c.parallel;
@@ -34,8 +44,13 @@ double kept_per_element(const RunConfig& c, double ranks)
     const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
                         : compute < master || shards || offload ? compute
                                                                 : 0;
-    const double gradient = p.accumulate == GradientType::bf16 ? 2 : master;
-    return kept + copy + gradient * (reduces_in_microbatches(p) ? part : 1);
+    return kept + copy + gradient_bytes(c) * (reduces_in_microbatches(p) ? part : 1);
+}
+
+double passing_per_element(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    return p.zero > 0 && shard_ranks(p) > 1 && !reduces_in_microbatches(p) ? gradient_bytes(c) : 0;
 }
 
 double kept_per_frozen(const RunConfig& c, double ranks)

@@ -30,6 +30,9 @@ double expert_elements(const RunConfig& config);
 /// Bytes that a rank keeps for each element of its tensor shard, of which `ranks` ranks have a copy or
 /// shards.
 double kept_per_element(const RunConfig& config, double ranks);
+/// The part of it that is kept from the first backward pass of a step until the last one of the stage:
+/// gradients, if reductions bring the sum of all microbatches to other buffers.
+double passing_per_element(const RunConfig& config);
 /// As kept_per_element(), of frozen parameters.
 double kept_per_frozen(const RunConfig& config, double ranks);
 

@@ -94,6 +94,11 @@ QuickEstimate StrategyList::played(const RunConfig& config)
 
 std::optional<Estimated> StrategyList::with_less_memory(const RunConfig& config, double most)
 {
+    return fitting(config, most, recomputation_of(config) + 1);
+}
+
+std::optional<Estimated> StrategyList::fitting(const RunConfig& config, double most, i64 least)
+{
     if (!open_.recompute)
         return {};
     const i64 layers = config.model.repeated(), stride = open_.recompute_layers ? 1 : layers;
@@ -105,7 +110,7 @@ std::optional<Estimated> StrategyList::with_less_memory(const RunConfig& config,
         return Estimated{std::move(made), quick};
     };
     const auto fits = [&](i64 strides) { return with(strides).quick.bytes <= most; };
-    const i64 first = recomputation_of(config) / stride + 1, last = 2 * layers / stride;
+    const i64 first = (least + stride - 1) / stride, last = 2 * layers / stride;
     if (first > last || !fits(last))
         return {};
     return with(first_that(first, last, fits));

@@ -42,6 +42,8 @@ public:
     /// Nearly the least recomputation, more than that of `config`, with which a played step needs at most
     /// `most` bytes.
     std::optional<Estimated> with_less_memory(const RunConfig& config, double most);
+    /// The same, with at least this recomputation (recomputation_of()).
+    std::optional<Estimated> fitting(const RunConfig& config, double most, i64 least);
 
 private:
     /// Recomputes in as few layers as `most` bytes allow.

@@ -411,21 +411,9 @@ std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, c
             all.push_back(std::move(made));
     };
     const ParallelConfig& p = c.parallel;
-    const i64 layers = c.model.repeated();
-    if (open.recompute && open.recompute_layers) {
-        const i64 now = p.recompute == Recompute::none ? 0
-                        : p.recompute_layers == 0      ? layers
-                                                       : p.recompute_layers;
-        for (const i64 change : {-layers / 4, -layers / 8, i64{-1}})
-            add([&](RunConfig& n) {
-                ParallelConfig& q = n.parallel;
-                if (now == 0 || change == 0)
-                    return;
-                q.recompute_layers = std::max<i64>(0, now + change);
-                if (q.recompute_layers == 0) // all of the level below
-                    q.recompute = q.recompute == Recompute::full ? Recompute::selective : Recompute::none;
-            });
-    }
+    if (open.shard && p.zero > 0)
+        for (i64 ranks = 1; ranks < p.data && p.data % ranks == 0; ranks *= 2)
+            add([&](RunConfig& n) { n.parallel.shard = ranks == 1 ? 0 : ranks; });
     if (open.update && may_post_validate(c))
         add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
     if (open.sequence && p.tensor > 1 && !c.model.is_program())

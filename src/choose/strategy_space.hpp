@@ -54,7 +54,7 @@ i64 recomputation_of(const RunConfig& config);
 RunConfig with_recomputation(RunConfig config, i64 steps);
 
 /// Strategies on the grid of `strategy` that differ from it in one setting, of those that `config` leaves
-/// open.
+/// open; with the same recomputation.
 std::vector<RunConfig> neighbours(const RunConfig& strategy, const RunConfig& config,
                                   const OpenSettings& open, const Machine& machine);
 

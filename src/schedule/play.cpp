@@ -59,13 +59,18 @@ private:
 /// What a rank keeps.
 class Kept {
 public:
-    explicit Kept(const OrderCosts& costs) : costs_(costs) {}
+    Kept(const OrderCosts& costs, i64 microbatches)
+        : costs_(costs), microbatches_(microbatches), backward_(costs.size(), 0)
+    {
+    }
     double with(const Task& forward) const { return now_ + of(forward); }
     double most() const { return most_; }
     void begins(const Task& task)
     {
         if (task.work == Work::forward)
             now_ += of(task);
+        else if (makes_gradients(task) && backward_of(task) == 0)
+            now_ += cost(task).gradients;
         most_ = std::max(most_, now_ + (task.work == Work::input_gradient ? std::max(0.0, added(task)) : 0));
     }
     void ends(const Task& task)
@@ -76,9 +81,16 @@ public:
             now_ += added(task);
         else if (task.work == Work::weight_gradient)
             now_ -= cost(task).waiting;
+        if (makes_gradients(task) && ++backward_of(task) == microbatches_)
+            now_ -= cost(task).gradients;
     }
 
 private:
+    static bool makes_gradients(const Task& task)
+    {
+        return task.work == Work::backward || task.work == Work::weight_gradient;
+    }
+    i64& backward_of(const Task& task) { return backward_[static_cast<std::size_t>(task.stage)]; }
     const StageCost& cost(const Task& task) const { return costs_[static_cast<std::size_t>(task.stage)]; }
     double of(const Task& task) const { return cost(task).activations; }
     double added(const Task& input_gradient) const
@@ -87,6 +99,8 @@ private:
     }
 
     const OrderCosts& costs_;
+    i64 microbatches_;
+    std::vector<i64> backward_; ///< by stage: backward passes that have ended
     double now_ = 0, most_ = 0;
 };
 
@@ -129,7 +143,7 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
         made.spans.emplace_back().reserve(rank.size());
         open += rank.size();
     }
-    std::vector<Kept> kept(order.ranks.size(), Kept(costs));
+    std::vector<Kept> kept(order.ranks.size(), Kept(costs, order.shape.microbatches));
     for (bool moved = true; moved;) {
         moved = false;
         for (std::size_t r = 0; r < order.ranks.size(); ++r)
@@ -172,7 +186,7 @@ std::optional<std::vector<RankOrder>> run_list(const PipelineShape& shape, const
     };
     Arrivals arrivals(shape, costs);
     std::vector<Rank> ranks(static_cast<std::size_t>(shape.ranks));
-    std::vector<Kept> kept(ranks.size(), Kept(costs));
+    std::vector<Kept> kept(ranks.size(), Kept(costs, shape.microbatches));
     std::set<Seconds> times{0};
     const auto run = [&](std::size_t r, const Task& task, Seconds begin) {
         Rank& rank = ranks[r];

@@ -15,6 +15,7 @@ struct StageCost {
     Seconds message = 0;    ///< between this stage and the next, in both directions
     double waiting = activations; ///< kept instead from the input gradient to the weight gradient
     Seconds in_line = 0;          ///< of the passes: collectives during which nothing is computed
+    double gradients = 0; ///< kept from the stage's first backward pass of a step to the end of its last one
 };
 
 /// The costs of each stage.
