@@ -241,12 +241,9 @@ std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompi
         schedule.place = config.parallel.overlap;
         return simulate(graph, build_schedule(graph, schedule), plans.machine(), plans.threads()).length();
     };
-    std::optional<Graph> alone;
     const auto step_with = [&](const std::string& mode) {
         if (config.parallel.pipeline == 1) {
-            if (!alone)
-                alone = compiler.unbucketed(0);
-            const Graph graph = compiler.finished(*alone, mode);
+            const Graph& graph = compiler.alone(mode);
             return even ? even->extended(seconds_of(graph, even->few), seconds_of(graph, even->more))
                         : seconds_of(graph, candidate.order.shape.microbatches);
         }

@@ -307,6 +307,9 @@ StageGraphs* TrainingCompiler::stages(const Graph& sharded)
 
 Graph TrainingCompiler::finished(const Graph& sharded, const Coordinates& at, const std::string& mode)
 {
+    if (const auto known = alone_.find(mode);
+        known != alone_.end() && &sharded == train_.get() && at == first_of_stage(mesh(), 0))
+        return known->second;
     const std::string suffix = suffix_of(sharded);
     Graph own = part_of_rank(sharded, partition_config(at), stages(sharded), suffix, runner_);
     const FinishConfig& finish = finish_of(sharded, at, own, mode);
@@ -366,11 +369,16 @@ FinishConfig TrainingCompiler::finish_config(const Graph& first, const std::stri
     return made;
 }
 
-Graph TrainingCompiler::finished(Graph unbucketed, const std::string& mode)
+const Graph& TrainingCompiler::alone(const std::string& mode)
 {
-    PassRunner unseen = unseen_runner(options_);
-    const FinishConfig config = finish_config(unbucketed, mode);
-    return finish_local(std::move(unbucketed), config, "", unseen);
+    const auto [known, unknown] = alone_.try_emplace(mode);
+    if (unknown) {
+        if (!part_)
+            part_ = unbucketed(0);
+        PassRunner unseen = unseen_runner(options_);
+        known->second = finish_local(*part_, finish_config(*part_, mode), "", unseen);
+    }
+    return known->second;
 }
 
 Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)

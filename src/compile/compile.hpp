@@ -90,8 +90,9 @@ public:
     BucketPlans& bucket_plans() { return buckets_; }
     /// The graph `train` of the first rank of a pipeline stage, before collectives are merged.
     Graph unbucketed(i64 stage);
-    /// The graph that such a rank runs, with the collectives merged as `mode` says.
-    Graph finished(Graph unbucketed, const std::string& mode);
+    /// The graph that the first rank runs if it has all blocks, with the collectives merged as `mode` says.
+    /// rank() takes it.
+    const Graph& alone(const std::string& mode);
     /// The programs `train` and `eval` of a rank; with post-validated updates three more; with
     /// train.batch_ramp then a `train` for each other number of microbatches; then those with names above.
     /// `mode`: parallel.bucket, or what that stands for. \pre the same mode in all calls
@@ -131,6 +132,8 @@ private:
         Graph own, finished; ///< after `stage`, and after all passes
     };
     std::vector<Outlined> outlined_; ///< stages that differ
+    std::optional<Graph> part_;      ///< unbucketed(0), if it was needed
+    std::map<std::string, Graph> alone_;
     HoldersOf holders_;
     Flops flops_ = 0;
     std::map<std::pair<i64, std::string>, FinishConfig> made_; ///< by stage and program

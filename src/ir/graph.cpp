@@ -46,6 +46,11 @@ ValueId Graph::find(std::string_view wanted) const
     return {};
 }
 
+Graph Graph::without_ops() const
+{
+    return {name, file, mesh, mesh_line, at, stage_of_block, values, {}, carries, outputs};
+}
+
 std::vector<ValueId> Graph::with_role(Role role) const
 {
     std::vector<ValueId> found;

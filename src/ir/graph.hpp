@@ -167,6 +167,7 @@ struct Graph {
     /// The value called `name`, or an invalid id. O(values).
     ValueId find(std::string_view name) const;
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
+    Graph without_ops() const;                       ///< a copy; its values still name producers
 };
 
 /// Whether the optimizer changes it, and its gradient counts in the global norm.

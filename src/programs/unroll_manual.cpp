@@ -18,9 +18,8 @@ using Index = std::map<std::string, i64>; ///< along each axis of a region
 class Unroll {
 public:
     Unroll(const Graph& graph, std::vector<Axes> regions)
-        : in_(graph), regions_(std::move(regions)), out_(graph), copies_(graph.values.size())
+        : in_(graph), regions_(std::move(regions)), out_(graph.without_ops()), copies_(graph.values.size())
     {
-        out_.ops.clear();
         for (const Value& v : graph.values)
             names_.insert(v.name);
         for (std::size_t i = 0; i < copies_.size(); ++i)

@@ -144,8 +144,7 @@ Graph without_gathers(const Graph& graph, const std::map<std::size_t, GatheredOp
             if (matcher.is_needed_by(gather, ops))
                 replaced.insert(gather);
     }
-    Graph made = graph;
-    made.ops.clear();
+    Graph made = graph.without_ops();
     Builder b(made);
     for (std::size_t i = 0; i < graph.ops.size(); ++i)
         if (const auto at = ops.find(i); at != ops.end()) {

@@ -96,9 +96,9 @@ std::optional<Division> division_of(const Graph& g, std::size_t i, std::size_t o
 class Divider {
 public:
     Divider(const Graph& graph, const std::map<std::size_t, Division>& divisions)
-        : from_(graph), divisions_(divisions), g_(graph), b_(g_), made_(graph.values.size(), true)
+        : from_(graph), divisions_(divisions), g_(graph.without_ops()), b_(g_),
+          made_(graph.values.size(), true)
     {
-        g_.ops.clear();
         for (const Op& op : graph.ops)
             for (const ValueId v : op.results)
                 made_[v.index()] = false;
@@ -126,6 +126,7 @@ public:
     }
     /// \pre run()
     const Graph& graph() const { return g_; }
+    Graph take() { return std::move(g_); }
     const Parts& parts(std::size_t op) const { return parts_.at(op); }
 
 private:
@@ -269,11 +270,10 @@ private:
     std::map<std::size_t, Parts> parts_;
 };
 
-/// Keeps the divisions by which the readers of a halo end earlier.
-void keep_useful(const Graph& g, std::map<std::size_t, Division>& divisions, const OverlapSeconds& seconds)
+/// Keeps the divisions by which the readers of a halo end earlier. `all`: with all of them.
+void keep_useful(const Graph& g, const Divider& all, std::map<std::size_t, Division>& divisions,
+                 const OverlapSeconds& seconds)
 {
-    Divider all(g, divisions);
-    all.run();
     const std::vector<Seconds> before = seconds(g), after = seconds(all.graph());
     const auto sum = [&](const std::vector<std::size_t>& ops) {
         Seconds total = 0;
@@ -309,13 +309,20 @@ Graph overlap_halos(Graph graph, const OverlapSeconds& seconds)
             if (is_halo_of(graph, graph.ops[i], graph.ops[i].operands[o]))
                 if (std::optional<Division> division = division_of(graph, i, o))
                     divisions.emplace(i, *std::move(division));
-    if (!divisions.empty() && seconds)
-        keep_useful(graph, divisions, seconds);
     if (divisions.empty())
         return graph;
-    Divider divider(graph, divisions);
+    std::map<std::size_t, Division> useful = divisions;
+    Divider all(graph, divisions);
+    all.run();
+    if (seconds)
+        keep_useful(graph, all, useful, seconds);
+    if (useful.empty())
+        return graph;
+    if (useful.size() == divisions.size())
+        return simplify(all.take());
+    Divider divider(graph, useful);
     divider.run();
-    return simplify(divider.graph());
+    return simplify(divider.take());
 }
 
 } // namespace trivium
