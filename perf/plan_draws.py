@@ -138,20 +138,23 @@ def drawn(draw, model, ranks, batch, choice):
     return s
 
 
-def is_too_large(model, s):
-    """By a bound of what a rank keeps: parameters, moments, copies and gradients, and activations of the first stage."""
+def is_too_large(model, s, batch):
+    """By a bound of what a rank keeps: parameters, moments, copies and gradients; activations of the first stage, or logits."""
     layers, stages = models[model]["layers"], s["pipeline"]
     if model in programs:
         return stages * max(1, s["chunks"]) > layers
     if stages * max(1, s["chunks"]) > layers + 2:
         return True
-    tokens = s["micro"] * 8192 * models[model]["dim"] / s["tensor"]
-    of_layer = {"none": 30, "selective": 20, "full": 2}
+    tokens = s["micro"] * 8192 / s["tensor"]
+    of_layer = {"none": 30, "selective": 20, "full": 4}
     more = {"none": "none", "selective": "none", "full": "selective"}[s["recompute"]]
     part = (s["recompute_layers"] or layers) / layers
-    held = {"v-half": 0.5, "v-min": 0.33, "zb-h2": 2}.get(s["schedule"], 1) if stages > 1 else 1
-    activations = tokens * layers * min(held, 1) * (of_layer[s["recompute"]] * part + of_layer[more] * (1 - part))
-    return kept_bytes(model, s) + 0.6 * activations > memory
+    microbatches = batch // s["data"] // s["micro"]
+    held = {"v-half": stages / 2, "v-min": stages / 3, "zb-h2": 2 * stages - 1, "gpipe": microbatches, "breadth-first": microbatches,
+            "interleaved": stages + (stages - 1) / max(1, s["chunks"])}.get(s["schedule"], stages)
+    activations = tokens * models[model]["dim"] * layers * min(held, microbatches) / stages * (
+        of_layer[s["recompute"]] * part + of_layer[more] * (1 - part))
+    return kept_bytes(model, s) + max(0.9 * activations, 6 * 128256 * tokens) > memory
 
 
 def kept_bytes(model, s):
@@ -193,7 +196,7 @@ for combination in combinations:
         if not fits and count > 100 * arguments.count:
             break
         s = drawn(draw, model, ranks, batch, start)
-        if is_too_large(model, s):
+        if is_too_large(model, s, batch):
             count += 1
             continue
         made, used, _ = run([*keys, *keys_of(s)], arguments.cpu_limit)
