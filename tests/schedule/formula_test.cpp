@@ -213,3 +213,28 @@ TEST_CASE("while a microbatch waits for its weight gradients, it keeps what thes
     CHECK(peak(4, 10) == 20); // what both wait with
     CHECK(peak(0, 3) == 6);
 }
+
+TEST_CASE("a stage keeps gradients from its first backward pass of a step to the end of its last one")
+{
+    const Task forward_0{Work::forward, 0, 0}, forward_1{Work::forward, 1, 0},
+        backward_1{Work::backward, 1, 0}, backward_0{Work::backward, 0, 0};
+    const auto of = [](Task task, i64 microbatch) {
+        task.microbatch = microbatch;
+        return task;
+    };
+    const auto peak = [](i64 microbatches, const RankOrder& tasks, double activations, double gradients) {
+        StageCost cost{1, 1, 1, activations};
+        cost.gradients = gradients;
+        return play({{.ranks = 1, .chunks = 2, .microbatches = microbatches}, {tasks}}, {cost, cost})
+            ->peak.front();
+    };
+    // Both microbatches of a stage, then of the other: gradients of one stage at a time.
+    const RankOrder by_stage{forward_0,  of(forward_0, 1),  forward_1,  of(forward_1, 1),
+                             backward_1, of(backward_1, 1), backward_0, of(backward_0, 1)};
+    CHECK(peak(2, by_stage, 10, 7) == 47);
+    CHECK(peak(2, by_stage, 1, 100) == 104);
+    // One microbatch after the other: gradients of both stages wait for the second.
+    const RankOrder by_microbatch{forward_0,        forward_1,        backward_1,        backward_0,
+                                  of(forward_0, 1), of(forward_1, 1), of(backward_1, 1), of(backward_0, 1)};
+    CHECK(peak(2, by_microbatch, 10, 7) == 34);
+}

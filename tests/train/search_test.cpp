@@ -77,7 +77,7 @@ TEST_CASE("no strategy that is drawn is faster than the one that the search find
     }
 }
 
-TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[release]")
+TEST_CASE("a closed form has the step and the arena of the simulated one, nearly", "[release]")
 {
     const Machine h100 = machine_called("h100");
     for (const char* const keys :
@@ -89,7 +89,9 @@ TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[
           "data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved order=[\"data\",\"pipeline\",\"tensor\"]",
           "data=16 tensor=1 pipeline=2 zero=1 schedule=zb-v",
           "data=4 tensor=4 pipeline=2 zero=2 schedule=1f1b",
-          "data=2 tensor=4 pipeline=4 zero=1 schedule=dualpipe-v"}) {
+          "data=2 tensor=4 pipeline=4 zero=1 schedule=dualpipe-v",
+          "data=128 tensor=1 pipeline=4 zero=1 schedule=interleaved chunks=4", // one stage after the other
+          "data=64 tensor=2 pipeline=2 zero=1 schedule=breadth-first chunks=2"}) {
         std::vector<std::string> overrides{"model.preset=llama3-8b", "model.layers=16",
                                            "train.precision=bf16",   "train.global_batch=512",
                                            "train.micro_batch=1",    "parallel.update=synchronous"};
@@ -102,9 +104,11 @@ TEST_CASE("a step in closed form takes as long as the simulated one, nearly", "[
         Compiling estimator(h100);
         const Candidate candidate{c, training_order(c)};
         QuickEstimator quick(estimator, h100, [](const ParallelConfig&) { return 1; });
-        const Seconds simulated = estimator.rough_score(candidate, h100, {}).step;
-        INFO(keys << ": " << simulated << " s");
-        CHECK(quick.played(c, candidate.order).step / simulated == Approx(0.985).margin(0.05));
+        const Score simulated = estimator.rough_score(candidate, h100, {});
+        const QuickEstimate played = quick.played(c, candidate.order);
+        INFO(keys << ": " << simulated.step << " s, " << simulated.arena << " bytes");
+        CHECK(played.step / simulated.step == Approx(0.985).margin(0.05));
+        CHECK(played.bytes / as_double(simulated.arena) == Approx(1).margin(0.1));
     }
 }
 
