@@ -3,7 +3,9 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "choose/decide.hpp"
+#include "choose/memory_policy.hpp"
 #include "choose/smaller.hpp"
+#include "choose/step_formulas.hpp"
 #include "choose/strategy_space.hpp"
 #include "compile/describe.hpp"
 #include "compile/saved_values.hpp"
@@ -19,8 +21,7 @@ namespace {
 bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
 {
     const i64 ranks = mesh.ranks();
-    return ranks <= 8 || (ranks <= 64 && ranks * config.model.repeated() <= 512) ||
-           is_first_of_stage(mesh, rank);
+    return (ranks <= 64 && ranks * config.model.repeated() <= 512) || is_first_of_stage(mesh, rank);
 }
 
 MemoryVerdict verdict_on(const PlanReport& r)
@@ -91,18 +92,28 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
         return str(counted(rank_count(grid), "rank"), overrides.empty() ? "" : " with " + overrides,
                    " fit: ", describe_grid(grid));
     };
-    RunConfig smaller = given, least = given;
-    smaller.train.micro_batch = least.train.micro_batch = 1;
-    least.parallel.zero = 3;
-    const std::pair<std::string, RunConfig> variants[] = {
-        {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=3 train.micro_batch=1", least}};
+    // Then with other settings in place of those that are given.
+    std::vector<std::pair<std::string, RunConfig>> variants{{"", given}};
+    const OpenSettings open = open_settings(given);
+    RunConfig less = given;
+    less.train.micro_batch = 1;
+    if (given.train.micro_batch > 1)
+        variants.emplace_back("train.micro_batch=1", less);
+    less.parallel.zero = 3;
+    if (!open.zero && given.parallel.zero < 3)
+        variants.emplace_back(str("parallel.zero=3", open.micro_batch ? "" : " train.micro_batch=1"), less);
+    const double trained = given.model.is_program() ? 0
+                                                    : as_double(parameter_counts(given).trained) *
+                                                          trained_per_element(given); // bytes, of all ranks
     constexpr i64 most_times = 64;
     const i64 now = std::max(ranks, r.rank_total());
     const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks add no memory
-    for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
-        for (const auto& [overrides, config] : variants)
-            if (const std::string fits = choose(config, times * now, overrides); !fits.empty())
-                return fits;
+    for (i64 times = ranks > 0 && variants.size() > 1 ? 1 : 2; times <= (shared_by_all ? 1 : most_times);
+         times *= 2)
+        if (const i64 count = times * now; trained <= as_double(count * memory_of_rank(machine, count)))
+            for (const auto& [overrides, config] : variants)
+                if (const std::string fits = choose(config, count, overrides); !fits.empty())
+                    return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
     if (const std::string fits = shorter_sequence(chosen, estimator, memory_of_rank(machine, r.rank_total()));
@@ -168,7 +179,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                              str("the search kept ", report.strategies.size()),
                              str("name one of 1 to ", report.strategies.size())});
         report.shown = report.strategies.empty() ? 0 : which;
-        planned = report.strategies.empty() ? *found.smallest : report.own().config;
+        planned = report.strategies.empty() ? with_usual_policy(*found.smallest) : report.own().config;
         known = compiled_by_search(planned, machine, estimator);
     }
     const auto as_compiled = [&](const CompiledStages& stages) {

@@ -42,8 +42,13 @@ public:
             done_ = attempts_ = 0;
             simulate_best();
         }
-        if (result_.strategies.empty() && list_.smallest())
-            result_.smallest = list_.smallest()->config;
+        if (const auto& smallest = list_.smallest(); result_.strategies.empty() && smallest) {
+            result_.smallest = smallest->config;
+            if (smallest->quick.bytes < 1.1 * room(smallest->config)) { // which may be too high
+                simulate(smallest->config, true);
+                settle();
+            }
+        }
         return std::move(result_);
     }
 
@@ -330,7 +335,8 @@ private:
         for (std::size_t i = 0; i < all.size(); ++i) {
             const ParallelConfig& p = all[i].config.parallel;
             const bool is_first = seen.insert(degrees_of(p)).second;
-            const bool is_near = is_first && all[i].score.step < nearly(p) * all[0].score.step;
+            const bool is_near = is_first && search_.effort.moves > 0 &&
+                                 all[i].score.step < nearly(p) * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }

@@ -18,7 +18,9 @@ struct SearchEffort {
     std::size_t played = 400;   ///< on the clock of play()
     std::size_t simulated = 22; ///< compiled and simulated, best first
     std::size_t moves = 16;     ///< simulated changes of one setting of the best
-    std::size_t exact = 1;      ///< of the best, that are simulated with all microbatches and a planned arena
+    /// Of the best, that are simulated with all microbatches and a planned arena; with moves, also those of
+    /// other grids that are nearly as fast.
+    std::size_t exact = 1;
 };
 
 struct SearchConfig {

@@ -29,22 +29,28 @@ double gradient_bytes(const RunConfig& c)
 
 } // namespace
 
+double trained_per_element(const RunConfig& c)
+{
+    if (c.parallel.offload == Offload::optimizer)
+        return 0;
+    const Optimizer& optimizer = optimizer_row(c.train.optimizer);
+    const double states =
+        as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()) + (c.train.ema > 0 ? 1 : 0));
+    return (1 + states) * as_double(size_of(master_type(c.train.precision)));
+}
+
 double kept_per_element(const RunConfig& c, double ranks)
 {
     const ParallelConfig& p = c.parallel;
     const double master = as_double(size_of(master_type(c.train.precision))),
                  compute = as_double(size_of(compute_type(c.train.precision)));
-    const Optimizer& optimizer = optimizer_row(c.train.optimizer);
-    const double states =
-        as_double(static_cast<i64>(find_op(optimizer.matrices)->states.size()) + (c.train.ema > 0 ? 1 : 0));
     const bool shards = shard_ranks(p) > 1 && p.zero > 0;
     const double part = shards ? 1 / ranks : 1;
     const bool offload = p.offload == Offload::optimizer;
-    const double kept = offload ? 0 : (1 + states) * master * part;
     const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
                         : compute < master || shards || offload ? compute
                                                                 : 0;
-    return kept + copy + gradient_bytes(c) * (reduces_in_microbatches(p) ? part : 1);
+    return trained_per_element(c) * part + copy + gradient_bytes(c) * (reduces_in_microbatches(p) ? part : 1);
 }
 
 double passing_per_element(const RunConfig& c)

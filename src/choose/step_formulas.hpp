@@ -27,6 +27,8 @@ struct Elements {
 /// Those of the experts of a layer, on average, on a rank.
 double expert_elements(const RunConfig& config);
 
+/// Bytes of a parameter's element and its optimizer states, but what is offloaded.
+double trained_per_element(const RunConfig& config);
 /// Bytes that a rank keeps for each element of its tensor shard, of which `ranks` ranks have a copy or
 /// shards.
 double kept_per_element(const RunConfig& config, double ranks);
