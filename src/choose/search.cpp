@@ -335,8 +335,8 @@ private:
         for (std::size_t i = 0; i < all.size(); ++i) {
             const ParallelConfig& p = all[i].config.parallel;
             const bool is_first = seen.insert(degrees_of(p)).second;
-            const bool is_near = is_first && search_.effort.moves > 0 &&
-                                 all[i].score.step < nearly(p) * all[0].score.step;
+            const bool is_near =
+                is_first && search_.effort.moves > 0 && all[i].score.step < nearly(p) * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }

@@ -35,8 +35,20 @@ void StrategyList::add(const RunConfig& given)
         }
     } catch (const UserError&) { // the model does not fit the grid
     }
-    if (best)
-        all_.push_back(std::move(*best));
+    if (!best)
+        return;
+    // Small groups have shorter collectives, but larger shards. Where that gains little, a change of the
+    // best.
+    constexpr double gains = 0.99;
+    std::optional<Estimated> grouped;
+    for (RunConfig& c : with_other_groups(best->config, open_))
+        if (const QuickEstimate quick = quick_.estimate(c);
+            quick.bytes <= room_(c) &&
+            quick.step < (grouped ? grouped->quick.step : gains * best->quick.step))
+            grouped = {std::move(c), quick};
+    all_.push_back(std::move(*best));
+    if (grouped)
+        all_.push_back(std::move(*grouped));
 }
 
 void StrategyList::lessen_recomputation(Estimated& e, double most)

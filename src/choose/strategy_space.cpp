@@ -354,6 +354,16 @@ std::optional<RunConfig> in_other_order(RunConfig config, const OpenSettings& op
     return matters ? std::optional(std::move(config)) : std::nullopt;
 }
 
+std::vector<RunConfig> with_other_groups(const RunConfig& config, const OpenSettings& open)
+{
+    std::vector<RunConfig> all;
+    const ParallelConfig& p = config.parallel;
+    for (i64 ranks = 1; open.shard && p.zero > 0 && ranks < p.data && p.data % ranks == 0; ranks *= 2)
+        if (const i64 shard = ranks == 1 ? 0 : ranks; shard != p.shard)
+            all.emplace_back(config).parallel.shard = shard;
+    return all;
+}
+
 std::string rule_of(const RunConfig& config, const Machine& machine)
 {
     const ParallelConfig& p = config.parallel;
@@ -411,9 +421,8 @@ std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, c
             all.push_back(std::move(made));
     };
     const ParallelConfig& p = c.parallel;
-    if (open.shard && p.zero > 0)
-        for (i64 ranks = 1; ranks < p.data && p.data % ranks == 0; ranks *= 2)
-            add([&](RunConfig& n) { n.parallel.shard = ranks == 1 ? 0 : ranks; });
+    for (RunConfig& other : with_other_groups(c, open))
+        all.push_back(std::move(other));
     if (open.update && may_post_validate(c))
         add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
     if (open.sequence && p.tensor > 1 && !c.model.is_program())

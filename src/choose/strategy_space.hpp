@@ -53,6 +53,9 @@ i64 recomputation_of(const RunConfig& config);
 /// With so many of these steps, at most 2 * ModelConfig::repeated().
 RunConfig with_recomputation(RunConfig config, i64 steps);
 
+/// With ZeRO over all data ranks, and over groups of each power of two of them; but not as `config`.
+std::vector<RunConfig> with_other_groups(const RunConfig& config, const OpenSettings& open);
+
 /// Strategies on the grid of `strategy` that differ from it in one setting, of those that `config` leaves
 /// open; with the same recomputation.
 std::vector<RunConfig> neighbours(const RunConfig& strategy, const RunConfig& config,

@@ -190,6 +190,27 @@ TEST_CASE("of two axes the one that sends more is within nodes, unless the confi
         CHECK(s.config.parallel.order.empty()); // all ranks are on one node
 }
 
+TEST_CASE("no group of ZeRO is faster than the one that the search finds")
+{
+    // Tensor ranks fill a node, and each rank of a group adds the latency of a link between nodes.
+    Machine machine = small_nodes();
+    machine.node_link_latency = 1e-4;
+    const SearchResult found =
+        search(toy_config({"train.global_batch=64", "model.heads=8", "parallel.tensor=4", "parallel.data=16",
+                           "parallel.zero=1"}),
+               64, machine);
+    REQUIRE_FALSE(found.strategies.empty());
+    const Strategy& best = found.strategies.front();
+    for (const i64 ranks : {0, 2, 4, 8}) {
+        RunConfig other = best.config;
+        other.parallel.shard = ranks;
+        const Seconds step = step_of(other, machine);
+        INFO(ranks << " ranks: " << step << " s, found " << best.config.parallel.shard << ": "
+                   << best.score.step);
+        CHECK(best.score.step <= step * (1 + 1e-3));
+    }
+}
+
 TEST_CASE("a search looks at rings between devices only if it is told to")
 {
     const auto forms = [](const char* form) {
