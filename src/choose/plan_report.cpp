@@ -97,11 +97,12 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
     const OpenSettings open = open_settings(given);
     RunConfig less = given;
     less.train.micro_batch = 1;
+    const std::string one = given.train.micro_batch == 1 ? "" : "train.micro_batch=1";
     if (given.train.micro_batch > 1)
-        variants.emplace_back("train.micro_batch=1", less);
+        variants.emplace_back(one, less);
     less.parallel.zero = 3;
     if (!open.zero && given.parallel.zero < 3)
-        variants.emplace_back(str("parallel.zero=3", open.micro_batch ? "" : " train.micro_batch=1"), less);
+        variants.emplace_back(str("parallel.zero=3", one.empty() ? "" : " ", one), less);
     const double trained = given.model.is_program() ? 0
                                                     : as_double(parameter_counts(given).trained) *
                                                           trained_per_element(given); // bytes, of all ranks
@@ -111,9 +112,12 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
     for (i64 times = ranks > 0 && variants.size() > 1 ? 1 : 2; times <= (shared_by_all ? 1 : most_times);
          times *= 2)
         if (const i64 count = times * now; trained <= as_double(count * memory_of_rank(machine, count)))
-            for (const auto& [overrides, config] : variants)
+            for (const auto& [overrides, config] : variants) {
+                if (times == 1 && overrides.empty())
+                    continue; // has been searched
                 if (const std::string fits = choose(config, count, overrides); !fits.empty())
                     return fits;
+            }
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
     if (const std::string fits = shorter_sequence(chosen, estimator, memory_of_rank(machine, r.rank_total()));
@@ -179,7 +183,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
                              str("the search kept ", report.strategies.size()),
                              str("name one of 1 to ", report.strategies.size())});
         report.shown = report.strategies.empty() ? 0 : which;
-        planned = report.strategies.empty() ? with_usual_policy(*found.smallest) : report.own().config;
+        planned = report.strategies.empty() ? *found.smallest : report.own().config;
         known = compiled_by_search(planned, machine, estimator);
     }
     const auto as_compiled = [&](const CompiledStages& stages) {
@@ -187,7 +191,10 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         made.config.parallel.bucket = stages.buckets.mode;
         return made;
     };
-    const Choices choices = known ? as_compiled(*known) : decide(planned, estimator);
+    Choices choices = known                        ? as_compiled(*known)
+                      : !report.strategies.empty() ? decide(planned, estimator)
+                                                   : decide(with_usual_policy(planned), estimator);
+    choices.recorded.parallel.bucket = planned.parallel.bucket;
     const RunConfig& chosen = choices.config;
     report.config = choices.recorded;
     report.chosen = chosen.parallel;

@@ -295,11 +295,10 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     share.cost.input_gradient += beyond(again + (reduces ? reduce : 0), backward);
     if (reduces)
         share.outside += reduce / runs;
-    else
-        (p.overlap ? share.transfers.reduce : share.outside) += reduce;
+    Seconds once = reduces ? 0 : reduce;
     if (zero && replicas > 1)
-        share.outside +=
-            seconds_along(replica_axis, p, 2 * of_gradient * sharded * (replicas - 1) / replicas, runs);
+        once += seconds_along(replica_axis, p, 2 * of_gradient * sharded * (replicas - 1) / replicas, runs);
+    (p.overlap && !reduces ? share.transfers.reduce : share.outside) += once;
     if (!clock_.is_device) { // a core copies
         const double sent = (of_gradient + (zero ? of_copy : of_gradient)) * travelling;
         share.outside += sent / clock_.copy_bytes_per_second;

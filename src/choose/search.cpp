@@ -256,21 +256,28 @@ private:
         }
     }
 
-    /// Climbs from the best strategy, then from the best one of another grid if that is nearly as fast.
+    /// Climbs from the best strategy, then from the best ones of other grids that are nearly as fast.
     void improve()
     {
-        constexpr double nearly = 1.03;
         if (!best())
             return;
-        const Strategy first = *best();
-        std::optional<Strategy> second;
-        for (const Strategy& s : result_.strategies)
-            if (degrees_of(s.config.parallel) != degrees_of(first.config.parallel) &&
-                s.score.step < nearly * first.score.step && (!second || s.score.step < second->score.step))
-                second = s;
-        climb(first);
-        if (second)
-            climb(*second);
+        std::vector<Strategy> from{*best()}; // of different grids
+        for (const double nearly : {1.03, 1.01}) {
+            const Strategy* next = nullptr;
+            for (const Strategy& s : result_.strategies) {
+                const bool is_new = std::ranges::none_of(from, [&](const Strategy& other) {
+                    return degrees_of(s.config.parallel) == degrees_of(other.config.parallel);
+                });
+                if (is_new && s.score.step < nearly * from.front().score.step &&
+                    (!next || s.score.step < next->score.step))
+                    next = &s;
+            }
+            if (!next)
+                break;
+            from.push_back(*next);
+        }
+        for (const Strategy& s : from)
+            climb(s);
         if (const auto other = in_other_order(best()->config, open_, search_.clock)) // for the report
             simulate(*other, true);
     }
@@ -327,16 +334,19 @@ private:
     /// collectives, or stages many layers. \pre sorted
     std::size_t next_to_settle() const
     {
-        const auto nearly = [](const ParallelConfig& p) {
-            return p.pipeline == 1 || transfers_in_microbatches(p) ? 1.01 : 1.003;
+        const auto nearly = [](const RunConfig& c) {
+            constexpr i64 few = 16; // microbatches: then buckets of the step matter, too
+            const ParallelConfig& p = c.parallel;
+            return p.pipeline == 1 || transfers_in_microbatches(p) || microbatch_count(c) < few ? 1.01
+                                                                                                : 1.003;
         };
         const std::vector<Strategy>& all = result_.strategies;
         std::set<std::vector<i64>> seen;
         for (std::size_t i = 0; i < all.size(); ++i) {
             const ParallelConfig& p = all[i].config.parallel;
             const bool is_first = seen.insert(degrees_of(p)).second;
-            const bool is_near =
-                is_first && search_.effort.moves > 0 && all[i].score.step < nearly(p) * all[0].score.step;
+            const bool is_near = is_first && search_.effort.moves > 0 &&
+                                 all[i].score.step < nearly(all[i].config) * all[0].score.step;
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }

@@ -422,15 +422,19 @@ std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, c
     };
     const ParallelConfig& p = c.parallel;
     for (RunConfig& other : with_other_groups(c, open))
-        all.push_back(std::move(other));
+        if (const i64 a = shard_ranks(p), b = shard_ranks(other.parallel); a == 2 * b || b == 2 * a)
+            all.push_back(std::move(other));
     if (open.update && may_post_validate(c))
         add([](RunConfig& n) { n.parallel.update = UpdateMode::post_validated; });
     if (open.sequence && p.tensor > 1 && !c.model.is_program())
         add([](RunConfig& n) { n.parallel.sequence = !n.parallel.sequence; });
     if (auto other = in_other_order(c, open, machine))
         all.push_back(std::move(*other));
-    // Everything that the space has on this grid, one setting apart.
-    for_each_strategy(config, open, p, machine, [&](RunConfig other) {
+    // Everything that the space has on this grid, one setting apart; with all that memory_settings() has.
+    ParallelConfig grid = p;
+    grid.gather_every = config.parallel.gather_every;
+    grid.reduce_every = config.parallel.reduce_every;
+    for_each_strategy(config, open, grid, machine, [&](RunConfig other) {
         ParallelConfig& q = other.parallel;
         const int changed = (other.train.micro_batch != c.train.micro_batch) +
                             (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
