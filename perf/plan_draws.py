@@ -146,7 +146,7 @@ def is_too_large(model, s, batch):
     if stages * max(1, s["chunks"]) > layers + 2:
         return True
     tokens = s["micro"] * 8192 / s["tensor"]
-    of_layer = {"none": 30, "selective": 20, "full": 4}
+    of_layer = {"none": 30, "selective": 20, "full": 2}
     more = {"none": "none", "selective": "none", "full": "selective"}[s["recompute"]]
     part = (s["recompute_layers"] or layers) / layers
     microbatches = batch // s["data"] // s["micro"]
@@ -154,7 +154,7 @@ def is_too_large(model, s, batch):
             "interleaved": stages + (stages - 1) / max(1, s["chunks"])}.get(s["schedule"], stages)
     activations = tokens * models[model]["dim"] * layers * min(held, microbatches) / stages * (
         of_layer[s["recompute"]] * part + of_layer[more] * (1 - part))
-    return kept_bytes(model, s) + max(0.9 * activations, 6 * 128256 * tokens) > memory
+    return kept_bytes(model, s) + max(0.9 * activations, 2 * 128256 * tokens) > memory
 
 
 def kept_bytes(model, s):

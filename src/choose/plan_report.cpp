@@ -3,7 +3,6 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "choose/decide.hpp"
-#include "choose/memory_policy.hpp"
 #include "choose/smaller.hpp"
 #include "choose/step_formulas.hpp"
 #include "choose/strategy_space.hpp"
@@ -191,10 +190,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         made.config.parallel.bucket = stages.buckets.mode;
         return made;
     };
-    Choices choices = known                        ? as_compiled(*known)
-                      : !report.strategies.empty() ? decide(planned, estimator)
-                                                   : decide(with_usual_policy(planned), estimator);
-    choices.recorded.parallel.bucket = planned.parallel.bucket;
+    const Choices choices = known ? as_compiled(*known) : decide(planned, estimator);
     const RunConfig& chosen = choices.config;
     report.config = choices.recorded;
     report.chosen = chosen.parallel;

@@ -261,7 +261,8 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const Elements parts{elements, std::min(elements, expert_elements(config) * repeated)};
     share.kept = parts.sum(p, [&](double ranks) { return kept_per_element(config, ranks); }) +
                  frozen * kept_per_frozen(config, as_double(shard_ranks(p)));
-    share.cost.gradients = elements * passing_per_element(config);
+    share.cost.gradients =
+        parts.sum(p, [&](double ranks) { return ranks > 1 ? passing_per_element(config) : 0; });
 
     const double runs = std::max(1.0, repeated), shards = as_double(shard_ranks(p)),
                  replicas = as_double(p.data * p.context) / shards;
@@ -399,6 +400,9 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
         costs.push_back(share(blocks).cost);
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");
+    std::vector<double> passing(of_rank.size(), 0);
+    for (std::size_t stage = 0; stage < of_stage.size(); ++stage)
+        passing[static_cast<std::size_t>(stages.rank_of_stage[stage])] += costs[stage].gradients;
     QuickEstimate made;
     const double beyond = mixed(config, none).beyond;
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
@@ -415,7 +419,7 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
         for (const std::size_t i : ends_of_stages(tasks, shape.chunks, true))
             transfers.reduce(transfers_of(i), spans[i].end, spans[i].end - spans[i].begin);
         made.step = std::max(made.step, end + transfers.added(end) + own.outside);
-        made.bytes = std::max(made.bytes, own.kept - own.cost.gradients + played->peak[rank] +
+        made.bytes = std::max(made.bytes, own.kept - passing[rank] + played->peak[rank] +
                                               (of_rank[rank].all.back() > 0 ? beyond : beyond / 4));
     }
     return made;

@@ -290,12 +290,14 @@ private:
         const double beyond = as_double(now.score.arena) * (growth == growth_.end() ? 1 : growth->second) -
                               list_.played(now.config).bytes;
         std::vector<RunConfig> all = neighbours(now.config, config_, open_, search_.clock);
-        if (auto less = list_.fitting(now.config, margin * room(now.config) - beyond, 0))
-            all.push_back(std::move(less->config)); // less recomputation
+        if (auto less = list_.fitting(now.config, margin * room(now.config) - beyond, 0);
+            less && recomputation_of(less->config) < recomputation_of(now.config))
+            all.push_back(std::move(less->config));
         std::vector<Estimated> near;
+        std::set<std::string> seen = simulated_;
         for (RunConfig& c : all)
             try {
-                if (simulated_.contains(key_of(c)))
+                if (!seen.insert(key_of(c)).second)
                     continue;
                 QuickEstimate quick = list_.played(c);
                 if (quick.bytes + std::min(0.0, beyond) <= 1.1 * room(c))

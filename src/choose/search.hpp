@@ -34,7 +34,7 @@ struct SearchConfig {
 struct SearchResult {
     std::vector<Strategy> strategies;  ///< that fit, by their simulated step
     std::size_t considered = 0;        ///< number of legal strategies that were estimated
-    std::optional<RunConfig> smallest; ///< if none fits: the one that needs least memory by estimate
+    std::optional<RunConfig> smallest; ///< if none fitted by estimate: the one that needs least memory
 };
 
 /// Strategies for `ranks` ranks, or fewer where the model or the batch cannot use all of them.

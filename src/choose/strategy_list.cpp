@@ -41,11 +41,15 @@ void StrategyList::add(const RunConfig& given)
     // best.
     constexpr double gains = 0.99;
     std::optional<Estimated> grouped;
-    for (RunConfig& c : with_other_groups(best->config, open_))
-        if (const QuickEstimate quick = quick_.estimate(c);
-            quick.bytes <= room_(c) &&
-            quick.step < (grouped ? grouped->quick.step : gains * best->quick.step))
-            grouped = {std::move(c), quick};
+    for (RunConfig& c : with_other_groups(best->config, open_)) {
+        const Seconds most = grouped ? grouped->quick.step : gains * best->quick.step;
+        const QuickEstimate quick = quick_.estimate(c);
+        Estimated other{std::move(c), quick};
+        if (other.quick.step < most && other.quick.bytes > room_(other.config))
+            lessen_recomputation(other, room_(other.config));
+        if (other.quick.step < most && other.quick.bytes <= room_(other.config))
+            grouped = std::move(other);
+    }
     all_.push_back(std::move(*best));
     if (grouped)
         all_.push_back(std::move(*grouped));

@@ -42,7 +42,7 @@ public:
     /// Nearly the least recomputation, more than that of `config`, with which a played step needs at most
     /// `most` bytes.
     std::optional<Estimated> with_less_memory(const RunConfig& config, double most);
-    /// The same, with at least this recomputation (recomputation_of()).
+    /// The same, with at least this recomputation (recomputation_of()), more or less than that of `config`.
     std::optional<Estimated> fitting(const RunConfig& config, double most, i64 least);
 
 private:

@@ -270,7 +270,7 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
     ParallelConfig& p = c.parallel;
     if (common_batch(c.train) % batch_ranks(p) != 0)
         return;
-    // Groups of ZeRO: all data ranks, or those of a node.
+    // Groups of ZeRO: all data ranks, or those of a node; for others see with_other_groups().
     std::set<i64> shards{p.shard};
     const i64 near = machine.ranks_per_node > 0 ? machine.ranks_per_node / tensor_ranks(p) : 0;
     if (open.shard && near > 1 && near < p.data && p.data % near == 0)
@@ -290,9 +290,7 @@ void for_each_strategy(const RunConfig& config, const OpenSettings& open, const 
             p.stage_layers =
                 static_cast<i64>(grid.stage_layers.size()) == count ? grid.stage_layers : std::vector<i64>();
             for (const i64 zero : stages)
-                for (const i64 shard : shards) {
-                    if (zero == 0 && shard > 0 && open.shard)
-                        continue;
+                for (const i64 shard : zero == 0 && open.shard ? std::set<i64>{0} : shards) {
                     p.zero = zero;
                     p.shard = shard;
                     for (const i64 experts : experts_of(c)) {
@@ -358,9 +356,11 @@ std::vector<RunConfig> with_other_groups(const RunConfig& config, const OpenSett
 {
     std::vector<RunConfig> all;
     const ParallelConfig& p = config.parallel;
-    for (i64 ranks = 1; open.shard && p.zero > 0 && ranks < p.data && p.data % ranks == 0; ranks *= 2)
-        if (const i64 shard = ranks == 1 ? 0 : ranks; shard != p.shard)
+    for (i64 ranks = 1; open.shard && p.zero > 0 && ranks < p.data && p.data % ranks == 0; ranks *= 2) {
+        const i64 shard = ranks == 1 ? 0 : ranks;
+        if (shard != p.shard && (shard == 0 || shard * p.context % p.expert == 0)) // each expert has a rank
             all.emplace_back(config).parallel.shard = shard;
+    }
     return all;
 }
 
@@ -438,7 +438,7 @@ std::vector<RunConfig> neighbours(const RunConfig& c, const RunConfig& config, c
         ParallelConfig& q = other.parallel;
         const int changed = (other.train.micro_batch != c.train.micro_batch) +
                             (q.schedule != p.schedule || q.chunks != p.chunks) + (q.zero != p.zero) +
-                            (q.shard != p.shard);
+                            (q.zero > 0 && p.zero > 0 && q.shard != p.shard);
         if (changed > 1)
             return;
         if (open.recompute) {

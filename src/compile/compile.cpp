@@ -371,12 +371,12 @@ FinishConfig TrainingCompiler::finish_config(const Graph& first, const std::stri
 
 const Graph& TrainingCompiler::alone(const std::string& mode)
 {
-    const auto [known, unknown] = alone_.try_emplace(mode);
-    if (unknown) {
+    auto known = alone_.find(mode);
+    if (known == alone_.end()) {
         if (!part_)
             part_ = unbucketed(0);
         PassRunner unseen = unseen_runner(options_);
-        known->second = finish_local(*part_, finish_config(*part_, mode), "", unseen);
+        known = alone_.emplace(mode, finish_local(*part_, finish_config(*part_, mode), "", unseen)).first;
     }
     return known->second;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A clock for pipeline orders: when each task runs, and how many activations a rank keeps. A task takes the
-// time of its stage. Of communication, only messages between stages count (plan/cost.hpp counts all).
+// A clock for pipeline orders: when each task runs, and what a rank keeps, mostly activations. A task takes
+// the time of its stage. Of communication, only messages between stages count (plan/cost.hpp counts all).
 #include "schedule/order.hpp"
 #include "schedule/timeline.hpp"
 
@@ -28,7 +28,7 @@ Seconds seconds_of(const Task& task, const OrderCosts& costs);
 
 struct Playback {
     std::vector<std::vector<Span>> spans; ///< by rank, then by task
-    std::vector<double> peak;             ///< by rank: maximum activations kept at a time (StageCost)
+    std::vector<double> peak;             ///< by rank: most that is kept at a time (StageCost)
 
     /// From the first begin to the last end, over all ranks.
     Seconds length() const;
