@@ -1,6 +1,7 @@
 #include "choose/estimator.hpp"
 
 #include "base/check.hpp"
+#include "choose/strategy_space.hpp"
 #include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 #include "ir/collectives.hpp"
@@ -198,7 +199,7 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
     const ShardedTraining known = known_graph(key);
     TrainingCompiler compiler(candidate.config, candidate.order, options, {}, known);
     if (!known.graph) {
-        constexpr std::size_t most = 4;
+        constexpr std::size_t most = 16;
         if (graphs_.size() == most)
             graphs_.erase(graphs_.begin());
         graphs_.emplace_back(key, compiler.plain());
@@ -357,22 +358,15 @@ Score Compiling::score(const Candidate& candidate, const Machine& clock, const S
 double Compiling::growth(const Candidate& candidate)
 {
     const auto even = even_microbatches(candidate.config, candidate.order);
-    const Candidate few = even ? with_microbatches(candidate, even->few) : candidate,
-                    more =
-                        even ? with_microbatches(candidate, std::min(even->all, 2 * even->few)) : candidate;
+    if (!even)
+        return 1;
+    if (rough_.key != key_of(candidate.config))
+        rough_score(candidate, machine_, {});
+    const Candidate more = with_microbatches(candidate, std::min(even->all, 2 * even->few));
     const LayOutConfig lay_out_more = lay_out_config(more.config, machine_);
-    double growth = 1;
-    compile(
-        few,
-        [&](i64, Compiled& compiled) {
-            Program& program = compiled.programs[train_program];
-            set_steps(program, std::make_shared<const PipelineOrder>(more.order), 0, lay_out_more);
-            growth = std::max(growth, static_cast<double>(lay_out({&program, 1}, lay_out_more).device.arena) /
-                                          static_cast<double>(compiled.memory.arena));
-            return true;
-        },
-        [](i64 stage) { return stage == 0; }, true);
-    return growth;
+    set_steps(rough_.first, std::make_shared<const PipelineOrder>(more.order), 0, lay_out_more);
+    return std::max(1.0, static_cast<double>(lay_out({&rough_.first, 1}, lay_out_more).device.arena) /
+                             static_cast<double>(rough_.arena));
 }
 
 Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, const StageLimits& limits)
@@ -396,6 +390,7 @@ Score Compiling::rough_score(const Candidate& candidate, const Machine& clock, c
     for (std::size_t stage = 0; stage < ranks.size(); ++stage)
         set_steps(ranks[stage].program, order, stage, lay_out_config(smaller.config, machine_));
     play(ranks, larger.config, clock, longer);
+    rough_ = {key_of(candidate.config), std::move(ranks[0].program), ranks[0].memory.arena};
     score.step = even->extended(score.step, longer.step);
     score.parts = even->extended(std::move(score.parts), longer.parts);
     score.flops *= static_cast<double>(even->all) / static_cast<double>(even->few);

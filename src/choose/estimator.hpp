@@ -135,6 +135,13 @@ private:
     Machine machine_;
     std::function<void()> progress_;
     MovePrices moves_;
+    /// What growth() needs of the last rough score with fewer microbatches.
+    struct Rough {
+        std::string key; ///< key_of()
+        Program first{}; ///< of the first stage
+        Bytes arena = 0; ///< its arena
+    };
+    Rough rough_;
     std::unique_ptr<CompiledStages> fastest_;
     bool keeps_fastest_ = false;
     Seconds fastest_step_ = 0;                                    ///< of fastest_

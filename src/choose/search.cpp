@@ -256,28 +256,36 @@ private:
         }
     }
 
-    /// Climbs from the best strategy, then from the best ones of other grids that are nearly as fast.
+    /// The best strategy whose grid is `other`, if it is nearly as fast as the best of all.
+    std::optional<Strategy> best_of(double nearly,
+                                    const std::function<bool(const ParallelConfig&)>& other) const
+    {
+        std::optional<Strategy> found;
+        for (const Strategy& s : result_.strategies)
+            if (other(s.config.parallel) && s.score.step < nearly * best()->score.step &&
+                (!found || s.score.step < found->score.step))
+                found = s;
+        return found;
+    }
+
+    /// Climbs from the best strategy, from the best one of another grid, and from the best one with another
+    /// number of stages, if those are nearly as fast.
     void improve()
     {
         if (!best())
             return;
-        std::vector<Strategy> from{*best()}; // of different grids
-        for (const double nearly : {1.03, 1.01}) {
-            const Strategy* next = nullptr;
-            for (const Strategy& s : result_.strategies) {
-                const bool is_new = std::ranges::none_of(from, [&](const Strategy& other) {
-                    return degrees_of(s.config.parallel) == degrees_of(other.config.parallel);
-                });
-                if (is_new && s.score.step < nearly * from.front().score.step &&
-                    (!next || s.score.step < next->score.step))
-                    next = &s;
-            }
-            if (!next)
-                break;
-            from.push_back(*next);
-        }
-        for (const Strategy& s : from)
-            climb(s);
+        const Strategy first = *best();
+        const auto second = best_of(1.03, [&](const ParallelConfig& p) {
+            return degrees_of(p) != degrees_of(first.config.parallel);
+        });
+        const auto third = best_of(1.01, [&](const ParallelConfig& p) {
+            return p.pipeline != first.config.parallel.pipeline &&
+                   !(second && p.pipeline == second->config.parallel.pipeline);
+        });
+        climb(first);
+        for (const auto& other : {second, third})
+            if (other)
+                climb(*other);
         if (const auto other = in_other_order(best()->config, open_, search_.clock)) // for the report
             simulate(*other, true);
     }
@@ -295,9 +303,10 @@ private:
             all.push_back(std::move(less->config));
         std::vector<Estimated> near;
         std::set<std::string> seen = simulated_;
+        const Seconds most = 1.1 * quick_.estimate(now.config).step; // beyond, it is not worth playing
         for (RunConfig& c : all)
             try {
-                if (!seen.insert(key_of(c)).second)
+                if (!seen.insert(key_of(c)).second || quick_.estimate(c).step > most)
                     continue;
                 QuickEstimate quick = list_.played(c);
                 if (quick.bytes + std::min(0.0, beyond) <= 1.1 * room(c))

@@ -105,7 +105,11 @@ void StrategyList::replace(std::size_t i, Estimated other)
 
 QuickEstimate StrategyList::played(const RunConfig& config)
 {
-    return quick_.played(config, training_order(config));
+    const std::string key = key_of(config);
+    auto known = played_.find(key);
+    if (known == played_.end())
+        known = played_.emplace(key, quick_.played(config, training_order(config))).first;
+    return known->second;
 }
 
 std::optional<Estimated> StrategyList::with_less_memory(const RunConfig& config, double most)

@@ -4,6 +4,7 @@
 #include "choose/strategy_space.hpp"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -56,6 +57,7 @@ private:
     std::function<double(const RunConfig&)> room_;
     std::vector<Estimated> all_;
     std::optional<Estimated> smallest_;
+    std::map<std::string, QuickEstimate> played_; ///< by key_of()
 };
 
 } // namespace trivium
