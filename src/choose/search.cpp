@@ -340,10 +340,10 @@ private:
         }
     }
 
-    /// The first strategy, or the best of another grid that is nearly as fast, without an exact score; the
-    /// number of strategies if there is none. Rough scores have no good buckets where microbatches have
-    /// collectives, or stages many layers. \pre sorted
-    std::size_t next_to_settle() const
+    /// The first strategy, or the best of another kind that is nearly as fast, without an exact score; the
+    /// number of strategies if there is none. `rough`: the least of the rough scores, which have no good
+    /// buckets where microbatches have collectives, or stages many layers. \pre sorted
+    std::size_t next_to_settle(Seconds rough) const
     {
         const auto nearly = [](const RunConfig& c) {
             constexpr i64 few = 16; // microbatches: then buckets of the step matter, too
@@ -355,9 +355,14 @@ private:
         std::set<std::vector<i64>> seen;
         for (std::size_t i = 0; i < all.size(); ++i) {
             const ParallelConfig& p = all[i].config.parallel;
-            const bool is_first = seen.insert(degrees_of(p)).second;
-            const bool is_near = is_first && search_.effort.moves > 0 &&
-                                 all[i].score.step < nearly(all[i].config) * all[0].score.step;
+            std::vector<i64> kind = degrees_of(p);
+            if (p.pipeline == 1 &&
+                !all[i].config.model.is_program()) // they differ in buckets, and plans take little time
+                kind.insert(kind.end(), {p.zero, p.shard});
+            const bool is_first = seen.insert(std::move(kind)).second;
+            const bool is_near =
+                is_first && search_.effort.moves > 0 &&
+                all[i].score.step < nearly(all[i].config) * std::max(rough, all[0].score.step);
             if ((i < search_.effort.exact || is_near) && !all[i].exact)
                 return i;
         }
@@ -377,7 +382,7 @@ private:
         sort();
         const Seconds hoped = all.empty() ? INFINITY : all.front().score.step;
         int tries = 3; // to rescue strategies whose planned arena is too large
-        for (std::size_t i = 0; (i = next_to_settle()) < all.size(); sort()) {
+        for (std::size_t i = 0; (i = next_to_settle(hoped)) < all.size(); sort()) {
             const RunConfig config = all[i].config;
             const Bytes bound = all[i].score.arena;
             all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
