@@ -256,7 +256,7 @@ private:
         }
     }
 
-    /// The best strategy whose grid is `other`, if it is nearly as fast as the best of all.
+    /// The best strategy with a grid for which `other` holds, if it is nearly as fast as the best of all.
     std::optional<Strategy> best_of(double nearly,
                                     const std::function<bool(const ParallelConfig&)>& other) const
     {
@@ -327,7 +327,6 @@ private:
             for (const Estimated& e : near(now)) {
                 if (is_hopeless(e.config, e.quick.step))
                     continue;
-                // Closed forms of neighbours are wrong by the same, nearly.
                 if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * now_played)
                     return;
                 better =

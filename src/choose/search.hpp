@@ -18,8 +18,8 @@ struct SearchEffort {
     std::size_t played = 400;   ///< on the clock of play()
     std::size_t simulated = 22; ///< compiled and simulated, best first
     std::size_t moves = 16;     ///< simulated changes of one setting of the best
-    /// Of the best, that are simulated with all microbatches and a planned arena; with moves, also those of
-    /// other grids that are nearly as fast.
+    /// Of the best, that are simulated with all microbatches and a planned arena; with moves, also the
+    /// best of other grids, and without a pipeline of other groups and stages of ZeRO, if nearly as fast.
     std::size_t exact = 1;
 };
 

@@ -53,7 +53,8 @@ i64 recomputation_of(const RunConfig& config);
 /// With so many of these steps, at most 2 * ModelConfig::repeated().
 RunConfig with_recomputation(RunConfig config, i64 steps);
 
-/// With ZeRO over all data ranks, and over groups of each power of two of them; but not as `config`.
+/// With ZeRO over all data ranks, and over groups of each power of two of them in which each expert has a
+/// rank; but not as `config`. None without ZeRO, or if the config gives the groups.
 std::vector<RunConfig> with_other_groups(const RunConfig& config, const OpenSettings& open);
 
 /// Strategies on the grid of `strategy` that differ from it in one setting, of those that `config` leaves
