@@ -248,9 +248,10 @@ std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompi
             return even ? even->extended(seconds_of(graph, even->few), seconds_of(graph, even->more))
                         : seconds_of(graph, candidate.order.shape.microbatches);
         }
-        // More microbatches take the same time with all modes, if these do not communicate.
+        // More microbatches than fill the pipeline take the same time with all modes, if they have none of
+        // the collectives.
         Candidate with = even && !transfers_in_microbatches(config.parallel)
-                             ? with_microbatches(candidate, even->few)
+                             ? with_microbatches(candidate, config.parallel.pipeline)
                              : candidate;
         with.config.parallel.bucket = mode;
         return rough_score(with, plans.machine(), {}).step;

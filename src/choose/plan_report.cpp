@@ -160,7 +160,7 @@ double PlanReport::mfu(const Strategy& strategy) const
 }
 
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
-                     std::size_t which)
+                     std::size_t which, bool with_remedy)
 {
     PlanReport report;
     const ParallelConfig& links = config.parallel;
@@ -247,7 +247,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.strategies[report.shown].score = std::move(score);
     report.strategies[report.shown].exact = true;
     report.memory = verdict_on(report);
-    if (report.memory.known && !report.memory.fits) {
+    if (with_remedy && report.memory.known && !report.memory.fits) {
         // Without a limit, "auto" stands for the same whatever changes, but for buckets; with one, so does
         // the form.
         Candidate own{chosen.parallel.memory_limit == 0 ? chosen : choices.recorded, choices.order};

@@ -21,7 +21,7 @@ struct MemoryVerdict {
     bool fits = false;
     i64 sharers = 1; ///< ranks that share `available`: 1 on devices, those of the fullest node on CPUs
     Bytes available = 0, needed = 0; ///< of a device, or of the fullest node
-    std::string remedy;              ///< if it does not fit: tested settings that do
+    std::string remedy;              ///< if it does not fit: tested settings that do, if asked for
 };
 
 struct PlanReport {
@@ -71,7 +71,8 @@ struct PlanReport {
 /// Plans `config` on `machine`; with ranks > 0, the best of search_strategies() for the machine's memory, or
 /// the one with the number `which` of those found. `thread_limit` as in thread_count(). Throws UserError as
 /// search_strategies() and decide(), but not if the machine has too little memory (MemoryVerdict).
+/// `with_remedy`: then looks for settings that fit, which takes longer than the plan.
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit,
-                     std::size_t which = 0);
+                     std::size_t which = 0, bool with_remedy = true);
 
 } // namespace trivium

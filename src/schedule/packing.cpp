@@ -36,7 +36,8 @@ public:
         place(other, 0);
         if (other.packing.end < best.packing.end)
             std::swap(best, other);
-        improve(best, goal);
+        if (bytes_.size() <= few)
+            improve(best, goal);
         return best.packing;
     }
 
@@ -144,6 +145,7 @@ private:
     }
 
     static constexpr double most_work = 1e8; ///< pairs looked at: a tenth of a second
+    static constexpr std::size_t few = 1700; ///< ranges; of more, `most_work` has too few moves to gain
     static constexpr int most_moves = 500;
 
     const std::vector<Bytes>& bytes_;

@@ -280,7 +280,7 @@ int plan_scaling(const RunConfig& config, const Machine& where, const std::vecto
                 log_warning(warning);
         };
         try {
-            reports.push_back(make_plan(config, where, ranks, thread_limit()));
+            reports.push_back(make_plan(config, where, ranks, thread_limit(), 0, false));
         } catch (const UserError& error) { // of this number of ranks, or of all
             if (ranks == counts.back() && reports.empty())
                 throw;
@@ -360,8 +360,9 @@ void add_plan_command(Command& program)
         const std::vector<i64> counts = ranks->empty() ? std::vector<i64>{0} : ranks_in(*ranks);
         if (counts.size() > 1)
             return plan_scaling(config, where, counts, *svg, arguments->json);
-        const PlanReport report =
-            make_plan(config, where, counts.front(), thread_limit(), static_cast<std::size_t>(*which - 1));
+        const bool with_remedy = values->empty() || std::ranges::count(*values, "remedy") > 0;
+        const PlanReport report = make_plan(config, where, counts.front(), thread_limit(),
+                                            static_cast<std::size_t>(*which - 1), with_remedy);
         if (!ranks->empty())
             for (const std::string& warning : warnings_of_strategy(report.own().config, &config))
                 log_warning(warning);
