@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Random strategies against the choice of `trivium plan --ranks`, by the same simulator: perf/plan_draws.py [MODEL:RANKS …] [--count N]
 
-For each model and number of ranks, runs the search, then draws strategies (degrees, ZeRO, its group, schedule, chunks, microbatch,
-recomputation, sequence parallelism, buckets, gathers, reductions, updates), half of them (--near) as the choice with one to three
-settings changed, and plans each. Counts those that are legal and fit. Prints those that are faster than the choice, and a table.
+For each model and number of ranks, runs the search, then draws strategies (degrees, their order, ZeRO, its group, schedule, chunks,
+microbatch, recomputation, sequence parallelism, buckets, gathers, reductions, updates), half of them (--near) as the choice with one to
+three settings changed, and plans each. Counts those that are legal and fit. Prints those that are faster than the choice, and a table.
 MODEL is a size of Llama 3, or one of the programs of docs/examples at a size of its paper.
 """
 import argparse
@@ -87,8 +87,9 @@ def redraw(key, s, draw, model, ranks, batch):
         s["pipeline"] = draw.choice([p for p in (1, 1, 2, 4, 8, 16) if left % p == 0 and p <= layers])
         s["data"] = left // s["pipeline"]
     elif key == "grid":
-        s["tensor"] = draw.choice([t for t in (1, 2, 4, 8) if ranks % t == 0])
-        most = ranks // s["tensor"]
+        s["tensor"] = draw.choice([t for t in (1, 1, 2, 2, 4, 4, 8, 8, 16) if ranks % t == 0])
+        s["context"] = draw.choice([c for c in (1, 1, 1, 1, 2, 4) if ranks // s["tensor"] % c == 0])
+        most = ranks // s["tensor"] // s["context"]
         stages = [p for p in range(1, min(most, layers + 2) + 1) if most % p == 0 and batch % (most // p) == 0]
         if stages:
             s["pipeline"] = draw.choice(stages)
@@ -110,13 +111,15 @@ def redraw(key, s, draw, model, ranks, batch):
         s["recompute_layers"] = draw.choice([0, draw.randrange(1, layers)]) if s["recompute"] != "none" else 0
     elif key == "sequence" and model not in programs:
         s["sequence"] = draw.random() < 0.75 or s["tensor"] == 1
+    elif key == "order" and model not in programs: # stages of a pipeline on a node, or data ranks
+        s["order"] = draw.choice(['["data", "pipeline", "tensor"]', '["pipeline", "data", "tensor"]'])
     elif key == "bucket":
         s["bucket"] = draw.choice(["auto", "auto", "greedy", "global", "block", "none"])
     elif key == "update":
         s["update"] = draw.choice(["synchronous", "synchronous", "post-validated"]) if s["pipeline"] > 1 else "synchronous"
 
 
-settings = ["grid", "micro", "zero", "shard", "schedule", "recompute", "sequence", "bucket", "update"]
+settings = ["grid", "order", "micro", "zero", "shard", "schedule", "recompute", "sequence", "bucket", "update"]
 
 
 def drawn(draw, model, ranks, batch, choice):
@@ -132,7 +135,7 @@ def drawn(draw, model, ranks, batch, choice):
         if s["pipeline"] == 1:
             s.update(schedule="1f1b", chunks=0, update="synchronous")
         return s
-    s = dict(pipeline=1, data=ranks) if model in programs else dict(tensor=1, pipeline=1, data=ranks)
+    s = dict(pipeline=1, data=ranks) if model in programs else dict(tensor=1, context=1, pipeline=1, data=ranks)
     for key in settings:
         redraw(key, s, draw, model, ranks, batch)
     return s
@@ -145,7 +148,7 @@ def is_too_large(model, s, batch):
         return stages * max(1, s["chunks"]) > layers
     if stages * max(1, s["chunks"]) > layers + 2:
         return True
-    tokens = s["micro"] * 8192 / s["tensor"]
+    tokens = s["micro"] * 8192 / s["tensor"] / s["context"]
     of_layer = {"none": 30, "selective": 20, "full": 2}
     more = {"none": "none", "selective": "none", "full": "selective"}[s["recompute"]]
     part = (s["recompute_layers"] or layers) / layers
@@ -159,7 +162,7 @@ def is_too_large(model, s, batch):
 
 def kept_bytes(model, s):
     whole = models[model]["bytes"] / (s["tensor"] * s["pipeline"])
-    part = 1 / (s["shard"] or s["data"]) if s["zero"] else 1
+    part = 1 / (s["shard"] or s["data"] * s["context"]) if s["zero"] else 1
     return whole * (6 * part + (part if s["zero"] == 3 else 1) + 2 * (part if s["zero"] >= 2 else 1))
 
 
@@ -170,9 +173,11 @@ def keys_of(s):
 
 def choice_of(model, plan):
     p = plan["config"]["parallel"]
-    s = {key: p[key] for key in ("tensor", "pipeline", "data", "zero", "gather_every", "reduce_every", "shard", "schedule", "chunks",
+    s = {key: p[key] for key in ("tensor", "context", "pipeline", "data", "order", "zero", "gather_every", "reduce_every", "shard", "schedule", "chunks",
                                  "recompute", "recompute_layers", "sequence", "bucket", "update")
-         if model not in programs or key not in ("tensor", "sequence")}
+         if model not in programs or key not in ("tensor", "context", "order", "sequence")}
+    if s.get("order") is not None:
+        s["order"] = json.dumps(s["order"])
     s.update({f"axes.{axis}": degree for axis, degree in p["axes"].items()})
     s["micro"] = plan["config"]["train"]["micro_batch"]
     return s
