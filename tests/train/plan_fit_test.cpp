@@ -76,6 +76,13 @@ TEST_CASE("a plan says whether it fits a device")
     CHECK(json["memory_bytes_available"] == machine_called("h100").memory);
     CHECK(json["memory_bytes_needed"] ==
           json["arena_bytes"].get<Bytes>() + json["process_bytes"].get<Bytes>());
+    for (const auto& [names, printed] :
+         {std::pair<std::string, std::string>{"fits", "false\n"},
+          {"fits,remedy", str("false\n", json["remedy"].get<std::string>(), "\n")}}) {
+        std::vector<std::string> values = large;
+        values.insert(values.end(), {"--get", names});
+        CHECK(plan(folder, values).out == printed);
+    }
     std::vector<std::string> must = large;
     must.push_back("--must-fit");
     CHECK(plan(folder, must).status == 2);
