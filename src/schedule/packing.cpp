@@ -4,6 +4,7 @@
 #include "base/rng.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -155,6 +156,46 @@ private:
 };
 
 } // namespace
+
+namespace {
+
+/// 64 x 64 bits: a word for each row, whose lowest bit is the first column.
+using Square = std::array<std::uint64_t, 64>;
+
+/// Swaps quarters, then the quarters of these, down to single bits (Warren, Hacker's Delight, section 7-3).
+Square transposed(Square bits)
+{
+    std::uint64_t low = 0xffffffff;
+    for (std::size_t half = 32; half > 0; half /= 2, low ^= low << half)
+        for (std::size_t row = 0; row < 64; row = (row + half + 1) & ~half) {
+            const std::uint64_t differ = ((bits[row] >> half) ^ bits[row + half]) & low;
+            bits[row] ^= differ << half;
+            bits[row + half] ^= differ;
+        }
+    return bits;
+}
+
+} // namespace
+
+void Conflicts::complete()
+{
+    const auto square = [&](std::size_t rows, std::size_t column) {
+        Square bits{};
+        for (std::size_t k = 0; k < std::min<std::size_t>(64, n_ - 64 * rows); ++k)
+            bits[k] = bits_[(64 * rows + k) * words_ + column];
+        return bits;
+    };
+    const auto add = [&](std::size_t rows, std::size_t column, const Square& bits) {
+        for (std::size_t k = 0; k < std::min<std::size_t>(64, n_ - 64 * rows); ++k)
+            bits_[(64 * rows + k) * words_ + column] |= bits[k];
+    };
+    for (std::size_t i = 0; i < words_; ++i)
+        for (std::size_t j = 0; j <= i; ++j) {
+            const Square below = square(i, j), above = square(j, i);
+            add(j, i, transposed(below));
+            add(i, j, transposed(above));
+        }
+}
 
 Packing pack(const std::vector<Bytes>& bytes, const Conflicts& conflicts, Bytes goal)
 {

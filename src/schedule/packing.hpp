@@ -34,12 +34,7 @@ public:
             bits_[a * words_ + w] |= others[w];
     }
     /// Adds the pair (b, a) for each pair (a, b).
-    void complete()
-    {
-        for (std::size_t a = 0; a < n_; ++a)
-            for_each_bit(of(a),
-                         [&](std::size_t b) { bits_[b * words_ + a / 64] |= std::uint64_t{1} << a % 64; });
-    }
+    void complete();
     /// The bits of the ranges in conflict with `a`.
     std::span<const std::uint64_t> of(std::size_t a) const { return {&bits_[a * words_], words_}; }
     bool of(std::size_t a, std::size_t b) const { return (bits_[a * words_ + b / 64] >> b % 64 & 1) != 0; }

@@ -84,6 +84,24 @@ TEST_CASE("a packing keeps what is in conflict disjoint and comes close to a per
     CHECK(searched < first);
 }
 
+TEST_CASE("of each pair that is in conflict both are")
+{
+    for (const std::size_t n : {1, 63, 64, 65, 200}) {
+        const RandomStream random(n, "pairs");
+        Conflicts conflicts(n);
+        std::vector<bool> added(n * n, false);
+        for (std::size_t k = 0; k < 4 * n; ++k) {
+            const std::size_t a = random.bits_at(2 * k) % n, b = random.bits_at(2 * k + 1) % n;
+            conflicts.add(a, b);
+            added[a * n + b] = added[b * n + a] = true;
+        }
+        conflicts.complete();
+        for (std::size_t a = 0; a < n; ++a)
+            for (std::size_t b = 0; b < n; ++b)
+                REQUIRE(conflicts.of(a, b) == added[a * n + b]);
+    }
+}
+
 TEST_CASE("nothing to pack, and sizes of nothing")
 {
     CHECK(pack({}, Conflicts(0), 0).end == 0);
