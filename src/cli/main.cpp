@@ -13,9 +13,6 @@
 #include <string_view>
 #include <thread>
 #include <unistd.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace trivium {
 
@@ -29,9 +26,6 @@ std::string version_text()
 int run(int argc, char* argv[])
 {
     std::signal(SIGXFSZ, SIG_IGN); // a write beyond `ulimit -f` fails instead, which has a message
-#ifdef __GLIBC__
-    mallopt(M_MXFAST, 0); // otherwise each large block that is freed merges all small ones: 7 % of a plan
-#endif
     CommandLine line("trivium", "Trivium trains transformer language models on MPI clusters.",
                      version_text());
     Command program = line.root();
