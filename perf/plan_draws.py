@@ -176,7 +176,7 @@ def choice_of(model, plan):
     s = {key: p[key] for key in ("tensor", "context", "pipeline", "data", "order", "zero", "gather_every", "reduce_every", "shard", "schedule", "chunks",
                                  "recompute", "recompute_layers", "sequence", "bucket", "update")
          if model not in programs or key not in ("tensor", "context", "order", "sequence")}
-    if s.get("order") is not None:
+    if "order" in s:
         s["order"] = json.dumps(s["order"])
     s.update({f"axes.{axis}": degree for axis, degree in p["axes"].items()})
     s["micro"] = plan["config"]["train"]["micro_batch"]

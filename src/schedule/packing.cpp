@@ -155,10 +155,6 @@ private:
     double work_ = 0;
 };
 
-} // namespace
-
-namespace {
-
 /// 64 x 64 bits: a word for each row, whose lowest bit is the first column.
 using Square = std::array<std::uint64_t, 64>;
 

@@ -52,8 +52,8 @@ struct Packing {
 /// Offsets with the lowest end that was found, such that ranges in conflict are disjoint. Places the ranges,
 /// `bytes` long, one after another, the largest first, each into the smallest gap that suffices (best fit:
 /// Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"). If that ends above
-/// `goal`, tries first fit, in the order of size times the sizes in conflict. Then, within a fixed amount of
-/// work, of not too many ranges moves the highest ranges to earlier places of the order and keeps each move
+/// `goal`, tries first fit, in the order of size times the sizes in conflict. Then, if there are few ranges,
+/// moves the highest ones to earlier places of the order, within a fixed amount of work, and keeps each move
 /// that does not raise the end. Deterministic. \pre bytes.size() == conflicts.size()
 Packing pack(const std::vector<Bytes>& bytes, const Conflicts& conflicts, Bytes goal);
 
