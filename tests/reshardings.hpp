@@ -15,7 +15,7 @@ struct Reshardings {
 
 inline bool is_sharded(const Value& v)
 {
-    return std::any_of(v.sharding.dims.begin(), v.sharding.dims.end(),
+    return std::any_of(v.sharding->dims.begin(), v.sharding->dims.end(),
                        [](const DimSharding& dim) { return !dim.axes.empty(); });
 }
 

@@ -40,7 +40,7 @@ struct Anchor {
 bool has_factor(const FactorRule& rule, const FactorList& dims, int factor)
 {
     return std::ranges::any_of(dims, [&](int dim) {
-        const std::vector<int> parts = rule.parts_of(dim);
+        const std::span<const int> parts = rule.parts_of(dim);
         return std::ranges::find(parts, factor) != parts.end();
     });
 }
@@ -61,7 +61,7 @@ bool is_searched(const Graph& graph, const Op& op, const FactorRule& rule)
         return f.kind == FactorKind::reduced || f.kind == FactorKind::indexed;
     });
     return op.phase == Phase::forward && op.operands.size() >= 2 && op.results.size() == 1 && contracts &&
-           graph[op.results[0]].sharding.dims.empty();
+           graph[op.results[0]].sharding->dims.empty();
 }
 
 class GraphSearch {
@@ -90,8 +90,8 @@ public:
                 if (anchor.rule()[f].kind != FactorKind::replicated && !anchor.rule()[f].composed() &&
                     anchor.rule()[f].size > 1)
                     anchor.free.push_back(f);
-            if (op.attrs.rule)
-                anchor.form += " " + to_text(*op.attrs.rule);
+            if (op.attrs->rule)
+                anchor.form += " " + to_text(*op.attrs->rule);
             for (const ValueId v : op.operands)
                 anchor.form += str(" ", to_string(graph[v].type), graph[v].role == Role::computed ? "" : "!");
             anchors_.push_back(std::move(anchor));
@@ -145,13 +145,13 @@ private:
                   const Division& division) const
     {
         const auto add = [&](ValueId v, const FactorList& dims) {
-            if (!graph_[v].sharding.dims.empty() || !claimed.insert(v).second)
+            if (!graph_[v].sharding->dims.empty() || !claimed.insert(v).second)
                 return;
-            Sharding& sharding = made.graph[v].sharding;
+            Sharding& sharding = made.graph[v].sharding.edit();
             sharding.dims.resize(dims.size());
             for (std::size_t d = 0; d < dims.size(); ++d)
                 for (std::size_t a = 0; a < axes_.size(); ++a) {
-                    const std::vector<int> parts = rule.parts_of(dims[d]);
+                    const std::span<const int> parts = rule.parts_of(dims[d]);
                     if (division[a] != open_factor && !parts.empty() && parts.front() == division[a]) {
                         sharding.dims[d].axes.push_back(axes_[a].name);
                         sharding.dims[d].open = false;

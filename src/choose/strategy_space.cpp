@@ -346,8 +346,8 @@ std::optional<RunConfig> in_other_order(RunConfig config, const OpenSettings& op
         std::iter_swap(std::ranges::find(order, "data"), std::ranges::find(order, "pipeline"));
     }
     const bool matters = std::ranges::any_of(named_degrees(before), [&](const auto& axis) {
-        return ranks_on_node(before, axis.first, axis.second, machine) !=
-               ranks_on_node(config.parallel, axis.first, axis.second, machine);
+        return ranks_on_node(before, axis.name, axis.degree, machine) !=
+               ranks_on_node(config.parallel, axis.name, axis.degree, machine);
     });
     return matters ? std::optional(std::move(config)) : std::nullopt;
 }

@@ -56,10 +56,10 @@ nlohmann::ordered_json shardings_json(const Graph& graph)
     nlohmann::ordered_json all = nlohmann::json::array();
     for (const Value& v : graph.values) {
         nlohmann::ordered_json dims = nlohmann::json::array();
-        for (const DimSharding& dim : v.sharding.dims)
+        for (const DimSharding& dim : v.sharding->dims)
             dims.push_back(dim.axes);
         all.push_back(
-            {{"value", v.name}, {"type", to_string(v.type)}, {"dims", dims}, {"origin", v.sharding.origin}});
+            {{"value", v.name}, {"type", to_string(v.type)}, {"dims", dims}, {"origin", v.sharding->origin}});
     }
     return all;
 }
@@ -70,7 +70,7 @@ nlohmann::ordered_json communication_json(const Graph& graph)
     for (const Op& op : graph.ops)
         if (info(op).communicates)
             all.push_back({{"op", info(op).name},
-                           {"axis", *op.attrs.axis},
+                           {"axis", *op.attrs->axis},
                            {"region", name_of(op.region)},
                            {"phase", name_of(op.phase)},
                            {"block", op.block},
@@ -128,7 +128,7 @@ std::vector<Advice> advice(const ExplainArguments& a, const Graph& decided, cons
 /// Whether it is one stage of a pipeline: then ranks also send each other single tensors.
 bool sends_messages(const Graph& graph)
 {
-    return std::ranges::any_of(graph.ops, [](const Op& op) { return op.attrs.to || op.attrs.from; });
+    return std::ranges::any_of(graph.ops, [](const Op& op) { return op.attrs->to || op.attrs->from; });
 }
 
 /// Refuses a file that is neither a graph by its name nor a config by its contents.

@@ -165,7 +165,7 @@ BucketConfig BucketPlans::with_mode(const Graph& graph, const std::string& mode)
     BucketConfig config = with_mode_of_others(graph, mode);
     for (const Op& op : graph.ops)
         if (reduces_to_all(op) && op.region == Region::microbatch && mode != "none") {
-            const auto [most, unknown] = config.awaited.try_emplace(*op.attrs.axis);
+            const auto [most, unknown] = config.awaited.try_emplace(*op.attrs->axis);
             const TransferCost cost = transfer_cost(most->first, graph.mesh, machine_);
             if (unknown)
                 most->second =

@@ -88,7 +88,7 @@ Graph loss_graph(const RunConfig& config, const GraphConfig& graph)
     Graph g = build_loss_graph(config.model, graph);
     g.mesh = mesh_of(config.parallel);
     for (Value& v : g.values)
-        for (DimSharding& dim : v.sharding.dims)
+        for (DimSharding& dim : v.sharding.edit().dims)
             std::erase_if(dim.axes, [&](const std::string& name) {
                 const std::size_t part = name.find(':');
                 return part != std::string::npos && g.mesh.size(name.substr(0, part)) == 1;
@@ -397,10 +397,12 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         }
     }
     Compiled compiled;
-    for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
-        compiled.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));
-    compiled.holders = holders_;
-    compiled.order = *order_;
+    if (!options_.outline) {
+        for (std::size_t block = 0; block < stages_.stage_of_block.size(); ++block)
+            compiled.rank_of_block.push_back(stages_.rank_of_block(static_cast<int>(block)));
+        compiled.holders = holders_;
+        compiled.order = *order_;
+    }
     compiled.at = mesh().coordinates(rank);
     compiled.parallel = config_.parallel;
     compiled.parallel.bucket = mode;

@@ -31,7 +31,7 @@ struct Holders {
 Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at, const HoldersOf& ranks)
 {
     std::vector<std::string> sharding;
-    for (const DimSharding& dim : value.sharding.dims)
+    for (const DimSharding& dim : value.sharding->dims)
         sharding.insert(sharding.end(), dim.axes.begin(), dim.axes.end());
     const Coordinates same = graph.mesh.first_along(sharding, at);
     Holders holders;

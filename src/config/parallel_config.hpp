@@ -1,5 +1,6 @@
 #pragma once
 // [parallel]: degrees of the mesh's axes, and what is sharded, gathered, recomputed and scheduled how.
+#include "base/short_list.hpp"
 #include "config/keys.hpp"
 #include "config/model_program.hpp"
 
@@ -257,18 +258,28 @@ inline std::ptrdiff_t position_in_order(const ParallelConfig& config, std::strin
     return std::ranges::find(config.order, part ? "data" : axis) - config.order.begin();
 }
 
+struct NamedDegree {
+    std::string_view name;
+    i64 degree = 1;
+};
+
 /// The grid's axes and the program's with their degrees, in the order of the mesh; those that share sequences
 /// only if they do. \pre `config` outlives the names
-inline std::vector<std::pair<std::string_view, i64>> named_degrees(const ParallelConfig& config)
+inline ShortList<NamedDegree, 8> named_degrees(const ParallelConfig& config)
 {
-    std::vector<std::pair<std::string_view, i64>> degrees;
+    ShortList<NamedDegree, 8> degrees;
+    const auto position = [&](const NamedDegree& axis) { return position_in_order(config, axis.name); };
+    const auto add = [&](std::string_view name, i64 degree) {
+        degrees.push_back({name, degree});
+        NamedDegree* const last = degrees.end() - 1;
+        std::rotate(std::ranges::upper_bound(degrees.begin(), last, position(*last), {}, position), last,
+                    degrees.end());
+    };
     for (const GridAxis& axis : grid_axes)
         if (axis.shards != AxisShards::tokens || config.*axis.degree > 1)
-            degrees.emplace_back(axis.name, config.*axis.degree);
+            add(axis.name, config.*axis.degree);
     for (const ProgramAxes::Axis& axis : config.axes.list)
-        degrees.emplace_back(axis.name, axis.degree);
-    std::ranges::stable_sort(degrees, {},
-                             [&](const auto& axis) { return position_in_order(config, axis.first); });
+        add(axis.name, axis.degree);
     return degrees;
 }
 
@@ -299,8 +310,10 @@ inline i64 stride_along(const ParallelConfig& config, std::string_view axis)
 inline i64 rank_count(const ParallelConfig& config)
 {
     i64 ranks = 1;
-    for (const i64 degree : degrees_of(config))
-        ranks *= degree;
+    for (const GridAxis& axis : grid_axes)
+        ranks *= config.*axis.degree;
+    for (const ProgramAxes::Axis& axis : config.axes.list)
+        ranks *= axis.degree;
     return ranks;
 }
 

@@ -484,7 +484,7 @@ void check_init(const Graph& graph, const Value& value)
             if constexpr (std::is_same_v<Content, RopeTableInit>)
                 check_table(graph, value, content.angles);
         },
-        value.init);
+        *value.init);
 }
 
 } // namespace trivium

@@ -127,7 +127,7 @@ bool accumulates_into(const Graph& graph, Op& op, ValueId into)
         return true;
     if (!info(op).may_have.has(Attr::dtype) || own != type)
         return false;
-    op.attrs.dtype = type;
+    op.attrs.edit().dtype = type;
     return infer(graph, op)[0].dtype == type;
 }
 
@@ -164,7 +164,7 @@ void Builder::widen(ValueId x)
     if (!producer || producer.index() + 1 != graph_.ops.size() || !info(graph_[producer]).accumulates ||
         graph_[producer].accumulate || graph_[x].type.dtype == wide)
         return;
-    graph_.ops[producer.index()].attrs.dtype = wide;
+    graph_.ops[producer.index()].attrs.edit().dtype = wide;
     graph_[x].type = infer(graph_, graph_[producer])[0];
 }
 
@@ -373,27 +373,27 @@ Op Builder::merged(const std::vector<Op>& collectives) const
     Op all = collectives.front();
     all.operands.clear();
     all.results.clear();
-    all.attrs.dim.reset();
-    all.attrs.sizes.clear();
+    all.attrs.edit().dim.reset();
+    all.attrs.edit().sizes.clear();
     Rule::Parts rule;
     std::vector<i64> dims;
     for (std::size_t i = 0; i < collectives.size(); ++i) {
         const Op& op = collectives[i];
         const std::size_t rank = graph_[op.operands[0]].type.shape.size(),
-                          dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : no_dim;
+                          dim = op.attrs->dim ? static_cast<std::size_t>(op.attrs->dim->front()) : no_dim;
         const std::string x = str("x", i, "_"), y = str("y", i);
         rule.operands.push_back(tensor_of(rank, no_dim, x));
         rule.results.push_back(tensor_of(rank, dim, x, y));
         if (dim != no_dim) {
             dims.push_back(static_cast<i64>(dim));
-            all.attrs.sizes.push_back({y, graph_[op.results[0]].type.shape[dim]});
+            all.attrs.edit().sizes.push_back({y, graph_[op.results[0]].type.shape[dim]});
         }
         all.operands.push_back(op.operands[0]);
         all.results.push_back(op.results[0]);
     }
-    all.attrs.rule = Rule(std::move(rule));
+    all.attrs.edit().rule = Rule(std::move(rule));
     if (!dims.empty())
-        all.attrs.dim = std::move(dims);
+        all.attrs.edit().dim = std::move(dims);
     return all;
 }
 

@@ -8,8 +8,8 @@ std::vector<std::string> joint_axes(const Graph& graph)
 {
     std::vector<std::string> axes;
     for (const Op& op : graph.ops)
-        if (info(op).communicates && *op.attrs.axis != world_axis && graph.mesh.find(*op.attrs.axis) < 0)
-            axes.push_back(*op.attrs.axis);
+        if (info(op).communicates && *op.attrs->axis != world_axis && graph.mesh.find(*op.attrs->axis) < 0)
+            axes.push_back(*op.attrs->axis);
     std::sort(axes.begin(), axes.end());
     axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
     return axes;

@@ -99,18 +99,18 @@ double mean_box_exchange_sent(const BoxExchangeShape& shape)
 
 i64 expected_rows(const Graph& graph, const Op& op)
 {
-    if (const auto* rows = op.attrs.lists.find(Attr::expected))
+    if (const auto* rows = op.attrs->lists.find(Attr::expected))
         return rows->front();
-    const auto* back = op.attrs.lists.find(Attr::backwards);
+    const auto* back = op.attrs->lists.find(Attr::backwards);
     return graph[back && back->front() ? op.results[0] : op.operands[0]].type.shape[1];
 }
 
 BoxExchangeShape exchange_of(const Graph& graph, const Op& op)
 {
     const TensorType& type = graph[op.operands[0]].type;
-    const auto ranks = static_cast<std::size_t>(graph.mesh.ranks_along(*op.attrs.axis));
+    const auto ranks = static_cast<std::size_t>(graph.mesh.ranks_along(*op.attrs->axis));
     const auto boxes = [&](Attr list) {
-        const std::vector<i64>* numbers = op.attrs.lists.find(list);
+        const std::vector<i64>* numbers = op.attrs->lists.find(list);
         TRV_CHECK(numbers && numbers->size() == 2 * type.shape.size() * ranks, place_of(graph, op),
                   ": its boxes do not fit its group");
         return boxes_of(*numbers, type.shape.size(), ranks);
@@ -123,9 +123,9 @@ int exchange_rank(const Graph& graph, const Op& op)
     if (graph.at.empty())
         return 0;
     const i64 rank = graph.mesh.rank(graph.at);
-    if (*op.attrs.axis == world_axis)
+    if (*op.attrs->axis == world_axis)
         return static_cast<int>(rank);
-    const std::vector<i64> group = graph.mesh.group(graph.at, {*op.attrs.axis});
+    const std::vector<i64> group = graph.mesh.group(graph.at, {*op.attrs->axis});
     return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
 }
 
@@ -134,19 +134,19 @@ void check_exchange(const Graph& graph, const Op& op)
     const auto fail = [&](const std::string& problem, const std::string& remedy) {
         throw UserError({place_of(graph, op), problem, "", remedy});
     };
-    const i64 ranks = graph.mesh.ranks_along(*op.attrs.axis);
+    const i64 ranks = graph.mesh.ranks_along(*op.attrs->axis);
     if (graph.at.empty() && ranks > 1)
-        fail(
-            str("has boxes of each rank along '", *op.attrs.axis, "', but the graph is not that of one rank"),
-            "write a line `at`");
+        fail(str("has boxes of each rank along '", *op.attrs->axis,
+                 "', but the graph is not that of one rank"),
+             "write a line `at`");
     const std::size_t dims = graph[op.operands[0]].type.shape.size();
     for (const auto& [list, name] : {std::pair{Attr::owned, "owned"}, std::pair{Attr::needed, "needed"}}) {
-        const std::vector<i64>& numbers = *op.attrs.lists.find(list);
+        const std::vector<i64>& numbers = *op.attrs->lists.find(list);
         if (numbers.size() != 2 * dims * static_cast<std::size_t>(ranks))
             fail(str("its attribute '", name, "' has ", numbers.size(), " numbers, must have ",
                      2 * dims * static_cast<std::size_t>(ranks)),
                  str("list ", dims, " offsets and ", dims, " extents for each of the ", ranks,
-                     " ranks along '", *op.attrs.axis, "'"));
+                     " ranks along '", *op.attrs->axis, "'"));
         for (const Box& box : boxes_of(numbers, dims, static_cast<std::size_t>(ranks))) {
             i64 elements = 1;
             const auto is_far = [](i64 offset) { return offset < -max_elements || offset > max_elements; };
@@ -164,7 +164,7 @@ void check_exchange(const Graph& graph, const Op& op)
     const auto own = static_cast<std::size_t>(exchange_rank(graph, op));
     const auto require_shape = [&](ValueId v, const Box& box, const char* verb) {
         if (const TensorType& type = graph[v].type; type.shape != box.shape)
-            fail(str("%", graph[v].name, " is ", type, ", but rank ", own, " of '", *op.attrs.axis, "' ",
+            fail(str("%", graph[v].name, " is ", type, ", but rank ", own, " of '", *op.attrs->axis, "' ",
                      verb, " ", TensorType{type.dtype, box.shape}),
                  "correct the type or the box");
     };
@@ -173,15 +173,15 @@ void check_exchange(const Graph& graph, const Op& op)
     i64 found = 0;
     for (std::size_t r = 0; r < shape.owned.size(); ++r) {
         if (r != own && common_part(shape.owned[r], shape.owned[own]))
-            fail(str("ranks ", std::min(r, own), " and ", std::max(r, own), " of '", *op.attrs.axis, "' own ",
-                     text_of(shape.owned[std::min(r, own)]), " and ", text_of(shape.owned[std::max(r, own)]),
-                     ", which overlap"),
+            fail(str("ranks ", std::min(r, own), " and ", std::max(r, own), " of '", *op.attrs->axis,
+                     "' own ", text_of(shape.owned[std::min(r, own)]), " and ",
+                     text_of(shape.owned[std::max(r, own)]), ", which overlap"),
                  "let one rank own each element");
         if (const auto both = common_part(shape.owned[r], shape.needed[own]))
             found += element_count(both->shape);
     }
     if (const i64 needed = element_count(shape.needed[own].shape); found != needed)
-        fail(str("rank ", own, " of '", *op.attrs.axis, "' needs ", text_of(shape.needed[own]),
+        fail(str("rank ", own, " of '", *op.attrs->axis, "' needs ", text_of(shape.needed[own]),
                  ", of which only ", found, " of ", needed, " elements have an owner"),
              "let one rank own each element");
 }

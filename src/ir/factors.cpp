@@ -346,12 +346,12 @@ int FactorRule::find(std::string_view name) const
     return -1;
 }
 
-std::vector<int> FactorRule::parts_of(int dim) const
+std::span<const int> FactorRule::parts_of(const int& dim) const
 {
     const Factor& factor = (*this)[dim];
     if (factor.window)
-        return {factor.window->of};
-    return factor.parts.empty() ? std::vector<int>{dim} : factor.parts;
+        return {&factor.window->of, 1};
+    return factor.parts.empty() ? std::span(&dim, 1) : std::span(factor.parts);
 }
 
 IndexRange window_of(const Window& window, const IndexRange& part, i64 extent)

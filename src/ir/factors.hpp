@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -138,7 +139,9 @@ struct FactorRule {
     const Factor& operator[](int factor) const { return factors[static_cast<std::size_t>(factor)]; }
     /// The factors of an entry of a FactorList, major first: itself, its `parts`, or the factor of its
     /// window.
-    std::vector<int> parts_of(int dim) const;
+    /// Valid as long as this rule and `dim`.
+    std::span<const int> parts_of(const int& dim) const;
+    std::span<const int> parts_of(int&& dim) const = delete;
 };
 
 /// A factor's size, or its first index on a rank.

@@ -8,6 +8,7 @@
 // the first op that adds into it writes instead of adding.
 #include "base/id.hpp"
 #include "ir/attributes.hpp"
+#include "ir/copy_on_write.hpp"
 #include "ir/mesh.hpp"
 
 #include <string>
@@ -104,9 +105,9 @@ struct Value {
     TensorType type;
     Role role = Role::computed;
     Lifetime lifetime = Lifetime::microbatch;
-    OpId producer;      ///< valid if role is computed
-    Init init;          ///< for parameter, state and constant
-    bool decay = false; ///< a parameter to which weight decay applies
+    OpId producer;          ///< valid if role is computed
+    CopyOnWrite<Init> init; ///< for parameter, state and constant
+    bool decay = false;     ///< a parameter to which weight decay applies
     Space space = Space::device;
     int rows = 0;  ///< of a layer's weight matrix: the number of leading dimensions that are rows, the others
                    ///< are columns; 0: not such a matrix
@@ -114,7 +115,7 @@ struct Value {
     ParameterUpdate update;  ///< of a parameter
     UpdateFactors factors;   ///< of a parameter; not in the text of a graph
     OptimizerState state_of; ///< if role is state; not in the text of a graph
-    Sharding sharding;
+    CopyOnWrite<Sharding> sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
     Shape whole;  ///< in a local graph, for values that no op computes or a collective moves: the shape over
                   ///< all ranks; empty: that of `type`
@@ -124,7 +125,7 @@ struct Op {
     OpKind kind{};
     std::vector<ValueId> operands;
     std::vector<ValueId> results;
-    Attributes attrs;
+    CopyOnWrite<Attributes> attrs;
     Region region = Region::microbatch;
     Phase phase = Phase::forward;
     bool accumulate = false; ///< the last operand is an accumulator: result 0 is added into its buffer

@@ -24,7 +24,7 @@ i64 Mesh::ranks() const
     return count;
 }
 
-int Mesh::find(const std::string& name) const
+int Mesh::find(std::string_view name) const
 {
     for (std::size_t i = 0; i < axes.size(); ++i)
         if (axes[i].name == name)
@@ -34,12 +34,12 @@ int Mesh::find(const std::string& name) const
 
 AxisPart axis_part(const Mesh& mesh, std::string_view name)
 {
-    if (const int at = mesh.find(std::string(name)); at >= 0)
+    if (const int at = mesh.find(name); at >= 0)
         return {at, 1, mesh.axes[static_cast<std::size_t>(at)].size, 1};
     const std::size_t open = name.find(":("), close = name.find(')');
     if (open == std::string_view::npos || close == std::string_view::npos)
         return {};
-    AxisPart part{mesh.find(std::string(name.substr(0, open))), 0, 0, 1};
+    AxisPart part{mesh.find(name.substr(0, open)), 0, 0, 1};
     if (part.axis < 0)
         return {};
     std::from_chars(name.data() + open + 2, name.data() + close, part.major);
@@ -71,7 +71,7 @@ std::optional<i64> Mesh::size_of(std::string_view name) const
 i64 Mesh::index_along(const std::string& name, const Coordinates& at) const
 {
     const AxisPart part = axis_part(*this, name);
-    return part.size > 0 ? part.digit(at[static_cast<std::size_t>(part.axis)]) : 0;
+    return part.size > 0 ? part.index(at) : 0;
 }
 
 Coordinates Mesh::first_along(const std::vector<std::string>& axes, Coordinates at) const
@@ -264,8 +264,7 @@ Box Shards::operator()(const Coordinates& at) const
     Box box{Shape(whole_.size(), 0), whole_};
     for (std::size_t d = 0; d < parts_.size(); ++d)
         for (const AxisPart& part : parts_[d]) {
-            const IndexRange range =
-                part_of(box.shape[d], part.size, part.digit(at[static_cast<std::size_t>(part.axis)]));
+            const IndexRange range = part_of(box.shape[d], part.size, part.index(at));
             box.offset[d] += range.begin;
             box.shape[d] = range.size;
         }

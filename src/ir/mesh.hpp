@@ -51,7 +51,7 @@ struct Mesh {
 
     i64 ranks() const;
     /// Position of the axis called `name`, or -1.
-    int find(const std::string& name) const;
+    int find(std::string_view name) const;
     /// Size of the axis or sub-axis `name` (size_of); 1 if the mesh does not have it.
     i64 size(const std::string& name) const;
     /// The number of parts into which `axes` divide a dimension: the product of their sizes.
@@ -85,6 +85,8 @@ struct AxisPart {
     i64 major = 1, size = 0, minor = 1;
 
     i64 digit(i64 coordinate) const { return coordinate / minor % size; }
+    /// Index along it of the rank at `at`.
+    i64 index(const Coordinates& at) const { return digit(at[static_cast<std::size_t>(axis)]); }
 };
 /// The sub-axis "x:(2)4", or the axis "x" with its whole size; size 0 if the mesh does not have it.
 AxisPart axis_part(const Mesh& mesh, std::string_view name);

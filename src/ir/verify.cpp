@@ -152,13 +152,13 @@ private:
     template <class Where>
     void check_sharding(const Value& v, const Where& here) const
     {
-        const auto& dims = v.sharding.dims;
+        const auto& dims = v.sharding->dims;
         TRV_RULE(dims.size() == v.type.shape.size() || (level_ != Level::sharded && dims.empty()), here,
                  str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()),
                  "shard each dimension, with - for none");
         std::vector<Use> used;
         std::unordered_set<std::string_view> summed;
-        for (const Partial& p : v.sharding.partial) {
+        for (const Partial& p : v.sharding->partial) {
             TRV_RULE(g_.mesh.has_group(p.axis), here,
                      str("is partial over ", unknown_axis(g_.mesh, p.axis).which),
                      unknown_axis(g_.mesh, p.axis).remedy);
@@ -186,7 +186,7 @@ private:
                      str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
         }
-        for (const std::string& axis : v.sharding.replicated) {
+        for (const std::string& axis : v.sharding->replicated) {
             TRV_RULE(g_.mesh.size_of(axis).has_value(), here,
                      str("is replicated over ", unknown_axis(g_.mesh, axis).which),
                      unknown_axis(g_.mesh, axis).remedy);
@@ -290,7 +290,7 @@ private:
         for (const ValueId v : op.results)
             TRV_RULE(g_[v].space == result_space(g_, op), place,
                      name(v) + " is not in the memory where the op computes", "copy the result");
-        TRV_RULE(!op.attrs.space || g_[op.operands[0]].space != *op.attrs.space, place,
+        TRV_RULE(!op.attrs->space || g_[op.operands[0]].space != *op.attrs->space, place,
                  "copies a value to where it is", "read the value itself");
         TRV_RULE(!info(op).communicates || result_space(g_, op) == Space::device, place,
                  "communicates from the memory of the host", "copy its operand to the device");

@@ -113,8 +113,8 @@ void ModelBuilder::scale_with_size(Value& parameter) const
 {
     const double width = width_factor(m_);
     const bool in_layer = b_.where.block > 0 && b_.where.block <= m_.layers;
-    if (auto* normal = std::get_if<NormalInit>(&parameter.init); in_layer && normal != nullptr) {
-        normal->std /= std::sqrt(width);
+    if (in_layer && std::holds_alternative<NormalInit>(*parameter.init)) {
+        std::get<NormalInit>(parameter.init.edit()).std /= std::sqrt(width);
         parameter.factors = {.rate = 1 / width, .decay = width};
     }
     parameter.factors.eps = 1 / (in_layer ? width * depth_factor(m_) : width);
@@ -211,7 +211,7 @@ ValueId ModelBuilder::embed()
     annotate(embed_, {"v", "d"});
     ValueId x = annotate(looked_up(embed_, in_order(tokens_)), {"b", "s", "d"});
     if (c_.axes.sequence && !c_.axes.tensor.empty()) // where heads and widths leave the axis to it
-        b_.graph()[x].sharding.dims[1].priority = 1;
+        b_.graph()[x].sharding.edit().dims[1].priority = 1;
     x = times(x, rounded_to(c_.compute, scale_of_embeddings(m_)));
     if (m_.positions == Positions::learned) {
         enter(0, "positions");

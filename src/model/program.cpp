@@ -55,7 +55,7 @@ void require_forward_pass(const Graph& graph)
             refuse(graph, v.line, str("has the scalar input %", v.name),
                    "the first dimension of each input is that of the samples",
                    str("give it the type ", name_of(v.type.dtype), "[b], with the line `size b=8`"));
-        if (v.role == Role::parameter && std::holds_alternative<std::monostate>(v.init))
+        if (v.role == Role::parameter && std::holds_alternative<std::monostate>(*v.init))
             refuse(graph, v.line, str("has the parameter %", v.name, " without initial values"), "",
                    "add `init normal(std=0.02)` or `init fill(value=1.0)`");
         if (v.update.kind == UpdateKind::balance)
@@ -385,8 +385,8 @@ ModelProgram read_program(const std::string& text, const std::string& name, cons
         made.axes.push_back(axis.name);
     std::set<std::string> batch;
     for (const ValueId id : graph.with_role(Role::input))
-        if (!graph[id].sharding.dims.empty())
-            for (const std::string& axis : graph[id].sharding.dims[0].axes)
+        if (!graph[id].sharding->dims.empty())
+            for (const std::string& axis : graph[id].sharding->dims[0].axes)
                 batch.insert(axis.substr(0, axis.find(':')));
     made.batch_axes.assign(batch.begin(), batch.end());
     for (const Op& op : graph.ops)

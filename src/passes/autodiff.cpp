@@ -110,8 +110,8 @@ private:
         // What is stated of a value holds for its gradient (GSPMD, section 3.2), unless that may be partial.
         for (const ValueId r : op.stays_partial ? std::vector<ValueId>{} : op.results)
             if (const ValueId gradient = gradients_[r.index()];
-                gradient && graph_[gradient].sharding.dims.empty())
-                graph_[gradient].sharding.dims = graph_[r].sharding.dims;
+                gradient && graph_[gradient].sharding->dims.empty())
+                graph_[gradient].sharding.edit().dims = graph_[r].sharding->dims;
         builder_.where.block = op.block;
         builder_.where.scope = op.scope;
         builder_.where.stays_partial = op.stays_partial;

@@ -341,12 +341,12 @@ private:
         set_where(product, product.region, product.phase);
         const std::string name = g_[forward.parts[0]].name + ".group";
         product.operands[1] = weight;
-        product.attrs.rule = Rule(Rule::Parts{{(*product.attrs.rule)->operands[0], {w}}, {{c}}});
+        product.attrs.edit().rule = Rule(Rule::Parts{{(*product.attrs->rule)->operands[0], {w}}, {{c}}});
         ValueId whole = insert_new(at, std::move(product), bias ? name + ".plain" : name);
         if (bias) {
             Op sum = g_.ops[forward.biases[0]];
             sum.operands = {whole, bias};
-            sum.attrs.rule = Rule(Rule::Parts{{{c}, {{n}}}, {{c}}});
+            sum.attrs.edit().rule = Rule(Rule::Parts{{{c}, {{n}}}, {{c}}});
             whole = insert_new(at, std::move(sum), name);
         }
         Op divided = divided_columns(g_, whole, forward.parts, dims.rows.size());
@@ -374,7 +374,7 @@ private:
         w.dims.emplace_back("n");
         product.operands = {whole, weight};
         product.results = {back.sum};
-        product.attrs.rule = Rule(Rule::Parts{{dy, w}, {dx}});
+        product.attrs.edit().rule = Rule(Rule::Parts{{dy, w}, {dx}});
         insert(at, std::move(product));
     }
 

@@ -169,16 +169,17 @@ private:
         const auto [known, added] = groups_.try_emplace(&op);
         if (!added)
             return known->second;
-        const std::string axis = *op.attrs.axis;
+        const std::string axis = *op.attrs->axis;
         std::vector<i64> members;
         std::string name = axis;
-        if (op.attrs.tag) {
+        if (op.attrs->tag) {
             Coordinates there = g.at;
-            there[static_cast<std::size_t>(g.mesh.find(axis))] = op.attrs.to ? *op.attrs.to : *op.attrs.from;
+            there[static_cast<std::size_t>(g.mesh.find(axis))] =
+                op.attrs->to ? *op.attrs->to : *op.attrs->from;
             members = {g.mesh.rank(g.at), g.mesh.rank(there)};
-            if (op.attrs.from)
+            if (op.attrs->from)
                 std::swap(members[0], members[1]);
-            name += str(" #", *op.attrs.tag);
+            name += str(" #", *op.attrs->tag);
         } else {
             members = g.mesh.group(g.at, axes_of_group(g.mesh, axis));
         }
@@ -201,8 +202,8 @@ private:
             const Op& theirs = *op_of(other, others);
             const i64 mine = ranks_[rank].schedule->steps[step].microbatch,
                       other_microbatch = ranks_[other].schedule->steps[others].microbatch;
-            const bool alike = op.attrs.tag ? op.attrs.to.has_value() != theirs.attrs.to.has_value()
-                                            : op.kind == theirs.kind;
+            const bool alike = op.attrs->tag ? op.attrs->to.has_value() != theirs.attrs->to.has_value()
+                                             : op.kind == theirs.kind;
             if (!alike || mine != other_microbatch) {
                 fault_ = StepFault{rank, StepId(step),
                                    str(text_of(rank, step), " meets ", text_of(other, others), " on ",

@@ -74,12 +74,12 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
         }
         CollectiveEntry& entry = all.back();
         // Along a dimension, a gather goes from the last axis to the first.
-        const i64 dim = op.attrs.dim ? op.attrs.dim->front() : -1;
+        const i64 dim = op.attrs->dim ? op.attrs->dim->front() : -1;
         if (!more || dim != last_dim || kind != "all_gather")
             begin = entry.axes.size();
         last_dim = dim;
         std::vector<std::string> axes;
-        each_name(*op.attrs.axis, [&](std::string_view name) { axes.emplace_back(name); });
+        each_name(*op.attrs->axis, [&](std::string_view name) { axes.emplace_back(name); });
         entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
         entry.bytes += mean_bytes_sent(local, op);
         last = op.results[0];

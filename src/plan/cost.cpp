@@ -114,7 +114,7 @@ private:
     {
         const Along*& known = along_of_[program_.schedule->steps[i].op.index()];
         if (!known)
-            known = &along(*op_of(i)->attrs.axis, shared);
+            known = &along(*op_of(i)->attrs->axis, shared);
         return *known;
     }
     const Along& along(const std::string& axis, const Shared& shared)
@@ -177,7 +177,7 @@ private:
         const Along& group = along(i, shared);
         if (group.others.empty())
             return begin;
-        auto& begins = shared.meetings[{*op.attrs.axis, next_[queue_of(i)], group.first}];
+        auto& begins = shared.meetings[{*op.attrs->axis, next_[queue_of(i)], group.first}];
         begins.try_emplace(place_, begin);
         for (const std::size_t other : info(op).exchanges ? senders(i, group) : group.others) {
             const auto come = begins.find(other);
@@ -227,11 +227,11 @@ private:
         }
         if (!shared)
             return begin;
-        if (!op->attrs.tag) {
+        if (!op->attrs->tag) {
             const std::optional<Seconds> met = meeting(i, begin, *shared);
             return met ? met : waits_for(another_rank);
         }
-        if (op->attrs.from && !shared->sent.contains(message(i, *shared)))
+        if (op->attrs->from && !shared->sent.contains(message(i, *shared)))
             return waits_for(another_rank);
         return begin;
     }
@@ -251,7 +251,7 @@ private:
         Seconds end = begin + cost.alone;
         if (measured_ && !(op && info(*op).communicates))
             end = begin + measured_->spans[i].end - measured_->spans[i].begin;
-        if (shared && op && op->attrs.from)
+        if (shared && op && op->attrs->from)
             end = std::max(begin, shared->sent.at(message(i, *shared)));
         // Transfers that share a link have it in turns: each takes longer by what the other moves meanwhile.
         std::erase_if(moving_, [&](const Moving& m) { return timeline_.spans[m.step].end <= begin; });
@@ -281,7 +281,7 @@ private:
         free_at_[queue_of(i)] = end;
         if (cost.copying > 0)
             free_at_[queue_compute] = std::max(free_at_[queue_compute], begin) + cost.copying;
-        if (shared && op && op->attrs.to)
+        if (shared && op && op->attrs->to)
             shared->sent[message(i, *shared)] = end;
     }
 

@@ -37,9 +37,9 @@ void require_no_stage_axis(const Graph& graph)
     };
     for (const Value& v : graph.values) {
         const std::string place = source_place(graph, v.line) + "%" + v.name;
-        if (names_it(v.sharding.dims))
+        if (names_it(v.sharding->dims))
             refuse(place, "sharded");
-        for (const Partial& p : v.sharding.partial)
+        for (const Partial& p : v.sharding->partial)
             if (graph.mesh.overlap(p.axis, pipeline_axis))
                 refuse(place, "partial");
     }

@@ -131,7 +131,7 @@ TransferCost collective_cost(const std::string& axis, double bytes, int ways, co
 }
 
 /// Whether ranks first send each other contributions, then results.
-bool goes_both_ways(const Op& op) { return op.attrs.combine && !op.attrs.dim; }
+bool goes_both_ways(const Op& op) { return op.attrs->combine && !op.attrs->dim; }
 
 /// The ranks along the axis, in the order of their numbers in the group.
 std::vector<i64> group_of(const Graph& graph, const std::string& axis)
@@ -156,7 +156,7 @@ OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine
 {
     const BoxExchangeShape shape = exchange_of(graph, op);
     const int own = exchange_rank(graph, op);
-    const std::vector<i64> members = group_of(graph, *op.attrs.axis);
+    const std::vector<i64> members = group_of(graph, *op.attrs->axis);
     const i64 node = machine.node_of(members[static_cast<std::size_t>(own)]);
     struct Direction {
         i64 messages[2] = {}; ///< within the node, and between nodes
@@ -197,7 +197,7 @@ Seconds memory_seconds(const Machine& machine, double bytes)
 /// machine says, as far as the buffer has places. 1 for ops that do not depend on it.
 double load_of(const Graph& graph, const Op& op, const Machine& machine)
 {
-    const auto* expected = op.attrs.lists.find(Attr::expected);
+    const auto* expected = op.attrs->lists.find(Attr::expected);
     if (!expected || expected->front() == 0)
         return 1;
     i64 places = graph[op.operands[0]].type.shape[1];
@@ -212,7 +212,7 @@ double load_of(const Graph& graph, const Op& op, const Machine& machine)
 /// each message. What lies behind the last row is set to 0.
 OpCost cost_of_rows(const Graph& graph, const Op& op, const Machine& machine, GroupPlacement& placement)
 {
-    const std::string& axis = *op.attrs.axis;
+    const std::string& axis = *op.attrs->axis;
     const i64 members = graph.mesh.ranks_along(axis),
               near = std::max<i64>(1, placement.members_of_node(axis)) - 1, far = members - 1 - near;
     const double bytes = load_of(graph, op, machine) * static_cast<double>(bytes_sent(graph, op));
@@ -245,11 +245,11 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, co
         return cost_of_exchange(graph, op, machine);
     if (op.kind == OpKind::exchange_rows)
         return cost_of_rows(graph, op, machine, placement);
-    const std::string& axis = *op.attrs.axis;
+    const std::string& axis = *op.attrs->axis;
     const auto bytes = static_cast<double>(bytes_sent(graph, op));
-    if (op.attrs.tag) {
+    if (op.attrs->tag) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
-        const bool between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
+        const bool between = placement.crosses(axis, own, op.attrs->to ? *op.attrs->to : *op.attrs->from);
         const Bytes all = bytes_of(graph, op);
         return {machine.launch + machine.latency(between) + bytes / machine.link_rate(between), 0, Link::none,
                 between ? 0 : copying(machine, static_cast<double>(all), all)};
@@ -274,7 +274,7 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, co
 /// expects. 1 for other values and ops.
 double used_part(const Graph& graph, const Op& op, ValueId v, double load)
 {
-    const auto* expected = op.attrs.lists.find(Attr::expected);
+    const auto* expected = op.attrs->lists.find(Attr::expected);
     if (!expected)
         return 1;
     const Shape &rows = graph[op.operands[0]].type.shape, &shape = graph[v].type.shape;
@@ -294,7 +294,7 @@ Seconds product_seconds(const Machine& machine, Flops flops, double elements, do
 
 Seconds seconds_of_product(const Graph& graph, const Op& op, Flops flops, const Machine& machine, i64 threads)
 {
-    const bool fp8 = op.attrs.fp8 && machine.flops_fp8 > 0, grouped = op.attrs.lists.find(Attr::groups);
+    const bool fp8 = op.attrs->fp8 && machine.flops_fp8 > 0, grouped = op.attrs->lists.find(Attr::groups);
     const DType type = graph[op.operands[0]].type.dtype;
     double peak = fp8 ? machine.peak_fp8(threads) : machine.peak(type, threads);
     if (grouped && machine.flops_grouped > 0)
@@ -356,7 +356,7 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
     if (op.operands.empty())
         return machine.launch;
     const auto bytes = static_cast<double>(bytes_of(graph, op));
-    if (op.attrs.space) // the bytes leave one memory and reach the other
+    if (op.attrs->space) // the bytes leave one memory and reach the other
         return machine.launch + bytes / 2 / machine.host_link_rate();
     if (result_space(graph, op) == Space::host)
         return machine.launch + bytes / machine.host_rate();
@@ -382,7 +382,7 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
 {
     if (info(op).exchanges)
         return box_exchange_sent(exchange_of(graph, op), exchange_rank(graph, op));
-    const i64 ranks = op.attrs.tag ? 1 : graph.mesh.ranks_along(*op.attrs.axis);
+    const i64 ranks = op.attrs->tag ? 1 : graph.mesh.ranks_along(*op.attrs->axis);
     if (op.kind == OpKind::exchange_rows) {
         const TensorType& rows = graph[op.operands[0]].type;
         const Bytes all = rows.shape[0] * expected_rows(graph, op) * rows.shape[2] * size_of(rows.dtype);
@@ -393,9 +393,9 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
         in += graph[v].type.bytes();
     for (const ValueId v : op.results)
         out += graph[v].type.bytes();
-    if (op.attrs.to)
+    if (op.attrs->to)
         return in;
-    if (op.attrs.from)
+    if (op.attrs->from)
         return 0;
     const Bytes all = (goes_both_ways(op) ? 2 : 1) * std::max(in, out);
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow

@@ -44,16 +44,16 @@ OpMeasure measure_of(const Graph& graph, const Op& op)
     }
     if (op.operands.size() < 2)
         return m;
-    if (op.attrs.fp8)
+    if (op.attrs->fp8)
         m.kind += " fp8";
     // 2mnk FLOPs on mk + kn + mn elements
     m.size = 1.5 * m.work / (elements(op.operands[0]) + elements(op.operands[1]) + elements(op.results[0]));
     constexpr double thin = 64;
-    if (op.attrs.rule && m.size < thin) { // bound by memory
+    if (op.attrs->rule && m.size < thin) { // bound by memory
         m.kind += " thin";
         m.size = m.work = static_cast<double>(bytes_of(graph, op));
     }
-    if (const auto form = op.attrs.rule ? find_product_form(rule_of(graph, op)) : std::nullopt)
+    if (const auto form = op.attrs->rule ? find_product_form(rule_of(graph, op)) : std::nullopt)
         m.form = form->trans_a ? " tn" : form->trans_b ? " nt" : " nn";
     return m;
 }

@@ -75,7 +75,7 @@ RankActivity rank_activity(const Graph& graph, const Schedule& schedule, const R
             continue;
         const Op& op = graph[step.op];
         const Span& span = timeline.spans[i];
-        if (info(op).communicates && !op.attrs.to && !op.attrs.from)
+        if (info(op).communicates && !op.attrs->to && !op.attrs->from)
             moved.push_back(span);
         if (step.queue != queue_compute)
             continue;

@@ -47,7 +47,7 @@ std::string communication_table(const Graph& graph)
         std::ostringstream row;
         const std::size_t tensors = std::max(op.operands.size(), op.results.size());
         row << "  " << std::left << std::setw(12) << part_of_step(op) << "block " << std::setw(5) << op.block
-            << std::setw(16) << info(op).name << std::setw(10) << *op.attrs.axis << std::setw(28) << op.scope
+            << std::setw(16) << info(op).name << std::setw(10) << *op.attrs->axis << std::setw(28) << op.scope
             << std::right << std::setw(4) << tensors << (tensors == 1 ? " tensor " : " tensors")
             << std::setw(14) << format_bytes(mean_bytes_sent(graph, op));
         if (row.str() != last)
@@ -82,10 +82,10 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
         for (const std::string_view part : {"prologue", "forward", "backward", "weights", "epilogue"}) {
             CommunicationTotal total{axis, std::string(part)};
             for (const Op& op : graph.ops) {
-                if (!info(op).communicates || *op.attrs.axis != axis || part_of_step(op) != part)
+                if (!info(op).communicates || *op.attrs->axis != axis || part_of_step(op) != part)
                     continue;
                 total.times = op.region == Region::microbatch ? microbatches : 1;
-                ++(op.attrs.to ? total.sent : op.attrs.from ? total.received : total.collectives);
+                ++(op.attrs->to ? total.sent : op.attrs->from ? total.received : total.collectives);
                 total.bytes = plus(total.bytes, mean_bytes_sent(graph, op));
             }
             if (total.collectives + total.sent + total.received == 0)
@@ -129,8 +129,8 @@ std::string sharding_table(const Graph& graph)
     std::ostringstream out;
     for (const Value& v : graph.values)
         out << "  " << std::left << std::setw(44) << "%" + v.name << " " << std::setw(22) << to_string(v.type)
-            << " " << std::setw(26) << to_text(v.sharding) << " " << (v.sharding.origin.empty() ? "" : "by ")
-            << v.sharding.origin << "\n";
+            << " " << std::setw(26) << to_text(v.sharding) << " " << (v.sharding->origin.empty() ? "" : "by ")
+            << v.sharding->origin << "\n";
     return out.str();
 }
 

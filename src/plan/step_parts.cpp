@@ -22,7 +22,7 @@ StepParts parts_of_step(const Graph& graph, const Schedule& schedule, const Time
         const Step& step = schedule.steps[i];
         if (step.kind != StepKind::op || !info(graph[step.op]).communicates)
             return "";
-        const std::string& axis = *graph[step.op].attrs.axis;
+        const std::string& axis = *graph[step.op].attrs->axis;
         return staged && axis == world_axis ? pipeline_axis : axis; // all stages meet
     };
     Seconds end = 0;

@@ -46,11 +46,11 @@ bool updates(const Graph& graph, const Op& op)
 void require_fetchable(const Graph& graph, ValueId output)
 {
     const OpId producer = graph[output].producer;
-    if (!graph[output].sharding.partial.empty())
-        throw UserError({str(source_place(graph, graph[output].line), "%", graph[output].name),
-                         str("is an output, and partial over '", graph[output].sharding.partial[0].axis, "'"),
-                         "no rank has its elements",
-                         "remove the annotation, or output the result of a `reshard` of it"});
+    if (!graph[output].sharding->partial.empty())
+        throw UserError(
+            {str(source_place(graph, graph[output].line), "%", graph[output].name),
+             str("is an output, and partial over '", graph[output].sharding->partial[0].axis, "'"),
+             "no rank has its elements", "remove the annotation, or output the result of a `reshard` of it"});
     if (!producer)
         return;
     const auto refuse = [&](const char* problem, const char* remedy) {

@@ -162,7 +162,7 @@ TensorSource drawn_source(const Graph& global, u64 seed)
                     else
                         fill(value, box, NormalInit{1}, seed, data);
                 },
-                value.init);
+                *value.init);
         });
     };
 }
@@ -170,7 +170,7 @@ TensorSource drawn_source(const Graph& global, u64 seed)
 bool contributes_nothing(const Value& value, const Mesh& mesh, const Coordinates& at, std::byte* to,
                          Bytes bytes)
 {
-    for (const Partial& partial : value.sharding.partial) {
+    for (const Partial& partial : value.sharding->partial) {
         if (mesh.group(at, {partial.axis}).front() == mesh.rank(at))
             continue;
         with_tensor_type(value.type.dtype, [&](auto t) {

@@ -117,7 +117,7 @@ private:
         }
         Op made = op;
         made.kind = OpKind::slice;
-        made.attrs = {.lists = {{Attr::start, start}, {Attr::limit, limit}}};
+        made.attrs = Attributes{.lists = {{Attr::start, start}, {Attr::limit, limit}}};
         add(made, {copy_of(op.operands[0], at)}, {copy_of(op.results[0], at)});
     }
 
@@ -142,14 +142,15 @@ private:
             Value value = out_[parts[0]];
             value.type.shape[d] *= static_cast<i64>(parts.size());
             const ValueId whole = add_value(std::move(value), op.results[0]);
-            made.attrs = {.lists = {{Attr::dims, {static_cast<i64>(d)}}}};
+            made.attrs = Attributes{.lists = {{Attr::dims, {static_cast<i64>(d)}}}};
             add(made, std::move(parts), {whole});
             return whole;
         };
         const ValueId whole = joined(joined, 0, at);
         made.kind = OpKind::slice; // all of it: the result keeps its name
         const Shape& shape = in_[op.results[0]].type.shape;
-        made.attrs = {.lists = {{Attr::start, std::vector<i64>(shape.size(), 0)}, {Attr::limit, shape}}};
+        made.attrs =
+            Attributes{.lists = {{Attr::start, std::vector<i64>(shape.size(), 0)}, {Attr::limit, shape}}};
         add(made, {whole}, {copy_of(op.results[0], at)});
     }
 

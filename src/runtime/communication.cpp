@@ -19,7 +19,7 @@ CollectiveShape collective_shape(const Binding& b)
     CollectiveShape shape;
     shape.kind = collective_kind(op.kind);
     shape.type = graph[op.operands[0]].type.dtype;
-    shape.combine = op.attrs.combine.value_or(Combine::sum);
+    shape.combine = op.attrs->combine.value_or(Combine::sum);
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
         const Shape &in = graph[op.operands[i]].type.shape, &out = graph[op.results[i]].type.shape;
         Operand operand;
@@ -28,7 +28,7 @@ CollectiveShape collective_shape(const Binding& b)
         if (shape.kind == CollectiveKind::all_reduce) {
             operand.extent = element_count(in);
         } else {
-            const auto dim = static_cast<std::size_t>(op.attrs.dim->at(i));
+            const auto dim = static_cast<std::size_t>(op.attrs->dim->at(i));
             TRV_CHECK(dim < in.size(), "dimension ", dim, " of ", in.size());
             for (std::size_t d = 0; d < in.size(); ++d)
                 (d < dim ? operand.outer : operand.inner) *= d == dim ? 1 : in[d];
@@ -75,8 +75,8 @@ Message message_of(const Binding& b)
     const auto number = [](const std::optional<i64>& value) { return static_cast<int>(value.value()); };
     const ValueId value = sends ? op.operands[0] : op.results[0];
     return {sends,
-            number(sends ? op.attrs.to : op.attrs.from),
-            number(op.attrs.tag),
+            number(sends ? op.attrs->to : op.attrs->from),
+            number(op.attrs->tag),
             {static_cast<std::byte*>(sends ? b.operands[0] : b.results[0]), (*b.graph)[value].type.bytes()}};
 }
 

@@ -149,7 +149,7 @@ Call bind_matrix_update(const Binding& b)
 Call bind_stack(const Binding& b)
 {
     std::vector<k::StackPart> parts;
-    const std::vector<i64>& places = *b.op->attrs.at;
+    const std::vector<i64>& places = *b.op->attrs->at;
     TRV_CHECK(places.size() == b.operands.size(), "a stack of ", b.operands.size(), " scalars with ",
               places.size(), " places");
     for (std::size_t i = 0; i < places.size(); ++i)

@@ -135,7 +135,7 @@ Call Dispatch::bind_product(const Binding& binding)
     if (!library)
         return bind_einsum(binding, rule);
     const ProductForm& form = *library;
-    const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
+    const Fp8Formats formats = op.attrs->fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
     const int first = form.swapped ? 1 : 0, second = 1 - first;
     const kernels::ProductShape shape{.m = form.m,
                                       .n = form.n,

@@ -32,8 +32,8 @@ std::string describe_step(const Graph& graph, const Schedule& schedule, std::siz
     else {
         const Op& op = graph[step.op];
         text = std::string(info(op).name);
-        if (op.attrs.axis)
-            text += " over " + *op.attrs.axis;
+        if (op.attrs->axis)
+            text += " over " + *op.attrs->axis;
         const std::vector<ValueId>& values = op.results.empty() ? op.operands : op.results;
         if (!values.empty())
             text += str(" of ", graph[values.front()].name,
@@ -91,7 +91,7 @@ std::vector<std::size_t> find_outstanding(const Graph& graph, const Schedule& sc
     std::map<int, Messages> by_queue;
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
         const Step& step = schedule.steps[i];
-        if (step.kind != StepKind::op || !(graph[step.op].attrs.to || graph[step.op].attrs.from))
+        if (step.kind != StepKind::op || !(graph[step.op].attrs->to || graph[step.op].attrs->from))
             continue;
         const Attributes& a = graph[step.op].attrs;
         Messages& messages = by_queue[step.queue];

@@ -134,7 +134,7 @@ void initialise(const Graph& graph, const Schedule& schedule, const Arenas& aren
         const Box box = box_of(graph, value);
         const Target target{value, box, arenas.of(buffer.space), buffer.offset, seed, threads};
         with_type(value.type.dtype, [&](auto t) {
-            std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, value.init);
+            std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, *value.init);
         });
     }
 }

@@ -46,7 +46,7 @@ MemoryKind kind_of(const Graph& graph, ValueId id)
 ValueId copied_by(const Graph& graph, ValueId id)
 {
     const OpId producer = graph[id].producer;
-    return producer && graph[producer].attrs.space && graph[producer].region == Region::epilogue
+    return producer && graph[producer].attrs->space && graph[producer].region == Region::epilogue
                ? graph[producer].operands[0]
                : id;
 }
@@ -167,7 +167,7 @@ private:
             in += graph_[v].type.bytes();
         for (const ValueId v : op.results)
             out += graph_[v].type.bytes();
-        const i64 ranks = graph_.mesh.ranks_along(*op.attrs.axis);
+        const i64 ranks = graph_.mesh.ranks_along(*op.attrs->axis);
         const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
         return std::max(least,

@@ -26,7 +26,7 @@ public:
             return name.empty() ? none : numbers.try_emplace(name, numbers.size()).first->second;
         };
         for (const Op& op : graph.ops) {
-            axis_.push_back(number(axes, op.attrs.axis ? *op.attrs.axis : ""));
+            axis_.push_back(number(axes, op.attrs->axis ? *op.attrs->axis : ""));
             early_.push_back(number(queues, early_queue(op)));
         }
     }
@@ -45,9 +45,10 @@ private:
     std::string early_queue(const Op& op) const
     {
         if (gathers_parameters(graph_, op))
-            return *op.attrs.axis;
-        return receive_early_ && op.attrs.from ? str(*op.attrs.axis, " ", *op.attrs.from, " ", *op.attrs.tag)
-                                               : std::string();
+            return *op.attrs->axis;
+        return receive_early_ && op.attrs->from
+                   ? str(*op.attrs->axis, " ", *op.attrs->from, " ", *op.attrs->tag)
+                   : std::string();
     }
 
     /// Gathers, and receives that may be early.
@@ -123,7 +124,7 @@ private:
                 if (to < i)
                     before_[i] = to;
             }
-            if (info(op).communicates && !op.attrs.tag)
+            if (info(op).communicates && !op.attrs->tag)
                 behind[axis_[item.op.index()]] = i + 1;
             for (const ValueId v : op.operands)
                 after[index(v)] = i + 1;
@@ -239,13 +240,13 @@ std::vector<BufferSlots::Uses> BufferSlots::uses_of_values(const PipelineOrder* 
                 Uses& own = uses[root(v).index()];
                 own.users.stages.insert(stage_of(graph_, op));
                 own.phases.insert(op.phase);
-                const bool moves = op.attrs.tag || op.attrs.space || graph_[v].role == Role::input;
+                const bool moves = op.attrs->tag || op.attrs->space || graph_[v].role == Role::input;
                 if (moves || !splits)
                     own.users.phases = all;
                 else
                     own.users.phases.insert(op.phase);
-                if (op.attrs.reader && order)
-                    own.users.readers.insert(*op.attrs.reader);
+                if (op.attrs->reader && order)
+                    own.users.readers.insert(*op.attrs->reader);
                 own.alone = own.alone || moves || graph_[v].lifetime != Lifetime::microbatch || reduces[i] ||
                             info(op).exchanges || gathers_parameters(graph_, op); // these are placed
             }
@@ -349,8 +350,8 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
     struct Held {
         const Users* users = nullptr;
         const std::vector<std::size_t>* rows = nullptr;
-        std::vector<bool> open;     ///< by microbatch: it has slots
-        std::set<std::size_t> used; ///< slots
+        std::vector<bool> open; ///< by microbatch: it has slots
+        std::vector<bool> used; ///< by slot
     };
     std::vector<Held> all;
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ending(tasks.size() +
@@ -363,13 +364,16 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
             ending[std::min(ends[m], tasks.size())].emplace_back(all.size(), m);
         all.push_back({&users, &holder.rows, std::vector<bool>(ends.size(), false), {}});
     }
-    std::set<std::size_t> free;
+    std::vector<std::size_t> free; // ascending
     std::vector<std::size_t> last; // by slot: the microbatch that had it
+    const auto has_had = [](const Held& held, std::size_t slot) {
+        return slot < held.used.size() && held.used[slot];
+    };
     const auto take = [&](const Held& held, std::size_t m) {
         // One that it had before, so that its values have few buffers. Shared ones: the lowest, so that the
         // others are seldom used; but contents of one microbatch would count as one.
         const auto liked = std::ranges::find_if(
-            free, [&](std::size_t slot) { return pool.shares ? last[slot] != m : held.used.contains(slot); });
+            free, [&](std::size_t slot) { return pool.shares ? last[slot] != m : has_had(held, slot); });
         if (free.empty()) {
             last.push_back(m);
             return last.size() - 1;
@@ -384,7 +388,7 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
         for (const auto& [h, m] : ending[i])
             for (const std::size_t row : *all[h].rows)
                 if (all[h].open[m])
-                    free.insert(slot_[row][m]);
+                    free.insert(std::ranges::lower_bound(free, slot_[row][m]), slot_[row][m]);
         const auto m = static_cast<std::size_t>(tasks[i].microbatch);
         for (Held& held : all) {
             if (held.open[m] || !held.users->are_in(tasks[i]))
@@ -392,8 +396,10 @@ void BufferSlots::give_slots(const RankOrder& tasks, const PipelineOrder* order,
             held.open[m] = true;
             for (const std::size_t row : *held.rows) {
                 slot_[row][m] = take(held, m);
-                if (!pool.shares)
-                    held.used.insert(slot_[row][m]);
+                if (!pool.shares) {
+                    held.used.resize(std::max(held.used.size(), slot_[row][m] + 1));
+                    held.used[slot_[row][m]] = true;
+                }
             }
         }
     }

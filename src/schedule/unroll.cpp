@@ -98,7 +98,7 @@ private:
         for (std::size_t i = region_begin(Region::epilogue); i < graph_.ops.size(); ++i) {
             const Op& op = graph_.ops[i];
             std::set<OpId> producers;
-            bool early = (info(op).communicates || op.attrs.space) && !op.operands.empty();
+            bool early = (info(op).communicates || op.attrs->space) && !op.operands.empty();
             for (const ValueId v : op.operands) {
                 const OpId producer = graph_[v].producer;
                 early =
@@ -224,15 +224,16 @@ private:
 
 } // namespace
 
-std::vector<Phase> phases_of(Work work)
+std::span<const Phase> phases_of(Work work)
 {
+    static constexpr Phase all[] = {Phase::forward, Phase::backward, Phase::weights};
     switch (work) {
-    case Work::forward: return {Phase::forward};
-    case Work::input_gradient: return {Phase::backward};
-    case Work::weight_gradient: return {Phase::weights};
+    case Work::forward: return {all, 1};
+    case Work::input_gradient: return {all + 1, 1};
+    case Work::weight_gradient: return {all + 2, 1};
     case Work::backward: break;
     }
-    return {Phase::backward, Phase::weights};
+    return {all + 1, 2};
 }
 
 RankOrder plain_order(const Graph& graph, i64 microbatches)

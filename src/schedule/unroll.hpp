@@ -26,7 +26,7 @@ RankOrder plain_order(const Graph& graph, i64 microbatches);
 bool decides_early(const Graph& graph);
 
 /// The phases whose ops a task runs.
-std::vector<Phase> phases_of(Work work);
+std::span<const Phase> phases_of(Work work);
 
 /// The regions of the graph, unrolled over the microbatches in the order of the tasks. A task without ops of
 /// its stage and phase adds only feeds. The decision is before the update or, if the graph decides early,

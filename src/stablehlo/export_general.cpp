@@ -56,7 +56,7 @@ void to_logical_not(W& w, const Op& op)
 
 void to_compare(W& w, const Op& op)
 {
-    w.give(op, w.cast(w.compare(w.operand(op, 0), w.operand(op, 1), *op.attrs.direction), DType::i32));
+    w.give(op, w.cast(w.compare(w.operand(op, 0), w.operand(op, 1), *op.attrs->direction), DType::i32));
 }
 
 void to_select(W& w, const Op& op)
@@ -67,17 +67,17 @@ void to_select(W& w, const Op& op)
 
 void to_constant(W& w, const Op& op)
 {
-    w.give(op, w.constant(*op.attrs.dtype, w.list(op, Attr::shape), *op.attrs.value));
+    w.give(op, w.constant(*op.attrs->dtype, w.list(op, Attr::shape), *op.attrs->value));
 }
 
 void to_fill(W& w, const Op& op)
 {
-    w.give(op, w.constant(w.result_type(op).dtype, w.result_type(op).shape, *op.attrs.value));
+    w.give(op, w.constant(w.result_type(op).dtype, w.result_type(op).shape, *op.attrs->value));
 }
 
 void to_iota(W& w, const Op& op)
 {
-    w.give(op, w.op("iota", {}, op.attrs.dtype, w.list(op, Attr::shape),
+    w.give(op, w.op("iota", {}, op.attrs->dtype, w.list(op, Attr::shape),
                     str("iota_dimension = ", w.list(op, Attr::dims)[0], " : i64")));
 }
 
@@ -85,7 +85,7 @@ void to_cast(W& w, const Op& op) { w.give(op, w.cast(w.operand(op, 0), w.result_
 
 void to_reduce(W& w, const Op& op)
 {
-    w.give(op, w.reduce(w.operand(op, 0), w.list(op, Attr::dims), op.attrs.combine.value_or(Combine::sum)));
+    w.give(op, w.reduce(w.operand(op, 0), w.list(op, Attr::dims), op.attrs->combine.value_or(Combine::sum)));
 }
 
 void to_broadcast(W& w, const Op& op)
@@ -117,7 +117,7 @@ void to_slice(W& w, const Op& op)
 void to_pad(W& w, const Op& op)
 {
     const Numbers low = w.list(op, Attr::low);
-    give_op(w, op, "pad", {w.operand(op, 0), w.constant(w.type(op, 0).dtype, {}, *op.attrs.value)},
+    give_op(w, op, "pad", {w.operand(op, 0), w.constant(w.type(op, 0).dtype, {}, *op.attrs->value)},
             "edge_padding_high = " + W::array(w.list(op, Attr::high)) +
                 ", edge_padding_low = " + W::array(low) +
                 ", interior_padding = " + W::array(w.list_or(op, Attr::interior, low.size(), 0)));
@@ -179,8 +179,8 @@ void to_scatter(W& w, const Op& op)
                           w.type(op, 1).shape.size());
     const DType dtype = w.type(op, 0).dtype;
     std::string region;
-    if (op.attrs.combine) {
-        region = w.region(*op.attrs.combine, dtype);
+    if (op.attrs->combine) {
+        region = w.region(*op.attrs->combine, dtype);
     } else {
         const std::string type = W::type_text(dtype, {}), a = w.fresh(), b = w.fresh();
         region = str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      \"stablehlo.return\"(",

@@ -46,7 +46,7 @@ HloName row_mean(W& w, const HloName& x)
 
 void to_dot(W& w, const Op& op)
 {
-    if (op.attrs.fp8)
+    if (op.attrs->fp8)
         w.refuse(op, "its operands are rounded to 8 bits");
     const FactorRule rule = rule_of(w.graph(), op);
     HloName sides[2];
@@ -95,7 +95,7 @@ void to_dot(W& w, const Op& op)
 
 HloName activated(W& w, const Op& op, const HloName& x, const char* usual)
 {
-    const std::string name = op.attrs.activation.value_or(usual);
+    const std::string name = op.attrs->activation.value_or(usual);
     if (name == "silu")
         return w.same("multiply", {x, w.same("logistic", {x})});
     if (name == "relu2") {
@@ -133,7 +133,7 @@ HloName clipped(W& w, const HloName& gate, const HloName& up)
 void to_swiglu(W& w, const Op& op)
 {
     const HloName gate = accumulated(w, w.operand(op, 0)), up = accumulated(w, w.operand(op, 1));
-    const HloName y = op.attrs.activation == name_of(Activation::clipped)
+    const HloName y = op.attrs->activation == name_of(Activation::clipped)
                           ? clipped(w, gate, up)
                           : w.same("multiply", {activated(w, op, gate, "silu"), up});
     w.give(op, w.cast(y, w.type(op, 0).dtype));
@@ -141,21 +141,21 @@ void to_swiglu(W& w, const Op& op)
 
 void to_affine(W& w, const Op& op)
 {
-    const HloName x = times(w, accumulated(w, w.operand(op, 0)), *op.attrs.alpha);
-    w.give(op, w.cast(op.attrs.beta ? plus(w, x, *op.attrs.beta) : x, w.type(op, 0).dtype));
+    const HloName x = times(w, accumulated(w, w.operand(op, 0)), *op.attrs->alpha);
+    w.give(op, w.cast(op.attrs->beta ? plus(w, x, *op.attrs->beta) : x, w.type(op, 0).dtype));
 }
 
 void to_softcap(W& w, const Op& op)
 {
-    const double cap = *op.attrs.cap;
+    const double cap = *op.attrs->cap;
     const HloName x = times(w, accumulated(w, w.operand(op, 0)), 1 / cap);
     w.give(op, w.cast(times(w, w.same("tanh", {x}), cap), w.type(op, 0).dtype));
 }
 
 void to_weighted_sum(W& w, const Op& op)
 {
-    const HloName a = times(w, accumulated(w, w.operand(op, 0)), *op.attrs.alpha),
-                  b = times(w, accumulated(w, w.operand(op, 1)), *op.attrs.beta);
+    const HloName a = times(w, accumulated(w, w.operand(op, 0)), *op.attrs->alpha),
+                  b = times(w, accumulated(w, w.operand(op, 1)), *op.attrs->beta);
     w.give(op, w.cast(w.same("add", {a, b}), w.type(op, 0).dtype));
 }
 
@@ -192,11 +192,11 @@ void to_rms_norm(W& w, const Op& op)
     const HloName given = w.operand(op, 0), x = accumulated(w, given);
     const auto last = static_cast<i64>(x.shape.size()) - 1;
     const HloName rstd =
-        w.same("rsqrt", {plus(w, row_mean(w, w.same("multiply", {x, x})), op.attrs.eps.value_or(0))});
+        w.same("rsqrt", {plus(w, row_mean(w, w.same("multiply", {x, x})), op.attrs->eps.value_or(0))});
     HloName y = w.same("multiply", {x, w.broadcast(rstd, leading(x.shape), x.shape)});
     if (const Numbers rounded = w.list(op, Attr::rounded); !rounded.empty() && rounded[0] != 0)
         y = accumulated(w, w.cast(y, given.dtype));
-    const HloName weight = plus(w, accumulated(w, w.operand(op, 1)), op.attrs.offset.value_or(0));
+    const HloName weight = plus(w, accumulated(w, w.operand(op, 1)), op.attrs->offset.value_or(0));
     w.give(op, rstd, 1);
     w.give(op, w.cast(w.same("multiply", {y, w.broadcast(weight, {last}, x.shape)}), given.dtype));
 }
@@ -207,7 +207,7 @@ void to_layer_norm(W& w, const Op& op)
     const auto last = static_cast<i64>(x.shape.size()) - 1;
     const HloName centred = w.same("subtract", {x, w.broadcast(mean, leading(x.shape), x.shape)});
     const HloName rstd = w.same(
-        "rsqrt", {plus(w, row_mean(w, w.same("multiply", {centred, centred})), op.attrs.eps.value_or(0))});
+        "rsqrt", {plus(w, row_mean(w, w.same("multiply", {centred, centred})), op.attrs->eps.value_or(0))});
     const HloName y = w.same("multiply", {centred, w.broadcast(rstd, leading(x.shape), x.shape)});
     const HloName scaled =
         w.same("multiply", {y, w.broadcast(accumulated(w, w.operand(op, 1)), {last}, x.shape)});
@@ -234,7 +234,7 @@ void to_scale_rows(W& w, const Op& op)
         w.same("multiply", {x, aligned(w, w.operand(op, 2), rule.operands[2], rule.operands[0], x.shape)});
     if (const Numbers rounded = w.list(op, Attr::rounded); !rounded.empty() && rounded[0] != 0)
         y = accumulated(w, w.cast(y, given.dtype));
-    const HloName weight = plus(w, accumulated(w, w.operand(op, 1)), op.attrs.offset.value_or(0));
+    const HloName weight = plus(w, accumulated(w, w.operand(op, 1)), op.attrs->offset.value_or(0));
     w.give(op,
            w.cast(w.same("multiply", {y, aligned(w, weight, rule.operands[1], rule.operands[0], x.shape)}),
                   given.dtype));
@@ -273,9 +273,9 @@ void to_xent_stats(W& w, const Op& op)
     w.give(op, w.same("add", {w.same("log", {total}), most}), 0);
     const HloName counts = w.op("iota", {}, DType::i32, x.shape, str("iota_dimension = ", last, " : i64"));
     const HloName mine = w.compare(counts, w.broadcast(target, rows, x.shape), "eq");
-    HloName share = times(w, w.select(mine, x, w.like(x, 0)), op.attrs.alpha.value_or(1));
-    if (op.attrs.beta)
-        share = w.same("add", {share, times(w, x, *op.attrs.beta)});
+    HloName share = times(w, w.select(mine, x, w.like(x, 0)), op.attrs->alpha.value_or(1));
+    if (op.attrs->beta)
+        share = w.same("add", {share, times(w, x, *op.attrs->beta)});
     const HloName picked = w.reduce(share, {last}, Combine::sum);
     w.give(op, w.select(w.compare(target, w.like(target, 0), "ge"), picked, w.like(picked, 0)), 1);
 }
@@ -284,8 +284,8 @@ void to_token_loss(W& w, const Op& op)
 {
     const HloName lse = w.operand(op, 0), target = w.operand(op, 2);
     HloName loss = w.same("subtract", {lse, w.operand(op, 1)});
-    if (op.attrs.beta)
-        loss = w.same("add", {loss, times(w, w.same("multiply", {lse, lse}), *op.attrs.beta)});
+    if (op.attrs->beta)
+        loss = w.same("add", {loss, times(w, w.same("multiply", {lse, lse}), *op.attrs->beta)});
     w.give(op, w.select(w.compare(target, w.like(target, 0), "ge"), loss, w.like(loss, 0)));
 }
 

@@ -113,7 +113,7 @@ std::string windows_text(W& w, const Op& op, std::size_t rank, bool dilates)
 
 void to_pool(W& w, const Op& op)
 {
-    const Combine combine = *op.attrs.combine;
+    const Combine combine = *op.attrs->combine;
     const TensorType& result = w.result_type(op);
     const HloName start = w.identity(combine, result.dtype);
     const std::string region = w.region(combine, result.dtype);
@@ -132,7 +132,7 @@ void to_pool_grad(W& w, const Op& op)
     const std::string chooses =
         str("({\n    ^bb0(", a, ": ", type, ", ", b, ": ", type, "):\n      ", c, " = \"stablehlo.compare\"(",
             a, ", ", b, ") <{comparison_direction = #stablehlo<comparison_direction ",
-            op.attrs.combine == Combine::max ? "GE" : "LE", ">}> : (", type, ", ", type,
+            op.attrs->combine == Combine::max ? "GE" : "LE", ">}> : (", type, ", ", type,
             ") -> tensor<i1>\n      \"stablehlo.return\"(", c, ") : (tensor<i1>) -> ()\n    }, ");
     const HloName start = w.identity(Combine::sum, result.dtype);
     const std::string adds = w.region(Combine::sum, result.dtype);

@@ -68,7 +68,7 @@ ValueId HloImporter::spread(const HloOp& op, ValueId x, const Numbers& dims, con
     if (value.producer && graph_[value.producer].kind == K::broadcast && value.sharding == Sharding()) {
         const ValueId from = graph_[value.producer].operands[0];
         Numbers all;
-        for (const i64 d : *graph_[value.producer].attrs.lists.find(Attr::dims))
+        for (const i64 d : *graph_[value.producer].attrs->lists.find(Attr::dims))
             all.push_back(dims.at(static_cast<std::size_t>(d)));
         return spread(op, from, all, shape);
     }

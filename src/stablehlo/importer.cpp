@@ -299,7 +299,7 @@ void HloImporter::annotate(const HloOp& op)
         if (held == scope_->values.end() || !held->second.id)
             continue;
         Value& value = graph_[held->second.id];
-        if (value.sharding.dims.empty() && value.producer)
+        if (value.sharding->dims.empty() && value.producer)
             if (auto stated = mesh_.of(op.attributes, value.type.shape.size(), place(op), i))
                 value.sharding = std::move(*stated);
     }
@@ -376,7 +376,7 @@ void HloImporter::add_output(const HloFunction& main, std::size_t i, const HloVa
         sharding = mesh_.of(main.result_attributes[i], value.type.shape.size(), place(op));
     ValueId id = value_of(value, op);
     const bool is_output = std::ranges::find(graph_.outputs, id) != graph_.outputs.end();
-    if (!graph_[id].producer || is_output || (sharding && !graph_[id].sharding.dims.empty()))
+    if (!graph_[id].producer || is_output || (sharding && !graph_[id].sharding->dims.empty()))
         id = emit(op, K::reshard, {id});
     if (sharding)
         graph_[id].sharding = std::move(*sharding);

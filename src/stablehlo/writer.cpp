@@ -111,13 +111,13 @@ void HloWriter::give(const Op& op, HloName value, std::size_t result)
 
 HloWriter::Numbers HloWriter::list(const Op& op, Attr attr) const
 {
-    const Numbers* found = op.attrs.lists.find(attr);
+    const Numbers* found = op.attrs->lists.find(attr);
     return found ? *found : Numbers();
 }
 
 HloWriter::Numbers HloWriter::list_or(const Op& op, Attr attr, std::size_t length, i64 otherwise) const
 {
-    const Numbers* found = op.attrs.lists.find(attr);
+    const Numbers* found = op.attrs->lists.find(attr);
     return found ? *found : Numbers(length, otherwise);
 }
 
@@ -279,7 +279,7 @@ void HloWriter::write(const Op& given)
         return;
     for (const ValueId id : given.results) {
         const Value& result = graph_[id];
-        if (result.sharding.dims.empty() && result.sharding.replicated.empty())
+        if (result.sharding->dims.empty() && result.sharding->replicated.empty())
             continue;
         const std::string sharding =
             sharding_of(result.sharding, result.type.shape.size(), "%" + result.name);
@@ -301,7 +301,7 @@ std::string HloWriter::text()
             continue;
         const std::string place = "%" + value.name;
         if (value.role == Role::constant) {
-            const FillInit* fill = std::get_if<FillInit>(&value.init);
+            const FillInit* fill = std::get_if<FillInit>(&*value.init);
             if (!fill)
                 throw UserError({place, "is a constant that StableHLO cannot state",
                                  "it is not filled with one number", "make it an input"});

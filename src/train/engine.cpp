@@ -41,7 +41,7 @@ StepResult result_of(const Executor& executor, const Graph& train)
     StepResult result{totals_of(executor), fetched(executor, value_name::norm, 0)};
     const ValueId totals = train.find(value_name::totals);
     const Op& norm = train[train[train.find(value_name::norm)].producer];
-    const auto* count = norm.attrs.lists.find(Attr::count); // others follow them
+    const auto* count = norm.attrs->lists.find(Attr::count); // others follow them
     const i64 all = train[totals].type.elements(), end = count ? total_squares + count->front() : all;
     for (i64 at = total_squares; at < all; ++at)
         (at < end ? result.squares : result.loads).push_back(fetched(executor, value_name::totals, at));
@@ -92,7 +92,7 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
 {
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
-        const auto* const filled = std::get_if<FillInit>(&v.init); // 1 for the weights of most norms
+        const auto* const filled = std::get_if<FillInit>(&*v.init); // 1 for the weights of most norms
         const double centre = filled ? filled->value : 0;
         const RandomStream stream(seed, label + " " + v.name);
         HostWindow window = kept_window(program.schedule, v.name, arenas);

@@ -89,7 +89,7 @@ TEST_CASE("a wrong divisor of the gradient mean", "[release]")
         me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
             Graph& g = compiled.programs[train_program].graph;
             const auto op = std::find_if(g.ops.begin(), g.ops.end(), [](const Op& o) {
-                return o.kind == OpKind::all_reduce && *o.attrs.axis == "world";
+                return o.kind == OpKind::all_reduce && *o.attrs->axis == "world";
             });
             REQUIRE(op != g.ops.end());
             grids::double_results(g, OpId(static_cast<std::size_t>(op - g.ops.begin())));
@@ -111,8 +111,8 @@ TEST_CASE("a reduction over data ranks that is left out", "[release]")
         };
         me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
             for (Op& op : compiled.programs[train_program].graph.ops)
-                if (op.kind == OpKind::all_reduce && *op.attrs.axis == "data")
-                    op.attrs.axis = "nobody";
+                if (op.kind == OpKind::all_reduce && *op.attrs->axis == "data")
+                    op.attrs.edit().axis = "nobody";
         };
     });
     require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");

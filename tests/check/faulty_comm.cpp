@@ -139,7 +139,7 @@ std::vector<const Op*> collectives_of(const Program& program, const std::string&
     std::vector<const Op*> all;
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && is_collective(program.graph[step.op]) &&
-            *program.graph[step.op].attrs.axis == axis)
+            *program.graph[step.op].attrs->axis == axis)
             all.push_back(&program.graph[step.op]);
     return all;
 }

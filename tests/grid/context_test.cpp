@@ -187,7 +187,7 @@ TEST_CASE("a ring has no gathers of keys and values, and a block travels while t
                     continue;
                 for (const ValueId v : g.ops[i].operands)
                     if (const OpId from = g[v].producer; from && info(g[from]).communicates) {
-                        if (*g[from].attrs.axis == tensor_axis)
+                        if (*g[from].attrs->axis == tensor_axis)
                             continue;
                         REQUIRE(info(g[from]).exchanges);
                         ahead += place[from.index()] < place[before] ? 1 : 0;

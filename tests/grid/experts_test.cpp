@@ -197,7 +197,7 @@ TEST_CASE("the bias of an expert's last product is added on one tensor rank: tok
             const Graph g = compile(c, rank).programs[0].graph;
             REQUIRE(std::ranges::any_of(g.ops, [](const Op& op) { return op.kind == OpKind::grouped_bias; }));
             for (const Op& op : g.ops)
-                if (op.phase == Phase::forward && op.attrs.axis == "tensor" && info(op).bucket &&
+                if (op.phase == Phase::forward && op.attrs->axis == "tensor" && info(op).bucket &&
                     op.kind != OpKind::all_gather && g[op.operands[0]].producer)
                     CHECK(g[g[op.operands[0]].producer].kind != OpKind::grouped_bias);
         }

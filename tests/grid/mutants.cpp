@@ -111,11 +111,11 @@ OpId find_op(const Graph& g, const Mutant& mutant)
 Silence silence_of(const Program& program, OpId id)
 {
     Silence silence;
-    silence.axis = *program.graph[id].attrs.axis;
+    silence.axis = *program.graph[id].attrs->axis;
     silence.turns_of_step = 0;
     for (const Step& step : program.schedule.steps) {
         if (step.kind != StepKind::op || !is_collective(program.graph[step.op]) ||
-            *program.graph[step.op].attrs.axis != silence.axis)
+            *program.graph[step.op].attrs->axis != silence.axis)
             continue;
         if (step.op == id)
             silence.turns.insert(silence.turns_of_step);
@@ -171,7 +171,7 @@ std::vector<Mutant> mutants_of(const Case& c)
             if (!info(op).communicates || op.kind == OpKind::send)
                 continue;
             Mutant mutant;
-            mutant.axis = *op.attrs.axis;
+            mutant.axis = *op.attrs->axis;
             mutant.kind = info(op).name;
             mutant.value = g[op.results[0]].name;
             mutant.tensors = op.results.size();
@@ -179,8 +179,8 @@ std::vector<Mutant> mutants_of(const Case& c)
             if (mutant.axis == "world" && stage > 0)
                 continue;
             if (op.kind == OpKind::recv) {
-                mutant.from = *op.attrs.from;
-                mutant.tag = *op.attrs.tag;
+                mutant.from = *op.attrs->from;
+                mutant.tag = *op.attrs->tag;
             }
             all.push_back(mutant);
             mutant.scaled = true;
@@ -205,7 +205,8 @@ Meddle meddle_for(const Case& c, const Mutant& mutant)
     } else if (mutant.kind == "all_reduce") {
         meddle.graph = [=](Graph& g) {
             if (concerns(g))
-                g.ops[find_op(g, mutant).index()].attrs.axis = "nobody"; // along no axis a rank is alone
+                g.ops[find_op(g, mutant).index()].attrs.edit().axis =
+                    "nobody"; // along no axis a rank is alone
         };
     } else {
         meddle.comm = [=](Comm& world, const Program& program) -> std::unique_ptr<Comm> {

@@ -130,7 +130,7 @@ TEST_CASE("verify finds errors that a text cannot express")
     CHECK(has(graph_error(g), "%x: a value has either a producer or a role"));
     g = small_graph();
     g.mesh.axes = {{"data", 2}};
-    g[y].sharding.partial = {{"data"}};
+    g[y].sharding.edit().partial = {{"data"}};
     CHECK(graph_error(g, Level::local) == "");
     g = small_graph();
     g.outputs.push_back(ValueId(7));

@@ -68,7 +68,7 @@ TEST_CASE("a rank's number along joint axes, in the order of ranks, whatever the
                                            {"y+x+z", rank},
                                            {"world", rank}}) {
             Op op;
-            op.attrs.axis = axis;
+            op.attrs.edit().axis = axis;
             CHECK(exchange_rank(g, op) == number);
         }
     }

@@ -53,7 +53,7 @@ TEST_CASE("the pairs and the keys that an attention sees are those of every pair
         INFO(str(a.tokens, " tokens, ", a.ranks, " ranks, window ", a.window, ", chunk ", a.chunk));
         const Graph graph = a.graph();
         const Op& op = graph.ops[0];
-        const SequenceOrder order = op.attrs.order_of_tokens();
+        const SequenceOrder order = op.attrs->order_of_tokens();
         for (i64 rank = 0; rank < a.ranks; ++rank)
             for (i64 other = 0; other < a.ranks; ++other) {
                 const IndexRange own = part_of(a.tokens, a.ranks, rank),

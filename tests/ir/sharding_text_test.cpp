@@ -49,8 +49,8 @@ TEST_CASE("a sharding's text")
     const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + "
                                 "data ? | pod : lse > init fill(value=1.0) decay\n",
                                 "g");
-    CHECK(g.values[0].sharding.dims == std::vector<DimSharding>{over_data, {{"tensor", "data"}, true}});
-    CHECK(g.values[0].sharding.partial == std::vector<Partial>{{"pod", Combine::lse}});
+    CHECK(g.values[0].sharding->dims == std::vector<DimSharding>{over_data, {{"tensor", "data"}, true}});
+    CHECK(g.values[0].sharding->partial == std::vector<Partial>{{"pod", Combine::lse}});
     CHECK(g.values[0].init == Init{FillInit{1}});
     CHECK(g.values[0].decay);
 }
@@ -121,8 +121,8 @@ TEST_CASE("any sharding prints and parses back")
         REQUIRE(to_text(back) == to_text(graph));
         REQUIRE(back.values.size() == 2);
         for (const Value& v : back.values) { // with and without a producer
-            REQUIRE(v.sharding.dims == sharding.dims);
-            REQUIRE(v.sharding.partial == sharding.partial);
+            REQUIRE(v.sharding->dims == sharding.dims);
+            REQUIRE(v.sharding->partial == sharding.partial);
         }
     }
 }

@@ -34,7 +34,7 @@ std::map<ValueId, Numbers> run(const Graph& g, std::map<ValueId, Numbers> values
         case OpKind::multiply: y = each([](double p, double q) { return p * q; }); break;
         case OpKind::negate: y = each([](double p, double) { return -p; }); break;
         case OpKind::affine:
-            y = each([&](double p, double) { return p * *op.attrs.alpha + op.attrs.beta.value_or(0); });
+            y = each([&](double p, double) { return p * *op.attrs->alpha + op.attrs->beta.value_or(0); });
             break;
         case OpKind::broadcast:
             for (i64 i = 0; i < rows * columns; ++i)

@@ -241,8 +241,8 @@ TEST_CASE("each layer has the attention and the rotation of its place in the pat
     REQUIRE(attention.size() == 5);
     for (std::size_t layer = 0; layer < 5; ++layer) {
         INFO(layer);
-        CHECK((attention[layer]->attrs.lists.find(Attr::window) != nullptr) == (layer % 3 == 0));
-        CHECK((attention[layer]->attrs.lists.find(Attr::chunk) != nullptr) == (layer % 3 == 1));
+        CHECK((attention[layer]->attrs->lists.find(Attr::window) != nullptr) == (layer % 3 == 0));
+        CHECK((attention[layer]->attrs->lists.find(Attr::chunk) != nullptr) == (layer % 3 == 1));
     }
     std::vector<std::string> tables; // of q and k of the layers 0, 2 and 4
     for (const Op* op : ops_of(graph, OpKind::rope))
@@ -302,12 +302,12 @@ TEST_CASE("weights, rates and multipliers scale with width and depth as in Compl
         INFO(row.name);
         const Value& v = graph[graph.find(row.name)];
         CHECK(v.factors == UpdateFactors{row.rate, row.decay, row.eps});
-        const auto* normal = std::get_if<NormalInit>(&v.init);
+        const auto* normal = std::get_if<NormalInit>(&*v.init);
         CHECK((normal ? normal->std : 0) == Approx(row.std));
     }
     std::vector<double> factors;
     for (const Op* op : ops_of(graph, OpKind::affine))
-        factors.push_back(*op->attrs.alpha);
+        factors.push_back(*op->attrs->alpha);
     CHECK(factors == std::vector<double>{.5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .25});
     const ModelConfig plain = without_base(m);
     CHECK((plain.residual_scale == 0.5 && plain.logit_divisor == 4 && plain.base_dim == 0));

@@ -31,7 +31,7 @@ Graph loss_of(const ModelConfig& m, bool sequence)
 double annotations_of(const Graph& g)
 {
     return static_cast<double>(std::count_if(g.values.begin(), g.values.end(), [](const Value& v) {
-        return !v.sharding.dims.empty() || !v.sharding.partial.empty();
+        return !v.sharding->dims.empty() || !v.sharding->partial.empty();
     }));
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("few annotations suffice for Megatron's shardings, with and without se
                 const ValueId v = g.find(name);
                 INFO((gpt2 ? "gpt2 " : "llama ") << (sequence ? "sequence " : "") << name);
                 REQUIRE(v);
-                CHECK(to_text(Sharding{g[v].sharding.dims, g[v].sharding.partial}) == expected);
+                CHECK(to_text(Sharding{g[v].sharding->dims, g[v].sharding->partial}) == expected);
             };
             const std::string s = sequence ? "tensor" : "-";
             check("targets", "<data,->");
@@ -109,7 +109,7 @@ TEST_CASE("the cast of a parameter stays as finely sharded as ZeRO shards it, so
         const ValueId parameter = g.find(name), cast = g.find(name + std::string(".bf16")),
                       used = g.find(name + std::string(".used"));
         REQUIRE((parameter && cast && used));
-        CHECK(g[cast].sharding.dims == g[parameter].sharding.dims);
+        CHECK(g[cast].sharding->dims == g[parameter].sharding->dims);
         CHECK(to_text(g[cast].sharding).find("data") != std::string::npos);
         CHECK(to_text(g[used].sharding).find("data") == std::string::npos);
     }

@@ -67,7 +67,7 @@ Graph random_reductions(u64 seed)
 
 std::string member(const Graph& g, const Op& op, std::size_t i)
 {
-    return str(info(op).name, " ", *op.attrs.axis, " ", op.attrs.combine ? name_of(*op.attrs.combine) : "",
+    return str(info(op).name, " ", *op.attrs->axis, " ", op.attrs->combine ? name_of(*op.attrs->combine) : "",
                " ", g[op.operands[i]].name, " -> ", g[op.results[i]].name, " : ", g[op.results[i]].type);
 }
 

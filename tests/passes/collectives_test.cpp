@@ -42,7 +42,7 @@ int count(const Graph& graph, std::string_view op_name, std::string_view axis, s
           int block = -1)
 {
     return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-        return info(op).communicates && info(op).name == op_name && *op.attrs.axis == axis &&
+        return info(op).communicates && info(op).name == op_name && *op.attrs->axis == axis &&
                when(op) == time && (block < 0 || op.block == block);
     }));
 }
@@ -78,15 +78,15 @@ std::string table(const Graph& graph)
                 }
                 what += str(what.size() == line ? "" : ", ", graph[v].name);
             }
-            if (op.attrs.to)
-                what += str(", to stage ", *op.attrs.to);
-            if (op.attrs.from)
-                what += str(", from stage ", *op.attrs.from);
+            if (op.attrs->to)
+                what += str(", to stage ", *op.attrs->to);
+            if (op.attrs->from)
+                what += str(", from stage ", *op.attrs->from);
             const std::string block = str(op.block == 0            ? "embed"
                                           : op.block == layers + 1 ? "head"
                                                                    : "layer",
                                           op.block > 0 && op.block <= layers ? str(op.block - 1) : "");
-            row(time, block, info(op).name, *op.attrs.axis, bytes_of_all(graph, op.operands),
+            row(time, block, info(op).name, *op.attrs->axis, bytes_of_all(graph, op.operands),
                 bytes_of_all(graph, op.results), what);
         }
     return text.str();
@@ -135,11 +135,11 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
 {
     std::map<std::string, std::vector<std::string>> messages;
     for (const Step& step : program.schedule.steps) {
-        if (step.kind != StepKind::op || !(program.graph[step.op].attrs.*peer))
+        if (step.kind != StepKind::op || !((*program.graph[step.op].attrs).*peer))
             continue;
         const Op& op = program.graph[step.op];
-        const bool sends = op.attrs.to.has_value();
-        const i64 from = sends ? stage : *op.attrs.from, to = sends ? *op.attrs.to : stage;
+        const bool sends = op.attrs->to.has_value();
+        const i64 from = sends ? stage : *op.attrs->from, to = sends ? *op.attrs->to : stage;
         const Value& v = program.graph[sends ? op.operands[0] : op.results[0]];
         std::string name = v.name; // partition renames values that it combines before they are sent
         for (const std::string_view suffix : {".reduced", ".scattered"})
@@ -147,7 +147,7 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
                 name.resize(name.size() - suffix.size());
         // In the epilogue, a resharded value keeps its name if no data had to move.
         const std::string what = step.microbatch < 0 ? "" : name + " ";
-        messages[str(from, " -> ", to, " #", *op.attrs.tag)].push_back(
+        messages[str(from, " -> ", to, " #", *op.attrs->tag)].push_back(
             str(step.microbatch, " ", what, v.type));
     }
     return messages;
@@ -212,7 +212,7 @@ TEST_CASE("tensor 2 with sequence parallelism: 2 + 2 forward, 2 + 2 and 2 backwa
                 CHECK(count(g, op, "tensor", time) == 0);
         for (const Op& op : g.ops)
             if (info(op).communicates)
-                CHECK((*op.attrs.axis == "tensor" || *op.attrs.axis == "world"));
+                CHECK((*op.attrs->axis == "tensor" || *op.attrs->axis == "world"));
         require_golden(file_of(family, "tensor2"), table(g));
     }
 }
@@ -320,7 +320,7 @@ TEST_CASE("gradients that are accumulated whole are reduced over data ranks once
                 INFO(name_of(family) << " " << name_of(type) << " " << dim);
                 CHECK(std::none_of(g.ops.begin(), g.ops.end(), [](const Op& op) {
                     return op.region == Region::microbatch && info(op).communicates &&
-                           *op.attrs.axis == "data";
+                           *op.attrs->axis == "data";
                 }));
             }
 }

@@ -212,7 +212,7 @@ TEST_CASE("a Schedule that cannot run is refused, with its Steps")
             decltype(step.waits) waits;
             for (const StepId wait : step.waits) {
                 const Step& other = sound[0].schedule.steps[wait.index()];
-                if (other.kind != StepKind::op || !sound[0].graph[other.op].attrs.to)
+                if (other.kind != StepKind::op || !sound[0].graph[other.op].attrs->to)
                     waits.push_back(wait);
             }
             step.waits = waits;

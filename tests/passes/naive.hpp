@@ -70,8 +70,8 @@ inline Array combined(const std::vector<const Array*>& parts, Combine combine)
 /// The boxes that an exchange lists, by member.
 inline std::vector<Box> boxes(const Op& op, Attr list)
 {
-    const std::vector<i64>& numbers = *op.attrs.lists.find(list);
-    const std::size_t rank = op.attrs.lists.find(Attr::shape)->size();
+    const std::vector<i64>& numbers = *op.attrs->lists.find(list);
+    const std::size_t rank = op.attrs->lists.find(Attr::shape)->size();
     std::vector<Box> all;
     for (std::size_t i = 0; i < numbers.size(); i += 2 * rank) {
         const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(i);
@@ -123,15 +123,15 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
         REQUIRE(name == info(graphs[0].ops[n]).name);
         const Array& mine = before[rank];
         REQUIRE(g[op.operands[0]].type.shape == mine.shape);
-        const std::size_t dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : 0;
+        const std::size_t dim = op.attrs->dim ? static_cast<std::size_t>(op.attrs->dim->front()) : 0;
         if (name == "slice") {
             after[rank] = mine;
-            const std::vector<i64>&start = *op.attrs.lists.find(Attr::start),
-                  &limit = *op.attrs.lists.find(Attr::limit);
+            const std::vector<i64>&start = *op.attrs->lists.find(Attr::start),
+                  &limit = *op.attrs->lists.find(Attr::limit);
             for (std::size_t d = 0; d < start.size(); ++d)
                 after[rank] = rows(after[rank], d, {start[d], limit[d] - start[d]});
         } else {
-            const std::string& axis = *op.attrs.axis;
+            const std::string& axis = *op.attrs->axis;
             const bool world = axis == "world";
             std::vector<const Array*> parts;
             for (std::size_t member = 0; world && member < before.size(); ++member)
@@ -139,7 +139,7 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
             if (!world)
                 for (const i64 member : g.mesh.group(g.at, {axis}))
                     parts.push_back(&before[static_cast<std::size_t>(member)]);
-            if (op.attrs.lists.find(Attr::owned)) {
+            if (op.attrs->lists.find(Attr::owned)) {
                 const std::vector<i64> members = g.mesh.group(g.at, {axis});
                 const auto me =
                     std::find(members.begin(), members.end(), g.mesh.rank(g.at)) - members.begin();
@@ -147,7 +147,7 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
             } else if (name == "all_gather")
                 after[rank] = joined(parts, dim);
             else if (name == "all_reduce")
-                after[rank] = combined(parts, *op.attrs.combine);
+                after[rank] = combined(parts, *op.attrs->combine);
             else if (name == "reduce_scatter")
                 after[rank] =
                     rows(combined(parts, Combine::sum), dim,

@@ -80,7 +80,7 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
     const auto out = [&](std::size_t i, const Shape& point) -> double& {
         return made[i].cells[cell_at(made[i].shape, rule.results[i], point)];
     };
-    const i64 first = op.attrs.offset_of("v"); // token of this rank's shard
+    const i64 first = op.attrs->offset_of("v"); // token of this rank's shard
     const auto v = static_cast<std::size_t>(std::max(rule.find("v"), 0));
     if (name == "matmul") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p) * in(1, p); });
@@ -95,7 +95,7 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p); });
     } else if (name == "stack") { // this rank's contributions, at their positions
         for (std::size_t i = 0; i < op.operands.size(); ++i)
-            made[0].cells.at(static_cast<std::size_t>(op.attrs.at->at(i))) +=
+            made[0].cells.at(static_cast<std::size_t>(op.attrs->at->at(i))) +=
                 held[op.operands[i].index()].cells[0];
     } else if (name == "rms_norm") {
         Array squares = made[1];
@@ -275,7 +275,7 @@ private:
     void annotate()
     {
         for (Value& v : graph_.values)
-            if (v.sharding.dims.empty() && below(2))
+            if (v.sharding->dims.empty() && below(2))
                 v.sharding = random_sharding(v.type.shape);
         for (const Op& op : graph_.ops) // a value in an accumulator is sharded like it
             if (op.accumulate)
@@ -329,12 +329,12 @@ TEST_CASE("partitioned programs compute the one-rank result, whatever the shardi
             for (std::size_t o = 0; o < g.outputs.size(); ++o) { // complete sums, sharded as requested
                 const Value &local = g[g.outputs[o]], &global = sharded[sharded.outputs[o]];
                 INFO("output %" << global.name);
-                REQUIRE(local.sharding.partial.empty());
-                REQUIRE(local.sharding.dims == global.sharding.dims);
+                REQUIRE(local.sharding->partial.empty());
+                REQUIRE(local.sharding->dims == global.sharding->dims);
             }
             for (std::size_t i = 0; i < g.values.size(); ++i) {
                 const ValueId id = sharded.find(g.values[i].name);
-                if (!id || !g.values[i].sharding.partial.empty() || g.values[i].role == Role::carry)
+                if (!id || !g.values[i].sharding->partial.empty() || g.values[i].role == Role::carry)
                     continue;
                 INFO("rank " << rank << " %" << g.values[i].name);
                 compare(held[rank][i], whole[id.index()],

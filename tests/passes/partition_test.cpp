@@ -24,7 +24,7 @@ std::vector<std::string> exchanged(const Graph& local)
     std::vector<std::string> all;
     for (const Op& op : local.ops)
         if (info(op).communicates)
-            all.push_back(str(info(op).name, " ", *op.attrs.axis, " ", local[op.operands[0]].name));
+            all.push_back(str(info(op).name, " ", *op.attrs->axis, " ", local[op.operands[0]].name));
     return all;
 }
 

@@ -40,8 +40,8 @@ CompileConfig on_h100()
 Graph with_free_exchanges(Graph graph)
 {
     for (Op& op : graph.ops)
-        if (op.attrs.axis == std::string(data_axis))
-            op.attrs.axis = tensor_axis;
+        if (op.attrs->axis == std::string(data_axis))
+            op.attrs.edit().axis = tensor_axis;
     return graph;
 }
 

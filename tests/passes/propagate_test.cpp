@@ -64,7 +64,7 @@ Graph random_graph(u64 seed)
                 if (parts <= rows)
                     dim.axes.push_back(left.back());
             }
-            v.sharding.dims.push_back(dim);
+            v.sharding.edit().dims.push_back(dim);
         }
     }
     return g;
@@ -91,7 +91,7 @@ Sharding annotated(std::vector<Axes> dims, bool open = false)
 
 Axes axes_of(const Graph& g, const char* name, std::size_t dim)
 {
-    return g[g.find(name)].sharding.dims[dim].axes;
+    return g[g.find(name)].sharding->dims[dim].axes;
 }
 
 } // namespace
@@ -114,7 +114,7 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
         verify(after, Level::sharded);
         REQUIRE(after.ops.size() == before.ops.size());
         for (std::size_t i = 0; i < after.values.size(); ++i) {
-            const auto &was = before.values[i].sharding.dims, &is = after.values[i].sharding.dims;
+            const auto &was = before.values[i].sharding->dims, &is = after.values[i].sharding->dims;
             REQUIRE(is.size() == after.values[i].type.shape.size());
             Axes all;
             for (std::size_t d = 0; d < is.size(); ++d) {
@@ -136,9 +136,9 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
         }
         Graph again = after; // open as before: nothing is left to do
         for (std::size_t i = 0; i < again.values.size(); ++i)
-            for (std::size_t d = 0; d < again.values[i].sharding.dims.size(); ++d)
-                again.values[i].sharding.dims[d].open =
-                    before.values[i].sharding.dims.empty() || before.values[i].sharding.dims[d].open;
+            for (std::size_t d = 0; d < again.values[i].sharding->dims.size(); ++d)
+                again.values[i].sharding.edit().dims[d].open =
+                    before.values[i].sharding->dims.empty() || before.values[i].sharding->dims[d].open;
         REQUIRE(to_text(propagate(again)) == to_text(after));
     }
     CHECK(refined > 3000);

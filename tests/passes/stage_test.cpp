@@ -135,7 +135,7 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     Graph g = chain({3, 4, 5, 6, 7, 8});
     g.mesh.axes = {{"pipeline", 3}};
     for (Value& v : g.values)
-        v.sharding.dims.resize(v.type.shape.size());
+        v.sharding.edit().dims.resize(v.type.shape.size());
     const std::vector<int> stage_of{0, 0, 1, 2, 2};
     std::size_t products = 0;
     for (int stage = 0; stage < 3; ++stage) {
@@ -143,13 +143,13 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
         verify(part, Level::sharded);
         int sends = 0, receives = 0;
         for (const Op& op : part.ops) {
-            sends += op.attrs.to.has_value();
-            receives += op.attrs.from.has_value();
+            sends += op.attrs->to.has_value();
+            receives += op.attrs->from.has_value();
             products += !info(op).communicates;
-            if (op.attrs.to.has_value())
-                CHECK(*op.attrs.to == stage + 1);
-            if (op.attrs.from.has_value())
-                CHECK(*op.attrs.from == stage - 1);
+            if (op.attrs->to.has_value())
+                CHECK(*op.attrs->to == stage + 1);
+            if (op.attrs->from.has_value())
+                CHECK(*op.attrs->from == stage - 1);
         }
         CHECK(sends == (stage < 2));
         CHECK(receives == (stage > 0));
@@ -174,6 +174,6 @@ TEST_CASE("the contribution of a stage keeps its position")
                                           "g"));
     for (const int stage : {0, 1}) {
         const Graph local = StageGraphs(g, {{0, 1}, {0, 1}}).of(stage);
-        CHECK(local.ops.back().attrs.at == std::vector<i64>{1 - stage});
+        CHECK(local.ops.back().attrs->at == std::vector<i64>{1 - stage});
     }
 }

@@ -82,7 +82,7 @@ int annotations(const std::string& text)
 {
     const Graph graph = read_graph(text, "example");
     return static_cast<int>(std::count_if(graph.values.begin(), graph.values.end(),
-                                          [](const Value& v) { return !v.sharding.dims.empty(); }));
+                                          [](const Value& v) { return !v.sharding->dims.empty(); }));
 }
 
 Traffic traffic(const std::string& text)
@@ -142,7 +142,8 @@ std::string sharding_of(const std::string& text, const std::string& value)
 {
     const Graph sharded = sharded_graph(read_graph(text, "example"));
     const ValueId v = sharded.find(value);
-    return v ? to_text(Sharding{sharded[v].sharding.dims, sharded[v].sharding.partial}) : "no value " + value;
+    return v ? to_text(Sharding{sharded[v].sharding->dims, sharded[v].sharding->partial})
+             : "no value " + value;
 }
 
 } // namespace trivium::gspmd

@@ -67,10 +67,10 @@ Graph small_program(const SmallConfig& config)
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
         Value& v = graph.values[i];
         const bool boundary = !v.producer || output[i];
-        if (v.sharding.dims.empty() && !v.type.shape.empty() && (used[i] || output[i]) &&
+        if (v.sharding->dims.empty() && !v.type.shape.empty() && (used[i] || output[i]) &&
             draw() % 100 < (boundary ? 80U : 15U))
             v.sharding = drawn_sharding(draw, v.type, graph.mesh, pieces, {});
-        if (!boundary && v.sharding.dims.empty())
+        if (!boundary && v.sharding->dims.empty())
             combinations *= static_cast<double>(all_closed_shardings(v.type.shape, graph.mesh).size());
     }
     if (graph.ops.size() > (config.backward ? 16 : 6) || combinations > config.most_combinations)
@@ -88,10 +88,10 @@ public:
         for (std::size_t i = 0; i < graph.values.size(); ++i)
             if (!graph.values[i].producer ||
                 std::find(graph.outputs.begin(), graph.outputs.end(), ValueId(i)) != graph.outputs.end())
-                graph_.values[i].sharding.dims = sharded.values[i].sharding.dims;
+                graph_.values[i].sharding.edit().dims = sharded.values[i].sharding->dims;
         for (std::size_t i = 0; i < graph.values.size(); ++i) {
             const Value& v = graph.values[i];
-            if (v.producer && v.sharding.dims.empty() &&
+            if (v.producer && v.sharding->dims.empty() &&
                 std::find(graph.outputs.begin(), graph.outputs.end(), ValueId(i)) == graph.outputs.end()) {
                 free_.push_back(i);
                 choices_.push_back(all_closed_shardings(v.type.shape, graph.mesh));
@@ -187,8 +187,8 @@ TEST_CASE("the lookahead changes no annotation, no input and no output")
             look_ahead(sharded, {Coordinates(given.mesh.axes.size(), 0), pipeline_axis, true});
         const AxisParts parts(given, true); // neighbouring parts have one name
         for (std::size_t i = 0; i < given.values.size(); ++i) {
-            const std::vector<DimSharding>&annotated = given.values[i].sharding.dims,
-                  &before = sharded.values[i].sharding.dims, &after = chosen.values[i].sharding.dims;
+            const std::vector<DimSharding>&annotated = given.values[i].sharding->dims,
+                  &before = sharded.values[i].sharding->dims, &after = chosen.values[i].sharding->dims;
             INFO("%" << given.values[i].name);
             for (std::size_t d = 0; d < annotated.size(); ++d) {
                 const PartList axes = parts.parts_of(annotated[d].axes),

@@ -251,14 +251,14 @@ TEST_CASE("the cases have every general op, with every attribute, combiner and e
         const Graph graph = read_graph(text_of({&c, none}, {}, 0), c.name);
         for (const Op& op : graph.ops) {
             Seen& of = seen[info(op).name];
-            for (const NumberLists::Entry& entry : op.attrs.lists.entries())
+            for (const NumberLists::Entry& entry : op.attrs->lists.entries())
                 of.attrs.insert(entry.attr);
             of.types.insert(graph[op.operands.empty() ? op.results[0] : op.operands[0]].type.dtype);
             if (op.kind == OpKind::select || op.kind == OpKind::sort)
                 of.types.insert(graph[op.operands[1 % op.operands.size()]].type.dtype);
             if (info(op).needs.has(Attr::combine) || info(op).may_have.has(Attr::combine))
-                of.combiners.insert(op.attrs.combine ? std::string(name_of(*op.attrs.combine)) : "none");
-            of.directions.insert(op.attrs.direction.value_or(""));
+                of.combiners.insert(op.attrs->combine ? std::string(name_of(*op.attrs->combine)) : "none");
+            of.directions.insert(op.attrs->direction.value_or(""));
             if (op.kind == OpKind::convolution)
                 spatial.insert(graph[op.operands[0]].type.shape.size() - 2);
         }

@@ -21,7 +21,7 @@ void annotate(Draw& draw, Graph& graph, const AxisPieces& pieces, std::size_t fr
     for (std::size_t i = from; i < graph.values.size(); ++i) {
         Value& v = graph.values[i];
         const bool adds = v.producer && graph[v.producer].accumulate; // kept like its accumulator
-        if (below(draw, one_in) == 0 && v.sharding.dims.empty() && !v.type.shape.empty() && !adds &&
+        if (below(draw, one_in) == 0 && v.sharding->dims.empty() && !v.type.shape.empty() && !adds &&
             (regions.empty() || regions[i].empty()))
             v.sharding = drawn_sharding(draw, v.type, graph.mesh, pieces, {.partial = v.role == Role::input});
     }

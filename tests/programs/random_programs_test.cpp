@@ -81,9 +81,9 @@ TEST_CASE("random programs have every general op, every kind of collective, and 
         least = std::min(least, forward);
         most = std::max(most, forward);
         for (const Value& v : program.values) {
-            replicated += v.sharding.replicated.empty() ? 0 : 1;
-            partial += v.sharding.partial.empty() ? 0 : 1;
-            for (const DimSharding& dim : v.sharding.dims) {
+            replicated += v.sharding->replicated.empty() ? 0 : 1;
+            partial += v.sharding->partial.empty() ? 0 : 1;
+            for (const DimSharding& dim : v.sharding->dims) {
                 priorities += dim.priority > 0 ? 1 : 0;
                 for (const std::string& axis : dim.axes)
                     parts += axis.find(':') == std::string::npos ? 0 : 1;

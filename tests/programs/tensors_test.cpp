@@ -110,7 +110,7 @@ TEST_CASE("partial contributions combine to the whole")
     for (const Combine combine : {Combine::sum, Combine::product, Combine::max, Combine::min, Combine::lse}) {
         Value value;
         value.type = {DType::f32, {2}};
-        value.sharding.partial = {{"y", combine}};
+        value.sharding.edit().partial = {{"y", combine}};
         for (i64 rank = 0; rank < 6; ++rank) {
             std::vector<float> data{3, 4};
             const bool nothing = contributes_nothing(value, mesh, mesh.coordinates(rank),
@@ -129,7 +129,7 @@ TEST_CASE("partial contributions combine to the whole")
     }
     Value value;
     value.type = {DType::i32, {1}};
-    value.sharding.partial = {{"x+y", Combine::max}};
+    value.sharding.edit().partial = {{"x+y", Combine::max}};
     std::int32_t data = 5;
     CHECK(contributes_nothing(value, mesh, {1, 0}, reinterpret_cast<std::byte*>(&data), 4));
     CHECK(data == std::numeric_limits<std::int32_t>::min());

@@ -259,7 +259,7 @@ int check_parts(OpKind kind, const Attributes& attrs, const std::vector<Array>& 
     graph.mesh = {{{"x", 2}, {"y", 3}}};
     Builder(graph).op(kind, first_values(operands.size()), attrs);
     for (Value& value : graph.values)
-        value.sharding.dims.resize(value.type.shape.size());
+        value.sharding.edit().dims.resize(value.type.shape.size());
     const AxisParts parts(graph.mesh, {}, true);
     const OpSharding sharding(graph, graph.ops.back(), parts, "");
     const FactorRule& rule = sharding.rule();

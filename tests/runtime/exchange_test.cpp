@@ -270,10 +270,10 @@ TEST_CASE("exchanges of random boxes along axes and joint axes bring each rank w
                 if (step.kind != StepKind::op || !info(result.graph[step.op]).exchanges)
                     continue;
                 const Op& op = result.graph[step.op];
-                CHECK(result.schedule.queues[static_cast<std::size_t>(step.queue)] == *op.attrs.axis);
+                CHECK(result.schedule.queues[static_cast<std::size_t>(step.queue)] == *op.attrs->axis);
                 Bytes most = 0;
                 for (const Op& other : result.graph.ops)
-                    if (info(other).exchanges && other.attrs.axis == op.attrs.axis)
+                    if (info(other).exchanges && other.attrs->axis == op.attrs->axis)
                         most = std::max(most, least_scratch_of(result.graph, other));
                 CHECK((step.scratch ? result.schedule[step.scratch].bytes : 0) == most);
             }

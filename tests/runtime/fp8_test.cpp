@@ -43,7 +43,7 @@ TEST_CASE("FP8: gradients near those of bf16, but not equal; products outside th
         int in_fp8 = 0;
         for (const Op& op : fp8.program().graph.ops) {
             const bool block = op.block > 0 && op.block <= model.layers;
-            if (op.attrs.fp8.has_value()) {
+            if (op.attrs->fp8.has_value()) {
                 ++in_fp8;
                 CHECK(block);
                 CHECK(least_scratch_of(fp8.program().graph, op) > 0);

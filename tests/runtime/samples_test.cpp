@@ -43,7 +43,7 @@ TEST_CASE("each rank reads its shard, with samples over two axes and a dimension
         INFO("rank " << rank);
         graph.at = graph.mesh.coordinates(rank);
         Value x = input("x", DType::f32, {});
-        x.sharding.dims = {{{"replica", "data"}}, {{"sequence"}}, {}};
+        x.sharding.edit().dims = {{{"replica", "data"}}, {{"sequence"}}, {}};
         x.whole = whole;
         const Box box = box_of(graph, x);
         x.type.shape = box.shape;

@@ -186,10 +186,10 @@ void check_queues(const Graph& graph, const Schedule& s)
             continue;
         }
         const Op& op = graph[step.op];
-        std::string user = *op.attrs.axis;
-        if (op.attrs.tag)
-            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from, " tag ",
-                        *op.attrs.tag);
+        std::string user = *op.attrs->axis;
+        if (op.attrs->tag)
+            user += str(op.attrs->to ? " to" : " from", op.attrs->to ? *op.attrs->to : *op.attrs->from,
+                        " tag ", *op.attrs->tag);
         REQUIRE(step.queue > queue_device_to_host);
         users[step.queue].insert(user);
         queues[user].insert(step.queue);
@@ -302,8 +302,9 @@ TEST_CASE("an early receive begins before the first reader of the one before it,
             int computed = 0;
             for (const Step& step : s.steps) {
                 computed += step.queue == queue_compute;
-                if (step.kind == StepKind::op && graph[step.op].attrs.from)
-                    all[{*graph[step.op].attrs.from, *graph[step.op].attrs.tag, step.microbatch}] = computed;
+                if (step.kind == StepKind::op && graph[step.op].attrs->from)
+                    all[{*graph[step.op].attrs->from, *graph[step.op].attrs->tag, step.microbatch}] =
+                        computed;
             }
             return all;
         };

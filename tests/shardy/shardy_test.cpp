@@ -63,7 +63,7 @@ std::string shardings_wrong(const Case& test, const Graph& sharded)
         const ValueId v = sharded.find(line.substr(1, space - 1));
         const std::string want = line.substr(space + 1, line.find('>') - space);
         const std::string got =
-            v ? to_text(Sharding{sharded[v].sharding.dims, sharded[v].sharding.partial}) : "no value";
+            v ? to_text(Sharding{sharded[v].sharding->dims, sharded[v].sharding->partial}) : "no value";
         if (got != want)
             wrong += str("  ", line.substr(0, space), ": expected ", want, ", got ", got, "\n");
     }

@@ -62,11 +62,11 @@ Graph on_mesh(Graph graph, bool both)
         const Shape& shape = value.type.shape;
         if (value.producer || value.role == Role::carry || shape.empty())
             continue;
-        value.sharding.dims.resize(shape.size());
+        value.sharding.edit().dims.resize(shape.size());
         if (shape[0] > 1)
-            value.sharding.dims[0].axes = {"x"};
+            value.sharding.edit().dims[0].axes = {"x"};
         if (both && shape.size() > 1 && shape.back() > 1)
-            value.sharding.dims.back().axes = {"y"};
+            value.sharding.edit().dims.back().axes = {"y"};
     }
     return graph;
 }

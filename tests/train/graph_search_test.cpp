@@ -47,7 +47,7 @@ TEST_CASE("a mix of strategies beats every uniform one, and everything that is d
     CHECK(result.given >= found.seconds);
     CHECK(seconds_of(found.graph, machine) == Approx(found.seconds));
     const auto axes = [&](const char* name, std::size_t dim) {
-        return found.graph[found.graph.find(name)].sharding.dims.at(dim).axes;
+        return found.graph[found.graph.find(name)].sharding->dims.at(dim).axes;
     };
     CHECK(axes("w3", 1) == std::vector<std::string>{"x"}); // the wide layer by its outputs
     CHECK(found.graph[found.graph.find("w1")].type == graph[graph.find("w1")].type);
@@ -61,8 +61,8 @@ TEST_CASE("a mix of strategies beats every uniform one, and everything that is d
             const i64 dim = below(draw, static_cast<i64>(v.type.shape.size()) + 1);
             if (dim == static_cast<i64>(v.type.shape.size()))
                 continue; // not annotated
-            v.sharding.dims.resize(v.type.shape.size());
-            v.sharding.dims[static_cast<std::size_t>(dim)] = {{"x"}, false};
+            v.sharding.edit().dims.resize(v.type.shape.size());
+            v.sharding.edit().dims[static_cast<std::size_t>(dim)] = {{"x"}, false};
         }
         try {
             verify(other, Level::global);

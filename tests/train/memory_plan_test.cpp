@@ -209,8 +209,8 @@ TEST_CASE("equal stages are compiled once for an outline, as if each was compile
                 const Op &x = a.graph.ops[i], &y = b.graph.ops[i];
                 REQUIRE(x.kind == y.kind);
                 REQUIRE(x.block == y.block);
-                REQUIRE(std::tuple(x.attrs.from, x.attrs.to, x.attrs.tag, x.attrs.reader) ==
-                        std::tuple(y.attrs.from, y.attrs.to, y.attrs.tag, y.attrs.reader));
+                REQUIRE(std::tuple(x.attrs->from, x.attrs->to, x.attrs->tag, x.attrs->reader) ==
+                        std::tuple(y.attrs->from, y.attrs->to, y.attrs->tag, y.attrs->reader));
                 REQUIRE(x.operands == y.operands);
             }
             for (const ValueId p : a.graph.with_role(Role::parameter))

@@ -130,7 +130,7 @@ TEST_CASE("gradients travel between ranks in the type of parallel.reduce, and on
         Bytes& bytes = sent[static_cast<int>(type)] = 0;
         for (const Op& op : g.ops)
             if ((op.kind == OpKind::all_reduce || op.kind == OpKind::reduce_scatter) &&
-                *op.attrs.axis == data_axis)
+                *op.attrs->axis == data_axis)
                 bytes += bytes_sent(g, op);
     }
     const i64 psi = parameter_count(c.model), times = zero == 0 ? 2 : 1; // an all-reduce sends twice

@@ -444,7 +444,7 @@ TEST_CASE("a transfer uses the links between nodes if its axis leaves a node, ot
         std::set<std::string> slow;
         for (std::size_t i = 0; i < by_one.size(); ++i)
             if (by_nodes[i] != by_one[i]) {
-                const std::string& axis = *program.graph.ops[i].attrs.axis;
+                const std::string& axis = *program.graph.ops[i].attrs->axis;
                 CHECK(by_nodes[i] > 10 * by_one[i]);
                 if (axis != world_axis && axis != both) { // which have some peers on the same node
                     CHECK(by_nodes[i] > 500 * by_one[i]); // NCCL may take another protocol

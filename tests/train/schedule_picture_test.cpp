@@ -175,8 +175,8 @@ TEST_CASE("what a rank does is what its Timeline says", "[release]")
                     if (spans[i].begin <= *at && *at < spans[i].end) {
                         const Step& s = schedule.steps[i];
                         computes = computes || (s.kind == StepKind::op && s.queue == queue_compute);
-                        moves = moves || (s.kind == StepKind::op && graph[s.op].attrs.axis &&
-                                          *graph[s.op].attrs.axis != "pipeline");
+                        moves = moves || (s.kind == StepKind::op && graph[s.op].attrs->axis &&
+                                          *graph[s.op].attrs->axis != "pipeline");
                     }
                 const Seconds lasts = *std::next(at) - *at;
                 busy += computes || moves ? lasts : 0;

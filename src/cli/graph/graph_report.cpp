@@ -18,7 +18,7 @@ std::string origin_of(const Graph& graph, const Value& v, const DimSharding& dim
 {
     if (dim.by >= 0)
         return op_and_line(graph.ops[static_cast<std::size_t>(dim.by)]);
-    return v.sharding.pinned ? "given" : "";
+    return v.sharding->pinned ? "given" : "";
 }
 
 /// The origins of the sharded dimensions: one, if it is the same for all, otherwise each.
@@ -26,15 +26,15 @@ std::string origins_of(const Graph& graph, const Value& v)
 {
     std::string text, first;
     bool same = true;
-    for (std::size_t d = 0; d < v.sharding.dims.size(); ++d) {
-        const std::string origin = origin_of(graph, v, v.sharding.dims[d]);
-        if (v.sharding.dims[d].axes.empty() || origin.empty())
+    for (std::size_t d = 0; d < v.sharding->dims.size(); ++d) {
+        const std::string origin = origin_of(graph, v, v.sharding->dims[d]);
+        if (v.sharding->dims[d].axes.empty() || origin.empty())
             continue;
         same = same && (first.empty() || origin == first);
         first = first.empty() ? origin : first;
         text += str(text.empty() ? "" : "; ", "dim ", d, " ", origin);
     }
-    if (text.empty() && v.sharding.pinned)
+    if (text.empty() && v.sharding->pinned)
         return "given";
     return same ? first : text;
 }
@@ -108,11 +108,11 @@ nlohmann::ordered_json values_json(const Graph& sharded, const Shardings& propag
         const Value& v = sharded.values[i];
         nlohmann::ordered_json dims = nlohmann::json::array(), origin = nlohmann::json::array(),
                                partial = nlohmann::json::array();
-        for (const DimSharding& dim : v.sharding.dims) {
+        for (const DimSharding& dim : v.sharding->dims) {
             dims.push_back(dim.axes);
             origin.push_back(origin_of(sharded, v, dim));
         }
-        for (const Partial& p : v.sharding.partial)
+        for (const Partial& p : v.sharding->partial)
             partial.push_back({{"axis", p.axis}, {"combine", name_of(p.combine)}});
         all.push_back({{"name", v.name},
                        {"shape", v.type.shape},

@@ -36,7 +36,7 @@ bool has_rows(const Graph& graph, const Op& op, std::size_t operand, const Shape
     case OpKind::matmul_gelu_grad:
     case OpKind::matmul_add: {
         const std::optional<ProductForm> form = find_product_form(rule_of(graph, op));
-        if (!form || form->batch != 1 || op.attrs.fp8)
+        if (!form || form->batch != 1 || op.attrs->fp8)
             return false;
         return rows == ((operand == 0) != form->swapped ? (form->trans_a ? form->k : form->m)
                                                         : (form->trans_b ? form->n : form->k));
@@ -137,11 +137,11 @@ void check_columns(const Graph& graph)
 
 std::optional<ProductDims> dims_of_product(const Op& op)
 {
-    if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype ||
+    if (op.kind != OpKind::matmul || op.accumulate || op.attrs->fp8 || op.attrs->dtype ||
         op.region != Region::microbatch)
         return {};
-    const auto &x = (*op.attrs.rule)->operands[0].dims, &w = (*op.attrs.rule)->operands[1].dims,
-               &c = (*op.attrs.rule)->results[0].dims;
+    const auto &x = (*op.attrs->rule)->operands[0].dims, &w = (*op.attrs->rule)->operands[1].dims,
+               &c = (*op.attrs->rule)->results[0].dims;
     for (std::size_t common = 1; common < std::min(x.size(), w.size() + 1) && common < w.size(); ++common) {
         const auto middle = x.end() - static_cast<std::ptrdiff_t>(common),
                    end = w.begin() + static_cast<std::ptrdiff_t>(common);
@@ -156,7 +156,7 @@ std::optional<ProductDims> dims_of_product(const Op& op)
 
 bool is_gradient_of_product(const Graph& graph, const Op& op)
 {
-    if (op.kind != OpKind::matmul || op.accumulate || op.attrs.fp8 || op.attrs.dtype)
+    if (op.kind != OpKind::matmul || op.accumulate || op.attrs->fp8 || op.attrs->dtype)
         return false;
     const std::optional<ProductForm> form = find_product_form(rule_of(graph, op));
     return form && form->batch == 1 && !form->swapped && !form->trans_a && form->trans_b;
@@ -200,13 +200,13 @@ Op of_parts(const Graph& graph, OpKind kind, const std::vector<ValueId>& parts, 
     op.kind = kind;
     op.operands = parts;
     FactorSizes sizes;
-    op.attrs.rule = Rule(Rule::Parts{part_dims(graph, parts, rows, sizes), {whole_dims(rows)}});
+    op.attrs.edit().rule = Rule(Rule::Parts{part_dims(graph, parts, rows, sizes), {whole_dims(rows)}});
     i64 width = 0;
     for (const ValueId v : parts) {
         const Shape& shape = graph[v].type.shape;
         width += element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(rows), shape.end()));
     }
-    op.attrs.sizes = {{"n", width}};
+    op.attrs.edit().sizes = {{"n", width}};
     return op;
 }
 
@@ -215,7 +215,7 @@ Op of_parts(const Graph& graph, OpKind kind, const std::vector<ValueId>& parts, 
 Op packed_columns(const Graph& graph, const std::vector<ValueId>& parts, std::size_t rows, DType dtype)
 {
     Op op = of_parts(graph, OpKind::pack_columns, parts, rows);
-    op.attrs.dtype = dtype;
+    op.attrs.edit().dtype = dtype;
     return op;
 }
 
@@ -224,7 +224,8 @@ Op divided_columns(const Graph& graph, ValueId whole, const std::vector<ValueId>
     Op op;
     op.kind = OpKind::split_columns;
     op.operands = {whole};
-    op.attrs.rule = Rule(Rule::Parts{{whole_dims(rows)}, part_dims(graph, parts, rows, op.attrs.sizes)});
+    Attributes& attrs = op.attrs.edit();
+    attrs.rule = Rule(Rule::Parts{{whole_dims(rows)}, part_dims(graph, parts, rows, attrs.sizes)});
     return op;
 }
 

@@ -245,7 +245,7 @@ FactorRule exchange_rows(const Graph& graph, const Op& given)
     const int d = x.maker.factor(op.shape(0)[2]);
     x.maker.rule.operands[0] = {x.groups, x.maker.factor(rows_of(op), replicated), d};
     x.counts(op);
-    const std::string axis = given.attrs.axis.value_or("");
+    const std::string axis = given.attrs->axis.value_or("");
     const i64 all = x.outer > 0 ? op.shape(1)[0] / x.outer : x.ranks, experts = op.shape(1)[1];
     op.require(experts % all == 0,
                str("cannot divide ", counted(experts, "expert"), " among ", counted(all, "expert rank")),

@@ -176,7 +176,7 @@ void reduce(Tape& t)
         return t.build().op1(K::reduce, {x.id}, {.combine = combine, .lists = lists_of(t.op(), {A::dims})});
     };
     const Term dy = spread(t.grad(0)), x = operand(t, 0);
-    switch (t.op().attrs.combine.value_or(Combine::sum)) {
+    switch (t.op().attrs->combine.value_or(Combine::sum)) {
     case Combine::sum: give(t, 0, dy); break;
     case Combine::product: { // without the zeros; a single zero gets the product of the others
         const ValueId zero = compared(t, x.id, x.of(0).id, "eq");

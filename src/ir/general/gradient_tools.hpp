@@ -25,7 +25,7 @@ inline NumberLists lists_of(const Op& op, std::initializer_list<Attr> names)
 {
     NumberLists lists;
     for (const Attr name : names)
-        if (const Numbers* numbers = op.attrs.lists.find(name))
+        if (const Numbers* numbers = op.attrs->lists.find(name))
             lists.set(name, *numbers);
     return lists;
 }

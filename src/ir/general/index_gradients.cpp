@@ -75,8 +75,8 @@ ValueId numbers_of_updates(Tape& t, const Shape& updates, const std::vector<std:
 
 void scatter(Tape& t)
 {
-    const bool overwrites = !t.op().attrs.combine;
-    if (!overwrites && t.op().attrs.combine != Combine::sum)
+    const bool overwrites = !t.op().attrs->combine;
+    if (!overwrites && t.op().attrs->combine != Combine::sum)
         throw UserError({place_of(t.build().graph(), t.op()), "has no gradient",
                          "only a scatter that overwrites or adds has one", "use combine=\"sum\", or none"});
     const Shape operand = shape_of(t, t.operand(0)), updates = shape_of(t, t.operand(2));
@@ -180,7 +180,7 @@ void pool(Tape& t)
 {
     if (!t.requires_grad(0))
         return;
-    const Combine combine = t.op().attrs.combine.value_or(Combine::sum);
+    const Combine combine = t.op().attrs->combine.value_or(Combine::sum);
     const Shape x = shape_of(t, t.operand(0)), dy = shape_of(t, t.grad(0));
     const OpView op = view(t);
     if (combine == Combine::product)

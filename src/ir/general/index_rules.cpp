@@ -89,7 +89,7 @@ struct GatherFactors {
 /// The operand's extents over all ranks.
 Shape whole_shape(const OpView& op)
 {
-    return op.op().attrs.lists.find(Attr::whole) ? op.list(Attr::whole, op.shape(0).size()) : op.shape(0);
+    return op.op().attrs->lists.find(Attr::whole) ? op.list(Attr::whole, op.shape(0).size()) : op.shape(0);
 }
 
 /// `sizes`: of the window over all ranks.
@@ -244,10 +244,11 @@ FactorRule scatter(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 3);
     const Shape &operand = op.shape(0), &indices = op.shape(1), &updates = op.shape(2);
-    op.require(given.attrs.combine != Combine::lse, "cannot scatter by lse", "use sum, max, min or product");
+    op.require(given.attrs->combine != Combine::lse, "cannot scatter by lse", "use sum, max, min or product");
     const GatherDims dims(op, operand, indices, updates.size());
-    const Shape sizes = given.attrs.lists.find(Attr::slice_sizes) ? op.list(Attr::slice_sizes, operand.size())
-                                                                  : window_sizes(dims, operand, updates);
+    const Shape sizes = given.attrs->lists.find(Attr::slice_sizes)
+                            ? op.list(Attr::slice_sizes, operand.size())
+                            : window_sizes(dims, operand, updates);
     const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < operand.size(); ++d)
         op.require(sizes[d] <= whole[d],
@@ -263,11 +264,11 @@ FactorRule scatter(const Graph& graph, const Op& given)
                        maker.rule[factors.slices[d]].size),
                    "correct the updates or the dimension lists");
     // Updates that overwrite are ordered, so one rank needs them all.
-    if (!given.attrs.combine)
+    if (!given.attrs->combine)
         for (Factor& factor : maker.rule.factors)
             if (factor.kind == FactorKind::reduced)
                 factor.kind = FactorKind::replicated;
-    return maker.with_result(factors.operand, given.attrs.combine.value_or(Combine::sum));
+    return maker.with_result(factors.operand, given.attrs->combine.value_or(Combine::sum));
 }
 
 void local_scatter(Attributes& attrs, const LocalPart& part)

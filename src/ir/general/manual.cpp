@@ -47,7 +47,7 @@ Sharding manual_sharding(const Graph& graph, const Op& op)
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
         throw UserError({place, "its attribute 'sharding' " + problem, "", remedy});
     };
-    Sharding made = parse_sharding(op.attrs.sharding.value_or(""), place);
+    Sharding made = parse_sharding(op.attrs->sharding.value_or(""), place);
     if (!made.partial.empty() || !made.replicated.empty())
         refuse("has axes after a bar", "name only axes that shard a dimension, like sharding=\"<x,->\"");
     Axes used;
@@ -105,10 +105,10 @@ void check_manual(const Graph& graph)
                 refuse(ValueId(i), value.line, str("is ", how, " over '", axis, "'"),
                        "use other axes inside the region");
         };
-        for (const DimSharding& dim : value.sharding.dims)
+        for (const DimSharding& dim : value.sharding->dims)
             for (const std::string& axis : dim.axes)
                 check("sharded", axis);
-        for (const Partial& partial : value.sharding.partial)
+        for (const Partial& partial : value.sharding->partial)
             for (const std::string& axis : axes_of_group(graph.mesh, partial.axis))
                 check("partial", axis);
     }

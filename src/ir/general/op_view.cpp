@@ -6,65 +6,65 @@ namespace trivium {
 
 void OpView::require_operands(std::size_t count) const
 {
-    require(operands() == count, str("has ", operands(), " operands, takes ", count),
-            "see docs/ops.md for the ops");
+    if (operands() != count)
+        fail(str("has ", operands(), " operands, takes ", count), "see docs/ops.md for the ops");
 }
 
 const std::vector<i64>& OpView::list(Attr attr, std::optional<std::size_t> length) const
 {
-    const std::vector<i64>* numbers = op_.attrs.lists.find(attr);
-    require(numbers != nullptr, str("has no attribute '", list_name(attr).name, "'"),
-            str("write {", list_name(attr).name, "=…} after its operands"));
-    if (length)
-        require(numbers->size() == *length,
-                str("its attribute '", list_name(attr).name, "' has ", numbers->size(),
-                    " numbers, must have ", *length),
-                "write one per dimension");
+    const std::vector<i64>* numbers = op_.attrs->lists.find(attr);
+    if (!numbers)
+        fail(str("has no attribute '", list_name(attr).name, "'"),
+             str("write {", list_name(attr).name, "=…} after its operands"));
+    if (length && numbers->size() != *length)
+        fail(str("its attribute '", list_name(attr).name, "' has ", numbers->size(), " numbers, must have ",
+                 *length),
+             "write one per dimension");
     return *numbers;
 }
 
 std::vector<i64> OpView::list_or(Attr attr, std::size_t length, i64 otherwise) const
 {
-    return op_.attrs.lists.find(attr) ? list(attr, length) : std::vector<i64>(length, otherwise);
+    return op_.attrs->lists.find(attr) ? list(attr, length) : std::vector<i64>(length, otherwise);
 }
 
 std::vector<i64> OpView::list_or_empty(Attr attr) const
 {
-    return op_.attrs.lists.find(attr) ? list(attr) : std::vector<i64>{};
+    return op_.attrs->lists.find(attr) ? list(attr) : std::vector<i64>{};
 }
 
 i64 OpView::number_or(Attr attr, i64 otherwise) const
 {
-    return op_.attrs.lists.find(attr) ? list(attr, 1)[0] : otherwise;
+    return op_.attrs->lists.find(attr) ? list(attr, 1)[0] : otherwise;
 }
 
 std::vector<std::size_t> OpView::dims(Attr attr, std::size_t rank) const
 {
     std::vector<std::size_t> dims;
     for (const i64 dim : list_or_empty(attr)) {
-        require(dim >= 0 && static_cast<std::size_t>(dim) < rank,
-                str("its attribute '", list_name(attr).name, "' names dimension ", dim, " of a tensor with ",
-                    rank),
-                rank > 0 ? str("name dimensions from 0 to ", rank - 1) : "remove it");
+        if (dim < 0 || static_cast<std::size_t>(dim) >= rank)
+            fail(str("its attribute '", list_name(attr).name, "' names dimension ", dim, " of a tensor with ",
+                     rank),
+                 rank > 0 ? str("name dimensions from 0 to ", rank - 1) : "remove it");
+        if (lists(dims, static_cast<std::size_t>(dim)))
+            fail(str("its attribute '", list_name(attr).name, "' names dimension ", dim, " twice"),
+                 "name it once");
         dims.push_back(static_cast<std::size_t>(dim));
-        require(std::count(dims.begin(), dims.end(), dims.back()) == 1,
-                str("its attribute '", list_name(attr).name, "' names dimension ", dim, " twice"),
-                "name it once");
     }
     return dims;
 }
 
-Shape OpView::extents(Attr attr) const
+const Shape& OpView::extents(Attr attr) const
 {
     const Shape& shape = list(attr);
-    require(shape.size() <= max_dims,
-            str("its attribute '", list_name(attr).name, "' has more than ", max_dims, " dimensions"),
-            "join dimensions");
+    if (shape.size() > max_dims)
+        fail(str("its attribute '", list_name(attr).name, "' has more than ", max_dims, " dimensions"),
+             "join dimensions");
     i64 elements = 1;
     for (const i64 extent : shape) {
-        require(extent >= (graph_.at.empty() ? 1 : 0) && (extent == 0 || elements <= max_elements / extent),
-                str("its attribute '", list_name(attr).name, "' has the extent ", extent),
-                "make every extent positive, and the tensor at most 2^48 elements");
+        if (extent < (graph_.at.empty() ? 1 : 0) || (extent > 0 && elements > max_elements / extent))
+            fail(str("its attribute '", list_name(attr).name, "' has the extent ", extent),
+                 "make every extent positive, and the tensor at most 2^48 elements");
         elements *= std::max<i64>(extent, 1);
     }
     return shape;

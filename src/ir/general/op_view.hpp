@@ -46,7 +46,7 @@ public:
     /// A list of different dimensions of a tensor with `rank` dimensions; empty if it is missing.
     std::vector<std::size_t> dims(Attr attr, std::size_t rank) const;
     /// A list as a shape: extents are positive, or, in a rank's graph, 0, and within limits.hpp.
-    Shape extents(Attr attr) const;
+    const Shape& extents(Attr attr) const;
 
 private:
     const Graph& graph_;

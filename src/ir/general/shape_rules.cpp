@@ -45,7 +45,7 @@ FactorRule reduce(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     const FactorList all = own_factors(maker, op, 0);
     const auto dims = op.dims(Attr::dims, all.size());
-    const Combine combine = given.attrs.combine.value_or(Combine::sum);
+    const Combine combine = given.attrs->combine.value_or(Combine::sum);
     op.require(combine != Combine::lse, "cannot reduce by lse", "use sum, max, min or product");
     FactorList result;
     for (std::size_t d = 0; d < all.size(); ++d)

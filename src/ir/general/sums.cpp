@@ -60,7 +60,7 @@ private:
     ValueId factor_of(ValueId v) const
     {
         const Op* op = producer(v);
-        if (!op || op->kind != K::broadcast || *op->attrs.lists.find(A::dims) != kept_)
+        if (!op || op->kind != K::broadcast || *op->attrs->lists.find(A::dims) != kept_)
             return {};
         const Shape &whole = b_.graph()[v].type.shape, &own = b_.graph()[op->operands[0]].type.shape;
         for (std::size_t k = 0; k < kept_.size(); ++k)
@@ -82,7 +82,7 @@ private:
             return {};
         }
         const bool sums = op->kind == K::add || op->kind == K::subtract || op->kind == K::negate ||
-                          (op->kind == K::affine && op->attrs.beta.value_or(0) == 0);
+                          (op->kind == K::affine && op->attrs->beta.value_or(0) == 0);
         return sums ? op->operands : std::vector<ValueId>{};
     }
 
@@ -93,8 +93,8 @@ private:
         const std::size_t begin = id ? id.index() + 1 : 0, end = std::min(ops.size(), begin + near);
         for (std::size_t i = begin; i < end; ++i)
             if (const Op& op = ops[i]; op.kind == K::reduce && op.operands[0] == v &&
-                                       op.attrs.combine == Combine::sum &&
-                                       *op.attrs.lists.find(A::dims) == dims_)
+                                       op.attrs->combine == Combine::sum &&
+                                       *op.attrs->lists.find(A::dims) == dims_)
                 return op.results[0];
         return {};
     }

@@ -13,9 +13,9 @@ constexpr i64 max_reach = i64{1} << 50; ///< of a window, and of a dimension wit
 void require_within(const OpView& op, const char* name, const std::vector<i64>& numbers, i64 least)
 {
     for (const i64 number : numbers)
-        op.require(number >= least && number <= far,
-                   str("its attribute '", name, "' has the number ", number),
-                   str("use numbers from ", least, " to 2^40"));
+        if (number < least || number > far)
+            op.fail(str("its attribute '", name, "' has the number ", number),
+                    str("use numbers from ", least, " to 2^40"));
 }
 
 /// Extent of a tensor with `base` - 1 gaps between its elements.
@@ -24,9 +24,9 @@ i64 dilated(i64 extent, i64 base) { return extent > 0 ? (extent - 1) * base + 1 
 /// That such an extent, or a window's, is a number that offsets can be added to.
 void require_reach(const OpView& op, std::size_t dim, i64 extent, i64 base)
 {
-    op.require(extent <= max_reach / base,
-               str("has a dimension ", dim, " of ", extent, " elements, ", base, " apart"),
-               "use a smaller extent, or smaller gaps");
+    if (extent > max_reach / base)
+        op.fail(str("has a dimension ", dim, " of ", extent, " elements, ", base, " apart"),
+                "use a smaller extent, or smaller gaps");
 }
 
 /// The operand's dimension `d` is a window of a new factor of the result, or the same factor if nothing
@@ -407,7 +407,7 @@ void local_convolution_grad_w(Attributes& attrs, const LocalPart& part)
 FactorRule pool(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 1);
-    op.require(given.attrs.combine != Combine::lse, "cannot pool by lse", "use sum, max, min or product");
+    op.require(given.attrs->combine != Combine::lse, "cannot pool by lse", "use sum, max, min or product");
     const Shape& x = op.shape(0);
     const auto dims = window_dims(op, op.list(Attr::window, x.size()));
     RuleMaker maker(op);
@@ -427,14 +427,14 @@ void local_pool(Attributes& attrs, const LocalPart& part)
 FactorRule pool_grad(const Graph& graph, const Op& given)
 {
     const OpView op(graph, given, 2);
-    op.require(given.attrs.combine == Combine::max || given.attrs.combine == Combine::min,
+    op.require(given.attrs->combine == Combine::max || given.attrs->combine == Combine::min,
                "is not the gradient of max or min", "write combine=\"max\" or \"min\"");
     const Shape &dy = op.shape(0), &x = op.shape(1);
     const auto dims = window_dims(op, op.list(Attr::window, x.size()));
     op.require(dy.size() == x.size(), "has operands with different numbers of dimensions",
                "use the gradient of the pooled tensor, and its input");
     // A rank's part reads more of x than it computes.
-    const Shape shape = given.attrs.lists.find(Attr::shape) ? op.list(Attr::shape, x.size()) : x;
+    const Shape shape = given.attrs->lists.find(Attr::shape) ? op.list(Attr::shape, x.size()) : x;
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < x.size(); ++d) {

@@ -31,12 +31,13 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 bool takes(OpKind fused, const Op& op)
 {
     const OpInfo& row = info(fused);
+    const Attributes& attrs = op.attrs;
     bool all = std::ranges::all_of(
-        op.attrs.lists.entries(), [&](Attr attr) { return row.takes(attr); }, &NumberLists::Entry::attr);
+        attrs.lists.entries(), [&](Attr attr) { return row.takes(attr); }, &NumberLists::Entry::attr);
     each_attribute([&](Attr attr, const char*, auto member) {
-        using Member = std::decay_t<decltype(op.attrs.*member)>;
+        using Member = std::decay_t<decltype(attrs.*member)>;
         if constexpr (!std::is_same_v<Member, FactorSizes>)
-            all = all && (attr == Attr::rule || !(op.attrs.*member) || row.takes(attr));
+            all = all && (attr == Attr::rule || !(attrs.*member) || row.takes(attr));
     });
     return all;
 }
@@ -64,7 +65,7 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
     if (first.accumulate || second.accumulate || first.results.size() != 1)
         return nullptr;
     // A fused op computes in one type, and the libraries in floating numbers.
-    if (first.attrs.dtype || !is_floating(graph[first.results[0]].type.dtype))
+    if (first.attrs->dtype || !is_floating(graph[first.results[0]].type.dtype))
         return nullptr;
     for (const Fusion& row : fusions) {
         const auto through = static_cast<std::size_t>(row.through);
@@ -98,10 +99,10 @@ Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion&
     if (keeps_middle(fusion))
         op.results.push_back(first.results[0]);
     op.attrs = merged(first.attrs, second.attrs);
-    op.attrs.rule.reset();
+    op.attrs.edit().rule.reset();
     if (!info(fusion.fused).rule)
-        op.attrs.rule = joined_rule(rule_of(graph, first), rule_of(graph, second),
-                                    static_cast<std::size_t>(fusion.through), keeps_middle(fusion));
+        op.attrs.edit().rule = joined_rule(rule_of(graph, first), rule_of(graph, second),
+                                           static_cast<std::size_t>(fusion.through), keeps_middle(fusion));
     return op;
 }
 

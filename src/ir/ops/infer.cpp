@@ -22,7 +22,7 @@ const T& needed(const Graph& graph, const Op& op, const char* name, const std::o
 /// Operands except the accumulator.
 std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
 
-bool has_own_rule(const Op& op) { return op.attrs.rule && info(op).takes(Attr::rule); }
+bool has_own_rule(const Op& op) { return op.attrs->rule && info(op).takes(Attr::rule); }
 
 /// If the rule is an attribute, the row has the number of operands.
 void check_operand_count(const Graph& graph, const Op& op)
@@ -132,7 +132,7 @@ DType element_type(const Graph& graph, const Op& op, const ResultType& type, std
     case ResultType::Of::f64: return DType::f64;
     case ResultType::Of::i32: return DType::i32;
     case ResultType::Of::each: return graph[op.operands[result]].type.dtype;
-    case ResultType::Of::attribute: return needed(graph, op, "dtype", op.attrs.dtype);
+    case ResultType::Of::attribute: return needed(graph, op, "dtype", op.attrs->dtype);
     }
     throw InternalError(__FILE__, __LINE__, "no such result type");
 }
@@ -146,7 +146,7 @@ std::string place_of(const Graph& graph, const Op& op)
 
 OperandSet linear_operands(const Graph& graph, const Op& op)
 {
-    const OperandSet linear = op.attrs.beta ? 0 : info(op).linear; // each partial sum would get the constant
+    const OperandSet linear = op.attrs->beta ? 0 : info(op).linear; // each partial sum would get the constant
     if (op.stays_partial && info(op).separable) { // in each factor; the small one is that of low rank
         OperandSet least = 0;
         i64 elements = 0;
@@ -178,12 +178,12 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
         shapes[i] = &graph[op.operands[i]].type.shape;
-    const Rule& rule = has_own_rule(op)   ? *op.attrs.rule
+    const Rule& rule = has_own_rule(op)   ? *op.attrs->rule
                        : row.optional > 0 ? row.partial_rules[optional_operands(graph, op)]
                        : row.rule         ? *row.rule
-                                          : needed(graph, op, "rule", op.attrs.rule);
+                                          : needed(graph, op, "rule", op.attrs->rule);
     return make_rule(
-        rule, shapes, op.attrs.sizes, [&] { return place_of(graph, op); }, row.variadic);
+        rule, shapes, op.attrs->sizes, [&] { return place_of(graph, op); }, row.variadic);
 }
 
 int optional_operand(const Graph& graph, const Op& op, int which)
@@ -214,10 +214,10 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
                          "write a rule with as many results"});
-    if (row.rejects && op.attrs.rule)
-        if (const char* why = row.rejects(*op.attrs.rule))
+    if (row.rejects && op.attrs->rule)
+        if (const char* why = row.rejects(*op.attrs->rule))
             throw UserError({place_of(graph, op),
-                             str("cannot have the rule \"", to_text(*op.attrs.rule), "\""), why,
+                             str("cannot have the rule \"", to_text(*op.attrs->rule), "\""), why,
                              "transpose an operand, or use ops with dims (docs/ops.md)"});
     check_types(graph, op);
     if (row.check)
@@ -228,9 +228,9 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
     types.reserve(rule.results.size());
     for (std::size_t i = 0; i < rule.results.size(); ++i) {
         ResultType type = row.results[std::min(i, row.results.size() - 1)];
-        if (i == 0 && row.accumulates && op.attrs.dtype)
+        if (i == 0 && row.accumulates && op.attrs->dtype)
             type = ResultType::attribute();
-        else if (i == 0 && row.blocks && op.attrs.dtype)
+        else if (i == 0 && row.blocks && op.attrs->dtype)
             type = ResultType::accumulator();
         else if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
             type = ResultType::accumulator();
@@ -287,8 +287,8 @@ Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)
 
 Space result_space(const Graph& graph, const Op& op)
 {
-    if (op.attrs.space)
-        return *op.attrs.space;
+    if (op.attrs->space)
+        return *op.attrs->space;
     return op.operands.empty() ? Space::device : graph[op.operands[0]].space;
 }
 
@@ -302,7 +302,7 @@ Bytes least_scratch_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     if (row.scratch == ScratchKind::product &&
-        op.attrs.fp8) // both operands in FP8, and the library's scratch
+        op.attrs->fp8) // both operands in FP8, and the library's scratch
         return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
     if (row.exchanges)
         return box_exchange_scratch(exchange_of(graph, op), exchange_rank(graph, op));

@@ -64,7 +64,7 @@ Flops convolution_flops(const Op& op, const FactorRule& rule)
         product *= static_cast<Flops>(rule[dim].size);
     for (std::size_t d = 1; d < weights.size(); ++d)
         product *= static_cast<Flops>(rule[weights[d]].size);
-    if (const auto* base = op.attrs.lists.find(Attr::base)) // other taps meet gaps
+    if (const auto* base = op.attrs->lists.find(Attr::base)) // other taps meet gaps
         for (const i64 gap : *base)
             product /= static_cast<Flops>(gap);
     return product;
@@ -80,14 +80,14 @@ Bytes convolution_weights(const Op& op, const FactorRule& rule, Bytes)
     for (std::size_t d = 0; d < weights.size(); ++d)
         bytes *= d < 2 ? round_up(weights[d], 16) : weights[d];
     const i64 times =
-        1 + (op.kind == OpKind::convolution_grad_w) + (op.attrs.lists.find(Attr::base) != nullptr);
+        1 + (op.kind == OpKind::convolution_grad_w) + (op.attrs->lists.find(Attr::base) != nullptr);
     return bytes * times + (Bytes{24} << 20);
 }
 
 /// The keys that an attention has.
 IndexRange keys_of(const Op& op, i64 count)
 {
-    const auto* begin = op.attrs.lists.find(Attr::begin);
+    const auto* begin = op.attrs->lists.find(Attr::begin);
     return {begin ? begin->front() : 0, count};
 }
 
@@ -98,7 +98,7 @@ Flops causal_attention(const Op& op, const FactorRule& rule)
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
     const i64 s = size_of(rule, "s"), t = size_of(rule, "t");
     // The queries of a cache are the last ones.
-    const i64 first = op.attrs.offsets.empty() ? std::max<i64>(t - s, 0) : op.attrs.offset_of("s");
+    const i64 first = op.attrs->offsets.empty() ? std::max<i64>(t - s, 0) : op.attrs->offset_of("s");
     const Flops pairs = seen_pairs(op, {first, s}, keys_of(op, t));
     return 2 * size("b") * size("g") * size("r") * (size("e") + size("u")) * std::max(pairs, size("s"));
 }
@@ -140,7 +140,7 @@ Flops causal_attention_grad(const Op& op, const FactorRule& rule) { return 2 * c
 Flops grouped_product(const Op& op, const FactorRule& rule)
 {
     const Shape rows = rule.shape_of(rule.operands[0]), others = rule.shape_of(rule.operands[1]);
-    const auto* expected = op.attrs.lists.find(Attr::expected);
+    const auto* expected = op.attrs->lists.find(Attr::expected);
     const i64 n = expected ? expected->front() : rows[1];
     const i64 columns = op.kind == OpKind::grouped_matmul_grad_rows ? others[1] : others[2];
     return 2 * static_cast<Flops>(rows[0]) * static_cast<Flops>(n) * static_cast<Flops>(rows[2]) *
@@ -165,9 +165,9 @@ Bytes token_places(const Op&, const FactorRule& rule, Bytes element)
 Bytes places_of_rows(const Op& op, const FactorRule& rule, Bytes)
 {
     const Shape tokens = rule.shape_of(rule.operands[0]);
-    const i64 parts = op.attrs.lists.find(Attr::spread)->back();
+    const i64 parts = op.attrs->lists.find(Attr::spread)->back();
     return dispatch_scratch(tokens[0] * parts, tokens[1] / std::max<i64>(parts, 1),
-                            op.attrs.lists.find(Attr::count)->front());
+                            op.attrs->lists.find(Attr::count)->front());
 }
 
 /// Rows of each group, as i64.
@@ -179,8 +179,8 @@ Bytes count_of_groups(const Op&, const FactorRule& rule, Bytes)
 /// Refuses functions of a gate and a value.
 void of_one_number(const Graph& graph, const Op& op, const FactorRule&)
 {
-    if (op.attrs.activation && only_gated(*value_named<Activation>(*op.attrs.activation)))
-        throw UserError({place_of(graph, op), str("cannot compute '", *op.attrs.activation, "'"),
+    if (op.attrs->activation && only_gated(*value_named<Activation>(*op.attrs->activation)))
+        throw UserError({place_of(graph, op), str("cannot compute '", *op.attrs->activation, "'"),
                          "this function has two arguments", "use swiglu"});
 }
 
@@ -223,9 +223,9 @@ Attributes attributes_for(Tape& t, OpKind kind)
     Attributes taken;
     each_attribute([&](Attr attr, const char*, auto member) {
         if (attr != Attr::rule && row.takes(attr))
-            taken.*member = t.op().attrs.*member;
+            taken.*member = (*t.op().attrs).*member;
     });
-    for (const NumberLists::Entry& list : t.op().attrs.lists.entries())
+    for (const NumberLists::Entry& list : t.op().attrs->lists.entries())
         if (row.takes(list.attr))
             taken.lists.set(list.attr, list.numbers);
     return taken;

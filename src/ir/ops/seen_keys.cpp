@@ -41,7 +41,7 @@ private:
 
     static i64 limit(const Op& op, Attr attr)
     {
-        const auto* list = op.attrs.lists.find(attr);
+        const auto* list = op.attrs->lists.find(attr);
         return list ? std::max<i64>(list->front(), 1) : no_limit;
     }
     /// Pairs of queries and keys before position n.
@@ -77,7 +77,7 @@ void each_run(const SequenceOrder& order, const IndexRange& range, const Use& us
 Flops seen_pairs(const Op& op, const IndexRange& queries, const IndexRange& keys)
 {
     const Limits limits(op);
-    const SequenceOrder order = op.attrs.order_of_tokens();
+    const SequenceOrder order = op.attrs->order_of_tokens();
     Flops pairs = 0;
     each_run(order, queries, [&](i64, i64 q, i64 n) {
         each_run(order, keys, [&](i64, i64 k, i64 m) {
@@ -91,7 +91,7 @@ Flops seen_pairs(const Op& op, const IndexRange& queries, const IndexRange& keys
 IndexRange seen_keys(const Graph& graph, const Op& op, const IndexRange& queries, const IndexRange& keys)
 {
     const Limits limits(op);
-    const SequenceOrder order = op.attrs.order_of_tokens();
+    const SequenceOrder order = op.attrs->order_of_tokens();
     const bool documents = optional_operand(graph, op, 0) >= 0;
     i64 first = keys.begin + keys.size, end = keys.begin;
     each_run(order, queries, [&](i64, i64 q, i64 n) {

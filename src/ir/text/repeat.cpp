@@ -111,6 +111,7 @@ private:
     {
         const std::string_view text = lines_[line];
         std::string made;
+        made.reserve(text.size());
         for (std::size_t at = 0; at < text.size();) {
             if (text[at] == '#')
                 return made += text.substr(at);
@@ -124,12 +125,16 @@ private:
             while (end < text.size() && (braces ? text[end] != '}' : is_of_name(text[end])))
                 ++end;
             const std::string_view what = text.substr(begin, end - begin);
-            NamedSizes known = sizes_;
-            known.insert(indices_.begin(), indices_.end());
             if (what.empty() || (braces && end == text.size()) || (!braces && !indices_.contains(what)))
                 throw UserError({str(place(line), ":", at + 1), str("'$", what, "' is not an index"), "",
                                  "write $NAME, or ${NAME+1}, with the name of a repeat around it"});
-            made += evaluated(what, known, str(place(line), ":", at + 1));
+            if (const auto index = indices_.find(what); index != indices_.end() && !sizes_.contains(what))
+                made += std::to_string(index->second); // the usual case
+            else {
+                NamedSizes known = sizes_;
+                known.insert(indices_.begin(), indices_.end());
+                made += evaluated(what, known, str(place(line), ":", at + 1));
+            }
             at = end + (braces ? 1 : 0);
         }
         return made;

@@ -228,7 +228,7 @@ private:
         int batch = -1;
         v.type = c.type(&batch);
         v.sharding = c.sharding();
-        std::vector<DimSharding>& dims = v.sharding.dims;
+        std::vector<DimSharding>& dims = v.sharding.edit().dims;
         if (batch < 0 || settings_.batch_axes.empty() || (dims.empty() && v.role != Role::input))
             return;
         dims.resize(std::max(dims.size(), v.type.shape.size()), DimSharding{});

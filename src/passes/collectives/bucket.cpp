@@ -18,8 +18,13 @@ BucketClass class_of(const Graph& graph, const Op& op)
 {
     const Phase phase = op.region == Region::microbatch ? op.phase : Phase::forward;
     const int stage = op.region == Region::microbatch ? stage_of(graph, op) : 0;
-    return {
-        op.kind, op.region, phase, stage, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
+    return {op.kind,
+            op.region,
+            phase,
+            stage,
+            *op.attrs->axis,
+            op.attrs->combine,
+            graph[op.operands[0]].type.dtype};
 }
 
 /// The classes of the ops that may be merged, without what they wait for; of the others, nothing.

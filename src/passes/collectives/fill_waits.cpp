@@ -19,7 +19,7 @@ std::vector<bool> movable(const Graph& g)
 {
     const auto decides = [&](ValueId v) {
         const OpId from = g[v].producer;
-        return from && (gathers_parameters(g, g[from]) || g[from].attrs.tag);
+        return from && (gathers_parameters(g, g[from]) || g[from].attrs->tag);
     };
     std::vector<bool> needed(g.values.size(), false), can(g.ops.size(), false);
     for (std::size_t i = g.ops.size(); i-- > 0;) {
@@ -71,7 +71,7 @@ private:
     bool waits_for(std::size_t i) const
     {
         const Op& op = g_.ops[i];
-        return is_backward(op) && info(op).communicates && !info(op).exchanges && !op.attrs.tag &&
+        return is_backward(op) && info(op).communicates && !info(op).exchanges && !op.attrs->tag &&
                !reduces_[i] && !gathers_parameters(g_, op);
     }
 

@@ -34,12 +34,12 @@ Graph join_reductions(Graph graph)
         const OpId first = graph[between].producer;
         if (!first || !reduces_to_all(graph[first]) || graph[first].operands.size() != 1 ||
             graph[first].region != op.region || graph[first].phase != op.phase ||
-            graph[first].block != op.block || graph[first].attrs.combine != op.attrs.combine)
+            graph[first].block != op.block || graph[first].attrs->combine != op.attrs->combine)
             continue;
-        const std::string joint = joint_of(graph.mesh, *graph[first].attrs.axis, *op.attrs.axis);
+        const std::string joint = joint_of(graph.mesh, *graph[first].attrs->axis, *op.attrs->axis);
         if (joint.empty())
             continue;
-        op.attrs.axis = joint;
+        op.attrs.edit().axis = joint;
         op.operands = graph[first].operands;
         ops[first.index()] = values[between.index()] = false;
     }

@@ -49,7 +49,7 @@ private:
         const std::optional<std::size_t> dim = dim_to_divide(parameter, whole);
         if (!dim)
             return;
-        g_[parameter].sharding.dims[*dim].open = false;
+        g_[parameter].sharding.edit().dims[*dim].open = false;
         const i64 extent = g_[whole].type.shape[*dim], count = std::min(extent, ceil_div(bytes, c_.bytes));
         std::vector<i64> extents;
         for (i64 part = 0; part < count; ++part)
@@ -93,7 +93,7 @@ private:
         const Value& p = g_[parameter];
         std::optional<std::size_t> best;
         for (std::size_t d = 0; d < p.type.shape.size(); ++d) {
-            if (!g_[whole].sharding.dims[d].axes.empty() || !p.sharding.dims[d].axes.empty() ||
+            if (!g_[whole].sharding->dims[d].axes.empty() || !p.sharding->dims[d].axes.empty() ||
                 (best && p.type.shape[d] <= p.type.shape[*best]))
                 continue;
             Sharding rest = p.sharding;

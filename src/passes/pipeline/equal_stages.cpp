@@ -14,8 +14,8 @@ bool equal(const Value& a, const Value& b)
     return a.type == b.type && a.role == b.role && a.lifetime == b.lifetime && a.producer == b.producer &&
            a.decay == b.decay && a.space == b.space && a.rows == b.rows && a.stack == b.stack &&
            a.update == b.update && a.factors == b.factors && a.state_of.update == b.state_of.update &&
-           a.state_of.index == b.state_of.index && a.sharding.dims == b.sharding.dims &&
-           a.sharding.partial == b.sharding.partial && a.whole == b.whole;
+           a.state_of.index == b.state_of.index && a.sharding->dims == b.sharding->dims &&
+           a.sharding->partial == b.sharding->partial && a.whole == b.whole;
 }
 
 /// Without what a translation changes, and without the places of operands in the result of all ranks.
@@ -58,14 +58,14 @@ bool note(std::map<Key, Key>& known, const Key& a, const Key& b)
 
 StageTranslation::Address StageTranslation::address_of(const Op& op)
 {
-    return {op.attrs.from, op.attrs.to, op.attrs.tag, op.attrs.reader};
+    return {op.attrs->from, op.attrs->to, op.attrs->tag, op.attrs->reader};
 }
 
 bool StageTranslation::add(const Graph& from, const Graph& to, const Op& a, const Op& b)
 {
     return equal(a, b) && note(block_, a.block, b.block) &&
            note(stage_, stage_of(from, a), stage_of(to, b)) &&
-           (!a.attrs.tag || note(address_, address_of(a), address_of(b)));
+           (!a.attrs->tag || note(address_, address_of(a), address_of(b)));
 }
 
 std::optional<StageTranslation> StageTranslation::between(const Graph& from, const Graph& to)
@@ -101,13 +101,13 @@ Graph StageTranslation::translate(Graph finished, const Coordinates& at) const
     for (Op& op : finished.ops) {
         if (const auto known = block_.find(op.block); known != block_.end())
             op.block = known->second;
-        if (!op.attrs.tag)
+        if (!op.attrs->tag)
             continue;
         const Address& address = address_.at(address_of(op));
-        op.attrs.from = address.from;
-        op.attrs.to = address.to;
-        op.attrs.tag = address.tag;
-        op.attrs.reader = address.reader;
+        op.attrs.edit().from = address.from;
+        op.attrs.edit().to = address.to;
+        op.attrs.edit().tag = address.tag;
+        op.attrs.edit().reader = address.reader;
     }
     return finished;
 }

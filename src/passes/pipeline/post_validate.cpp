@@ -39,7 +39,7 @@ public:
         made.producer = {};
         made.sharding = {}; // a matter of this rank alone
         made.whole = {};
-        made.init = FillInit{0.0};
+        made.init = Init(FillInit{0.0});
         made.update = {};
         made.state_of = {};
         return add(std::move(made));

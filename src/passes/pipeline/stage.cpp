@@ -80,13 +80,13 @@ struct StageGraphs::Impl {
                     }
                 Op copy = op;
                 copy.operands.clear();
-                if (copy.attrs.at)
-                    copy.attrs.at->clear();
+                if (copy.attrs->at)
+                    copy.attrs.edit().at->clear();
                 for (std::size_t o = 0; o < op.operands.size(); ++o)
                     if (wants(op, op.operands[o])) {
                         copy.operands.push_back(use(op.operands[o]));
-                        if (copy.attrs.at)
-                            copy.attrs.at->push_back((*op.attrs.at)[o]);
+                        if (copy.attrs->at)
+                            copy.attrs.edit().at->push_back((*op.attrs->at)[o]);
                     }
                 for (ValueId& r : copy.results) {
                     Value made = g_[r];

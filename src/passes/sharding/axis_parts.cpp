@@ -34,13 +34,13 @@ void each_axis_name(const Graph& graph, Visit&& visit)
 {
     for (const Value& v : graph.values) {
         const auto place = [&] { return str(source_place(graph, v.line), "%", v.name); };
-        for (const DimSharding& dim : v.sharding.dims)
+        for (const DimSharding& dim : v.sharding->dims)
             for (const std::string& axis : dim.axes)
                 visit(place, axis);
-        for (const Partial& partial : v.sharding.partial)
+        for (const Partial& partial : v.sharding->partial)
             for (const std::string& axis : axes_of_group(graph.mesh, partial.axis))
                 visit(place, axis);
-        for (const std::string& axis : v.sharding.replicated)
+        for (const std::string& axis : v.sharding->replicated)
             visit(place, axis);
     }
     for (const Op& op : graph.ops) {
@@ -50,7 +50,7 @@ void each_axis_name(const Graph& graph, Visit&& visit)
                 for (const std::string& axis : dim.axes)
                     visit(place, axis);
         if (info(op).communicates && graph.at.empty()) // its factor is sharded over its axis
-            visit(place, *op.attrs.axis);
+            visit(place, *op.attrs->axis);
     }
 }
 
@@ -153,16 +153,12 @@ PartList AxisParts::parts_of(const std::vector<std::string>& names) const
 std::vector<std::string> AxisParts::names_of(const PartList& list) const
 {
     std::vector<std::string> names;
-    for (std::size_t i = 0; i < list.size();) {
-        const Part first = (*this)[list[i]];
-        i64 size = first.size;
-        for (++i; i < list.size() && list[i] == list[i - 1] + 1 && (*this)[list[i]].axis == first.axis; ++i)
-            size *= (*this)[list[i]].size;
-        const MeshAxis& axis = mesh_.axes[static_cast<std::size_t>(first.axis)];
+    each_joined(list, [&](const AxisPart& part) {
+        const MeshAxis& axis = mesh_.axes[static_cast<std::size_t>(part.axis)];
         std::string& name = names.emplace_back(axis.name);
-        if (size != axis.size) // asked very often: without a stream
-            ((name.append(":(") += std::to_string(first.major)) += ')') += std::to_string(size);
-    }
+        if (part.size != axis.size) // asked very often: without a stream
+            ((name.append(":(") += std::to_string(part.major)) += ')') += std::to_string(part.size);
+    });
     return names;
 }
 

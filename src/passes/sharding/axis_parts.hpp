@@ -50,6 +50,24 @@ public:
     /// The parts of the manual axes at `v` (manual_axes). Each rank along them has a tensor of its own, so no
     /// op that reads or computes `v` may be sharded over them.
     PartList manual(ValueId v) const { return manual_.empty() ? PartList() : manual_[v.index()]; }
+    /// Calls visit(AxisPart) for the fewest parts of axes that are the same: neighbours become one.
+    template <class Visit>
+    void each_joined(const PartList& parts, Visit&& visit) const
+    {
+        for (std::size_t i = 0; i < parts.size();) {
+            const Part& first = (*this)[parts[i]];
+            AxisPart joined{first.axis, first.major, first.size};
+            for (++i; i < parts.size() && parts[i] == parts[i - 1] + 1; ++i) {
+                const Part& next = (*this)[parts[i]];
+                if (next.axis != first.axis)
+                    break;
+                joined.size *= next.size;
+            }
+            joined.minor =
+                mesh_.axes[static_cast<std::size_t>(joined.axis)].size / (joined.major * joined.size);
+            visit(joined);
+        }
+    }
     /// The shortest list of names of axes and sub-axes: neighbouring parts of an axis become one name.
     std::vector<std::string> names_of(const PartList& parts) const;
 

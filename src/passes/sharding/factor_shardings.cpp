@@ -44,7 +44,7 @@ FactorShardings::FactorShardings(const FactorRule& rule, const FactorList& dims,
             entries_.push_back({dims[d], d, axes, {}, shape[d], !sharding.dims[d].open, true});
             continue;
         }
-        const std::vector<int> factors = rule.parts_of(dims[d]);
+        const std::span<const int> factors = rule.parts_of(dims[d]);
         std::size_t next = 0;
         bool overflows = false;
         for (std::size_t i = 0; i < factors.size(); ++i) {

@@ -19,9 +19,9 @@ bool in_one_place(const Graph& g, const Op& a, const Op& b)
 /// its operand.
 std::optional<std::size_t> changed_dim(const Graph& g, const Op& op, bool larger)
 {
-    if (!info(op).communicates || !op.attrs.dim || op.operands.size() != 1 || op.attrs.combine)
+    if (!info(op).communicates || !op.attrs->dim || op.operands.size() != 1 || op.attrs->combine)
         return {};
-    const auto dim = static_cast<std::size_t>(op.attrs.dim->front());
+    const auto dim = static_cast<std::size_t>(op.attrs->dim->front());
     const i64 from = g[op.operands[0]].type.shape[dim], to = g[op.results[0]].type.shape[dim];
     return (larger ? from < to : to < from) ? std::optional(dim) : std::nullopt;
 }
@@ -43,7 +43,7 @@ public:
     std::optional<GatheredOp> match(std::size_t i) const
     {
         const Op& op = g_.ops[i];
-        if (!info(op).blocks || op.attrs.lists.find(Attr::begin))
+        if (!info(op).blocks || op.attrs->lists.find(Attr::begin))
             return {};
         const Blocks& blocks = *info(op).blocks;
         const FactorRule rule = rule_of(g_, op);
@@ -59,7 +59,7 @@ public:
             return {};
         made.extent = rule[factor].size;
         const IndexRange part = made.block(made.rank);
-        if (op.attrs.offset_of(blocks.own) != part.begin || rule[own].size != part.size)
+        if (op.attrs->offset_of(blocks.own) != part.begin || rule[own].size != part.size)
             return {};
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const auto at = std::ranges::find(rule.results[r], factor);
@@ -85,14 +85,14 @@ private:
             return false;
         const Op& gather = g_[producer];
         if (made.gathered.empty()) {
-            made.axis = *gather.attrs.axis;
+            made.axis = *gather.attrs->axis;
             const std::vector<i64> group = g_.mesh.group(g_.at, {made.axis});
             made.ranks = static_cast<i64>(group.size());
             made.rank = std::ranges::find(group, g_.mesh.rank(g_.at)) - group.begin();
         }
         made.gathered.push_back({operand, dim, gather.operands[0]});
         made.gathers.push_back(producer.index());
-        return *gather.attrs.axis == made.axis;
+        return *gather.attrs->axis == made.axis;
     }
 
     bool sum(GatheredOp& made, const Op& op, std::size_t result, std::size_t dim) const
@@ -106,7 +106,7 @@ private:
             const Op& reader = g_.ops[readers[0]];
             made.reductions.push_back(readers[0]);
             v = reader.results[0];
-            if (changed_dim(g_, reader, false) == dim && *reader.attrs.axis == made.axis)
+            if (changed_dim(g_, reader, false) == dim && *reader.attrs->axis == made.axis)
                 summed.own = v;
             else if (reduces_to_all(reader) && reader.operands.size() == 1)
                 summed.reductions.push_back(readers[0]);

@@ -27,7 +27,7 @@ public:
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
             free_[i] = v.producer && open(v.sharding) && v.lifetime == Lifetime::microbatch &&
-                       v.sharding.partial.empty() && ops_.plain(g_[v.producer]);
+                       v.sharding->partial.empty() && ops_.plain(g_[v.producer]);
         }
         for (const ValueId v : g_.outputs) {
             free_[v.index()] = false;
@@ -87,7 +87,7 @@ public:
             const DimAxes axes = ops_.prices().layout(chosen).axes;
             if (!allowed(v, axes))
                 continue;
-            Sharding& sharding = made[v].sharding;
+            Sharding& sharding = made[v].sharding.edit();
             for (std::size_t d = 0; d < axes.size(); ++d)
                 sharding.dims[d].axes = axes[d];
         }
@@ -112,7 +112,7 @@ private:
     bool allowed(ValueId v, const DimAxes& axes) const
     {
         for (std::size_t d = 0; d < axes.size(); ++d) {
-            const DimSharding& dim = g_[v].sharding.dims[d];
+            const DimSharding& dim = g_[v].sharding->dims[d];
             if (g_.mesh.parts_along(axes[d]) > std::max<i64>(g_[v].type.shape[d], 1) && axes[d] != dim.axes)
                 return false;
             const std::size_t stated =

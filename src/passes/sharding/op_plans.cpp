@@ -22,7 +22,7 @@ OpPlans::OpPlans(const Graph& graph, const PartitionConfig& config, std::vector<
       ops_(graph.ops.size())
 {
     for (const Value& v : g_.values)
-        for (const DimSharding& dim : v.sharding.dims) {
+        for (const DimSharding& dim : v.sharding->dims) {
             const PartList axes = parts_.parts_of(dim.axes);
             for (std::size_t i = 0; i < axes.size(); ++i)
                 for (std::size_t j = i + 1; j < axes.size(); ++j)
@@ -35,7 +35,7 @@ bool OpPlans::plain(const Op& op) const
     const OpInfo& row = info(op);
     return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
            op.region == Region::microbatch &&
-           std::ranges::all_of(op.results, [&](ValueId v) { return g_[v].sharding.partial.empty(); }) &&
+           std::ranges::all_of(op.results, [&](ValueId v) { return g_[v].sharding->partial.empty(); }) &&
            row.in_place.size() == static_cast<std::size_t>(std::ranges::count_if(
                                       row.in_place, [](const Alias& a) { return !a.must; }));
 }
@@ -87,7 +87,7 @@ std::string OpPlans::key_of(std::size_t o) const
         (key += outlives_microbatch(g_, v) ? 'l' : '-') += sums_[v.index()] ? 's' : '-';
         for (const i64 extent : value.type.shape)
             (key += std::to_string(extent)) += ',';
-        append_text(key, Layout{dim_axes(value.sharding), value.sharding.partial});
+        append_text(key, Layout{dim_axes(value.sharding), value.sharding->partial});
         for (const PartId part : parts_.manual(v))
             (key += std::to_string(part)) += ',';
         key += '\n';

@@ -1,5 +1,6 @@
 #include "passes/sharding/op_sharding.hpp"
 
+#include "ir/shards.hpp"
 #include "passes/sharding/factor_shardings.hpp"
 #include "passes/sharding/refusals.hpp"
 
@@ -20,7 +21,7 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
             const Value& v = g_[op.operands[i]];
             const auto dim = static_cast<std::size_t>(rule_.operands[i][d]);
             const Factor& factor = rule_.factors[dim];
-            const i64 ranks = g_.mesh.parts_along(v.sharding.dims[d].axes);
+            const i64 ranks = g_.mesh.parts_along(v.sharding->dims[d].axes);
             if (factor.window && ranks > 1 && ranks <= max_box_ranks)
                 read_in_part_[dim] = window_of(*factor.window, {0, rule_[factor.window->of].size},
                                                v.type.shape[d]) != IndexRange{0, v.type.shape[d]};
@@ -29,12 +30,12 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         Assignment& mine = by_tensor_.emplace_back(rule_.factors.size());
         if (!composed_) {
             for (std::size_t d = 0; d < dims.size(); ++d)
-                if (!g_[v].sharding.dims[d].axes.empty())
-                    mine[static_cast<std::size_t>(dims[d])] = parts.parts_of(g_[v].sharding.dims[d].axes);
+                if (!g_[v].sharding->dims[d].axes.empty())
+                    mine[static_cast<std::size_t>(dims[d])] = parts.parts_of(g_[v].sharding->dims[d].axes);
             return;
         }
         ValueSharding sharding;
-        for (const DimSharding& dim : g_[v].sharding.dims)
+        for (const DimSharding& dim : g_[v].sharding->dims)
             sharding.dims.push_back({parts.parts_of(dim.axes)});
         const FactorShardings factors(rule_, dims, g_[v].type.shape, sharding, parts);
         for (std::size_t f = 0; f < rule_.factors.size(); ++f)
@@ -108,7 +109,7 @@ std::optional<Assignment> OpSharding::assignment(const Options& options,
 bool OpSharding::leaves_partial(const Assignment& assignment) const
 {
     for (std::size_t r = 0; r < rule_.results.size(); ++r)
-        if (!g_[op_.results[r]].sharding.partial.empty() &&
+        if (!g_[op_.results[r]].sharding->partial.empty() &&
             !lacking_partial(g_, op_.results[r], result_layout(r, assignment)).empty())
             return false;
     return true;
@@ -313,6 +314,7 @@ PartList OpSharding::parts_for(int dim, const Assignment& assignment) const
 DimAxes OpSharding::axes_for(const FactorList& dims, const Assignment& assignment) const
 {
     DimAxes axes;
+    axes.reserve(dims.size());
     for (const int dim : dims)
         if (rule_[dim].composed())
             axes.push_back(parts_.names_of(parts_for(dim, assignment)));
@@ -346,9 +348,12 @@ Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) co
 
 IndexRange OpSharding::range_of(std::size_t factor, const Assignment& assignment, const Coordinates& at) const
 {
-    const DimAxes axes{parts_.names_of(assignment[factor])};
-    const Box part = box_of_axes({rule_.factors[factor].size}, axes, g_.mesh, at);
-    return {part.offset[0], part.shape[0]};
+    IndexRange all{0, rule_.factors[factor].size}; // as box_of_axes(), without names and memory
+    parts_.each_joined(assignment[factor], [&](const AxisPart& part) {
+        const IndexRange mine = part_of(all.size, part.size, part.index(at));
+        all = {all.begin + mine.begin, mine.size};
+    });
+    return all;
 }
 
 IndexRange OpSharding::dim_range(int dim, i64 extent, const Assignment& assignment,
@@ -376,11 +381,11 @@ IndexRange OpSharding::dim_range(int dim, i64 extent, const Assignment& assignme
 Box OpSharding::box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
                     const Coordinates& at) const
 {
-    Box made;
+    Box made{Shape(dims.size()), Shape(dims.size())};
     for (std::size_t d = 0; d < dims.size(); ++d) {
         const IndexRange part = dim_range(dims[d], whole[d], assignment, at);
-        made.offset.push_back(part.begin);
-        made.shape.push_back(part.size);
+        made.offset[d] = part.begin;
+        made.shape[d] = part.size;
     }
     return made;
 }
@@ -409,10 +414,10 @@ bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) co
     if (!added)
         return known->second;
     const DimAxes regular{parts_.names_of(list)};
-    const Coordinates first(g_.mesh.axes.size(), 0);
-    for (const i64 rank : g_.mesh.group(first, regular[0])) {
+    const Shards shards({extent}, regular, g_.mesh);
+    for (const i64 rank : g_.mesh.group(Coordinates(g_.mesh.axes.size(), 0), regular[0])) {
         const Coordinates at = g_.mesh.coordinates(rank);
-        const Box shard = box_of_axes({extent}, regular, g_.mesh, at);
+        const Box shard = shards(at);
         if (dim_range(dim, extent, assignment, at) != IndexRange{shard.offset[0], shard.shape[0]})
             return known->second = true;
     }
@@ -468,14 +473,13 @@ Op OpSharding::local_op(const Assignment& assignment, const Coordinates& at) con
     std::vector<IndexRange> ranges(assignment.size());
     for (std::size_t f = 0; f < assignment.size(); ++f) {
         const Factor& factor = rule_.factors[f];
-        ranges[f] = assignment[f].empty() ? IndexRange{0, factor.size} : range_of(f, assignment, at);
-        if (assignment[f].empty())
-            continue;
-        for (FactorSize& size : local.attrs.sizes)
-            if (size.factor == factor.name)
-                size.size = ranges[f].size;
-        if (factor.kind == FactorKind::indexed)
-            local.attrs.offsets.push_back({factor.name, ranges[f].begin});
+        ranges[f] = range_of(f, assignment, at);
+        const bool sharded = !assignment[f].empty();
+        for (std::size_t s = 0; sharded && s < local.attrs->sizes.size(); ++s)
+            if (local.attrs->sizes[s].factor == factor.name)
+                local.attrs.edit().sizes[s].size = ranges[f].size;
+        if (sharded && factor.kind == FactorKind::indexed)
+            local.attrs.edit().offsets.push_back({factor.name, ranges[f].begin});
     }
     if (!info(op_).localize)
         return local;
@@ -486,11 +490,10 @@ Op OpSharding::local_op(const Assignment& assignment, const Coordinates& at) con
         part.results.push_back(result_box(r, assignment, at));
     for (const PartList& axes : assignment) {
         i64 index = 0;
-        for (const std::string& axis : parts_.names_of(axes))
-            index += g_.mesh.index_along(axis, at);
+        parts_.each_joined(axes, [&](const AxisPart& each) { index += each.index(at); });
         part.first.push_back(index == 0);
     }
-    info(op_).localize(local.attrs, part);
+    info(op_).localize(local.attrs.edit(), part);
     return local;
 }
 

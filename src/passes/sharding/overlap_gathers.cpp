@@ -115,7 +115,7 @@ private:
     {
         x = b.reduce_scatter(x, op.axis, each.dim, op.block(op.rank).size);
         for (const std::size_t i : each.reductions) // of its own block only
-            x = b.all_reduce(x, *from_.ops[i].attrs.axis, *from_.ops[i].attrs.combine);
+            x = b.all_reduce(x, *from_.ops[i].attrs->axis, *from_.ops[i].attrs->combine);
         return x;
     }
 
@@ -154,7 +154,7 @@ Seconds length_of(const Graph& graph, const Clock& clock)
         const Op& op = graph.ops[i];
         if (op.region != Region::microbatch)
             continue;
-        Seconds& now = info(op).communicates ? travels[*op.attrs.axis] : computes;
+        Seconds& now = info(op).communicates ? travels[*op.attrs->axis] : computes;
         if (clock.waits)
             now = std::max(now, computes);
         for (const ValueId v : op.operands)

@@ -55,7 +55,7 @@ std::optional<Division> division_of(const Graph& g, std::size_t i, std::size_t o
     const ValueId h = op.operands[operand];
     const auto of_part = [&](const NumberLists::Entry& list) { return info(op).of_part.has(list.attr); };
     if (!info(op).localize || op.results.size() != 1 || op.accumulate ||
-        std::ranges::count(op.operands, h) > 1 || std::ranges::any_of(op.attrs.lists.entries(), of_part))
+        std::ranges::count(op.operands, h) > 1 || std::ranges::any_of(op.attrs->lists.entries(), of_part))
         return {};
     const Op& halo = g[g[h].producer];
     const BoxExchangeShape boxes = exchange_of(g, halo);

@@ -105,14 +105,14 @@ private:
         out_.values.push_back(std::move(value));
         Placed& p = of(v);
         p.native = p.settled = ValueId(out_.values.size() - 1);
-        p.layout = {wanted(v), g_[v].sharding.partial};
+        p.layout = {wanted(v), g_[v].sharding->partial};
     }
 
     /// The open sums that its sharding leaves open.
     std::vector<Partial> kept_partial(ValueId v)
     {
         std::vector<Partial> kept = of(v).layout.partial;
-        std::erase_if(kept, [&](const Partial& p) { return !within({p}, g_[v].sharding.partial); });
+        std::erase_if(kept, [&](const Partial& p) { return !within({p}, g_[v].sharding->partial); });
         return kept;
     }
 
@@ -192,13 +192,13 @@ private:
     {
         Op local = op;
         local.operands.clear();
-        local.attrs.at->clear();
+        local.attrs.edit().at->clear();
         for (std::size_t i = 0; i < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
             if (!is_contributor(p.layout, g_.mesh, c_.at, c_.stage_axis))
                 continue;
             local.operands.push_back(p.native);
-            local.attrs.at->push_back((*op.attrs.at)[i]);
+            local.attrs.edit().at->push_back((*op.attrs->at)[i]);
         }
         Layout layout{DimAxes(g_[op.results[0]].type.shape.size()), {}}; // whole, regardless of its sharding
         if (g_.mesh.ranks() > 1)
@@ -226,7 +226,7 @@ private:
             const Placed& p = of(op.operands[i]);
             growth -= g_[op.operands[i]].type.elements();
             const bool stays =
-                op.stays_partial || (p.settled == p.native && !g_[op.results[0]].sharding.partial.empty());
+                op.stays_partial || (p.settled == p.native && !g_[op.results[0]].sharding->partial.empty());
             if (p.layout.partial.empty() || p.layout != first || (p.settled && !stays))
                 return false;
         }
@@ -453,7 +453,7 @@ private:
             Value v = g_[op.results[r]];
             v.type = types[r];
             v.sharding = sharding_of(layouts[r]);
-            v.sharding.origin = g_[op.results[r]].sharding.origin;
+            v.sharding.edit().origin = g_[op.results[r]].sharding->origin;
             v.lifetime = result_lifetime(out_, local, r);
             v.producer = OpId(out_.ops.size());
             out_.values.push_back(std::move(v));

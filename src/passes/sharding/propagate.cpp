@@ -97,16 +97,16 @@ private:
     /// `again`: the state has what another value states that shares the buffer.
     void begin(Value& v, ValueSharding& state, bool again)
     {
-        v.sharding.pinned = !v.sharding.dims.empty() || !v.sharding.partial.empty();
-        for (const Partial& p : v.sharding.partial)
+        v.sharding.edit().pinned = !v.sharding->dims.empty() || !v.sharding->partial.empty();
+        for (const Partial& p : v.sharding->partial)
             for (const PartId part : parts_.parts_of(axes_of_group(graph_.mesh, p.axis)))
                 state.blocked.push_back(part);
         state.dims.resize(v.type.shape.size());
-        for (const PartId part : parts_.parts_of(v.sharding.replicated))
+        for (const PartId part : parts_.parts_of(v.sharding->replicated))
             state.blocked.push_back(part);
         const ValueId id = buffers_[static_cast<std::size_t>(&v - graph_.values.data())];
-        for (std::size_t d = 0; d < v.sharding.dims.size(); ++d) {
-            const DimSharding& dim = v.sharding.dims[d];
+        for (std::size_t d = 0; d < v.sharding->dims.size(); ++d) {
+            const DimSharding& dim = v.sharding->dims[d];
             const PartList axes = parts_.parts_of(dim.axes);
             if (dim.priority == 0) {
                 const bool open = dim.open && (!again || state.dims[d].open);
@@ -131,13 +131,13 @@ private:
         };
         const std::string& buffer = graph_[buffers_[v.index()]].name;
         const std::vector<ValueSharding::Dim>& made = values_[v.index()].dims;
-        for (const PartId part : parts_.parts_of(graph_[v].sharding.replicated))
+        for (const PartId part : parts_.parts_of(graph_[v].sharding->replicated))
             for (const ValueSharding::Dim& dim : made)
                 if (holds(dim.axes, part))
                     refuse(str("it is replicated over '", parts_.names_of({part})[0], "', the buffer of %",
                                buffer, " is sharded over it"));
-        for (std::size_t d = 0; d < graph_[v].sharding.dims.size(); ++d) {
-            const DimSharding& dim = graph_[v].sharding.dims[d];
+        for (std::size_t d = 0; d < graph_[v].sharding->dims.size(); ++d) {
+            const DimSharding& dim = graph_[v].sharding->dims[d];
             const PartList given = parts_.parts_of(dim.axes);
             if (made[d].axes.size() >= given.size() &&
                 std::equal(given.begin(), given.end(), made[d].axes.begin()) &&
@@ -354,13 +354,14 @@ private:
     /// The sharding of a value in the graph: every dimension is closed, and knows which op set it.
     void finish(Value& v, const ValueSharding& state)
     {
-        v.sharding.dims.resize(state.dims.size());
+        Sharding& sharding = v.sharding.edit();
+        sharding.dims.resize(state.dims.size());
         for (std::size_t d = 0; d < state.dims.size(); ++d) {
-            DimSharding& dim = v.sharding.dims[d];
+            DimSharding& dim = sharding.dims[d];
             const std::size_t given = parts_.parts_of(dim.axes).size();
             dim.axes = parts_.names_of(state.dims[d].axes);
             dim.stated = -1;
-            if (dim.open && v.sharding.replicated.empty()) {
+            if (dim.open && sharding.replicated.empty()) {
                 dim.stated = 0;
                 for (std::size_t parts = 0; parts < given; ++dim.stated)
                     parts += parts_.parts_of(dim.axes[static_cast<std::size_t>(dim.stated)]).size();
@@ -368,13 +369,13 @@ private:
             dim.open = false;
             dim.priority = 0;
             dim.by = state.dims[d].by;
-            if (dim.by >= 0 && v.sharding.origin.empty())
-                v.sharding.origin = origin(graph_.ops[static_cast<std::size_t>(dim.by)]);
-            else if (dim.by >= 0 && v.sharding.origin.starts_with("the "))
-                v.sharding.origin +=
+            if (dim.by >= 0 && sharding.origin.empty())
+                sharding.origin = origin(graph_.ops[static_cast<std::size_t>(dim.by)]);
+            else if (dim.by >= 0 && sharding.origin.starts_with("the "))
+                sharding.origin +=
                     str("; ", dim.axes.back(), " by ", origin(graph_.ops[static_cast<std::size_t>(dim.by)]));
         }
-        v.sharding.replicated.clear();
+        sharding.replicated.clear();
     }
 
     static std::string origin(const Op& op)
@@ -413,7 +414,7 @@ Graph complete_annotations(Graph graph)
         const bool at_rest =
             v.role == Role::parameter || (v.producer && graph[v.producer].region == Region::prologue &&
                                           !info(graph[v.producer]).placement);
-        for (DimSharding& dim : v.sharding.dims) {
+        for (DimSharding& dim : v.sharding.edit().dims) {
             dim.by = -1;
             dim.open = at_rest;
         }

@@ -10,7 +10,7 @@ namespace trivium {
 
 std::string lacking_partial(const Graph& graph, ValueId v, const Layout& layout)
 {
-    for (const Partial& p : graph[v].sharding.partial)
+    for (const Partial& p : graph[v].sharding->partial)
         if (graph.mesh.ranks_along(p.axis) > 1 &&
             std::ranges::find(layout.partial, p) == layout.partial.end())
             return p.axis;
@@ -43,10 +43,11 @@ void refuse_buffers(const Graph& graph, const Op& op, const std::function<const 
                      ", and the op cannot compute the one in the other"),
                  "shard both in the same way, along dimensions that the op can shard"});
     if (info(op).communicates)
-        throw UserError({place_of(graph, op), "cannot be sharded over its axis",
-                         str("each rank along '", *op.attrs.axis, "' has one of as many neighbouring groups"),
-                         str("shard the first dimension of its rows over all ranks, '", *op.attrs.axis,
-                             "' being the last of the axes")});
+        throw UserError(
+            {place_of(graph, op), "cannot be sharded over its axis",
+             str("each rank along '", *op.attrs->axis, "' has one of as many neighbouring groups"),
+             str("shard the first dimension of its rows over all ranks, '", *op.attrs->axis,
+                 "' being the last of the axes")});
     throw InternalError(__FILE__, __LINE__, place_of(graph, op) + " has no sharding");
 }
 

@@ -64,7 +64,7 @@ public:
             const GatheredOp::Summed& each = d_.summed[k];
             ValueId sum = b_.cast_to(sums[k], from_[each.own].type.dtype);
             for (const std::size_t i : each.reductions)
-                sum = b_.all_reduce(sum, *from_.ops[i].attrs.axis, *from_.ops[i].attrs.combine);
+                sum = b_.all_reduce(sum, *from_.ops[i].attrs->axis, *from_.ops[i].attrs->combine);
             let_be(g_, begin, sum, each.own);
         }
     }

@@ -82,11 +82,11 @@ void open_links(const Graph& graph, const Grid& grid)
             continue;
         std::vector<Link> links;
         for (const Op& op : graph.ops)
-            if ((op.kind == OpKind::send || op.kind == OpKind::recv) && *op.attrs.axis == axis.name) {
+            if ((op.kind == OpKind::send || op.kind == OpKind::recv) && *op.attrs->axis == axis.name) {
                 const bool sends = op.kind == OpKind::send;
                 links.push_back(link_of(sends, grid.along(axis.name).rank(),
-                                        static_cast<int>(sends ? *op.attrs.to : *op.attrs.from),
-                                        static_cast<int>(*op.attrs.tag)));
+                                        static_cast<int>(sends ? *op.attrs->to : *op.attrs->from),
+                                        static_cast<int>(*op.attrs->tag)));
             }
         grid.devices().open_links(axis.name, std::move(links));
     }
@@ -100,7 +100,7 @@ void abandon_devices(const Grid& grid) { grid.devices().abandon(); }
 
 std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool deterministic)
 {
-    const std::string& axis = *b.op->attrs.axis;
+    const std::string& axis = *b.op->attrs->axis;
     if (is_collective(*b.op)) {
         auto collective = std::make_shared<DeviceCollective>(grid.devices().along(axis), collective_shape(b),
                                                              exchange_scratch(b), deterministic);

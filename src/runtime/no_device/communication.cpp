@@ -57,7 +57,7 @@ void abandon_devices(const Grid&) {}
 
 std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool)
 {
-    Comm& comm = grid.along(*b.op->attrs.axis);
+    Comm& comm = grid.along(*b.op->attrs->axis);
     if (is_collective(*b.op))
         return std::make_unique<GroupMove<Collective>>(
             Collective(comm, collective_shape(b), exchange_scratch(b)));

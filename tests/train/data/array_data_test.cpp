@@ -130,7 +130,7 @@ TEST_CASE("the ranks of any grid read equal slices of the same batch")
             Value x;
             x.name = "x";
             x.role = Role::input;
-            x.sharding.dims = {{{"data"}}, {{"rows"}}, {{"columns"}}};
+            x.sharding.edit().dims = {{{"data"}}, {{"rows"}}, {{"columns"}}};
             x.whole = whole;
             x.type = {DType::f32, {}};
             const Box box = box_of(graph, x);
