@@ -66,7 +66,7 @@ double most_sent(const Graph& graph, std::size_t blocks)
             continue;
         for (const ValueId v : op.results) {
             auto bytes = static_cast<double>(graph[v].type.bytes());
-            for (const DimSharding& dim : graph[v].sharding.dims)
+            for (const DimSharding& dim : graph[v].sharding->dims)
                 for (const std::string& axis : dim.axes)
                     bytes /= static_cast<double>(graph.mesh.size(axis));
             const int last = readers[v.index()].empty() ? 0 : *readers[v.index()].rbegin();
@@ -85,9 +85,9 @@ std::vector<bool> awaited_collectives(const Graph& graph)
     std::vector<bool> awaited;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
-        const bool collective = info(op).communicates && op.region == Region::microbatch && !op.attrs.tag;
+        const bool collective = info(op).communicates && op.region == Region::microbatch && !op.attrs->tag;
         const bool hidden = collective &&
-                            (joins(*op.attrs.axis, data_axis) || joins(*op.attrs.axis, replica_axis)) &&
+                            (joins(*op.attrs->axis, data_axis) || joins(*op.attrs->axis, replica_axis)) &&
                             (reduces[i] || gathers_parameters(graph, op) ||
                              (info(op).exchanges && op.kind != OpKind::all_to_all));
         awaited.push_back(collective && !hidden);
@@ -145,7 +145,7 @@ void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machi
                 cost.activations += op.phase == Phase::forward && kept[v.index()] ? bytes : 0;
                 cost.waiting += op.phase != Phase::weights && waiting[v.index()] ? bytes : 0;
             }
-        if (op.attrs.tag)
+        if (op.attrs->tag)
             costs.message = std::max(costs.message, seconds[i]);
         cost.in_line += awaited[i] ? seconds[i] : 0;
         if (!info(op).communicates || awaited[i])
@@ -210,7 +210,10 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
     const bool guesses = outline && !config.model.is_program();
     std::string mode = config.parallel.bucket;
     if (mode == "auto")
-        mode = guesses ? usual_buckets(config.parallel) : fastest_buckets(candidate, compiler);
+        mode = !guesses ? fastest_buckets(candidate, compiler)
+               : config.parallel.pipeline == 1 && zero_ranks(config.parallel) > 1
+                   ? "global"
+                   : usual_buckets(config.parallel);
     ChosenBuckets buckets{mode, compiler.sharded()};
     if (!visit)
         return buckets;

@@ -217,20 +217,16 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Bl
     return share_of(config, mixed(config, parts), blocks.all);
 }
 
-const TransferCost& QuickEstimator::transfer(const std::string& axis, const ParallelConfig& grid)
+const QuickEstimator::Transfers& QuickEstimator::transfers(const ParallelConfig& grid)
 {
-    const auto [at, added] = transfers_.try_emplace({axis, degrees_of(grid), shard_ranks(grid), grid.order});
-    if (added)
-        at->second = transfer_cost(axis, mesh_of(grid), clock_);
+    const auto [at, added] = transfers_.try_emplace({degrees_of(grid), shard_ranks(grid), grid.order});
+    if (added) {
+        const Mesh mesh = mesh_of(grid);
+        at->second.data = transfer_cost(data_axis, mesh, clock_);
+        if (mesh.find(replica_axis) >= 0)
+            at->second.replica = transfer_cost(replica_axis, mesh, clock_);
+    }
     return at->second;
-}
-
-/// Of `bytes` that a rank sends in `runs` collectives.
-Seconds QuickEstimator::seconds_along(const std::string& axis, const ParallelConfig& grid, double bytes,
-                                      double runs)
-{
-    const TransferCost& cost = transfer(axis, grid);
-    return runs * (cost.start + cost.messages) + bytes / cost.bytes_per_second;
 }
 
 Seconds QuickEstimator::message(const RunConfig& config, double bytes) const
@@ -273,6 +269,11 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     share.outside = profile.per_element * (zero ? sharded : elements);
     if (p.data * p.context == 1)
         return share;
+    const Transfers& along = transfers(p);
+    // Of `bytes` that a rank sends, in all collectives.
+    const auto transfer_seconds = [&](const TransferCost& cost, double bytes) {
+        return runs * (cost.start + cost.messages) + bytes / cost.bytes_per_second;
+    };
     const double of_gradient = as_double(
                      p.reduce == GradientType::bf16 ? 2 : size_of(master_type(config.train.precision))),
                  of_copy = as_double(size_of(compute_type(config.train.precision)));
@@ -280,11 +281,11 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
                  backward = share.cost.input_gradient + share.cost.weight_gradient;
     const bool gathers = gathers_in_microbatches(p), reduces = reduces_in_microbatches(p);
     const double gathered = travelling + (gathers ? frozen * (shards - 1) / shards : 0);
-    const Seconds gather = zero ? seconds_along(data_axis, p, of_copy * gathered, runs) : 0,
-                  reduce = seconds_along(data_axis, p, (zero ? 1 : 2) * of_gradient * travelling, runs);
+    const Seconds gather = zero ? transfer_seconds(along.data, of_copy * gathered) : 0,
+                  reduce = transfer_seconds(along.data, (zero ? 1 : 2) * of_gradient * travelling);
     // Transfers take a part of the compute, but not while the rank only communicates.
     if (const Seconds pass = forward + backward; pass > 0)
-        share.transfers.slows = transfer(data_axis, p).share * std::max(0.0, 1 - share.cost.in_line / pass);
+        share.transfers.slows = along.data.share * std::max(0.0, 1 - share.cost.in_line / pass);
     const auto beyond = [&](Seconds transfers, Seconds compute) {
         return !p.overlap ? transfers : std::max(share.transfers.slows * transfers, transfers - compute);
     };
@@ -298,12 +299,15 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
         share.outside += reduce / runs;
     Seconds once = reduces ? 0 : reduce;
     if (zero && replicas > 1)
-        once += seconds_along(replica_axis, p, 2 * of_gradient * sharded * (replicas - 1) / replicas, runs);
+        once +=
+            transfer_seconds(along.replica.value(), 2 * of_gradient * sharded * (replicas - 1) / replicas);
     (p.overlap && !reduces ? share.transfers.reduce : share.outside) += once;
     if (!clock_.is_device) { // a core copies
         const double sent = (of_gradient + (zero ? of_copy : of_gradient)) * travelling;
         share.outside += sent / clock_.copy_bytes_per_second;
     }
+    if (gathers && p.gather_every == GatherEvery::microbatch && p.pipeline > 1) // until the backward pass
+        share.cost.activations += of_copy * (elements + frozen);
     if (gathers) // two layers, and their gradients
         share.kept += 2 * ((of_copy + of_gradient) * elements + of_copy * frozen) / runs;
     return share;
@@ -348,8 +352,10 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     // Of schedules with weight gradients as late as this, some rank has as many waiting.
     const bool waits =
         kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2 || kind == ScheduleKind::zb_v;
-    const double kept_in_flight = in_flight(kind, ranks, chunks, microbatches) *
-                                  std::max(middle.cost.activations, waits ? middle.cost.waiting : 0);
+    // With the messages of each of its stages, whose buffers have as many slots.
+    const double kept_in_flight =
+        in_flight(kind, ranks, chunks, microbatches) *
+        (std::max(middle.cost.activations, waits ? middle.cost.waiting : 0) + 2 * chunks * profile.sent);
     const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
     // One stage after the other ends its backward passes.
     const bool in_turn =
@@ -395,16 +401,21 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
             known->second = share_of(config, blocks);
         return known->second;
     };
+    const Profile profile = mixed(config, none);
     OrderCosts costs;
     for (const Blocks& blocks : of_stage)
         costs.push_back(share(blocks).cost);
+    for (std::size_t next = 1; next < costs.size(); ++next)
+        if (stages.rank_of_stage[next] != stages.rank_of_stage[next - 1])
+            for (StageCost* cost : {&costs[next - 1], &costs[next]}) // what it sends has as many slots
+                cost->activations += profile.sent;
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");
     std::vector<double> passing(of_rank.size(), 0);
     for (std::size_t stage = 0; stage < of_stage.size(); ++stage)
         passing[static_cast<std::size_t>(stages.rank_of_stage[stage])] += costs[stage].gradients;
     QuickEstimate made;
-    const double beyond = mixed(config, none).beyond;
+    const double beyond = profile.beyond;
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
         const Share& own = share(of_rank[rank]);
         const std::vector<Span>& spans = played->spans[rank];

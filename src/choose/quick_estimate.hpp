@@ -71,17 +71,21 @@ private:
     };
     Share share_of(const RunConfig& config, const Blocks& blocks);
     Seconds message(const RunConfig& config, double bytes) const;
-    const TransferCost& transfer(const std::string& axis, const ParallelConfig& grid);
+    /// Along the axes of the data axis.
+    struct Transfers {
+        TransferCost data;
+        std::optional<TransferCost> replica;
+    };
+    const Transfers& transfers(const ParallelConfig& grid);
     Share share_of(const RunConfig& config, const Profile& profile, const Counts& counts);
-    Seconds seconds_along(const std::string& axis, const ParallelConfig& grid, double bytes, double runs);
 
     Estimator& estimator_;
     const Machine& clock_;
     std::function<i64(const ParallelConfig&)> threads_;
     std::map<ProfileKey, std::optional<Profile>> profiles_;
-    using TransferKey = std::tuple<std::string, std::vector<i64>, i64, std::vector<std::string>>;
-    std::map<TransferKey, TransferCost> transfers_; ///< by axis, degrees, ranks of a shard, order
-    std::optional<Graph> whole_;                    ///< graph_of_stages()
+    using TransferKey = std::tuple<std::vector<i64>, i64, std::vector<std::string>>;
+    std::map<TransferKey, Transfers> transfers_; ///< by degrees, ranks of a shard, order
+    std::optional<Graph> whole_;                 ///< graph_of_stages()
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
 };
 

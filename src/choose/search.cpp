@@ -137,6 +137,11 @@ private:
             quick = list_.played(c);
             if ((!always && is_hopeless(c, quick.step)) || !simulated_.insert(key_of(c)).second)
                 return false;
+            constexpr double surely = 1.08; // closed forms exceed simulated arenas by less
+            if (!always && quick.bytes > surely * room(c)) {
+                less = list_.with_less_memory(c, margin * room(c));
+                return false;
+            }
             ++attempts_;
             score = estimator_.rough_score(candidate_of(c), search_.clock, rough_limits_of(c));
         } catch (const UserError&) { // too many stages, for example
@@ -295,10 +300,11 @@ private:
     {
         // Closed forms of neighbours are wrong by the same, nearly.
         const auto growth = growth_.find(growth_key(now.config));
-        const double beyond = as_double(now.score.arena) * (growth == growth_.end() ? 1 : growth->second) -
-                              list_.played(now.config).bytes;
+        const double closed = list_.played(now.config).bytes,
+                     beyond =
+                         as_double(now.score.arena) * (growth == growth_.end() ? 1 : growth->second) - closed;
         std::vector<RunConfig> all = neighbours(now.config, config_, open_, search_.clock);
-        if (auto less = list_.fitting(now.config, margin * room(now.config) - beyond, 0);
+        if (auto less = list_.fitting(now.config, std::max(closed, margin * room(now.config) - beyond), 0);
             less && recomputation_of(less->config) < recomputation_of(now.config))
             all.push_back(std::move(less->config));
         std::vector<Estimated> near;
@@ -330,7 +336,7 @@ private:
                 if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * now_played)
                     return;
                 better =
-                    simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-3);
+                    simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-4);
                 if (better) {
                     now = result_.strategies.back();
                     break;
@@ -347,8 +353,8 @@ private:
         const auto nearly = [](const RunConfig& c) {
             constexpr i64 few = 16; // microbatches: then buckets of the step matter, too
             const ParallelConfig& p = c.parallel;
-            return p.pipeline == 1 || transfers_in_microbatches(p) || microbatch_count(c) < few ? 1.01
-                                                                                                : 1.003;
+            return p.pipeline > 1 && (transfers_in_microbatches(p) || microbatch_count(c) < few) ? 1.01
+                                                                                                 : 1.003;
         };
         const std::vector<Strategy>& all = result_.strategies;
         std::set<std::vector<i64>> seen;
@@ -395,13 +401,23 @@ private:
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
                            expected * as_double(s.score.arena) > room(s.config);
                 });
-                const double beyond = std::max(0.0, planned - list_.played(config).bytes);
                 if (tries-- > 0)
-                    if (auto less = list_.with_less_memory(config, room(config) - beyond))
-                        simulate(std::move(less->config), true);
+                    rescue(config, std::max(0.0, planned - list_.played(config).bytes));
             }
         }
         return all.empty() ? hoped < INFINITY : all.front().score.step > 1.005 * hoped;
+    }
+
+    /// Simulates a strategy with more recomputation. `beyond`: by what the planned arena of this one exceeds
+    /// its closed form.
+    void rescue(RunConfig config, double beyond)
+    {
+        // Seldom is a stage too large of whose layers all recompute.
+        if (open_.recompute && open_.recompute_layers && config.parallel.recompute_layers > 0) {
+            config.parallel.recompute_layers = 0;
+            simulate(std::move(config), true);
+        } else if (auto less = list_.with_less_memory(config, room(config) - beyond))
+            simulate(std::move(less->config), true);
     }
 
     /// Of the room for an arena, what a closed form fills that is corrected by one of a neighbour.

@@ -27,6 +27,13 @@ double gradient_bytes(const RunConfig& c)
                                                        : as_double(size_of(master_type(c.train.precision)));
 }
 
+/// Whether a rank sums its gradients over microbatches before they are reduced. Those of one microbatch are
+/// reduced as soon as they are there.
+bool keeps_sums(const RunConfig& c)
+{
+    return !reduces_in_microbatches(c.parallel) && (c.parallel.zero == 0 || microbatch_count(c) > 1);
+}
+
 } // namespace
 
 double trained_per_element(const RunConfig& c)
@@ -46,17 +53,19 @@ double kept_per_element(const RunConfig& c, double ranks)
                  compute = as_double(size_of(compute_type(c.train.precision)));
     const bool shards = shard_ranks(p) > 1 && p.zero > 0;
     const double part = shards ? 1 / ranks : 1;
-    const bool offload = p.offload == Offload::optimizer;
-    const double copy = p.zero == 3 && shards ? (p.gather_every == GatherEvery::pass ? 0 : compute)
+    const bool offload = p.offload == Offload::optimizer,
+               gathers = p.zero == 3 && shards && p.gather_every != GatherEvery::step,
+               // In a pipeline, each microbatch in flight has a copy.
+        passes = p.gather_every == GatherEvery::pass || p.pipeline > 1;
+    const double copy = gathers                                 ? (passes ? 0 : compute)
                         : compute < master || shards || offload ? compute
                                                                 : 0;
-    return trained_per_element(c) * part + copy + gradient_bytes(c) * (reduces_in_microbatches(p) ? part : 1);
+    return trained_per_element(c) * part + copy + gradient_bytes(c) * (keeps_sums(c) ? 1 : part);
 }
 
 double passing_per_element(const RunConfig& c)
 {
-    const ParallelConfig& p = c.parallel;
-    return p.zero > 0 && shard_ranks(p) > 1 && !reduces_in_microbatches(p) ? gradient_bytes(c) : 0;
+    return c.parallel.zero > 0 && shard_ranks(c.parallel) > 1 && keeps_sums(c) ? gradient_bytes(c) : 0;
 }
 
 double kept_per_frozen(const RunConfig& c, double ranks)

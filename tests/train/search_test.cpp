@@ -77,21 +77,33 @@ TEST_CASE("no strategy that is drawn is faster than the one that the search find
     }
 }
 
-TEST_CASE("a closed form has the step and the arena of the simulated one, nearly", "[release]")
+TEST_CASE("a closed form has the step and the arena of the planned one, nearly", "[release]")
 {
     const Machine h100 = machine_called("h100");
-    for (const char* const keys :
-         {"data=32 tensor=1 pipeline=1 zero=3 schedule=1f1b",
-          "data=16 tensor=2 pipeline=1 zero=2 schedule=1f1b",
-          "data=8 tensor=4 pipeline=1 zero=1 schedule=1f1b",
-          "data=4 tensor=8 pipeline=1 zero=1 schedule=1f1b",
-          "data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved chunks=4",
-          "data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved order=[\"data\",\"pipeline\",\"tensor\"]",
-          "data=16 tensor=1 pipeline=2 zero=1 schedule=zb-v",
-          "data=4 tensor=4 pipeline=2 zero=2 schedule=1f1b",
-          "data=2 tensor=4 pipeline=4 zero=1 schedule=dualpipe-v",
-          "data=128 tensor=1 pipeline=4 zero=1 schedule=interleaved chunks=4", // one stage after the other
-          "data=64 tensor=2 pipeline=2 zero=1 schedule=breadth-first chunks=2"}) {
+    struct Row {
+        const char* keys;
+        double step = 0.985; ///< that of the closed form over the planned one
+    };
+    for (const auto& [keys, step] : std::vector<Row>{
+             {"data=32 tensor=1 pipeline=1 zero=3 schedule=1f1b"},
+             {"data=16 tensor=2 pipeline=1 zero=2 schedule=1f1b"},
+             {"data=8 tensor=4 pipeline=1 zero=1 schedule=1f1b"},
+             {"data=4 tensor=8 pipeline=1 zero=1 schedule=1f1b"},
+             {"data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved chunks=4"},
+             {"data=4 tensor=2 pipeline=4 zero=1 schedule=interleaved "
+              "order=[\"data\",\"pipeline\",\"tensor\"]"},
+             {"data=16 tensor=1 pipeline=2 zero=1 schedule=zb-v"},
+             {"data=4 tensor=4 pipeline=2 zero=2 schedule=1f1b"},
+             {"data=2 tensor=4 pipeline=4 zero=1 schedule=dualpipe-v"},
+             // Of the next two, one stage after the other ends its backward passes.
+             {"data=128 tensor=1 pipeline=4 zero=1 schedule=interleaved chunks=4"},
+             {"data=64 tensor=2 pipeline=2 zero=1 schedule=breadth-first chunks=2"},
+             // One microbatch: its gradients are not summed.
+             {"data=512 tensor=1 pipeline=1 zero=1 schedule=1f1b", 0.91},
+             {"data=4 tensor=1 pipeline=8 zero=1 schedule=interleaved chunks=2"}, // messages in flight
+             // Copies of parameters in flight. The time of reductions in microbatches is too short.
+             {"data=4 tensor=2 pipeline=4 zero=3 schedule=interleaved chunks=4 gather_every=microbatch",
+              0.83}}) {
         std::vector<std::string> overrides{"model.preset=llama3-8b", "model.layers=16",
                                            "train.precision=bf16",   "train.global_batch=512",
                                            "train.micro_batch=1",    "parallel.update=synchronous"};
@@ -104,11 +116,11 @@ TEST_CASE("a closed form has the step and the arena of the simulated one, nearly
         Compiling estimator(h100);
         const Candidate candidate{c, training_order(c)};
         QuickEstimator quick(estimator, h100, [](const ParallelConfig&) { return 1; });
-        const Score simulated = estimator.rough_score(candidate, h100, {});
+        const Score planned = estimator.score(candidate, h100);
         const QuickEstimate played = quick.played(c, candidate.order);
-        INFO(keys << ": " << simulated.step << " s, " << simulated.arena << " bytes");
-        CHECK(played.step / simulated.step == Approx(0.985).margin(0.05));
-        CHECK(played.bytes / as_double(simulated.arena) == Approx(1).margin(0.1));
+        INFO(keys << ": " << planned.step << " s, " << planned.arena << " bytes");
+        CHECK(played.step / planned.step == Approx(step).margin(0.05));
+        CHECK(played.bytes / as_double(planned.arena) == Approx(1).margin(0.085));
     }
 }
 
