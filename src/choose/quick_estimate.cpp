@@ -267,6 +267,15 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const double sharded = parts.sum(p, [](double ranks) { return 1 / ranks; }), // elements
         travelling = parts.sum(p, [](double ranks) { return (ranks - 1) / ranks; });
     share.outside = profile.per_element * (zero ? sharded : elements);
+    const double of_gradient = as_double(
+                     p.reduce == GradientType::bf16 ? 2 : size_of(master_type(config.train.precision))),
+                 of_copy = as_double(size_of(compute_type(config.train.precision)));
+    const bool gathers = gathers_in_microbatches(p), reduces = reduces_in_microbatches(p);
+    if (gathers && p.gather_every == GatherEvery::microbatch && p.pipeline > 1) // until the backward pass
+        share.cost.activations +=
+            parts.sum(p, [&](double ranks) { return ranks > 1 ? of_copy : 0; }) + of_copy * frozen;
+    if (gathers) // two layers, and their gradients
+        share.kept += 2 * ((of_copy + of_gradient) * elements + of_copy * frozen) / runs;
     if (p.data * p.context == 1)
         return share;
     const Transfers& along = transfers(p);
@@ -274,12 +283,8 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     const auto transfer_seconds = [&](const TransferCost& cost, double bytes) {
         return runs * (cost.start + cost.messages) + bytes / cost.bytes_per_second;
     };
-    const double of_gradient = as_double(
-                     p.reduce == GradientType::bf16 ? 2 : size_of(master_type(config.train.precision))),
-                 of_copy = as_double(size_of(compute_type(config.train.precision)));
     const double forward = share.cost.forward,
                  backward = share.cost.input_gradient + share.cost.weight_gradient;
-    const bool gathers = gathers_in_microbatches(p), reduces = reduces_in_microbatches(p);
     const double gathered = travelling + (gathers ? frozen * (shards - 1) / shards : 0);
     const Seconds gather = zero ? transfer_seconds(along.data, of_copy * gathered) : 0,
                   reduce = transfer_seconds(along.data, (zero ? 1 : 2) * of_gradient * travelling);
@@ -306,10 +311,6 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
         const double sent = (of_gradient + (zero ? of_copy : of_gradient)) * travelling;
         share.outside += sent / clock_.copy_bytes_per_second;
     }
-    if (gathers && p.gather_every == GatherEvery::microbatch && p.pipeline > 1) // until the backward pass
-        share.cost.activations += of_copy * (elements + frozen);
-    if (gathers) // two layers, and their gradients
-        share.kept += 2 * ((of_copy + of_gradient) * elements + of_copy * frozen) / runs;
     return share;
 }
 
@@ -352,10 +353,11 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     // Of schedules with weight gradients as late as this, some rank has as many waiting.
     const bool waits =
         kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2 || kind == ScheduleKind::zb_v;
-    // With the messages of each of its stages, whose buffers have as many slots.
+    // Buffers of messages have as many slots: those of the first rank's stages, to and from other ranks.
+    const double messages_of_stages = (2 * chunks - (is_v_shaped(kind) ? 2 : 1)) * profile.sent;
     const double kept_in_flight =
         in_flight(kind, ranks, chunks, microbatches) *
-        (std::max(middle.cost.activations, waits ? middle.cost.waiting : 0) + 2 * chunks * profile.sent);
+        (std::max(middle.cost.activations, waits ? middle.cost.waiting : 0) + messages_of_stages);
     const Share first = share_of(config, profile, {1, std::min(most, layers / ranks), 0});
     // One stage after the other ends its backward passes.
     const bool in_turn =
@@ -407,7 +409,7 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
         costs.push_back(share(blocks).cost);
     for (std::size_t next = 1; next < costs.size(); ++next)
         if (stages.rank_of_stage[next] != stages.rank_of_stage[next - 1])
-            for (StageCost* cost : {&costs[next - 1], &costs[next]}) // what it sends has as many slots
+            for (StageCost* cost : {&costs[next - 1], &costs[next]}) // their messages have as many slots
                 cost->activations += profile.sent;
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");

@@ -71,7 +71,7 @@ private:
     };
     Share share_of(const RunConfig& config, const Blocks& blocks);
     Seconds message(const RunConfig& config, double bytes) const;
-    /// Along the axes of the data axis.
+    /// Along the axes `data` and `replica`.
     struct Transfers {
         TransferCost data;
         std::optional<TransferCost> replica;

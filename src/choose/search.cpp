@@ -115,11 +115,12 @@ private:
 
     /// Simulates a strategy, if that has not been done; with more recomputation if it needs too much memory,
     /// and `always`, or that may still be the best. Returns whether it has been simulated.
-    bool simulate(RunConfig c, bool always = false)
+    /// `closed`: the bytes in closed form of which similar strategies let expect that they fit.
+    bool simulate(RunConfig c, bool always = false, double closed = 0)
     {
         for (int tries = 0; tries < 3; ++tries) {
             std::optional<Estimated> less;
-            if (simulate_once(c, always, less))
+            if (simulate_once(c, always, less, closed))
                 return true;
             if (!less)
                 return false;
@@ -129,19 +130,21 @@ private:
     }
 
     /// The same, but only sets `less` to one with more recomputation.
-    bool simulate_once(const RunConfig& c, bool always, std::optional<Estimated>& less)
+    bool simulate_once(const RunConfig& c, bool always, std::optional<Estimated>& less, double closed = 0)
     {
+        constexpr double surely = 1.08; // of the room: what fits has a smaller closed form, nearly always
         QuickEstimate quick;
         Score score;
         try {
             quick = list_.played(c);
-            if ((!always && is_hopeless(c, quick.step)) || !simulated_.insert(key_of(c)).second)
+            if (!always && is_hopeless(c, quick.step))
                 return false;
-            constexpr double surely = 1.08; // closed forms exceed simulated arenas by less
-            if (!always && quick.bytes > surely * room(c)) {
+            if (!always && quick.bytes > std::max(closed, surely * room(c))) {
                 less = list_.with_less_memory(c, margin * room(c));
                 return false;
             }
+            if (!simulated_.insert(key_of(c)).second)
+                return false;
             ++attempts_;
             score = estimator_.rough_score(candidate_of(c), search_.clock, rough_limits_of(c));
         } catch (const UserError&) { // too many stages, for example
@@ -335,8 +338,8 @@ private:
                     continue;
                 if (done++ == scaled(search_.effort.moves) || e.quick.step > 1.02 * now_played)
                     return;
-                better =
-                    simulate(e.config) && result_.strategies.back().score.step < now.score.step * (1 - 1e-4);
+                better = simulate(e.config, false, e.quick.bytes) &&
+                         result_.strategies.back().score.step < now.score.step * (1 - 1e-4);
                 if (better) {
                     now = result_.strategies.back();
                     break;
@@ -346,8 +349,8 @@ private:
     }
 
     /// The first strategy, or the best of another kind that is nearly as fast, without an exact score; the
-    /// number of strategies if there is none. `rough`: the least of the rough scores, which have no good
-    /// buckets where microbatches have collectives, or stages many layers. \pre sorted
+    /// number of strategies if there is none. `rough`: the least of the rough scores, which in pipelines have
+    /// no good buckets where microbatches have collectives, or stages many layers. \pre sorted
     std::size_t next_to_settle(Seconds rough) const
     {
         const auto nearly = [](const RunConfig& c) {
@@ -408,16 +411,22 @@ private:
         return all.empty() ? hoped < INFINITY : all.front().score.step > 1.005 * hoped;
     }
 
-    /// Simulates a strategy with more recomputation. `beyond`: by what the planned arena of this one exceeds
-    /// its closed form.
-    void rescue(RunConfig config, double beyond)
+    /// Simulates the fastest strategy with more recomputation that may fit. `beyond`: by what the planned
+    /// arena of this one exceeds its closed form.
+    void rescue(const RunConfig& config, double beyond)
     {
-        // Seldom is a stage too large of whose layers all recompute.
+        std::vector<Estimated> others;
+        if (auto less = list_.with_less_memory(config, room(config) - beyond))
+            others.push_back(std::move(*less));
         if (open_.recompute && open_.recompute_layers && config.parallel.recompute_layers > 0) {
-            config.parallel.recompute_layers = 0;
-            simulate(std::move(config), true);
-        } else if (auto less = list_.with_less_memory(config, room(config) - beyond))
-            simulate(std::move(less->config), true);
+            RunConfig all = config; // seldom is a stage too large of whose layers all recompute
+            all.parallel.recompute_layers = 0;
+            others.push_back({all, list_.played(all)});
+        }
+        std::ranges::stable_sort(others, {}, [](const Estimated& e) { return e.quick.step; });
+        for (Estimated& e : others)
+            if (simulate(std::move(e.config), true))
+                return;
     }
 
     /// Of the room for an arena, what a closed form fills that is corrected by one of a neighbour.

@@ -27,9 +27,8 @@ double gradient_bytes(const RunConfig& c)
                                                        : as_double(size_of(master_type(c.train.precision)));
 }
 
-/// Whether a rank sums its gradients over microbatches before they are reduced. Those of one microbatch are
-/// reduced as soon as they are there.
-bool keeps_sums(const RunConfig& c)
+/// Whether a rank keeps whole gradients. ZeRO reduces those of a single microbatch as soon as they are there.
+bool keeps_gradients(const RunConfig& c)
 {
     return !reduces_in_microbatches(c.parallel) && (c.parallel.zero == 0 || microbatch_count(c) > 1);
 }
@@ -54,18 +53,15 @@ double kept_per_element(const RunConfig& c, double ranks)
     const bool shards = shard_ranks(p) > 1 && p.zero > 0;
     const double part = shards ? 1 / ranks : 1;
     const bool offload = p.offload == Offload::optimizer,
-               gathers = p.zero == 3 && shards && p.gather_every != GatherEvery::step,
-               // In a pipeline, each microbatch in flight has a copy.
-        passes = p.gather_every == GatherEvery::pass || p.pipeline > 1;
-    const double copy = gathers                                 ? (passes ? 0 : compute)
-                        : compute < master || shards || offload ? compute
-                                                                : 0;
-    return trained_per_element(c) * part + copy + gradient_bytes(c) * (keeps_sums(c) ? 1 : part);
+               gathers = p.zero == 3 && shards && ranks > 1 && p.gather_every != GatherEvery::step,
+               lasts = p.gather_every == GatherEvery::microbatch && p.pipeline == 1; // else as long as passes
+    const double copy = gathers ? (lasts ? compute : 0) : compute < master || shards || offload ? compute : 0;
+    return trained_per_element(c) * part + copy + gradient_bytes(c) * (keeps_gradients(c) ? 1 : part);
 }
 
 double passing_per_element(const RunConfig& c)
 {
-    return c.parallel.zero > 0 && shard_ranks(c.parallel) > 1 && keeps_sums(c) ? gradient_bytes(c) : 0;
+    return c.parallel.zero > 0 && shard_ranks(c.parallel) > 1 && keeps_gradients(c) ? gradient_bytes(c) : 0;
 }
 
 double kept_per_frozen(const RunConfig& c, double ranks)

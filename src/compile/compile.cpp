@@ -450,8 +450,7 @@ Compiled TrainingCompiler::rank(i64 rank, const std::string& mode)
         add(extra, evaluation_);
     lay_out(compiled, config_, options_.machine, !options_.outline);
     if (saves_from_snapshot(config_, options_.machine))
-        for (const SavedValue& saved :
-             saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
+        for (const SavedValue& saved : saved_values(compiled.programs[train_program], compiled.at, holders_))
             compiled.memory.snapshot += saved.written();
     if (config_.model.is_program())
         for (const Graph& train = compiled.programs[train_program].graph;

@@ -39,8 +39,8 @@ struct CompileConfig {
     Machine machine;
     RunnerConfig runner;
     i64 rank = 0; ///< the rank to compile for
-    /// The program `train` alone, without offsets in the arena, whose size is a lower bound: to compare
-    /// strategies. In a pipeline for the first rank of each stage alone.
+    /// The program `train` and the memory alone, without offsets in the arena, whose size is a lower bound:
+    /// to compare strategies. In a pipeline for the first rank of each stage alone.
     bool outline = false;
     MovePrices* moves = nullptr; ///< PartitionConfig::moves
 };

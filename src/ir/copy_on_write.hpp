@@ -21,7 +21,7 @@ public:
     }
     const T* operator->() const { return &**this; }
     operator const T&() const { return **this; }
-    /// To be changed now, before this is copied.
+    /// To be changed at once: a later copy would share it.
     T& edit()
     {
         if (!shared_)

@@ -34,9 +34,14 @@ public:
     /// Of each item: the item before which it goes; none: it stays.
     std::vector<std::size_t> run()
     {
-        find_gathers();
-        find_exchanges();
-        find_additions();
+        // Most graphs have not all kinds, and each takes a pass over all items.
+        const auto any = [&](auto&& is) { return std::ranges::any_of(graph_.ops, is); };
+        if (std::ranges::any_of(early_, [](std::size_t queue) { return queue != none; }))
+            find_gathers();
+        if (any([](const Op& op) { return info(op).exchanges; }))
+            find_exchanges();
+        if (any([&](const Op& op) { return reduction_added_by(graph_, op).valid(); }))
+            find_additions();
         return std::move(before_);
     }
 

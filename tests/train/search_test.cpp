@@ -124,6 +124,24 @@ TEST_CASE("a closed form has the step and the arena of the planned one, nearly",
     }
 }
 
+TEST_CASE("a rough score has the memory of the planned strategy, with the snapshot of a host")
+{
+    RunConfig c = toy_config({"model.dim=256", "model.heads=8", "model.seq=16", "train.global_batch=8",
+                              "parallel.data=2", "parallel.pipeline=2", "checkpoint.every=10"});
+    resolve_and_validate(c);
+    c = with_usual_policy(c);
+    const Machine host = machine_called("cpu");
+    Compiling estimator(host);
+    const Candidate candidate{c, training_order(c)};
+    const Score rough = estimator.rough_score(candidate, host, {}),
+                planned = estimator.score(candidate, host);
+    REQUIRE(rough.bytes.size() == 2);
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+        const double used = as_double(planned.bytes[stage] - host.process);
+        CHECK(as_double(rough.bytes[stage] - host.process) / used == Approx(1).margin(0.01));
+    }
+}
+
 TEST_CASE(
     "parallel.bucket = \"auto\" takes no longer than any other mode, also with several stages on a rank",
     "[release]")
