@@ -156,6 +156,12 @@ void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machi
     costs.update = std::max(costs.update, update);
 }
 
+/// For parallel.bucket = "auto", a mode that is seldom far from the best, without the search for it.
+std::string guessed_buckets(const ParallelConfig& p)
+{
+    return p.pipeline == 1 && zero_ranks(p) > 1 ? "global" : usual_buckets(p);
+}
+
 Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
 {
     auto [config, order] = with_microbatches(candidate.config, microbatches);
@@ -204,16 +210,11 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
             graphs_.erase(graphs_.begin());
         graphs_.emplace_back(key, compiler.plain());
     }
-    // An outline has a mode that is seldom far from the best, without the search for it. Of programs, which
-    // often have one microbatch, it may be.
     const RunConfig& config = candidate.config;
-    const bool guesses = outline && !config.model.is_program();
     std::string mode = config.parallel.bucket;
-    if (mode == "auto")
-        mode = !guesses ? fastest_buckets(candidate, compiler)
-               : config.parallel.pipeline == 1 && zero_ranks(config.parallel) > 1
-                   ? "global"
-                   : usual_buckets(config.parallel);
+    if (mode == "auto") // steps of programs often have one microbatch: then a guess may be far off
+        mode = outline && !config.model.is_program() ? guessed_buckets(config.parallel)
+                                                     : fastest_buckets(candidate, compiler);
     ChosenBuckets buckets{mode, compiler.sharded()};
     if (!visit)
         return buckets;

@@ -54,7 +54,8 @@ double kept_per_element(const RunConfig& c, double ranks)
     const double part = shards ? 1 / ranks : 1;
     const bool offload = p.offload == Offload::optimizer,
                gathers = p.zero == 3 && shards && ranks > 1 && p.gather_every != GatherEvery::step,
-               lasts = p.gather_every == GatherEvery::microbatch && p.pipeline == 1; // else as long as passes
+               // Otherwise a copy is there only while a pass needs it, or is in flight.
+        lasts = p.gather_every == GatherEvery::microbatch && p.pipeline == 1;
     const double copy = gathers ? (lasts ? compute : 0) : compute < master || shards || offload ? compute : 0;
     return trained_per_element(c) * part + copy + gradient_bytes(c) * (keeps_gradients(c) ? 1 : part);
 }

@@ -310,10 +310,8 @@ inline i64 stride_along(const ParallelConfig& config, std::string_view axis)
 inline i64 rank_count(const ParallelConfig& config)
 {
     i64 ranks = 1;
-    for (const GridAxis& axis : grid_axes)
-        ranks *= config.*axis.degree;
-    for (const ProgramAxes::Axis& axis : config.axes.list)
-        ranks *= axis.degree;
+    for (const auto& [name, degree] : named_degrees(config))
+        ranks *= degree;
     return ranks;
 }
 

@@ -104,10 +104,11 @@ Graph StageTranslation::translate(Graph finished, const Coordinates& at) const
         if (!op.attrs->tag)
             continue;
         const Address& address = address_.at(address_of(op));
-        op.attrs.edit().from = address.from;
-        op.attrs.edit().to = address.to;
-        op.attrs.edit().tag = address.tag;
-        op.attrs.edit().reader = address.reader;
+        Attributes& attrs = op.attrs.edit();
+        attrs.from = address.from;
+        attrs.to = address.to;
+        attrs.tag = address.tag;
+        attrs.reader = address.reader;
     }
     return finished;
 }
