@@ -156,12 +156,6 @@ void add_costs(const Graph& graph, const std::vector<bool>& awaited, const Machi
     costs.update = std::max(costs.update, update);
 }
 
-/// For parallel.bucket = "auto", a mode that is seldom far from the best, without the search for it.
-std::string guessed_buckets(const ParallelConfig& p)
-{
-    return p.pipeline == 1 && zero_ranks(p) > 1 ? "global" : usual_buckets(p);
-}
-
 Candidate with_microbatches(const Candidate& candidate, i64 microbatches)
 {
     auto [config, order] = with_microbatches(candidate.config, microbatches);
@@ -212,9 +206,10 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
     }
     const RunConfig& config = candidate.config;
     std::string mode = config.parallel.bucket;
-    if (mode == "auto") // steps of programs often have one microbatch: then a guess may be far off
-        mode = outline && !config.model.is_program() ? guessed_buckets(config.parallel)
-                                                     : fastest_buckets(candidate, compiler);
+    if (mode == "auto" && outline)
+        mode = guessed_buckets(candidate, compiler);
+    else if (mode == "auto")
+        mode = fastest_buckets(candidate, compiler);
     ChosenBuckets buckets{mode, compiler.sharded()};
     if (!visit)
         return buckets;
@@ -231,6 +226,20 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
             break;
     }
     return buckets;
+}
+
+std::string Compiling::guessed_buckets(const Candidate& candidate, TrainingCompiler& compiler)
+{
+    const ParallelConfig& p = candidate.config.parallel;
+    if (!candidate.config.model.is_program())
+        return p.pipeline == 1 && zero_ranks(p) > 1 ? "global" : usual_buckets(p);
+    // Steps of programs often have one microbatch: then a mode may be far off.
+    const auto [at, added] =
+        modes_.try_emplace({p.zero, zero_ranks(p), shard_ranks(p), gathers_in_microbatches(p),
+                            reduces_in_microbatches(p), p.pipeline, candidate.order.shape.microbatches});
+    if (added)
+        at->second = fastest_buckets(candidate, compiler);
+    return at->second;
 }
 
 std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler)

@@ -122,6 +122,9 @@ private:
                           const std::function<bool(i64 stage)>& included = {}, bool outline = false);
     /// parallel.bucket = "auto": the mode with the shortest simulated step. `compiler`: of the candidate.
     std::string fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler);
+    /// The same for a rough score: a mode that is seldom far from the best, without a search for it; of
+    /// programs that of an earlier candidate with the same collectives along the data axis.
+    std::string guessed_buckets(const Candidate& candidate, TrainingCompiler& compiler);
     /// Sets all of the score but times to what the rank of one more stage makes of it. Returns whether it
     /// fits.
     bool add_stage(const Compiled& compiled, const StageLimits& limits, Score& score) const;
@@ -142,6 +145,7 @@ private:
         Bytes arena = 0; ///< its arena
     };
     Rough rough_;
+    std::map<std::tuple<i64, i64, i64, bool, bool, i64, i64>, std::string> modes_; ///< of guessed_buckets()
     std::unique_ptr<CompiledStages> fastest_;
     bool keeps_fastest_ = false;
     Seconds fastest_step_ = 0;                                    ///< of fastest_

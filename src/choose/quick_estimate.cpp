@@ -38,12 +38,12 @@ StageCost operator+(const StageCost& a, const StageCost& b)
             a.gradients + b.gradients};
 }
 
-/// Whether costs are those of split backward passes: also for orders of files, and of models with experts, of
-/// which a profile takes long.
+/// Whether costs are those of split backward passes: also for orders of files, and of models of which a
+/// profile takes long, that is those with experts, and programs.
 bool may_split(const RunConfig& config)
 {
     const auto kind = schedule_called(config.parallel.schedule);
-    return !kind || splits_backward(*kind) || config.model.experts > 0;
+    return !kind || splits_backward(*kind) || config.model.experts > 0 || config.model.is_program();
 }
 
 /// The kind of a block (QuickEstimator::Profile).
@@ -314,11 +314,22 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Pr
     return share;
 }
 
+const PipelineOrder& QuickEstimator::order_of(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    OrderKey key{p.schedule, p.pipeline, p.chunks, microbatch_count(config)};
+    if (order_.ranks.empty() || key != order_key_) {
+        order_ = training_order(config);
+        order_key_ = std::move(key);
+    }
+    return order_;
+}
+
 QuickEstimate QuickEstimator::estimate(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
     if (p.pipeline > 1 && config.model.is_program()) // its blocks differ too much for formulas
-        return played(config, training_order(config));
+        return played(config, order_of(config));
     const Counts counts = counts_of(config.model);
     const Profile profile = mixed(
         config, Counts(counts.size(), as_double(p.recompute_layers) / as_double(config.model.repeated())));

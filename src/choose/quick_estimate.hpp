@@ -78,6 +78,8 @@ private:
     };
     const Transfers& transfers(const ParallelConfig& grid);
     Share share_of(const RunConfig& config, const Profile& profile, const Counts& counts);
+    /// training_order(), the last one kept: strategies that follow one another often have the same.
+    const PipelineOrder& order_of(const RunConfig& config);
 
     Estimator& estimator_;
     const Machine& clock_;
@@ -87,6 +89,9 @@ private:
     std::map<TransferKey, Transfers> transfers_; ///< by degrees, ranks of a shard, order
     std::optional<Graph> whole_;                 ///< graph_of_stages()
     std::map<std::tuple<i64, i64, bool>, StageConfig> stages_;
+    using OrderKey = std::tuple<std::string, i64, i64, i64>; ///< schedule, pipeline, chunks, microbatches
+    OrderKey order_key_;
+    PipelineOrder order_;
 };
 
 } // namespace trivium

@@ -309,9 +309,11 @@ std::vector<RunConfig> memory_settings(const RunConfig& config, const OpenSettin
     std::vector<Recompute> levels{p.recompute};
     if (open.recompute)
         levels = {Recompute::none, Recompute::selective, Recompute::full};
+    const auto transfers = transfers_of(p);
     std::vector<RunConfig> all;
+    all.reserve(levels.size() * transfers.size());
     for (const Recompute level : levels)
-        for (const auto& [gather, reduce] : transfers_of(p)) {
+        for (const auto& [gather, reduce] : transfers) {
             const bool gathers_once = p.gather_every == GatherEvery::automatic && gather == GatherEvery::step,
                        reduces_once = p.reduce_every == ReduceEvery::automatic && reduce == ReduceEvery::step;
             if (open.zero && (gathers_once || (p.zero == 2 && reduces_once)))
