@@ -67,7 +67,7 @@ bool is_repeated(const ModelConfig& model, std::size_t kind) { return model.is_p
 
 } // namespace
 
-const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, Recompute recompute)
+QuickEstimator::ProfilePointer QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
     ParallelConfig p = config.parallel;
     p.data = p.pipeline = 1;
@@ -76,13 +76,13 @@ const QuickEstimator::Profile& QuickEstimator::profile(const RunConfig& config, 
     const auto [at, added] = profiles_.try_emplace(
         {std::move(degrees), config.train.micro_batch, p.sequence, recompute, may_split(config), p.overlap});
     if (added) {
-        at->second = between(config, recompute);
-        if (!at->second)
-            at->second = compiled_profile(config, recompute);
+        std::optional<Profile> made = between(config, recompute);
+        at->second =
+            std::make_shared<const Profile>(made ? std::move(*made) : compiled_profile(config, recompute));
     }
     if (!at->second)
         throw UserError({"the model", "does not fit the grid", "", ""});
-    return *at->second;
+    return at->second;
 }
 
 /// Costs are affine in the microbatch, nearly.
@@ -93,14 +93,15 @@ std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& 
     if (micro == few || micro == many)
         return std::nullopt;
     RunConfig other = config;
-    const auto at = [&](i64 samples) -> const Profile& {
+    const auto at = [&](i64 samples) {
         other.train.micro_batch = samples;
         return profile(other, recompute);
     };
     Profile made;
     try {
-        made = at(few);
-        const Profile& more = at(many);
+        made = *at(few);
+        const ProfilePointer of_many = at(many);
+        const Profile& more = *of_many;
         const double part = as_double(micro - few) / as_double(many - few);
         const auto extend = [&](double& from, double to) { from = std::max(0.0, from + part * (to - from)); };
         for (std::size_t kind = 0; kind < made.costs.size(); ++kind) {
@@ -115,7 +116,6 @@ std::optional<QuickEstimator::Profile> QuickEstimator::between(const RunConfig& 
         }
         extend(made.sent, more.sent);
         extend(made.beyond, more.beyond);
-        made.hidden += std::min(1.0, part) * (more.hidden - made.hidden);
     } catch (const UserError&) { // its file may have a fixed number of samples
         return std::nullopt;
     }
@@ -174,7 +174,10 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
         made.frozen[kind] += costs.frozen[b] / counts[kind];
         frozen += costs.frozen[b];
     }
-    made.hidden = costs.hidden;
+    for (StageCost& cost : made.costs) { // mostly behind gradients of weights
+        cost.input_gradient = std::max(0.0, cost.input_gradient - costs.hidden * cost.in_line);
+        cost.in_line *= 1 - costs.hidden;
+    }
     made.shared = costs.shared;
     made.shared_frozen = costs.shared_frozen;
     made.sent = costs.sent;
@@ -187,24 +190,19 @@ QuickEstimator::Profile QuickEstimator::compiled_profile(const RunConfig& config
     return made;
 }
 
-QuickEstimator::Profile QuickEstimator::mixed(const RunConfig& config, const std::vector<double>& parts)
+QuickEstimator::ProfilePointer QuickEstimator::mixed(const RunConfig& config,
+                                                     const std::vector<double>& parts)
 {
     const ParallelConfig& p = config.parallel;
-    const auto of = [&](Recompute level) {
-        Profile one = profile(config, level);
-        for (StageCost& cost : one.costs) { // mostly behind gradients of weights
-            cost.input_gradient = std::max(0.0, cost.input_gradient - one.hidden * cost.in_line);
-            cost.in_line *= 1 - one.hidden;
-        }
-        return one;
-    };
-    Profile made = of(p.recompute);
+    const ProfilePointer more = profile(config, p.recompute);
     if (p.recompute_layers == 0 || p.recompute == Recompute::none)
-        return made;
-    const Profile less = of(p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
-    for (std::size_t kind = 0; kind < made.costs.size(); ++kind)
-        made.costs[kind] = made.costs[kind] * parts[kind] + less.costs[kind] * (1 - parts[kind]);
-    made.beyond = std::max(made.beyond, less.beyond);
+        return more;
+    const ProfilePointer less =
+        profile(config, p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
+    auto made = std::make_shared<Profile>(*more);
+    for (std::size_t kind = 0; kind < made->costs.size(); ++kind)
+        made->costs[kind] = more->costs[kind] * parts[kind] + less->costs[kind] * (1 - parts[kind]);
+    made->beyond = std::max(more->beyond, less->beyond);
     return made;
 }
 
@@ -214,7 +212,7 @@ QuickEstimator::Share QuickEstimator::share_of(const RunConfig& config, const Bl
     for (std::size_t kind = 0; kind < parts.size(); ++kind)
         if (blocks.all[kind] > 0)
             parts[kind] = blocks.recomputing[kind] / blocks.all[kind];
-    return share_of(config, mixed(config, parts), blocks.all);
+    return share_of(config, *mixed(config, parts), blocks.all);
 }
 
 const QuickEstimator::Transfers& QuickEstimator::transfers(const ParallelConfig& grid)
@@ -331,8 +329,9 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
     if (p.pipeline > 1 && config.model.is_program()) // its blocks differ too much for formulas
         return played(config, order_of(config));
     const Counts counts = counts_of(config.model);
-    const Profile profile = mixed(
+    const ProfilePointer mixture = mixed(
         config, Counts(counts.size(), as_double(p.recompute_layers) / as_double(config.model.repeated())));
+    const Profile& profile = *mixture;
     const Share whole = share_of(config, profile, counts);
     const double microbatches = as_double(microbatch_count(config));
     // Of one microbatch, without others between its passes.
@@ -379,19 +378,65 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
                      middle.kept + middle.cost.activations + profile.beyond)};
 }
 
+const StageConfig& QuickEstimator::stages_for(const RunConfig& config, const PipelineShape& shape)
+{
+    const auto [at, added] = stages_.try_emplace({shape.ranks, shape.chunks, shape.v_shaped});
+    if (added) {
+        if (!whole_)
+            whole_ = graph_of_stages(config);
+        at->second = stages_of(*whole_, shape, config.parallel.stage_layers);
+    }
+    return at->second;
+}
+
+Seconds QuickEstimator::least_step(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    const ProfilePointer profile = this->profile(config, Recompute::none);
+    const double microbatches = as_double(microbatch_count(config));
+    const auto kind = schedule_called(p.schedule);
+    if (p.pipeline == 1 || !kind || !config.model.is_program()) {
+        Seconds all = 0;
+        const Counts counts = counts_of(config.model);
+        for (std::size_t k = 0; k < counts.size(); ++k)
+            all += counts[k] * seconds_of(profile->costs[k]);
+        return microbatches * all / as_double(p.pipeline);
+    }
+    const StageConfig& stages =
+        stages_for(config, {p.pipeline, stages_per_rank(*kind, p.chunks), is_v_shaped(*kind)});
+    // Of the rank's stages; of those before its first stage, which work for the first microbatch before it,
+    // and for the last one after it.
+    struct Load {
+        Seconds all = 0, awaited = 0, before = 0, before_and_after = 0;
+    };
+    std::map<int, Load> loads;
+    Load passed;
+    int stage = -1;
+    for (std::size_t b = 0; b < stages.stage_of_block.size(); ++b) {
+        const int rank = stages.rank_of_block(static_cast<int>(b));
+        const StageCost& cost = profile->costs[kind_of(config.model, b)];
+        if (stages.stage_of_block[b] != std::exchange(stage, stages.stage_of_block[b]))
+            loads.try_emplace(rank, Load{0, 0, passed.before, passed.before_and_after});
+        const Seconds awaited = seconds_of(cost) - (splits_backward(*kind) ? cost.weight_gradient : 0);
+        loads[rank].all += seconds_of(cost);
+        loads[rank].awaited += awaited;
+        passed.before += cost.forward;
+        passed.before_and_after += awaited;
+    }
+    Seconds least = 0;
+    for (const auto& [rank, load] : loads)
+        least = std::max({least, load.before + microbatches * load.all,
+                          load.before_and_after + microbatches * load.awaited});
+    return least;
+}
+
 QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrder& order)
 {
     if (config.parallel.pipeline == 1)
         return estimate(config);
     const ParallelConfig& p = config.parallel;
     const PipelineShape& shape = order.shape;
-    const auto [at, added] = stages_.try_emplace({shape.ranks, shape.chunks, shape.v_shaped});
-    if (added) {
-        if (!whole_)
-            whole_ = graph_of_stages(config);
-        at->second = stages_of(*whole_, shape, p.stage_layers);
-    }
-    const StageConfig& stages = at->second;
+    const StageConfig& stages = stages_for(config, shape);
     const RecomputeConfig again{false, p.recompute, p.recompute_layers, false, config.model.is_program()};
     const Counts none(counts_of(config.model).size(), 0);
     std::vector<Blocks> of_stage(stages.rank_of_stage.size(), {none, none}),
@@ -414,21 +459,21 @@ QuickEstimate QuickEstimator::played(const RunConfig& config, const PipelineOrde
             known->second = share_of(config, blocks);
         return known->second;
     };
-    const Profile profile = mixed(config, none);
+    const ProfilePointer profile = mixed(config, none);
     OrderCosts costs;
     for (const Blocks& blocks : of_stage)
         costs.push_back(share(blocks).cost);
     for (std::size_t next = 1; next < costs.size(); ++next)
         if (stages.rank_of_stage[next] != stages.rank_of_stage[next - 1])
             for (StageCost* cost : {&costs[next - 1], &costs[next]}) // their messages have as many slots
-                cost->activations += profile.sent;
+                cost->activations += profile->sent;
     const std::optional<Playback> played = play(order, costs);
     TRV_CHECK(played, "the order of ", config.parallel.schedule, " waits forever");
     std::vector<double> passing(of_rank.size(), 0);
     for (std::size_t stage = 0; stage < of_stage.size(); ++stage)
         passing[static_cast<std::size_t>(stages.rank_of_stage[stage])] += costs[stage].gradients;
     QuickEstimate made;
-    const double beyond = profile.beyond;
+    const double beyond = profile->beyond;
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
         const Share& own = share(of_rank[rank]);
         const std::vector<Span>& spans = played->spans[rank];

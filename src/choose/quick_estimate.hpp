@@ -5,6 +5,7 @@
 #include "plan/cost.hpp"
 
 #include <map>
+#include <memory>
 #include <tuple>
 
 namespace trivium {
@@ -33,6 +34,10 @@ public:
     /// With the time at which each task of the schedule's order ends (play()).
     QuickEstimate played(const RunConfig& config, const PipelineOrder& order);
 
+    /// A lower bound of the steps with any stage and group of ZeRO and any recomputation, in a small part of
+    /// the time: what each rank computes, and for which microbatch it waits first and others wait last.
+    Seconds least_step(const RunConfig& config);
+
 private:
     /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.
     struct Share {
@@ -41,14 +46,13 @@ private:
         Seconds outside = 0; ///< of the step: transfers that nothing hides, and the update
         StageTransfers transfers{};
     };
-    /// Costs by kind of block: of a transformer the block before the layers, a layer on average, and the
-    /// block behind them; of a program each block.
+    /// Costs by kind of block, less what the rank hides: of a transformer the block before the layers, a
+    /// layer on average, and the block behind them; of a program each block.
     struct Profile {
         std::vector<StageCost> costs;
         std::vector<double> elements, frozen; ///< of parameters that change, and of frozen ones
         /// Elements that the first and the last kind have in common.
         double shared = 0, shared_frozen = 0;
-        double hidden = 0;       ///< BlockCosts::hidden, of all
         double sent = 0;         ///< bytes of the messages between two stages
         double beyond = 0;       ///< bytes of the arena besides what is kept and activations
         Seconds per_element = 0; ///< update of a parameter's element
@@ -58,12 +62,13 @@ private:
     /// passes are split, parallel.overlap
     using ProfileKey = std::tuple<std::vector<i64>, i64, bool, Recompute, bool, bool>;
 
-    const Profile& profile(const RunConfig& config, Recompute recompute);
+    using ProfilePointer = std::shared_ptr<const Profile>;
+    ProfilePointer profile(const RunConfig& config, Recompute recompute);
     Profile compiled_profile(const RunConfig& config, Recompute recompute);
     std::optional<Profile> between(const RunConfig& config, Recompute recompute);
     /// Of blocks of which some recompute more than others: by kind, the part that recomputes as the config
     /// says.
-    Profile mixed(const RunConfig& config, const std::vector<double>& parts);
+    ProfilePointer mixed(const RunConfig& config, const std::vector<double>& parts);
     /// The blocks of a stage or a rank, by kind, and those that recompute as the config says.
     struct Blocks {
         Counts all, recomputing;
@@ -80,11 +85,12 @@ private:
     Share share_of(const RunConfig& config, const Profile& profile, const Counts& counts);
     /// training_order(), the last one kept: strategies that follow one another often have the same.
     const PipelineOrder& order_of(const RunConfig& config);
+    const StageConfig& stages_for(const RunConfig& config, const PipelineShape& shape);
 
     Estimator& estimator_;
     const Machine& clock_;
     std::function<i64(const ParallelConfig&)> threads_;
-    std::map<ProfileKey, std::optional<Profile>> profiles_;
+    std::map<ProfileKey, ProfilePointer> profiles_; ///< null: the model does not fit
     using TransferKey = std::tuple<std::vector<i64>, i64, std::vector<std::string>>;
     std::map<TransferKey, Transfers> transfers_; ///< by degrees, ranks of a shard, order
     std::optional<Graph> whole_;                 ///< graph_of_stages()

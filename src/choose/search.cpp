@@ -31,16 +31,10 @@ public:
 
     SearchResult run()
     {
-        for (const ParallelConfig& grid : grids_for(config_, ranks_))
-            for_each_strategy(config_, open_, grid, search_.clock, [&](const RunConfig& c) { list_.add(c); });
-        result_.considered = list_.size();
-        list_.play_best(scaled(search_.effort.played));
-        simulate_best();
-        simulate_rules();
-        improve();
-        for (int again = 0; settle() && again < 2; ++again) { // others may be better than what is left
-            done_ = attempts_ = 0;
-            simulate_best();
+        choose();
+        if (result_.strategies.empty()) { // what seemed to fit does not: then a slow one may
+            list_.add_slow();
+            choose();
         }
         if (const auto& smallest = list_.smallest(); result_.strategies.empty() && smallest) {
             result_.smallest = smallest->config;
@@ -53,6 +47,23 @@ public:
     }
 
 private:
+    void choose()
+    {
+        for (const ParallelConfig& grid : grids_for(config_, ranks_))
+            if (list_.is_worth(grid))
+                for_each_strategy(config_, open_, grid, search_.clock,
+                                  [&](const RunConfig& c) { list_.add(c); });
+        result_.considered = list_.considered();
+        list_.play_best(scaled(search_.effort.played));
+        simulate_best();
+        simulate_rules();
+        improve();
+        for (int again = 0; settle() && again < 2; ++again) { // others may be better than what is left
+            done_ = attempts_ = 0;
+            simulate_best();
+        }
+    }
+
     StageLimits limits_of(const RunConfig& c) const
     {
         return {c.parallel.memory_limit, search_.memory(rank_count(c.parallel))};

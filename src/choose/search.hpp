@@ -33,7 +33,7 @@ struct SearchConfig {
 
 struct SearchResult {
     std::vector<Strategy> strategies;  ///< that fit, by their simulated step
-    std::size_t considered = 0;        ///< number of legal strategies that were estimated
+    std::size_t considered = 0;        ///< number of strategies, most of them by a bound of their step alone
     std::optional<RunConfig> smallest; ///< if none fitted by estimate: the one that needs least memory
 };
 

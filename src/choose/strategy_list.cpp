@@ -5,14 +5,68 @@
 #include "config/schedules.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace trivium {
 
+namespace {
+
+/// Degrees of the axes that shard tensors.
+std::vector<i64> tensor_degrees_of(ParallelConfig grid)
+{
+    grid.data = grid.pipeline = 1;
+    return degrees_of(grid);
+}
+
+} // namespace
+
+bool StrategyList::is_worth(const ParallelConfig& grid)
+{
+    const std::vector<i64> degrees = tensor_degrees_of(grid);
+    const auto [at, added] = of_degrees_.try_emplace(degrees);
+    OfDegrees& own = at->second;
+    if (!added)
+        return own.is_worth;
+    bool known = false;
+    own.is_worth = false;
+    for (std::size_t axis = 0; axis < degrees.size(); ++axis) {
+        std::vector<i64> smaller = degrees;
+        for (i64 factor = 2; smaller[axis] == degrees[axis] && factor <= degrees[axis]; ++factor)
+            if (degrees[axis] % factor == 0)
+                smaller[axis] /= factor;
+        const auto found = of_degrees_.find(smaller);
+        if (smaller == degrees || found == of_degrees_.end())
+            continue;
+        known = true;
+        const OfDegrees& other = found->second;
+        own.of_smaller = std::min(own.of_smaller, other.step);
+        const bool gets_longer = other.step < INFINITY && other.step >= other.of_smaller;
+        own.is_worth = own.is_worth || !gets_longer || !is_slow(other.step);
+    }
+    own.is_worth = own.is_worth || !known;
+    if (!own.is_worth)
+        own.step = own.of_smaller;
+    return own.is_worth;
+}
+
+void StrategyList::note(const RunConfig& config, Seconds step, bool fits)
+{
+    Seconds& least = of_degrees_[tensor_degrees_of(config.parallel)].step;
+    least = std::min(least, step);
+    if (fits)
+        fastest_ = std::min(fastest_, step);
+}
+
 void StrategyList::add(const RunConfig& given)
 {
+    ++considered_;
     std::optional<Estimated> best;
     try {
+        if (const Seconds least = quick_.least_step(given); is_slow(least)) {
+            note(given, least, false);
+            return;
+        }
         const double most = room_(given);
         Recompute level = Recompute::automatic; // of recomputation
         bool all_fit = false;                   // of this level: then those above it are slower
@@ -37,6 +91,7 @@ void StrategyList::add(const RunConfig& given)
     }
     if (!best)
         return;
+    note(given, best->quick.step, true);
     // Small groups have shorter collectives, but larger shards. Where that gains little, a change of the
     // best.
     constexpr double gains = 0.99;

@@ -3,6 +3,7 @@
 #include "choose/quick_estimate.hpp"
 #include "choose/strategy_space.hpp"
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,13 +26,21 @@ public:
     {
     }
 
-    /// Adds a strategy with the settings for memory that take the least time of those that fit.
+    /// Whether a grid may have the best strategy: not if with a smaller degree of any axis that shards
+    /// tensors steps are slow, and slower than with a still smaller one. \pre grids with smaller degrees were
+    /// added
+    bool is_worth(const ParallelConfig& grid);
+    /// Adds a strategy with the settings for memory that take the least time of those that fit, unless it is
+    /// slow.
     void add(const RunConfig& given);
+    /// From now on, slow ones too.
+    void add_slow() { slow_ = INFINITY; }
     /// Leaves the `count` best, and plays them.
     void play_best(std::size_t count);
     /// Replaces the i-th best by one that has been played, which takes its place by time, here or later.
     void replace(std::size_t i, Estimated other);
 
+    std::size_t considered() const { return considered_; } ///< calls of add()
     std::size_t size() const { return all_.size(); }
     const Estimated& operator[](std::size_t i) const { return all_[i]; } ///< after play_best() the i-th best
     /// Of all that were tried, the one with the smallest arena.
@@ -47,6 +56,9 @@ public:
     std::optional<Estimated> fitting(const RunConfig& config, double most, i64 least);
 
 private:
+    /// Whether a step is much longer than the fastest one that seems to fit.
+    bool is_slow(Seconds step) const { return step > slow_ * fastest_; }
+    void note(const RunConfig& config, Seconds step, bool fits);
     /// Recomputes in as few layers as `most` bytes allow.
     void lessen_recomputation(Estimated& e, double most);
     void sort();
@@ -56,6 +68,16 @@ private:
     QuickEstimator& quick_;
     std::function<double(const RunConfig&)> room_;
     std::vector<Estimated> all_;
+    double slow_ = 1.25;
+    Seconds fastest_ = INFINITY;
+    /// The shortest step with some degrees of the axes that shard tensors, and with a smaller degree of one
+    /// of them; infinite: none fits.
+    struct OfDegrees {
+        Seconds step = INFINITY, of_smaller = INFINITY;
+        bool is_worth = true;
+    };
+    std::map<std::vector<i64>, OfDegrees> of_degrees_;
+    std::size_t considered_ = 0;
     std::optional<Estimated> smallest_;
     std::map<std::string, QuickEstimate> played_; ///< by key_of()
 };
