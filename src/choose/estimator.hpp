@@ -4,8 +4,10 @@
 #include "passes/sharding/move_prices.hpp"
 #include "schedule/play.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 namespace trivium {
 

@@ -33,7 +33,7 @@ public:
     {
         choose();
         if (result_.strategies.empty()) { // what seemed to fit does not: then a slow one may
-            list_.add_slow();
+            list_.include_slow();
             choose();
         }
         if (const auto& smallest = list_.smallest(); result_.strategies.empty() && smallest) {

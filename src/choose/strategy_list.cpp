@@ -50,6 +50,13 @@ bool StrategyList::is_worth(const ParallelConfig& grid)
     return own.is_worth;
 }
 
+void StrategyList::include_slow()
+{
+    slow_ = INFINITY;
+    considered_ = 0;
+    of_degrees_.clear();
+}
+
 void StrategyList::note(const RunConfig& config, Seconds step, bool fits)
 {
     Seconds& least = of_degrees_[tensor_degrees_of(config.parallel)].step;

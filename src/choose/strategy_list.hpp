@@ -33,8 +33,8 @@ public:
     /// Adds a strategy with the settings for memory that take the least time of those that fit, unless it is
     /// slow.
     void add(const RunConfig& given);
-    /// From now on, slow ones too.
-    void add_slow() { slow_ = INFINITY; }
+    /// Begins again, with slow ones too.
+    void include_slow();
     /// Leaves the `count` best, and plays them.
     void play_best(std::size_t count);
     /// Replaces the i-th best by one that has been played, which takes its place by time, here or later.

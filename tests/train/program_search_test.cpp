@@ -98,6 +98,40 @@ TEST_CASE("closed forms of a program depend on the degree of each axis, in any o
     CHECK(weights == step_with(alone, "{x=1,y=4}", "\"y\",\"x\""));
 }
 
+TEST_CASE("a lower bound of a step is below the closed forms with all stages of ZeRO and recomputation, and "
+          "close to some")
+{
+    const Machine h100 = machine_called("h100");
+    const RunConfig transformer =
+        toy_config({"model.dim=256", "model.heads=8", "model.layers=8", "train.global_batch=32"});
+    for (const RunConfig& base :
+         {tower_config({"train.global_batch=32", "model.sizes.layers=7", "model.sizes.width=1024"}),
+          transformer}) {
+        Compiling estimator(h100);
+        QuickEstimator quick(estimator, h100, [](const ParallelConfig&) { return 1; });
+        const OpenSettings open = open_settings(base);
+        int strategies = 0;
+        double closest = 0;
+        for (const ParallelConfig& grid : grids_for(base, 8))
+            for_each_strategy(base, open, grid, h100, [&](const RunConfig& c) {
+                if (++strategies % (contracts_on ? 59 : 7) != 0)
+                    return;
+                try {
+                    const Seconds least = quick.least_step(c);
+                    for (const RunConfig& each : memory_settings(c, open)) {
+                        const Seconds step = quick.estimate(each).step;
+                        INFO(to_toml(each, {"parallel", "train"}));
+                        CHECK(least <= step * (1 + 1e-9));
+                        closest = std::max(closest, least / step);
+                    }
+                } catch (const UserError&) { // more stages than blocks
+                }
+            });
+        CHECK(strategies > 500);
+        CHECK(closest > 0.8);
+    }
+}
+
 TEST_CASE("of a program, too, no strategy that is drawn is faster than the one that the search finds",
           "[release]")
 {
