@@ -234,12 +234,15 @@ std::string Compiling::guessed_buckets(const Candidate& candidate, TrainingCompi
     if (!candidate.config.model.is_program())
         return p.pipeline == 1 && zero_ranks(p) > 1 ? "global" : usual_buckets(p);
     // Steps of programs often have one microbatch: then a mode may be far off.
-    const auto [at, added] =
-        modes_.try_emplace({p.zero, zero_ranks(p), shard_ranks(p), gathers_in_microbatches(p),
-                            reduces_in_microbatches(p), p.pipeline, candidate.order.shape.microbatches});
-    if (added)
-        at->second = fastest_buckets(candidate, compiler);
-    return at->second;
+    if (p.pipeline > 1)
+        return fastest_buckets(candidate, compiler);
+    const std::string key = str(p.zero, " ", p.data, " ", zero_ranks(p), " ", shard_ranks(p), " ",
+                                tensor_ranks(p), " ", gathers_in_microbatches(p), " ",
+                                reduces_in_microbatches(p), " ", candidate.order.shape.microbatches);
+    auto known = modes_.find(key);
+    if (known == modes_.end())
+        known = modes_.emplace(key, fastest_buckets(candidate, compiler)).first;
+    return known->second;
 }
 
 std::string Compiling::fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler)

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 
 namespace trivium {
 
@@ -125,7 +124,7 @@ private:
     /// parallel.bucket = "auto": the mode with the shortest simulated step. `compiler`: of the candidate.
     std::string fastest_buckets(const Candidate& candidate, TrainingCompiler& compiler);
     /// The same for a rough score: a mode that is seldom far from the best, without a search for it; of
-    /// programs that of an earlier candidate with the same collectives along the data axis.
+    /// programs without a pipeline that of an earlier candidate with as many ranks along the data axis.
     std::string guessed_buckets(const Candidate& candidate, TrainingCompiler& compiler);
     /// Sets all of the score but times to what the rank of one more stage makes of it. Returns whether it
     /// fits.
@@ -147,7 +146,7 @@ private:
         Bytes arena = 0; ///< its arena
     };
     Rough rough_;
-    std::map<std::tuple<i64, i64, i64, bool, bool, i64, i64>, std::string> modes_; ///< of guessed_buckets()
+    std::map<std::string, std::string> modes_; ///< of guessed_buckets()
     std::unique_ptr<CompiledStages> fastest_;
     bool keeps_fastest_ = false;
     Seconds fastest_step_ = 0;                                    ///< of fastest_

@@ -36,7 +36,7 @@ struct PlanReport {
     MemoryVerdict memory;
     /// By their simulated step: with `asked`, those that fit; without any, that of the report.
     std::vector<Strategy> strategies;
-    std::size_t considered = 0; ///< strategies that the search has estimated
+    std::size_t considered = 0; ///< SearchResult::considered
     std::size_t shown = 0;      ///< the number in `strategies` of the one that this report is about
 
     /// The strategy of this report; its score is exact.

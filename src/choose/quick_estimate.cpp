@@ -380,19 +380,20 @@ QuickEstimate QuickEstimator::estimate(const RunConfig& config)
 
 const StageConfig& QuickEstimator::stages_for(const RunConfig& config, const PipelineShape& shape)
 {
-    const auto [at, added] = stages_.try_emplace({shape.ranks, shape.chunks, shape.v_shaped});
-    if (added) {
+    const std::tuple key(shape.ranks, shape.chunks, shape.v_shaped);
+    auto known = stages_.find(key);
+    if (known == stages_.end()) {
         if (!whole_)
             whole_ = graph_of_stages(config);
-        at->second = stages_of(*whole_, shape, config.parallel.stage_layers);
+        known = stages_.emplace(key, stages_of(*whole_, shape, config.parallel.stage_layers)).first;
     }
-    return at->second;
+    return known->second;
 }
 
-Seconds QuickEstimator::least_step(const RunConfig& config)
+Seconds QuickEstimator::least_step(const RunConfig& config, Recompute recompute)
 {
     const ParallelConfig& p = config.parallel;
-    const ProfilePointer profile = this->profile(config, Recompute::none);
+    const ProfilePointer profile = this->profile(config, recompute);
     const double microbatches = as_double(microbatch_count(config));
     const auto kind = schedule_called(p.schedule);
     if (p.pipeline == 1 || !kind || !config.model.is_program()) {

@@ -34,9 +34,10 @@ public:
     /// With the time at which each task of the schedule's order ends (play()).
     QuickEstimate played(const RunConfig& config, const PipelineOrder& order);
 
-    /// A lower bound of the steps with any stage and group of ZeRO and any recomputation, in a small part of
-    /// the time: what each rank computes, and for which microbatch it waits first and others wait last.
-    Seconds least_step(const RunConfig& config);
+    /// A lower bound of estimate(), nearly, for all stages and groups of ZeRO, with this recomputation or
+    /// more: the time of a rank's passes, after the passes that its first stage waits for, and before those
+    /// that wait for it. Takes a small part of the time of estimate().
+    Seconds least_step(const RunConfig& config, Recompute recompute);
 
 private:
     /// One rank's share of the model, per microbatch, and what a step adds. By rank or for the largest.

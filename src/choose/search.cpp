@@ -32,7 +32,8 @@ public:
     SearchResult run()
     {
         choose();
-        if (result_.strategies.empty()) { // what seemed to fit does not: then a slow one may
+        // What seemed to be the fastest may not fit, or take longer.
+        if (list_.least_left_out() < (best() ? best()->score.step : INFINITY)) {
             list_.include_slow();
             choose();
         }
@@ -49,6 +50,7 @@ public:
 private:
     void choose()
     {
+        done_ = attempts_ = 0;
         for (const ParallelConfig& grid : grids_for(config_, ranks_))
             if (list_.is_worth(grid))
                 for_each_strategy(config_, open_, grid, search_.clock,

@@ -19,6 +19,15 @@ std::vector<i64> tensor_degrees_of(ParallelConfig grid)
     return degrees_of(grid);
 }
 
+/// The level of the least recomputation of a strategy's blocks.
+Recompute least_recomputation(const RunConfig& c, const OpenSettings& open)
+{
+    const ParallelConfig& p = c.parallel;
+    if (open.recompute || p.recompute == Recompute::none)
+        return Recompute::none;
+    return p.recompute_layers == 0 ? p.recompute : static_cast<Recompute>(static_cast<int>(p.recompute) - 1);
+}
+
 } // namespace
 
 bool StrategyList::is_worth(const ParallelConfig& grid)
@@ -45,24 +54,24 @@ bool StrategyList::is_worth(const ParallelConfig& grid)
         own.is_worth = own.is_worth || !gets_longer || !is_slow(other.step);
     }
     own.is_worth = own.is_worth || !known;
-    if (!own.is_worth)
+    if (!own.is_worth) {
         own.step = own.of_smaller;
+        least_left_out_ = std::min(least_left_out_, own.step);
+    }
     return own.is_worth;
 }
 
 void StrategyList::include_slow()
 {
-    slow_ = INFINITY;
+    slow_ = least_left_out_ = INFINITY;
     considered_ = 0;
     of_degrees_.clear();
 }
 
-void StrategyList::note(const RunConfig& config, Seconds step, bool fits)
+void StrategyList::note(const ParallelConfig& grid, Seconds step)
 {
-    Seconds& least = of_degrees_[tensor_degrees_of(config.parallel)].step;
+    Seconds& least = of_degrees_[tensor_degrees_of(grid)].step;
     least = std::min(least, step);
-    if (fits)
-        fastest_ = std::min(fastest_, step);
 }
 
 void StrategyList::add(const RunConfig& given)
@@ -70,8 +79,10 @@ void StrategyList::add(const RunConfig& given)
     ++considered_;
     std::optional<Estimated> best;
     try {
-        if (const Seconds least = quick_.least_step(given); is_slow(least)) {
-            note(given, least, false);
+        const Seconds least = quick_.least_step(given, least_recomputation(given, open_));
+        if (is_slow(least)) {
+            note(given.parallel, least);
+            least_left_out_ = std::min(least_left_out_, least);
             return;
         }
         const double most = room_(given);
@@ -94,11 +105,12 @@ void StrategyList::add(const RunConfig& given)
                 if (const QuickEstimate quick = quick_.estimate(*other); quick.step < best->quick.step)
                     best = {std::move(*other), quick};
         }
+        note(given.parallel, best ? best->quick.step : least);
     } catch (const UserError&) { // the model does not fit the grid
     }
     if (!best)
         return;
-    note(given, best->quick.step, true);
+    fastest_ = std::min(fastest_, best->quick.step);
     // Small groups have shorter collectives, but larger shards. Where that gains little, a change of the
     // best.
     constexpr double gains = 0.99;

@@ -26,14 +26,16 @@ public:
     {
     }
 
-    /// Whether a grid may have the best strategy: not if with a smaller degree of any axis that shards
-    /// tensors steps are slow, and slower than with a still smaller one. \pre grids with smaller degrees were
-    /// added
+    /// Whether a grid may have the best strategy: not if, with a smaller degree of each axis that shards
+    /// tensors, steps are slow, and slower than with a still smaller one. \pre grids with smaller degrees
+    /// were added
     bool is_worth(const ParallelConfig& grid);
-    /// Adds a strategy with the settings for memory that take the least time of those that fit, unless it is
-    /// slow.
+    /// Adds a strategy with the settings for memory that take the least time of those that fit, unless a
+    /// lower bound says that it is slow: 1.25 times as slow as the fastest one that fits, in closed form.
     void add(const RunConfig& given);
-    /// Begins again, with slow ones too.
+    /// A lower bound of the steps of all that were left out; infinite: none was.
+    Seconds least_left_out() const { return least_left_out_; }
+    /// From now on nothing is left out.
     void include_slow();
     /// Leaves the `count` best, and plays them.
     void play_best(std::size_t count);
@@ -56,9 +58,8 @@ public:
     std::optional<Estimated> fitting(const RunConfig& config, double most, i64 least);
 
 private:
-    /// Whether a step is much longer than the fastest one that seems to fit.
     bool is_slow(Seconds step) const { return step > slow_ * fastest_; }
-    void note(const RunConfig& config, Seconds step, bool fits);
+    void note(const ParallelConfig& grid, Seconds step);
     /// Recomputes in as few layers as `most` bytes allow.
     void lessen_recomputation(Estimated& e, double most);
     void sort();
@@ -69,9 +70,9 @@ private:
     std::function<double(const RunConfig&)> room_;
     std::vector<Estimated> all_;
     double slow_ = 1.25;
-    Seconds fastest_ = INFINITY;
-    /// The shortest step with some degrees of the axes that shard tensors, and with a smaller degree of one
-    /// of them; infinite: none fits.
+    Seconds fastest_ = INFINITY, least_left_out_ = INFINITY;
+    /// The shortest step with some degrees of the axes that shard tensors (of what is slow or does not fit: a
+    /// bound), and with a smaller degree of one of them; infinite: unknown.
     struct OfDegrees {
         Seconds step = INFINITY, of_smaller = INFINITY;
         bool is_worth = true;

@@ -98,15 +98,27 @@ TEST_CASE("closed forms of a program depend on the degree of each axis, in any o
     CHECK(weights == step_with(alone, "{x=1,y=4}", "\"y\",\"x\""));
 }
 
-TEST_CASE("a lower bound of a step is below the closed forms with all stages of ZeRO and recomputation, and "
+TEST_CASE("a lower bound of a step is below the closed forms of all stages of ZeRO and recomputations, and "
           "close to some")
 {
     const Machine h100 = machine_called("h100");
-    const RunConfig transformer =
-        toy_config({"model.dim=256", "model.heads=8", "model.layers=8", "train.global_batch=32"});
-    for (const RunConfig& base :
-         {tower_config({"train.global_batch=32", "model.sizes.layers=7", "model.sizes.width=1024"}),
-          transformer}) {
+    const std::vector<std::string> program{"train.global_batch=32", "model.sizes.layers=7",
+                                           "model.sizes.width=1024"},
+        transformer{"model.dim=256", "model.heads=8", "model.layers=8", "train.global_batch=32"};
+    struct Row {
+        bool is_program;
+        std::vector<std::string> given;
+        Recompute least;
+    };
+    for (const auto& [is_program, given, level] : std::vector<Row>{
+             {true, {}, Recompute::none},
+             {true, {"parallel.overlap=false"}, Recompute::none},
+             {true, {"parallel.recompute=full", "parallel.recompute_layers=3"}, Recompute::selective},
+             {false, {}, Recompute::none},
+             {false, {"parallel.recompute=full"}, Recompute::full}}) {
+        std::vector<std::string> overrides = is_program ? program : transformer;
+        overrides.insert(overrides.end(), given.begin(), given.end());
+        const RunConfig base = is_program ? tower_config(overrides) : toy_config(overrides);
         Compiling estimator(h100);
         QuickEstimator quick(estimator, h100, [](const ParallelConfig&) { return 1; });
         const OpenSettings open = open_settings(base);
@@ -117,7 +129,7 @@ TEST_CASE("a lower bound of a step is below the closed forms with all stages of 
                 if (++strategies % (contracts_on ? 59 : 7) != 0)
                     return;
                 try {
-                    const Seconds least = quick.least_step(c);
+                    const Seconds least = quick.least_step(c, level);
                     for (const RunConfig& each : memory_settings(c, open)) {
                         const Seconds step = quick.estimate(each).step;
                         INFO(to_toml(each, {"parallel", "train"}));
