@@ -206,10 +206,8 @@ ChosenBuckets Compiling::compile(const Candidate& candidate, const std::function
     }
     const RunConfig& config = candidate.config;
     std::string mode = config.parallel.bucket;
-    if (mode == "auto" && outline)
-        mode = guessed_buckets(candidate, compiler);
-    else if (mode == "auto")
-        mode = fastest_buckets(candidate, compiler);
+    if (mode == "auto")
+        mode = outline ? guessed_buckets(candidate, compiler) : fastest_buckets(candidate, compiler);
     ChosenBuckets buckets{mode, compiler.sharded()};
     if (!visit)
         return buckets;

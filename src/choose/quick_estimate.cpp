@@ -1,6 +1,7 @@
 #include "choose/quick_estimate.hpp"
 
 #include "base/check.hpp"
+#include "choose/strategy_space.hpp"
 #include "compile/graphs.hpp"
 #include "config/schedules.hpp"
 #include "config/trained_parameters.hpp"
@@ -69,9 +70,8 @@ bool is_repeated(const ModelConfig& model, std::size_t kind) { return model.is_p
 
 QuickEstimator::ProfilePointer QuickEstimator::profile(const RunConfig& config, Recompute recompute)
 {
-    ParallelConfig p = config.parallel;
-    p.data = p.pipeline = 1;
-    std::vector<i64> degrees = degrees_of(p);
+    const ParallelConfig& p = config.parallel;
+    std::vector<i64> degrees = tensor_degrees_of(p);
     degrees.insert(degrees.end(), {p.context_heads, static_cast<i64>(p.context_form), p.expert});
     const auto [at, added] = profiles_.try_emplace(
         {std::move(degrees), config.train.micro_batch, p.sequence, recompute, may_split(config), p.overlap});
@@ -197,8 +197,7 @@ QuickEstimator::ProfilePointer QuickEstimator::mixed(const RunConfig& config,
     const ProfilePointer more = profile(config, p.recompute);
     if (p.recompute_layers == 0 || p.recompute == Recompute::none)
         return more;
-    const ProfilePointer less =
-        profile(config, p.recompute == Recompute::full ? Recompute::selective : Recompute::none);
+    const ProfilePointer less = profile(config, one_level_less(p.recompute));
     auto made = std::make_shared<Profile>(*more);
     for (std::size_t kind = 0; kind < made->costs.size(); ++kind)
         made->costs[kind] = more->costs[kind] * parts[kind] + less->costs[kind] * (1 - parts[kind]);

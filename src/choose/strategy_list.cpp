@@ -3,6 +3,7 @@
 #include "base/bisect.hpp"
 #include "base/check.hpp"
 #include "config/schedules.hpp"
+#include "passes/memory/recompute.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,20 +13,13 @@ namespace trivium {
 
 namespace {
 
-/// Degrees of the axes that shard tensors.
-std::vector<i64> tensor_degrees_of(ParallelConfig grid)
-{
-    grid.data = grid.pipeline = 1;
-    return degrees_of(grid);
-}
-
 /// The level of the least recomputation of a strategy's blocks.
 Recompute least_recomputation(const RunConfig& c, const OpenSettings& open)
 {
     const ParallelConfig& p = c.parallel;
-    if (open.recompute || p.recompute == Recompute::none)
+    if (open.recompute)
         return Recompute::none;
-    return p.recompute_layers == 0 ? p.recompute : static_cast<Recompute>(static_cast<int>(p.recompute) - 1);
+    return p.recompute_layers == 0 ? p.recompute : one_level_less(p.recompute);
 }
 
 } // namespace
@@ -40,12 +34,12 @@ bool StrategyList::is_worth(const ParallelConfig& grid)
     bool known = false;
     own.is_worth = false;
     for (std::size_t axis = 0; axis < degrees.size(); ++axis) {
+        if (degrees[axis] == 1)
+            continue;
         std::vector<i64> smaller = degrees;
-        for (i64 factor = 2; smaller[axis] == degrees[axis] && factor <= degrees[axis]; ++factor)
-            if (degrees[axis] % factor == 0)
-                smaller[axis] /= factor;
+        smaller[axis] /= divisors_of(degrees[axis])[1];
         const auto found = of_degrees_.find(smaller);
-        if (smaller == degrees || found == of_degrees_.end())
+        if (found == of_degrees_.end())
             continue;
         known = true;
         const OfDegrees& other = found->second;

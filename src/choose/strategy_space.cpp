@@ -15,10 +15,6 @@
 
 namespace trivium {
 
-namespace {
-
-bool is_given(const RunConfig& config, const std::string& key) { return config.given.contains(key); }
-
 std::vector<i64> divisors_of(i64 number)
 {
     std::vector<i64> all;
@@ -31,6 +27,16 @@ std::vector<i64> divisors_of(i64 number)
     std::ranges::sort(all);
     return all;
 }
+
+std::vector<i64> tensor_degrees_of(ParallelConfig grid)
+{
+    grid.data = grid.pipeline = 1;
+    return degrees_of(grid);
+}
+
+namespace {
+
+bool is_given(const RunConfig& config, const std::string& key) { return config.given.contains(key); }
 
 /// Tensor degrees: those over which heads and feed-forward columns divide evenly; on few ranks, all.
 std::vector<i64> tensor_degrees(const ModelConfig& m, i64 ranks)

@@ -10,6 +10,11 @@
 
 namespace trivium {
 
+/// All divisors of a positive number, the smallest first.
+std::vector<i64> divisors_of(i64 number);
+/// Degrees of the axes that shard tensors: degrees_of() with one rank along the others.
+std::vector<i64> tensor_degrees_of(ParallelConfig grid);
+
 /// Degrees of the grid for at most `ranks` ranks, and at least half of them. All degrees of the config if
 /// their product is `ranks`; otherwise the given degrees (RunConfig::given) but that of data, if they divide
 /// `ranks`; otherwise all are open. With replicas of a batch and tensors that the model allows.

@@ -18,7 +18,7 @@ Recompute recomputed_in(int block, const RecomputeConfig& config, int last)
     const i64 all = last - 1, some = config.layers > 0 ? std::min(config.layers, all) : all;
     if (block * some / all > (block - 1) * some / all)
         return config.activations;
-    return config.activations == Recompute::full ? Recompute::selective : Recompute::none;
+    return one_level_less(config.activations);
 }
 
 namespace {

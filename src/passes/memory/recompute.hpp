@@ -20,6 +20,12 @@ struct RecomputeConfig {
     bool ends = false;  ///< the first and the last block are layers, too
 };
 
+/// What the layers recompute that do not recompute `activations`: RecomputeConfig::layers.
+constexpr Recompute one_level_less(Recompute activations)
+{
+    return activations == Recompute::full ? Recompute::selective : Recompute::none;
+}
+
 /// What a block recomputes. `last`: the last block.
 Recompute recomputed_in(int block, const RecomputeConfig& config, int last);
 
