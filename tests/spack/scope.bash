@@ -9,6 +9,7 @@ cmake         cmake
 curl          libcurl4-openssl-dev
 fmt           libfmt-dev
 hdf5          libhdf5-openmpi-dev      +mpi
+jemalloc      libjemalloc-dev
 kokkos        libtrilinos-kokkos-dev   +serial~cuda~openmp
 kokkos        libkokkos-dev            +serial~cuda~openmp
 ninja         ninja-build

@@ -61,6 +61,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("curl@7.60:")
     depends_on("fmt")
     depends_on("hdf5@1.10.8:+mpi")
+    depends_on("jemalloc")
     depends_on("kokkos@3.4:")
     depends_on("mpi@3.1:")
     depends_on("nlohmann-json@3.9:")
@@ -124,6 +125,7 @@ class Trivium(CMakePackage, CudaPackage, ROCmPackage):
             device = "hip"
         args = [
             self.define("TRIVIUM_DEVICE", device),
+            self.define("TRIVIUM_JEMALLOC", True),
             self.define_from_variant("TRIVIUM_OPENMP", "openmp"),
             self.define_from_variant("TRIVIUM_PARQUET", "parquet"),
             self.define_from_variant("TRIVIUM_SERVE", "serve"),

@@ -25,9 +25,6 @@
 #include <fmt/format.h>
 #include <set>
 #include <utility>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace trivium {
 
@@ -300,16 +297,6 @@ int plan_scaling(const RunConfig& config, const Machine& where, const std::vecto
     return 0;
 }
 
-/// What is freed stays with the process: a search makes and drops thousands of graphs, and to get the same
-/// pages from the kernel again takes a tenth of its time.
-void keep_freed_memory()
-{
-#ifdef __GLIBC__
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); // the largest that there is
-#endif
-}
-
 } // namespace
 
 void add_plan_command(Command& program)
@@ -366,7 +353,6 @@ void add_plan_command(Command& program)
         .footer("Exit status: 0 if there is a plan, whether it fits or not (see `fits` in the JSON and "
                 "--must-fit); 2 if there is none.");
     command.action([=] {
-        keep_freed_memory();
         Machine where = machine_at(*machine);
         if (*load > 0)
             where.expert_load = std::max(1.0, *load);
