@@ -82,12 +82,11 @@ std::string remedy_for(const PlanReport& r, const Candidate& chosen, const RunCo
             return change.overrides + " fits";
     }
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
-        SearchConfig search = search_on(machine, config.parallel, r.threads);
-        search.effort = {20, 1, 0, 1};
-        const SearchResult found = search_strategies(config, count, search, estimator);
-        if (found.strategies.empty())
+        const auto found =
+            fitting_strategy(config, count, search_on(machine, config.parallel, r.threads), estimator);
+        if (!found)
             return std::string();
-        const ParallelConfig& grid = found.strategies.front().config.parallel;
+        const ParallelConfig& grid = found->parallel;
         return str(counted(rank_count(grid), "rank"), overrides.empty() ? "" : " with " + overrides,
                    " fit: ", describe_grid(grid));
     };

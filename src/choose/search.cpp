@@ -20,13 +20,9 @@ namespace {
 class Search {
 public:
     Search(const RunConfig& config, i64 ranks, const SearchConfig& search, Estimator& estimator)
-        : config_(config), open_(open_settings(config)), ranks_(ranks), search_(search),
-          estimator_(estimator), quick_(estimator, search_.clock, search_.threads),
-          list_(open_, search_.clock, quick_, [this](const RunConfig& c) { return room(c); })
+        : ranks_(ranks), search_(search), estimator_(estimator), list_(config, search, estimator),
+          config_(list_.config()), open_(list_.open())
     {
-        ContextForm& form = config_.parallel.context_form;
-        if (form == ContextForm::automatic && search_.clock.is_device) // as decide()
-            form = ContextForm::gather;
     }
 
     SearchResult run()
@@ -39,7 +35,7 @@ public:
         }
         if (const auto& smallest = list_.smallest(); result_.strategies.empty() && smallest) {
             result_.smallest = smallest->config;
-            if (smallest->quick.bytes < 1.1 * room(smallest->config)) { // which may be too high
+            if (smallest->quick.bytes < 1.1 * search_.room(smallest->config)) { // which may be too high
                 simulate(smallest->config, true);
                 settle();
             }
@@ -51,10 +47,7 @@ private:
     void choose()
     {
         done_ = attempts_ = 0;
-        for (const ParallelConfig& grid : grids_for(config_, ranks_))
-            if (list_.is_worth(grid))
-                for_each_strategy(config_, open_, grid, search_.clock,
-                                  [&](const RunConfig& c) { list_.add(c); });
+        list_.add_all(ranks_);
         result_.considered = list_.considered();
         list_.play_best(scaled(search_.effort.played));
         simulate_best();
@@ -66,28 +59,16 @@ private:
         }
     }
 
-    StageLimits limits_of(const RunConfig& c) const
-    {
-        return {c.parallel.memory_limit, search_.memory(rank_count(c.parallel))};
-    }
     /// A little less where more can be recomputed: rough scores have lower bounds of arenas.
     StageLimits rough_limits_of(const RunConfig& c) const
     {
-        StageLimits limits = limits_of(c);
+        StageLimits limits = search_.limits(c);
         const bool most = c.parallel.recompute == Recompute::full && c.parallel.recompute_layers == 0;
         if (open_.recompute && !most)
             for (Bytes* limit : {&limits.arena, &limits.bytes})
                 *limit -= *limit / 100;
         return limits;
     }
-    /// Bytes that an arena may have; infinite: unknown.
-    double room(const RunConfig& c) const
-    {
-        const StageLimits limits = limits_of(c);
-        const double arena = limits.arena > 0 ? as_double(limits.arena) : INFINITY;
-        return limits.bytes > 0 ? std::min(arena, as_double(limits.bytes - search_.clock.process)) : arena;
-    }
-
     const Strategy* best() const
     {
         const auto at =
@@ -152,8 +133,8 @@ private:
             quick = list_.played(c);
             if (!always && is_hopeless(c, quick.step))
                 return false;
-            if (!always && quick.bytes > std::max(closed, surely * room(c))) {
-                less = list_.with_less_memory(c, margin * room(c));
+            if (!always && quick.bytes > std::max(closed, surely * search_.room(c))) {
+                less = list_.with_less_memory(c, margin * search_.room(c));
                 return false;
             }
             if (!simulated_.insert(key_of(c)).second)
@@ -171,7 +152,7 @@ private:
             }
             least_longer_ = std::min(least_longer_, longer);
         }
-        const double most = room(c);
+        const double most = search_.room(c);
         const std::optional<double> growth = growth_of(c, score, most, always);
         if (!growth) {
             ++done_;
@@ -223,7 +204,7 @@ private:
     bool is_too_large(const Estimated& e) const
     {
         const auto known = too_large_.find(kind_key(e.config) + growth_key(e.config));
-        return known != too_large_.end() && e.quick.bytes + known->second > room(e.config);
+        return known != too_large_.end() && e.quick.bytes + known->second > search_.room(e.config);
     }
 
     /// SearchEffort, for the model's depth.
@@ -320,18 +301,19 @@ private:
                      beyond =
                          as_double(now.score.arena) * (growth == growth_.end() ? 1 : growth->second) - closed;
         std::vector<RunConfig> all = neighbours(now.config, config_, open_, search_.clock);
-        if (auto less = list_.fitting(now.config, std::max(closed, margin * room(now.config) - beyond), 0);
+        if (auto less =
+                list_.fitting(now.config, std::max(closed, margin * search_.room(now.config) - beyond), 0);
             less && recomputation_of(less->config) < recomputation_of(now.config))
             all.push_back(std::move(less->config));
         std::vector<Estimated> near;
         std::set<std::string> seen = simulated_;
-        const Seconds most = 1.1 * quick_.estimate(now.config).step; // beyond, it is not worth playing
+        const Seconds most = 1.1 * list_.estimate(now.config).step; // beyond, it is not worth playing
         for (RunConfig& c : all)
             try {
-                if (!seen.insert(key_of(c)).second || quick_.estimate(c).step > most)
+                if (!seen.insert(key_of(c)).second || list_.estimate(c).step > most)
                     continue;
                 QuickEstimate quick = list_.played(c);
-                if (quick.bytes + std::min(0.0, beyond) <= 1.1 * room(c))
+                if (quick.bytes + std::min(0.0, beyond) <= 1.1 * search_.room(c))
                     near.push_back({std::move(c), quick});
             } catch (const UserError&) { // not legal
             }
@@ -406,7 +388,7 @@ private:
         for (std::size_t i = 0; (i = next_to_settle(hoped)) < all.size(); sort()) {
             const RunConfig config = all[i].config;
             const Bytes bound = all[i].score.arena;
-            all[i].score = estimator_.score(candidate_of(config), search_.clock, limits_of(config));
+            all[i].score = estimator_.score(candidate_of(config), search_.clock, search_.limits(config));
             all[i].exact = true;
             if (!all[i].score.fits) {
                 const auto planned = as_double(all[i].score.arena);
@@ -415,7 +397,7 @@ private:
                 const double expected = 1 + 0.75 * (planned / as_double(bound) - 1);
                 std::erase_if(all, [&](const Strategy& s) {
                     return !s.exact && growth_key(s.config) == growth_key(config) &&
-                           expected * as_double(s.score.arena) > room(s.config);
+                           expected * as_double(s.score.arena) > search_.room(s.config);
                 });
                 if (tries-- > 0)
                     rescue(config, std::max(0.0, planned - list_.played(config).bytes));
@@ -429,7 +411,7 @@ private:
     void rescue(const RunConfig& config, double beyond)
     {
         std::vector<Estimated> others;
-        if (auto less = list_.with_less_memory(config, room(config) - beyond))
+        if (auto less = list_.with_less_memory(config, search_.room(config) - beyond))
             others.push_back(std::move(*less));
         if (open_.recompute && open_.recompute_layers && config.parallel.recompute_layers > 0) {
             RunConfig all = config; // seldom is a stage too large of whose layers all recompute
@@ -445,13 +427,12 @@ private:
     /// Of the room for an arena, what a closed form fills that is corrected by one of a neighbour.
     static constexpr double margin = 0.985;
 
-    RunConfig config_;
-    const OpenSettings open_;
     i64 ranks_;
     const SearchConfig& search_;
     Estimator& estimator_;
-    QuickEstimator quick_;
     StrategyList list_;
+    const RunConfig& config_;
+    const OpenSettings& open_;
     std::set<std::string> simulated_;
     std::size_t attempts_ = 0;             ///< rough scores
     std::size_t done_ = 0;                 ///< of them, of strategies that fit or are slower than the best

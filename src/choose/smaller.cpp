@@ -4,6 +4,8 @@
 #include "choose/choose_schedule.hpp"
 #include "choose/least_bytes.hpp"
 #include "choose/memory_policy.hpp"
+#include "choose/search.hpp"
+#include "choose/strategy_list.hpp"
 #include "config/schedules.hpp"
 
 #include <algorithm>
@@ -135,6 +137,37 @@ std::optional<Bytes> bytes_of_largest(const Candidate& given, Estimator& estimat
     } catch (const UserError&) { // the model does not fit the grid
         return std::nullopt;
     }
+}
+
+std::optional<RunConfig> fitting_strategy(const RunConfig& config, i64 ranks, SearchConfig search,
+                                          Estimator& estimator)
+{
+    search.effort = {20, 1, 0, 1};
+    // Of the room. Planned arenas are 0.9 to 1.15 of closed forms, and at most a tenth above rough scores.
+    constexpr double by_formula = 0.85, by_score = 0.9;
+    constexpr int most_tries = 3;
+    StrategyList list(config, search, estimator);
+    list.add_all(ranks);
+    list.play_best(search.effort.played);
+    int tries = 0;
+    for (std::size_t i = 0; i < list.size() && tries < most_tries; ++i) {
+        RunConfig c = list[i].config;
+        const double room = search.room(c), most = by_formula * room;
+        if (list[i].quick.bytes > most) {
+            auto less = list.fitting(c, most, 0);
+            if (!less)
+                continue;
+            c = std::move(less->config);
+        }
+        ++tries;
+        const Candidate candidate{c, training_order(c)};
+        const auto limit = static_cast<Bytes>(by_score * room);
+        if (estimator.rough_score(candidate, search.clock, {.arena = limit}).fits)
+            return c;
+    }
+    SearchResult found = search_strategies(config, ranks, search, estimator);
+    return found.strategies.empty() ? std::nullopt
+                                    : std::optional(std::move(found.strategies.front().config));
 }
 
 } // namespace trivium

@@ -1,6 +1,6 @@
 #pragma once
 // Settings with which a run needs less memory, for messages about memory.
-#include "choose/estimator.hpp"
+#include "choose/search_config.hpp"
 
 namespace trivium {
 
@@ -23,5 +23,11 @@ std::vector<std::string> settings_within(const Candidate& candidate, Estimator& 
 /// that is more than `most` (0: no limit), if the arena exceeds parallel.memory_limit, or if the model does
 /// not fit the grid.
 std::optional<Bytes> bytes_of_largest(const Candidate& candidate, Estimator& estimator, Bytes most);
+
+/// Some strategy that fits: one of the fastest whose closed form and rough score say so with a margin,
+/// otherwise the best of a short search; nothing if none was found. \pre as for
+/// search_strategies(), and the memory of ranks is known
+std::optional<RunConfig> fitting_strategy(const RunConfig& config, i64 ranks, SearchConfig search,
+                                          Estimator& estimator);
 
 } // namespace trivium

@@ -24,6 +24,22 @@ Recompute least_recomputation(const RunConfig& c, const OpenSettings& open)
 
 } // namespace
 
+StrategyList::StrategyList(const RunConfig& config, const SearchConfig& search, Estimator& estimator)
+    : config_(config), open_(open_settings(config)), search_(search),
+      quick_(estimator, search.clock, search.threads)
+{
+    ContextForm& form = config_.parallel.context_form;
+    if (form == ContextForm::automatic && search.clock.is_device) // as decide()
+        form = ContextForm::gather;
+}
+
+void StrategyList::add_all(i64 ranks)
+{
+    for (const ParallelConfig& grid : grids_for(config_, ranks))
+        if (is_worth(grid))
+            for_each_strategy(config_, open_, grid, search_.clock, [&](const RunConfig& c) { add(c); });
+}
+
 bool StrategyList::is_worth(const ParallelConfig& grid)
 {
     const std::vector<i64> degrees = tensor_degrees_of(grid);
@@ -79,7 +95,7 @@ void StrategyList::add(const RunConfig& given)
             least_left_out_ = std::min(least_left_out_, least);
             return;
         }
-        const double most = room_(given);
+        const double most = search_.room(given);
         Recompute level = Recompute::automatic; // of recomputation
         bool all_fit = false;                   // of this level: then those above it are slower
         for (RunConfig& c : memory_settings(given, open_)) {
@@ -95,7 +111,7 @@ void StrategyList::add(const RunConfig& given)
         }
         if (best) {
             lessen_recomputation(*best, most);
-            if (auto other = in_other_order(best->config, open_, clock_))
+            if (auto other = in_other_order(best->config, open_, search_.clock))
                 if (const QuickEstimate quick = quick_.estimate(*other); quick.step < best->quick.step)
                     best = {std::move(*other), quick};
         }
@@ -113,9 +129,9 @@ void StrategyList::add(const RunConfig& given)
         const Seconds most = grouped ? grouped->quick.step : gains * best->quick.step;
         const QuickEstimate quick = quick_.estimate(c);
         Estimated other{std::move(c), quick};
-        if (other.quick.step < most && other.quick.bytes > room_(other.config))
-            lessen_recomputation(other, room_(other.config));
-        if (other.quick.step < most && other.quick.bytes <= room_(other.config))
+        if (other.quick.step < most && other.quick.bytes > search_.room(other.config))
+            lessen_recomputation(other, search_.room(other.config));
+        if (other.quick.step < most && other.quick.bytes <= search_.room(other.config))
             grouped = std::move(other);
     }
     all_.push_back(std::move(*best));

@@ -2,6 +2,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "choose/memory_policy.hpp"
+#include "choose/quick_estimate.hpp"
+#include "choose/smaller.hpp"
 #include "choose/strategy_space.hpp"
 #include "draw.hpp"
 #include "io/files/config_file.hpp"
@@ -310,6 +312,17 @@ TEST_CASE("strategies fit the memory; without one, the smallest is the answer", 
     const SearchResult none = search(c, 4, small_nodes(1000));
     CHECK(none.strategies.empty());
     CHECK(none.smallest);
+    int fitting = 0;
+    for (Bytes memory = most / 4; memory < 2 * most; memory += memory / 4) { // what a remedy names
+        const Machine machine = small_nodes(memory);
+        Compiling estimator(machine);
+        const auto named = fitting_strategy(c, 4, search_on(machine, c.parallel, 1), estimator);
+        INFO(memory << " bytes: " << (named ? to_toml(*named, {"parallel", "train"}) : "nothing"));
+        CHECK((!named || step_of(*named, machine) > 0));
+        CHECK((named || search(c, 4, machine).strategies.empty()));
+        fitting += named ? 1 : 0;
+    }
+    CHECK(fitting > 3);
     RunConfig odd = c;
     odd.train.global_batch = 1;
     odd.model.layers = 1;
