@@ -61,7 +61,8 @@ std::vector<std::byte>& BoundSchedule::fetched_by(const Step& step)
     return fetched[output_index(graph, graph[step.value].name)];
 }
 
-void BoundSchedule::use(const Step& step)
+BoundSchedule::BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)
+    : graph(g), schedule(s), arenas(a), config(c), dispatch(c.threads)
 {
     const auto note = [&](BufferId id) {
         const Buffer& b = schedule[id];
@@ -69,10 +70,12 @@ void BoundSchedule::use(const Step& step)
         if (b.bytes > 0)
             end = std::max(end, b.offset + b.bytes);
     };
-    std::for_each(step.operands.begin(), step.operands.end(), note);
-    std::for_each(step.results.begin(), step.results.end(), note);
-    if (step.scratch)
-        note(step.scratch);
+    for (const Step& step : schedule.steps) {
+        std::ranges::for_each(step.operands, note);
+        std::ranges::for_each(step.results, note);
+        if (step.scratch)
+            note(step.scratch);
+    }
 }
 
 namespace {

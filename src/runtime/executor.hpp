@@ -55,7 +55,8 @@ public:
     /// The raw content of the fetched output called `name`, until the next run.
     const std::byte* fetched_data(std::string_view name) const;
 
-    /// End of the highest byte that any Step has used so far, from the start of that space's arena.
+    /// End of the highest byte that any Step uses, whether it has run or not, from the start of that space's
+    /// arena.
     Bytes used(Space space = Space::device) const;
     /// Exposed communication since the last call of run_until_decision(): seconds in which this rank did
     /// not compute because it waited for transfers or, on the host, moved data itself; negative if not

@@ -123,7 +123,6 @@ private:
         const Step& step = schedule_.steps[i];
         if (config_.trace) // not earlier, because until then its row shows the transfers for which it waited
             span(i).begin = now();
-        bound_.use(step);
         if (guard_ && config_.red_zone > 0 && !bound_.moves[i])
             guard_zones(step);
         switch (step.kind) {
@@ -153,8 +152,6 @@ private:
     void run_elements(std::size_t first, const ElementRun& run)
     {
         const auto count = run.steps();
-        for (std::size_t k = 0; k < count; ++k)
-            bound_.use(schedule_.steps[first + k]);
         const Seconds begin = config_.trace ? now() : 0;
         run(exec_);
         if (!config_.trace)

@@ -24,16 +24,11 @@ struct BoundSchedule {
     std::array<Bytes, 2> used{}; ///< by space: see Executor::used()
     Seconds exposed = -1;        ///< see Executor::exposed()
 
-    BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)
-        : graph(g), schedule(s), arenas(a), config(c), dispatch(c.threads)
-    {
-    }
+    BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c);
     /// The address of a buffer.
     std::byte* at(BufferId id) const { return arenas.of(schedule[id].space).at(schedule[id].offset); }
     /// The destination of a Step that fetches.
     std::vector<std::byte>& fetched_by(const Step& step);
-    /// Includes the Step's buffers in `used`.
-    void use(const Step& step);
 };
 
 /// During its lifetime, a watchdog can name the Steps of `bound`.

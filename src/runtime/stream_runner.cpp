@@ -234,8 +234,6 @@ private:
     {
         const std::size_t i = command.step.index();
         const Step& step = schedule_.steps[i];
-        for (std::size_t n = 0; n < command.count; ++n)
-            bound_.use(schedule_.steps[i + n]);
         if (bound_.config.trace)
             streams_->stamp(command.queue, begin_stamp(i));
         if (command.kind == CommandKind::copy_in)

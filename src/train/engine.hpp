@@ -114,8 +114,8 @@ public:
     {
         return (space == Space::device ? compiled_.memory : compiled_.host).arena;
     }
-    /// Bytes of an arena that were used so far: with contracts, the end of the highest byte that was written,
-    /// otherwise of the buffers of the Steps that ran.
+    /// Bytes of an arena that the programs use: the end of the buffers of all their Steps; with contracts, of
+    /// the highest byte that was written so far.
     Bytes used(Space space = Space::device) const;
 
 private:
