@@ -2,10 +2,13 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "choose/decide.hpp"
+#include "draw.hpp"
 #include "has.hpp"
+#include "io/files/config_file.hpp"
 #include "ir/builder.hpp"
 #include "plan/check_steps.hpp"
 #include "small_run.hpp"
+#include "soak_settings.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -105,6 +108,74 @@ TEST_CASE("without overlap, ranks send before they wait for the other's part of 
     c.parallel.tile = 300;
     c.parallel.bucket = "global";
     require_no_deadlock(c);
+}
+
+// One tensor rank contributes the norms of the first layers' replicated weights to the clipping. Where the
+// embedding is frozen, no gradient of a shard comes after them.
+TEST_CASE("ranks of a group that contribute different norms form the same buckets")
+{
+    for (const char* optimizer : {"adamw", "muon"})
+        for (const char* bucket : {"block", "greedy", "global"}) {
+            RunConfig c = read_config("", {"model.preset=toy-deepseek3", "model.layers=4", "model.vocab=301",
+                                           "model.seq=24", "train.precision=f32", "train.micro_batch=3",
+                                           "train.global_batch=6", "train.freeze=['embed.*']",
+                                           str("train.optimizer=", optimizer), "parallel.data=2",
+                                           "parallel.tensor=2", "parallel.expert=2", "parallel.zero=1",
+                                           "parallel.reduce=bf16", str("parallel.bucket=", bucket)});
+            resolve_and_validate(c);
+            INFO(optimizer << " " << bucket);
+            require_no_deadlock(c);
+        }
+}
+
+TEST_CASE("drawn runs do not wait forever", "[.]") // tests/soak
+{
+    Draw draw(soak::seed());
+    const auto one_of = [&](const std::vector<std::string>& all) {
+        return all[static_cast<std::size_t>(below(draw, static_cast<i64>(all.size())))];
+    };
+    const std::vector<std::pair<std::string, std::vector<std::string>>> keys{
+        {"model.preset", {"toy", "toy-mixtral", "toy-deepseek3"}},
+        {"model.layers", {"4", "6"}},
+        {"model.vocab", {"301", "258"}},
+        {"model.seq", {"16", "24"}},
+        {"train.optimizer", {"adamw", "muon"}},
+        {"train.freeze",
+         {"[]", "['embed.*']", "['embed.*', 'layers.0.*']", "['layers.1.*']", "['head.*']", "['*norm*']",
+          "['layers.*.attn.*']"}},
+        {"train.lora", {"{rank = 0}", "{rank = 0}", "{rank = 4}"}},
+        {"train.ema", {"0", "0.99"}},
+        {"parallel.data", {"1", "2", "4"}},
+        {"parallel.tensor", {"1", "2"}},
+        {"parallel.pipeline", {"1", "2", "3"}},
+        {"parallel.context", {"1", "2"}},
+        {"parallel.expert", {"1", "2"}},
+        {"parallel.zero", {"0", "1", "2", "3"}},
+        {"parallel.shard", {"0", "2"}},
+        {"parallel.reduce", {"f32", "bf16"}},
+        {"parallel.bucket", {"none", "block", "greedy", "global", "1000", "20000"}},
+        {"parallel.schedule", {"1f1b", "interleaved", "zb-v", "zb-h1", "gpipe"}},
+        {"parallel.update", {"synchronous", "post-validated"}},
+        {"parallel.reduce_every", {"auto", "microbatch", "step"}},
+        {"parallel.gather_every", {"auto", "microbatch", "pass", "step"}},
+        {"parallel.sequence", {"true", "false"}},
+        {"parallel.tile", {"0", "4096"}}};
+    int legal = 0;
+    for (const soak::Budget budget; legal == 0 || budget.left();) {
+        std::vector<std::string> drawn{"train.global_batch=12", "train.micro_batch=1", "train.precision=f32"};
+        for (const auto& [key, values] : keys)
+            drawn.push_back(str(key, "=", one_of(values)));
+        try {
+            RunConfig c = read_config("", drawn);
+            resolve_and_validate(c);
+            if (rank_count(c.parallel) > 16)
+                continue;
+            INFO(to_toml(c, {"model", "train", "parallel"}));
+            require_no_deadlock(c);
+            ++legal;
+        } catch (const UserError&) { // not legal
+        }
+    }
 }
 
 namespace {

@@ -44,13 +44,15 @@ std::vector<std::optional<BucketClass>> classes_of(const Graph& graph)
 }
 
 /// By op: BucketMember::due, of a collective. In the prologue and the epilogue what computes is due where its
-/// operands are.
+/// operands are. All ranks must form the same buckets: what a rank contributes to is due after all that may
+/// be contributed elsewhere, which this rank may lack.
 std::vector<std::size_t> due_of(const Graph& graph)
 {
     std::vector<std::size_t> first_reader(graph.values.size(), graph.ops.size()), due(graph.ops.size());
     for (std::size_t i = graph.ops.size(); i-- > 0;)
         for (const ValueId v : graph.ops[i].operands)
             first_reader[v.index()] = i;
+    std::size_t latest = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
         const bool gathers =
@@ -66,6 +68,10 @@ std::vector<std::size_t> due_of(const Graph& graph)
             }
         else
             due[i] = i;
+        if (info(op).contributes)
+            due[i] = std::max(due[i], latest);
+        if (!gathers)
+            latest = std::max(latest, due[i]);
     }
     return due;
 }
@@ -223,6 +229,16 @@ private:
                 if (const ValueId into = aliased_operand(g_.ops[i], r))
                     for (const std::size_t reader : readers[into.index()])
                         order(reader, i);
+        // What a rank contributes to waits for all of the epilogue before it, as on the rank that
+        // contributes.
+        std::vector<std::size_t> before;
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (g_.ops[i].region == Region::epilogue) {
+                if (info(g_.ops[i]).contributes)
+                    for (const std::size_t j : before)
+                        order(j, i);
+                before.push_back(merged_into[i]);
+            }
         using Item = std::pair<Region, std::size_t>;
         std::priority_queue<Item, std::vector<Item>, std::greater<>> free;
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
