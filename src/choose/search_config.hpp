@@ -1,5 +1,5 @@
 #pragma once
-// What a search over strategies counts with: memory, the machine whose time counts, and its effort.
+// What a search over strategies assumes: the memory of ranks, the machine whose time counts, its effort.
 #include "choose/estimator.hpp"
 
 #include <functional>

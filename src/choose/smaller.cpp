@@ -9,6 +9,7 @@
 #include "config/schedules.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trivium {
 
@@ -143,28 +144,42 @@ std::optional<RunConfig> fitting_strategy(const RunConfig& config, i64 ranks, Se
                                           Estimator& estimator)
 {
     search.effort = {20, 1, 0, 1};
-    // Of the room. Planned arenas are 0.9 to 1.15 of closed forms, and at most a tenth above rough scores.
-    constexpr double by_formula = 0.85, by_score = 0.9;
+    // Of the room, that closed forms may fill, and planned arenas.
+    constexpr double by_formula = 0.85, planned = 0.95;
     constexpr int most_tries = 3;
     StrategyList list(config, search, estimator);
     list.add_all(ranks);
     list.play_best(search.effort.played);
-    int tries = 0;
-    for (std::size_t i = 0; i < list.size() && tries < most_tries; ++i) {
-        RunConfig c = list[i].config;
-        const double room = search.room(c), most = by_formula * room;
-        if (list[i].quick.bytes > most) {
-            auto less = list.fitting(c, most, 0);
-            if (!less)
-                continue;
-            c = std::move(less->config);
-        }
-        ++tries;
+    const auto fits = [&](const RunConfig& c) {
         const Candidate candidate{c, training_order(c)};
-        const auto limit = static_cast<Bytes>(by_score * room);
-        if (estimator.rough_score(candidate, search.clock, {.arena = limit}).fits)
-            return c;
-    }
+        StageLimits limits = search.limits(c);
+        for (Bytes* limit : {&limits.arena, &limits.bytes})
+            *limit -= *limit / 10;
+        const Score score = estimator.rough_score(candidate, search.clock, limits);
+        const bool grows = score.fits && candidate.order.shape.chunks > 1;
+        const double growth = grows ? estimator.growth(candidate) : 1;
+        return score.fits && as_double(score.arena) * growth <= planned * search.room(c);
+    };
+    int tries = 0;
+    for (std::size_t i = 0; i < list.size() && tries < most_tries; ++i)
+        try {
+            RunConfig c = list[i].config;
+            const double most = by_formula * search.room(c);
+            if (list[i].quick.bytes > most) {
+                auto less = list.fitting(c, most, 0);
+                if (!less)
+                    continue;
+                c = std::move(less->config);
+            }
+            ++tries;
+            if (fits(c))
+                return c;
+        } catch (const UserError&) { // too many stages, for example
+        }
+    const auto& smallest = list.smallest();
+    if (list.size() == 0 && list.least_left_out() == INFINITY &&
+        (!smallest || smallest->quick.bytes > 1.1 * search.room(smallest->config)))
+        return {}; // nor would a search simulate anything
     SearchResult found = search_strategies(config, ranks, search, estimator);
     return found.strategies.empty() ? std::nullopt
                                     : std::optional(std::move(found.strategies.front().config));

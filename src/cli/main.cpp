@@ -14,6 +14,12 @@
 #include <thread>
 #include <unistd.h>
 
+// Read by jemalloc. Version 5.3 crashes where a limit of address space leaves no room for the arena of
+// another thread. Its caches stay those of each thread.
+extern "C" {
+const char* malloc_conf = "narenas:1";
+}
+
 namespace trivium {
 
 namespace {

@@ -143,7 +143,7 @@ ProgramOutcome train_program(const ProgramCase& c, i64 classes)
         mine.evaluation.push_back(all.mean());
         for (const LossSum& metric : metrics)
             mine.evaluation.push_back(metric.mean());
-        // What was written: a step that is done again may need most, and need not happen.
+        // With contracts, what was written: a step that is done again may need most, and need not happen.
         const bool is_exact = !contracts_on || config.parallel.update == UpdateMode::synchronous;
         const Bytes used = engine.used();
         TRV_CHECK(is_exact ? used == engine.planned() : used <= engine.planned(), "rank ", world.rank(),

@@ -81,8 +81,7 @@ public:
     }
     /// All bytes of the run-lifetime buffers, concatenated.
     std::vector<std::byte> kept_bytes() const;
-    /// \pre all programs have run. Requires that they used the planned bytes. Destroys the state after a
-    /// step.
+    /// Runs the programs, and requires that they use the planned bytes. Destroys the state after a step.
     void require_planned_is_used(const TokenBatch& batch);
 
     RunConfig config;

@@ -44,8 +44,8 @@ std::vector<std::optional<BucketClass>> classes_of(const Graph& graph)
 }
 
 /// By op: BucketMember::due, of a collective. In the prologue and the epilogue what computes is due where its
-/// operands are. All ranks must form the same buckets: what a rank contributes to is due after all that may
-/// be contributed elsewhere, which this rank may lack.
+/// operands are. All ranks must form the same buckets, but contribute different operands: what they
+/// contribute to is due no earlier than any op before it, but gathers, which are due at their readers.
 std::vector<std::size_t> due_of(const Graph& graph)
 {
     std::vector<std::size_t> first_reader(graph.values.size(), graph.ops.size()), due(graph.ops.size());
@@ -229,8 +229,7 @@ private:
                 if (const ValueId into = aliased_operand(g_.ops[i], r))
                     for (const std::size_t reader : readers[into.index()])
                         order(reader, i);
-        // What a rank contributes to waits for all of the epilogue before it, as on the rank that
-        // contributes.
+        // What ranks contribute to stays behind all of the epilogue before it, on every rank: see due_of().
         std::vector<std::size_t> before;
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (g_.ops[i].region == Region::epilogue) {
