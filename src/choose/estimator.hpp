@@ -63,6 +63,9 @@ struct StageLimits {
     Bytes arena = 0;
     Bytes bytes = 0;                              ///< of bytes_needed()
     std::function<bool(i64 stage)> included = {}; ///< stages that are considered; empty: all
+
+    /// One of `parts` parts of each limit less.
+    StageLimits less(i64 parts) const { return {arena - arena / parts, bytes - bytes / parts, included}; }
 };
 
 /// A candidate that has been compiled: the first rank of each stage, as compile_ranks() makes them, but with

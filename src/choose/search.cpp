@@ -62,13 +62,10 @@ private:
     /// A little less where more can be recomputed: rough scores have lower bounds of arenas.
     StageLimits rough_limits_of(const RunConfig& c) const
     {
-        StageLimits limits = search_.limits(c);
         const bool most = c.parallel.recompute == Recompute::full && c.parallel.recompute_layers == 0;
-        if (open_.recompute && !most)
-            for (Bytes* limit : {&limits.arena, &limits.bytes})
-                *limit -= *limit / 100;
-        return limits;
+        return open_.recompute && !most ? search_.limits(c).less(100) : search_.limits(c);
     }
+
     const Strategy* best() const
     {
         const auto at =

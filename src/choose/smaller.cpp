@@ -152,10 +152,7 @@ std::optional<RunConfig> fitting_strategy(const RunConfig& config, i64 ranks, Se
     list.play_best(search.effort.played);
     const auto fits = [&](const RunConfig& c) {
         const Candidate candidate{c, training_order(c)};
-        StageLimits limits = search.limits(c);
-        for (Bytes* limit : {&limits.arena, &limits.bytes})
-            *limit -= *limit / 10;
-        const Score score = estimator.rough_score(candidate, search.clock, limits);
+        const Score score = estimator.rough_score(candidate, search.clock, search.limits(c).less(10));
         const bool grows = score.fits && candidate.order.shape.chunks > 1;
         const double growth = grows ? estimator.growth(candidate) : 1;
         return score.fits && as_double(score.arena) * growth <= planned * search.room(c);
