@@ -35,7 +35,7 @@ public:
         }
         if (const auto& smallest = list_.smallest(); result_.strategies.empty() && smallest) {
             result_.smallest = smallest->config;
-            if (smallest->quick.bytes < 1.1 * search_.room(smallest->config)) { // which may be too high
+            if (list_.smallest_may_fit()) {
                 simulate(smallest->config, true);
                 settle();
             }

@@ -173,10 +173,8 @@ std::optional<RunConfig> fitting_strategy(const RunConfig& config, i64 ranks, Se
                 return c;
         } catch (const UserError&) { // too many stages, for example
         }
-    const auto& smallest = list.smallest();
-    if (list.size() == 0 && list.least_left_out() == INFINITY &&
-        (!smallest || smallest->quick.bytes > 1.1 * search.room(smallest->config)))
-        return {}; // nor would a search simulate anything
+    if (list.size() == 0 && list.least_left_out() == INFINITY && !list.smallest_may_fit())
+        return {}; // a search would simulate nothing either
     SearchResult found = search_strategies(config, ranks, search, estimator);
     return found.strategies.empty() ? std::nullopt
                                     : std::optional(std::move(found.strategies.front().config));

@@ -71,6 +71,11 @@ bool StrategyList::is_worth(const ParallelConfig& grid)
     return own.is_worth;
 }
 
+bool StrategyList::smallest_may_fit() const
+{
+    return smallest_ && smallest_->quick.bytes < 1.1 * search_.room(smallest_->config);
+}
+
 void StrategyList::include_slow()
 {
     slow_ = least_left_out_ = INFINITY;

@@ -40,6 +40,8 @@ public:
     const Estimated& operator[](std::size_t i) const { return all_[i]; } ///< after play_best() the i-th best
     /// Of all that were tried, the one with the smallest arena.
     const std::optional<Estimated>& smallest() const { return smallest_; }
+    /// Whether it may fit after all: its closed form may be too high.
+    bool smallest_may_fit() const;
 
     /// QuickEstimator::estimate().
     QuickEstimate estimate(const RunConfig& config) { return quick_.estimate(config); }
