@@ -116,6 +116,8 @@ TEST_CASE("ranks of a group that contribute different norms form the same bucket
 {
     for (const char* optimizer : {"adamw", "muon"})
         for (const char* bucket : {"block", "greedy", "global"}) {
+            if (contracts_on && (optimizer != std::string("muon") || bucket != std::string("greedy")))
+                continue; // sanitizers take their time
             RunConfig c = read_config("", {"model.preset=toy-deepseek3", "model.layers=4", "model.vocab=301",
                                            "model.seq=24", "train.precision=f32", "train.micro_batch=3",
                                            "train.global_batch=6", "train.freeze=['embed.*']",
