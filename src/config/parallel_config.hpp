@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <string_view>
 
 namespace trivium {
@@ -298,11 +297,9 @@ inline std::vector<i64> degrees_of(const ParallelConfig& config)
 inline i64 stride_along(const ParallelConfig& config, std::string_view axis)
 {
     i64 stride = 1;
-    for (const auto& [name, degree] : named_degrees(config) | std::views::reverse) {
-        if (name == axis)
-            break;
-        stride *= degree;
-    }
+    const auto degrees = named_degrees(config);
+    for (auto after = degrees.end(); after != degrees.begin() && (after - 1)->name != axis; --after)
+        stride *= (after - 1)->degree;
     return stride;
 }
 
