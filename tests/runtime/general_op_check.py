@@ -130,7 +130,7 @@ def by_jax(case, x):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cases")
-        subprocess.run([sys.argv[1]], env=dict(os.environ, TRIVIUM_GENERAL_OPS=path), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.argv[1], "--filenames-as-tags", "[#general_op_test],[#general_window_test]"], env=dict(os.environ, TRIVIUM_GENERAL_OPS=path), check=True, stdout=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
             cases = [json.loads(line) for line in file]
     compared, failed = {}, 0
