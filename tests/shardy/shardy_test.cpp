@@ -32,7 +32,7 @@ std::vector<Case> read_cases()
 {
     std::vector<Case> cases;
     std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(TRIVIUM_SHARDY_CASES))
+    for (const auto& entry : std::filesystem::directory_iterator(TRIVIUM_TEST_DATA "/shardy"))
         if (entry.path().extension() == ".cases")
             files.push_back(entry.path());
     std::sort(files.begin(), files.end());

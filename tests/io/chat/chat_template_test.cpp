@@ -13,7 +13,7 @@ using namespace trivium;
 
 namespace {
 
-const std::string data = TRIVIUM_CHAT_TEST_DATA;
+const std::string data = TRIVIUM_TEST_DATA "/io/chat";
 
 std::string test_data(const std::string& name) { return read_file(data + "/" + name); }
 

@@ -20,7 +20,7 @@ namespace {
 
 std::string byte_bpe_file(const std::string& name)
 {
-    return str(TRIVIUM_IO_TEST_DATA, "/byte_bpe/", name, ".json");
+    return str(TRIVIUM_TEST_DATA "/io/data/byte_bpe/", name, ".json");
 }
 
 /// The keys of a file of a small Llama with this tokenizer.

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string bpe_data = std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/";
+const std::string bpe_data = std::string(TRIVIUM_TEST_DATA "/io/data/byte_bpe/");
 
 std::string file_text(const std::string& name) { return read_file(bpe_data + name, "test data"); }
 Json file_json(const std::string& name) { return Json::parse(file_text(name)); }

@@ -201,8 +201,7 @@ TEST_CASE("bad records are named; --skip-bad counts them")
     CHECK(has(output, "left out: 1 file that is not UTF-8, " + folder / "c.txt"));
     CHECK(says(diagnostic(with({"c.txt"}, true)), "no text was found"));
     // What the tokenizer has no token for.
-    nlohmann::json file =
-        nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/gpt2.json"));
+    nlohmann::json file = nlohmann::json::parse(get(TRIVIUM_TEST_DATA "/io/data/byte_bpe/gpt2.json"));
     file["model"]["vocab"].erase("\u00f1");
     put(folder / "t.json", file.dump());
     put(folder / "d.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\U00040000\"}\n");

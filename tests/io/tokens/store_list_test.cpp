@@ -162,9 +162,8 @@ TEST_CASE("what is no store of several files is refused with the file, the reaso
     refused("types", "types/b.bin: is not of one kind with", "types/a.bin", "uint32", "uint16",
             "data.token_type");
     CHECK(TokenStore::open(folder / "types", bytes_made_it(TokenType::uint16)).size() == 3 * 17);
-    for (const auto& [name, tokenizer] :
-         {std::pair<const char*, std::string>{"a.h5", "bytes"},
-          {"b.h5", std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/gpt2.json"}}) {
+    for (const auto& [name, tokenizer] : {std::pair<const char*, std::string>{"a.h5", "bytes"},
+                                          {"b.h5", TRIVIUM_TEST_DATA "/io/data/byte_bpe/gpt2.json"}}) {
         std::filesystem::create_directory(folder / "tokenizers");
         TokenStoreWriter writer(folder / "tokenizers/" + name, *make_tokenizer(tokenizer));
         writer.add(std::vector<i32>{1, 2}, 2);

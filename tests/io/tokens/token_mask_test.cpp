@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string test_data = TRIVIUM_IO_TEST_DATA;
+const std::string test_data = TRIVIUM_TEST_DATA "/io/data";
 
 /// gpt2.json with special tokens.
 Json gpt2_with(const std::vector<Json>& tokens)

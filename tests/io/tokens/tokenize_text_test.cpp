@@ -37,7 +37,7 @@ const std::string zstd_one =
 
 std::unique_ptr<Tokenizer> llama3_tokenizer()
 {
-    return make_tokenizer(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/llama3.json");
+    return make_tokenizer(TRIVIUM_TEST_DATA "/io/data/byte_bpe/llama3.json");
 }
 
 std::vector<std::string> texts_of(const std::string& input)
@@ -361,7 +361,7 @@ TEST_CASE("a text is cut where the ids of its parts are those of the whole")
     int kinds = 0;
     for (const char* name : {"gpt2", "llama3", "digits"}) {
         const auto tokenizer =
-            make_tokenizer(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/" + name + ".json");
+            make_tokenizer(std::string(TRIVIUM_TEST_DATA "/io/data/byte_bpe/") + name + ".json");
         const std::vector<i32> whole = tokenizer->encode(text);
         std::size_t cuts = 0;
         for (std::size_t from = 1; from < text.size(); from += 97) {

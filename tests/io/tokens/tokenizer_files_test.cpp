@@ -155,7 +155,7 @@ TEST_CASE("the export of a tokenizer.json names the token that separated documen
          std::vector<std::array<std::string, 3>>{{"gpt2.json", "", "<|endoftext|>"},
                                                  {"llama3.json", "", "<|end_of_text|>"},
                                                  {"llama3.json", "<|eot_id|>", "<|eot_id|>"}}) {
-        const std::string path = str(TRIVIUM_IO_TEST_DATA, "/byte_bpe/", name);
+        const std::string path = str(TRIVIUM_TEST_DATA "/io/data/byte_bpe/", name);
         const auto tokenizer = make_tokenizer(path, eod);
         const TokenizerFiles written = tokenizer_files(*tokenizer, "", 77);
         CHECK(written.files.at("tokenizer.json") == read_file(path, "test data"));

@@ -89,8 +89,7 @@ TEST_CASE("examples of form C from the Unicode standard")
 
 TEST_CASE("with a normalizer, decomposed text has the same ids as composed text")
 {
-    nlohmann::json file =
-        nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/digits.json"));
+    nlohmann::json file = nlohmann::json::parse(get(TRIVIUM_TEST_DATA "/io/data/byte_bpe/digits.json"));
     const auto without = tokenizer_from_model(file.dump(), "without a normalizer");
     for (const nlohmann::json& normalizer :
          {nlohmann::json{{"type", "NFC"}},
