@@ -49,13 +49,12 @@ kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue 
     return {};
 }
 
-/// The rule's form as a single matrix product, if the libraries compute it: not of i32 or over empty tensors.
+/// The rule's form as a single matrix product, if the libraries compute it: not of i32.
 std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding)
 {
     if ((*binding.graph)[binding.op->operands[0]].type.dtype == DType::i32)
         return {};
-    const std::optional<ProductForm> form = find_product_form(rule);
-    return form && form->batch > 0 && form->m > 0 && form->n > 0 && form->k > 0 ? form : std::nullopt;
+    return find_product_form(rule);
 }
 
 kernels::EinsumShape einsum_shape(const FactorRule& rule)

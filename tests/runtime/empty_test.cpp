@@ -50,11 +50,16 @@ TEST_CASE("ops on empty tensors")
         empty(b.op1(OpKind::rms_norm_grad_x, {none, none, w, norm[1]}));
         empty(b.op(OpKind::xent_stats, {none, ids})[0]);
         empty(b.product_of(none, rows, Rule("r k, n k -> r n")));
+        const ValueId columns = b.slice_of(w, 0, {0, 2});
+        empty(b.op(OpKind::matmul_bias_gelu, {none, rows, columns}, {.rule = "r k, n k, n -> r n, r n"})[0]);
+        empty(b.op1(OpKind::matmul_add, {rows, none, b.slice_of(narrow, 0, {0, 2})},
+                    {.rule = "m k, n k, m n -> m n"}));
         zero(b.op1(OpKind::rms_norm_grad_w, {none, none, norm[1]}), "rms");
         zero(b.op1(OpKind::layer_norm_grad_w, {none, none, layer[1], layer[2]}), "layer");
         zero(b.op1(OpKind::embedding_grad, {none, ids}, {.sizes = {{"v", 5}}}), "embedding");
         zero(b.op1(OpKind::reduce_sum, {none}, {.rule = "* d -> d"}), "rows_summed");
-        zero(b.op1(OpKind::reduce_sum, {narrow}, {.rule = "r d -> r"}), "columns_summed");
+        zero(b.op1(OpKind::reduce, {narrow}, {.combine = Combine::sum, .lists = {{Attr::dims, {1}}}}),
+             "columns_summed");
         zero(b.product_of(none, none, Rule("r m, r n -> m n")), "product");
         zero(b.op1(OpKind::matmul_bias,
                    {narrow, b.slice_of(table, 0, {2, 0}), b.op1(OpKind::fill, {w}, {.value = 0.0})},
@@ -109,7 +114,7 @@ TEST_CASE("the update of an empty parameter beside that of another")
     std::vector<ValueId> scalars;
     const ValueId one = b.squares_of(gradients[1]);
     scalars = {one, one, b.squares_of(gradients[0]), one};
-    const ValueId norm = b.norm_of(b.stack_of(scalars, "totals"), 0);
+    const ValueId norm = b.norm_of(b.stack_of(scalars, "totals"), 0, 2);
     g.outputs = {norm};
     const ValueId hyper = b.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
     for (std::size_t i = 0; i < 2; ++i) {

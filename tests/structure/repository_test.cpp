@@ -1,4 +1,3 @@
-#include <span>
 // The checks, on this repository.
 #include "catch.hpp"
 #include "config/model_config.hpp"
@@ -11,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 
 using namespace trivium::structure;
@@ -88,6 +88,31 @@ TEST_CASE("no two headers define a type of the same name")
         return file.path.starts_with("src/kernels/device/");
     });
     none(types_defined_twice(headers));
+}
+
+TEST_CASE("every source of a test is in a list")
+{
+    std::map<std::string, std::string> lists;
+    for (SourceFile& list : sources({"tests"}, {"CMakeLists.txt"}))
+        lists[list.path] = std::move(list.text);
+    const auto is_listed = [&](const std::filesystem::path& source) { // by its path, or with a glob
+        const std::string name = source.filename().string();
+        const std::string glob = "*" + name.substr(std::min(name.rfind('_'), name.rfind('.')));
+        for (auto folder = source.parent_path(); folder != ""; folder = folder.parent_path()) {
+            const std::string& text = lists[(folder / "CMakeLists.txt").string()];
+            const auto place = source.parent_path().lexically_relative(folder);
+            for (const std::string& last : {name, glob})
+                for (const char before : {' ', '"', '(', '\n'})
+                    if (text.find(before + (place / last).lexically_normal().string()) != std::string::npos)
+                        return true;
+        }
+        return false;
+    };
+    CHECK_FALSE(is_listed("tests/kernels/no_test.cpp"));
+    for (const SourceFile& source : sources({"tests"}, {".cpp"})) {
+        INFO(source.path);
+        CHECK(is_listed(source.path));
+    }
 }
 
 TEST_CASE("files are short")
